@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use libbpf_cargo::SkeletonBuilder;
 
 /// What the programs share, and the parts of the small TCP.
-const HEADERS: [&str; 8] = [
+const BPF_HEADERS: [&str; 8] = [
     "frame.h",
     "histogram.h",
     "members.h",
@@ -18,7 +18,7 @@ const HEADERS: [&str; 8] = [
 
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    for header in HEADERS {
+    for header in BPF_HEADERS {
         println!("cargo:rerun-if-changed=src/bpf/{header}");
     }
     let arguments = clang_arguments();

@@ -12,57 +12,64 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::tree::{self, Tree};
-use crate::{suite, tidy};
+use crate::repository_files::{self, RepositoryFiles};
+use crate::{iptables_suite, tidy};
 
 /// Everything that a change must pass.
 ///
 /// # Errors
 /// Where a command cannot be started.
-pub fn all() -> Result<bool> {
+pub fn run_ci_steps() -> Result<bool> {
     let mut steps = Steps::default();
-    steps.tool("rustfmt", "fmt", &["fmt", "--all", "--check"])?;
-    steps.tool("clippy", "clippy", &CLIPPY)?;
-    steps.tool("clippy", "clippy extra", &CLIPPY_EXTRA)?;
+    steps.run_if_installed("rustfmt", "fmt", &["fmt", "--all", "--check"])?;
+    steps.run_if_installed("clippy", "clippy", &CLIPPY_ARGUMENTS)?;
+    steps.run_if_installed("clippy", "clippy extra", &EXTRA_CLIPPY_ARGUMENTS)?;
     // Unit tests, the tests next to them, and the examples in the documentation.
-    steps.run("test", tests(&["test", "--workspace", "--no-fail-fast"]))?;
-    let mut docs = cargo(&["doc", "--workspace", "--no-deps", "--profile", "test"]);
+    steps.run_step("test", cargo_test_command(&["test", "--workspace", "--no-fail-fast"]))?;
+    let mut docs = cargo_command(&["doc", "--workspace", "--no-deps", "--profile", "test"]);
     // A head comment may name the private modules below it: it is read in the source, too.
     docs.env("RUSTDOCFLAGS", "-Dwarnings -Arustdoc::private_intra_doc_links");
-    steps.run("doc", docs)?;
-    steps.run("deny", deny()?)?;
-    let tidy_is_content = tidy::print(&tidy::check(&Tree::of_repository()?));
-    steps.done.push(Step { name: "tidy", seconds: 0.0, outcome: outcome(tidy_is_content) });
-    Ok(steps.summary())
+    steps.run_step("doc", docs)?;
+    steps.run_step("deny", cargo_deny_command()?)?;
+    let tidy_is_content =
+        tidy::print_findings(&tidy::check_all_rules(&RepositoryFiles::read_checkout()?));
+    steps.steps.push(Step { name: "tidy", seconds: 0.0, outcome: step_outcome(tidy_is_content) });
+    Ok(steps.print_summary())
 }
 
 /// Licences, sources and versions of the dependencies.
 ///
 /// # Errors
 /// Where cargo-deny cannot be built or started.
-pub fn dependencies() -> Result<bool> {
+pub fn check_dependencies() -> Result<bool> {
     let mut steps = Steps::default();
-    steps.run("deny", deny()?)?;
-    Ok(steps.summary())
+    steps.run_step("deny", cargo_deny_command()?)?;
+    Ok(steps.print_summary())
 }
 
 /// Licences, sources and versions of the dependencies, by cargo-deny, which is built below the
 /// target directory where it is not installed. Its database of advisories is on the network, and
 /// changes without a change here: `cargo deny check advisories` is for a person to start.
-fn deny() -> Result<Command> {
-    const VERSION: &str = "0.20.2";
+fn cargo_deny_command() -> Result<Command> {
+    const CARGO_DENY_VERSION: &str = "0.20.2";
     let words = ["deny", "--workspace", "check", "bans", "licenses", "sources"];
     let is_installed = |c: &mut Command| c.output().is_ok_and(|o| o.status.success());
-    if is_installed(&mut cargo(&["deny", "--version"])) {
-        return Ok(cargo(&words));
+    if is_installed(&mut cargo_command(&["deny", "--version"])) {
+        return Ok(cargo_command(&words));
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-    let folder = tree::root().join(target).join("tools");
+    let folder = repository_files::repository_root().join(target).join("tools");
     let program = folder.join("bin/cargo-deny");
     if !is_installed(Command::new(&program).arg("--version")) {
-        println!("\n== building cargo-deny {VERSION} in {}", folder.display());
-        let mut install =
-            cargo(&["install", "--locked", "--debug", "--quiet", "--version", VERSION]);
+        println!("\n== building cargo-deny {CARGO_DENY_VERSION} in {}", folder.display());
+        let mut install = cargo_command(&[
+            "install",
+            "--locked",
+            "--debug",
+            "--quiet",
+            "--version",
+            CARGO_DENY_VERSION,
+        ]);
         install.arg("--root").arg(&folder).arg("cargo-deny");
         install.env("CARGO_TARGET_DIR", folder.join("build"));
         let status = install.status().context("start cargo install")?;
@@ -71,15 +78,15 @@ fn deny() -> Result<Command> {
         let _ = std::fs::remove_dir_all(folder.join("build"));
     }
     let mut command = Command::new(program);
-    command.args(&words[1..]).current_dir(tree::root());
+    command.args(&words[1..]).current_dir(repository_files::repository_root());
     Ok(command)
 }
 
-const CLIPPY: [&str; 8] =
+const CLIPPY_ARGUMENTS: [&str; 8] =
     ["clippy", "--workspace", "--all-targets", "--profile", "test", "--", "-D", "warnings"];
 
 /// The targets that `--all-targets` leaves out, because a plain `cargo test` does not run them.
-const CLIPPY_EXTRA: [&str; 11] = [
+const EXTRA_CLIPPY_ARGUMENTS: [&str; 11] = [
     "clippy",
     "--workspace",
     "--test",
@@ -98,7 +105,7 @@ const CLIPPY_EXTRA: [&str; 11] = [
 ///
 /// # Errors
 /// Where a folder that was named is not there, or cargo cannot be started.
-pub fn corpus(folder: Option<&str>) -> Result<bool> {
+pub fn run_corpus_tests(folder: Option<&str>) -> Result<bool> {
     let mut steps = Steps::default();
     match folder {
         Some(folder) => {
@@ -107,30 +114,34 @@ pub fn corpus(folder: Option<&str>) -> Result<bool> {
             let folder =
                 folder.canonicalize().with_context(|| format!("find {}", folder.display()))?;
             let words = ["test", "--workspace", "--test", "corpus", "--", "--nocapture"];
-            let mut command = tests(&words);
+            let mut command = cargo_test_command(&words);
             command.env("WEIR_CORPUS", &folder);
-            steps.run("corpus", command)?;
+            steps.run_step("corpus", command)?;
         }
-        None => steps.leave_out("corpus", "no folder of rulesets: give one as DIR=..."),
+        None => steps.record_skipped("corpus", "no folder of rulesets: give one as DIR=..."),
     }
-    match suite::find()? {
+    match iptables_suite::find_suite()? {
         Ok(folder) => {
             let words = ["test", "-p", "weir-syntax", "--test", "suite", "--", "--nocapture"];
-            let mut command = tests(&words);
-            command.env(suite::VARIABLE, &folder);
-            steps.run("suite", command)?;
+            let mut command = cargo_test_command(&words);
+            command.env(iptables_suite::SUITE_PATH_VARIABLE, &folder);
+            steps.run_step("suite", command)?;
         }
-        Err(why) => steps.leave_out("suite", &why),
+        Err(why) => steps.record_skipped("suite", &why),
     }
-    ensure!(steps.done.iter().any(|s| s.seconds > 0.0), "nothing to run\n{}", steps.reasons());
-    Ok(steps.summary())
+    ensure!(
+        steps.steps.iter().any(|s| s.seconds > 0.0),
+        "nothing to run\n{}",
+        steps.skip_reasons()
+    );
+    Ok(steps.print_summary())
 }
 
 /// Random rulesets and packets through the interpreter, the kernel and every form, at length.
 ///
 /// # Errors
 /// Where an option is not understood, or cargo cannot be started.
-pub fn differential(options: &[&str]) -> Result<bool> {
+pub fn run_differential_tests(options: &[&str]) -> Result<bool> {
     let (mut seed, mut pairs) = ("1", "1000000");
     for option in options.chunks(2) {
         match option {
@@ -143,18 +154,18 @@ pub fn differential(options: &[&str]) -> Result<bool> {
         ensure!(number.parse::<u64>().is_ok(), "{number} is no number");
     }
     let words = ["test", "-p", "weir-verify", "--test", "differential", "--", "--nocapture"];
-    let mut command = tests(&words);
+    let mut command = cargo_test_command(&words);
     command.env("WEIR_SEED", seed).env("WEIR_PAIRS", pairs);
     let mut steps = Steps::default();
-    steps.run("differential", command)?;
-    Ok(steps.summary())
+    steps.run_step("differential", command)?;
+    Ok(steps.print_summary())
 }
 
 /// The scripts of an artefact under faults, at length: kills, full disks, pairs, changes of form.
 ///
 /// # Errors
 /// Where an option is not understood, or cargo cannot be started.
-pub fn faults(options: &[&str]) -> Result<bool> {
+pub fn run_fault_tests(options: &[&str]) -> Result<bool> {
     // Every size of a disk that is too small is tried.
     let mut environment = vec![("WEIR_WRITE_STEP", "1")];
     let known = [
@@ -180,34 +191,34 @@ pub fn faults(options: &[&str]) -> Result<bool> {
         environment.push((variable, given.unwrap_or(default)));
     }
     let words = ["test", "-p", "weir-backends", "--test", "faults", "--"];
-    let mut command = tests(&words);
+    let mut command = cargo_test_command(&words);
     // One at a time: the flows of one test are not to wait for the scripts of another.
     command.args(["--nocapture", "--test-threads=1"]).envs(environment);
     let mut steps = Steps::default();
-    steps.run("faults", command)?;
-    Ok(steps.summary())
+    steps.run_step("faults", command)?;
+    Ok(steps.print_summary())
 }
 
 /// Runs the tests with the order to rewrite what they compare with, then shows what changed.
 ///
 /// # Errors
 /// Where cargo or git cannot be started.
-pub fn bless() -> Result<bool> {
-    let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
+pub fn bless_golden_files() -> Result<bool> {
+    let mut command = cargo_command(&["test", "--workspace", "--no-fail-fast"]);
     command.env("WEIR_BLESS", "1").env("UPDATE_EXPECT", "1").env("INSTA_UPDATE", "always");
     let mut steps = Steps::default();
-    steps.run("bless", command)?;
+    steps.run_step("bless", command)?;
     let mut changed = Command::new("git");
     changed.args(["status", "--short", "--", "testdata", "crates", "docs"]);
-    changed.current_dir(tree::root()).status().context("run git status")?;
+    changed.current_dir(repository_files::repository_root()).status().context("run git status")?;
     println!("read the differences before you commit them: golden files say what, never why");
-    Ok(steps.summary())
+    Ok(steps.print_summary())
 }
 
 /// Cargo in the root of the repository.
-fn cargo(words: &[&str]) -> Command {
+fn cargo_command(words: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(words).current_dir(tree::root());
+    command.args(words).current_dir(repository_files::repository_root());
     if std::env::var_os("CARGO_INCREMENTAL").is_none() {
         command.env("CARGO_INCREMENTAL", "0");
     }
@@ -216,8 +227,8 @@ fn cargo(words: &[&str]) -> Command {
 
 /// Cargo's tests, where a test that lacks something fails instead of standing aside, and where
 /// tests of the kernel run as root if this can be had without asking.
-fn tests(words: &[&str]) -> Command {
-    let mut command = cargo(words);
+fn cargo_test_command(words: &[&str]) -> Command {
+    let mut command = cargo_command(words);
     command.env("WEIR_REQUIRE_ALL", "1");
     if !is_root() && sudo_needs_no_password() {
         let host = format!("CARGO_TARGET_{}_UNKNOWN_LINUX_GNU_RUNNER", std::env::consts::ARCH);
@@ -240,10 +251,10 @@ enum StepOutcome {
     Passed,
     Failed,
     /// Left out, and why.
-    Absent(String),
+    Skipped(String),
 }
 
-fn outcome(passed: bool) -> StepOutcome {
+fn step_outcome(passed: bool) -> StepOutcome {
     if passed { StepOutcome::Passed } else { StepOutcome::Failed }
 }
 
@@ -255,57 +266,63 @@ struct Step {
 
 #[derive(Default)]
 struct Steps {
-    done: Vec<Step>,
+    steps: Vec<Step>,
 }
 
 impl Steps {
     /// Runs one step to its end; a failed one does not keep the next from running, so that one
     /// run shows all that is wrong.
-    fn run(&mut self, name: &'static str, mut command: Command) -> Result<()> {
+    fn run_step(&mut self, name: &'static str, mut command: Command) -> Result<()> {
         println!("\n== {name}");
         let start = Instant::now();
         let status = command.status().with_context(|| format!("start {command:?}"))?;
         let seconds = start.elapsed().as_secs_f64();
-        self.done.push(Step { name, seconds, outcome: outcome(status.success()) });
+        self.steps.push(Step { name, seconds, outcome: step_outcome(status.success()) });
         Ok(())
     }
 
     /// Runs a step by a rustup component that a minimal toolchain lacks; then it is omitted and the
     /// summary says so.
-    fn tool(&mut self, component: &'static str, name: &'static str, words: &[&str]) -> Result<()> {
-        let there = cargo(&[words[0], "--version"]).output().is_ok_and(|o| o.status.success());
+    fn run_if_installed(
+        &mut self,
+        component: &'static str,
+        name: &'static str,
+        words: &[&str],
+    ) -> Result<()> {
+        let there =
+            cargo_command(&[words[0], "--version"]).output().is_ok_and(|o| o.status.success());
         if there {
-            return self.run(name, cargo(words));
+            return self.run_step(name, cargo_command(words));
         }
-        self.leave_out(name, &format!("not installed; rustup component add {component}"));
+        self.record_skipped(name, &format!("not installed; rustup component add {component}"));
         Ok(())
     }
 
     /// Notes a step that cannot run here.
-    fn leave_out(&mut self, name: &'static str, why: &str) {
-        self.done.push(Step { name, seconds: 0.0, outcome: StepOutcome::Absent(why.to_owned()) });
+    fn record_skipped(&mut self, name: &'static str, why: &str) {
+        self.steps.push(Step { name, seconds: 0.0, outcome: StepOutcome::Skipped(why.to_owned()) });
     }
 
     /// Why steps were omitted.
-    fn reasons(&self) -> String {
+    fn skip_reasons(&self) -> String {
         let reason = |s: &Step| match &s.outcome {
-            StepOutcome::Absent(why) => Some(format!("{}: {why}", s.name)),
+            StepOutcome::Skipped(why) => Some(format!("{}: {why}", s.name)),
             _ => None,
         };
-        self.done.iter().filter_map(reason).collect::<Vec<_>>().join("\n")
+        self.steps.iter().filter_map(reason).collect::<Vec<_>>().join("\n")
     }
 
     /// Prints a line a step; whether none failed.
-    fn summary(&self) -> bool {
+    fn print_summary(&self) -> bool {
         println!();
-        for Step { name, seconds, outcome } in &self.done {
+        for Step { name, seconds, outcome } in &self.steps {
             match outcome {
                 StepOutcome::Passed => println!("{name:<12} passed {seconds:>7.1} s"),
                 StepOutcome::Failed => println!("{name:<12} FAILED {seconds:>7.1} s"),
-                StepOutcome::Absent(why) => println!("{name:<12} LEFT OUT: {why}"),
+                StepOutcome::Skipped(why) => println!("{name:<12} LEFT OUT: {why}"),
             }
         }
-        self.done.iter().all(|s| s.outcome != StepOutcome::Failed)
+        self.steps.iter().all(|s| s.outcome != StepOutcome::Failed)
     }
 }
 
@@ -319,24 +336,24 @@ mod tests {
 
     #[test]
     fn one_failed_step_fails_the_whole() {
-        let mut steps = Steps { done: vec![step(StepOutcome::Passed)] };
-        assert!(steps.summary());
-        steps.done.push(step(StepOutcome::Absent("not installed".to_owned())));
-        assert!(steps.summary());
-        steps.done.insert(0, step(StepOutcome::Failed));
-        assert!(!steps.summary());
+        let mut steps = Steps { steps: vec![step(StepOutcome::Passed)] };
+        assert!(steps.print_summary());
+        steps.steps.push(step(StepOutcome::Skipped("not installed".to_owned())));
+        assert!(steps.print_summary());
+        steps.steps.insert(0, step(StepOutcome::Failed));
+        assert!(!steps.print_summary());
     }
 
     #[test]
     fn an_option_of_faults_that_is_not_known_is_refused() {
         for options in [&["--kill", "5"][..], &["--kills"], &["--kills", "many"]] {
-            assert!(faults(options).is_err(), "{options:?}");
+            assert!(run_fault_tests(options).is_err(), "{options:?}");
         }
     }
 
     #[test]
     fn a_corpus_folder_that_is_not_there_is_refused() {
-        let error = corpus(Some("no/such/folder")).expect_err("refused");
+        let error = run_corpus_tests(Some("no/such/folder")).expect_err("refused");
         assert!(error.to_string().contains("no folder no/such/folder"), "{error}");
     }
 }

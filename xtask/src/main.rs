@@ -3,18 +3,18 @@
 #![forbid(unsafe_code)]
 
 mod ci;
-mod hooks;
-mod modules;
-mod source;
-mod suite;
+mod git_hooks;
+mod iptables_suite;
+mod module_graph;
+mod repository_files;
+mod rust_source;
 mod tidy;
-mod tree;
 
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-const HELP: &str = "\
+const HELP_TEXT: &str = "\
 cargo xtask COMMAND
 
   tidy          house rules: arrows between crates, sizes, banned calls, comments, links
@@ -31,7 +31,7 @@ cargo xtask COMMAND
 ";
 
 fn main() -> ExitCode {
-    match run() {
+    match run_command() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
@@ -42,24 +42,25 @@ fn main() -> ExitCode {
 }
 
 /// Whether all is well; an error where that could not be found out.
-fn run() -> Result<bool> {
+fn run_command() -> Result<bool> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["tidy"] => {
-            let tree = tree::Tree::of_repository().context("read the repository")?;
-            Ok(tidy::print(&tidy::check(&tree)))
+            let tree = repository_files::RepositoryFiles::read_checkout()
+                .context("read the repository")?;
+            Ok(tidy::print_findings(&tidy::check_all_rules(&tree)))
         }
-        ["deny"] => ci::dependencies(),
-        ["ci"] => ci::all(),
-        ["corpus"] | ["corpus", ""] => ci::corpus(None),
-        ["corpus", folder] => ci::corpus(Some(folder)),
-        ["differential", ref options @ ..] => ci::differential(options),
-        ["faults", ref options @ ..] => ci::faults(options),
-        ["bless"] => ci::bless(),
-        ["hooks"] => hooks::install(),
+        ["deny"] => ci::check_dependencies(),
+        ["ci"] => ci::run_ci_steps(),
+        ["corpus"] | ["corpus", ""] => ci::run_corpus_tests(None),
+        ["corpus", folder] => ci::run_corpus_tests(Some(folder)),
+        ["differential", ref options @ ..] => ci::run_differential_tests(options),
+        ["faults", ref options @ ..] => ci::run_fault_tests(options),
+        ["bless"] => ci::bless_golden_files(),
+        ["hooks"] => git_hooks::install_git_hooks(),
         [] | ["help" | "-h" | "--help"] => {
-            print!("{HELP}");
+            print!("{HELP_TEXT}");
             Ok(true)
         }
         _ => bail!("unknown command `{}`; cargo xtask help lists all", words.join(" ")),

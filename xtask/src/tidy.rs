@@ -4,57 +4,57 @@
 //! Refused findings fail the run; warnings are for a person to judge. A justified exception is
 //! marked on its line or on the line above: `tidy: allow(RULE): reason`.
 
-mod arrows;
-mod banned;
-mod comments;
-mod cycles;
-mod dependencies;
+mod allowed_dependencies;
+mod banned_calls;
+mod committed_files;
 mod documents;
-mod finding;
-mod kept;
-mod names;
-mod paths;
-mod sizes;
+mod duplicate_types;
+mod head_comments;
+mod import_cycles;
+mod machine_paths;
+mod size_limits;
 mod testdata;
+mod tidy_finding;
+mod unused_dependencies;
 
-use crate::tree::Tree;
+use crate::repository_files::RepositoryFiles;
 
-use self::finding::TidyFinding;
+use self::tidy_finding::TidyFinding;
 
 /// All findings, without those that a line allows, in the order of the files.
-pub fn check(tree: &Tree) -> Vec<TidyFinding> {
-    let checks: [fn(&Tree) -> Vec<TidyFinding>; 11] = [
-        arrows::check,
-        banned::check,
-        comments::check,
-        cycles::check,
-        dependencies::check,
-        documents::check,
-        kept::check,
-        names::check,
-        paths::check,
-        sizes::check,
-        testdata::check,
+pub fn check_all_rules(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+    let checks: [fn(&RepositoryFiles) -> Vec<TidyFinding>; 11] = [
+        allowed_dependencies::check_allowed_dependencies,
+        banned_calls::find_banned_calls,
+        head_comments::find_missing_head_comments,
+        import_cycles::find_import_cycles,
+        unused_dependencies::find_unused_dependencies,
+        documents::check_documents,
+        committed_files::check_committed_files,
+        duplicate_types::find_duplicate_type_names,
+        machine_paths::find_machine_paths,
+        size_limits::find_oversized_code,
+        testdata::check_testdata_folders,
     ];
     let mut found: Vec<_> = checks.iter().flat_map(|check| check(tree)).collect();
-    found.retain(|f| !is_allowed(tree, f));
+    found.retain(|f| !has_allow_comment(tree, f));
     found.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));
     found
 }
 
 /// Prints findings; whether none is refused.
-pub fn print(found: &[TidyFinding]) -> bool {
+pub fn print_findings(found: &[TidyFinding]) -> bool {
     for f in found {
         println!("{f}");
     }
-    let refused = found.iter().filter(|f| f.refused).count();
+    let refused = found.iter().filter(|f| f.is_error).count();
     println!("tidy: {refused} refused, {} warnings", found.len() - refused);
     refused == 0
 }
 
 /// Whether the line, or the one above it, allows the rule and gives a reason.
-fn is_allowed(tree: &Tree, finding: &TidyFinding) -> bool {
-    let Some(text) = tree.text(&finding.path) else { return false };
+fn has_allow_comment(tree: &RepositoryFiles, finding: &TidyFinding) -> bool {
+    let Some(text) = tree.file_text(&finding.path) else { return false };
     let mark = format!("tidy: allow({}): ", finding.rule);
     let first = finding.line.saturating_sub(2);
     let lines = text.lines().skip(first).take(finding.line - first);
@@ -67,8 +67,8 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> usize {
-        let tree = Tree::of(&[("crates/a/tests/t.rs", text)]);
-        check(&tree).iter().filter(|f| f.rule == "sleep").count()
+        let tree = RepositoryFiles::from_texts(&[("crates/a/tests/t.rs", text)]);
+        check_all_rules(&tree).iter().filter(|f| f.rule == "sleep").count()
     }
 
     #[test]
@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn only_what_is_refused_fails() {
-        let warning = TidyFinding::warn("size", "a", 1, "long");
-        assert!(print(std::slice::from_ref(&warning)));
-        assert!(!print(&[warning, TidyFinding::refuse("path", "a", 0, "bad")]));
+        let warning = TidyFinding::new_warning("size", "a", 1, "long");
+        assert!(print_findings(std::slice::from_ref(&warning)));
+        assert!(!print_findings(&[warning, TidyFinding::new_error("path", "a", 0, "bad")]));
     }
 }

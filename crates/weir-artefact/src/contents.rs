@@ -12,13 +12,13 @@ pub enum FileKind {
     /// The sets of the ruleset, for `ipset restore`.
     UserSets,
     /// The sets that passes made, for `ipset restore`.
-    OwnSets,
+    GeneratedSets,
     /// The names of both, a line each.
     SetNames,
     /// The script that loads the form.
-    Load,
+    LoadScript,
     /// The script that restores what was in force before.
-    Unload,
+    UnloadScript,
 }
 
 impl FileKind {
@@ -28,34 +28,34 @@ impl FileKind {
         FileKind::Rules(Family::V4),
         FileKind::Rules(Family::V6),
         FileKind::UserSets,
-        FileKind::OwnSets,
+        FileKind::GeneratedSets,
         FileKind::SetNames,
-        FileKind::Load,
-        FileKind::Unload,
+        FileKind::LoadScript,
+        FileKind::UnloadScript,
     ];
 
     /// Its name inside the folder.
-    pub const fn name(self) -> &'static str {
+    pub const fn file_name(self) -> &'static str {
         match self {
             FileKind::Nft => "ruleset.nft",
             FileKind::Rules(Family::V4) => "iptables.rules",
             FileKind::Rules(Family::V6) => "ip6tables.rules",
             FileKind::UserSets => "user.ipset",
-            FileKind::OwnSets => "weir.ipset",
+            FileKind::GeneratedSets => "weir.ipset",
             FileKind::SetNames => "names.ipset",
-            FileKind::Load => "load.sh",
-            FileKind::Unload => "unload.sh",
+            FileKind::LoadScript => "load.sh",
+            FileKind::UnloadScript => "unload.sh",
         }
     }
 
     /// The file of that name.
     pub fn parse(name: &str) -> Option<FileKind> {
-        FileKind::ALL.into_iter().find(|kind| kind.name() == name)
+        FileKind::ALL.into_iter().find(|kind| kind.file_name() == name)
     }
 
     /// Whether it is a script.
     pub const fn is_script(self) -> bool {
-        matches!(self, FileKind::Load | FileKind::Unload)
+        matches!(self, FileKind::LoadScript | FileKind::UnloadScript)
     }
 }
 
@@ -78,14 +78,14 @@ pub struct SetTexts {
     /// Those of the ruleset.
     pub user: String,
     /// Those that passes made.
-    pub own: String,
+    pub generated: String,
     /// The names of both, a line each.
     pub names: String,
 }
 
 impl Contents {
     /// The rules of a family.
-    pub const fn rules(&self, family: Family) -> Option<&String> {
+    pub const fn rules_text(&self, family: Family) -> Option<&String> {
         match family {
             Family::V4 => self.v4.as_ref(),
             Family::V6 => self.v6.as_ref(),
@@ -93,7 +93,7 @@ impl Contents {
     }
 
     /// The place for the rules of a family.
-    pub const fn rules_mut(&mut self, family: Family) -> &mut Option<String> {
+    pub const fn rules_text_mut(&mut self, family: Family) -> &mut Option<String> {
         match family {
             Family::V4 => &mut self.v4,
             Family::V6 => &mut self.v6,
@@ -110,24 +110,24 @@ impl Contents {
         let sets = self.sets.as_ref();
         let text = match kind {
             FileKind::Nft => self.nft.as_ref(),
-            FileKind::Rules(family) => self.rules(family),
+            FileKind::Rules(family) => self.rules_text(family),
             FileKind::UserSets => sets.map(|s| &s.user),
-            FileKind::OwnSets => sets.map(|s| &s.own),
+            FileKind::GeneratedSets => sets.map(|s| &s.generated),
             FileKind::SetNames => sets.map(|s| &s.names),
-            FileKind::Load | FileKind::Unload => None,
+            FileKind::LoadScript | FileKind::UnloadScript => None,
         };
         text.map(String::as_str)
     }
 
     /// Puts a text into its place; a script has none.
-    pub(crate) fn set(&mut self, kind: FileKind, text: String) {
+    pub(crate) fn set_text(&mut self, kind: FileKind, text: String) {
         match kind {
             FileKind::Nft => self.nft = Some(text),
-            FileKind::Rules(family) => *self.rules_mut(family) = Some(text),
+            FileKind::Rules(family) => *self.rules_text_mut(family) = Some(text),
             FileKind::UserSets => self.sets.get_or_insert_default().user = text,
-            FileKind::OwnSets => self.sets.get_or_insert_default().own = text,
+            FileKind::GeneratedSets => self.sets.get_or_insert_default().generated = text,
             FileKind::SetNames => self.sets.get_or_insert_default().names = text,
-            FileKind::Load | FileKind::Unload => {}
+            FileKind::LoadScript | FileKind::UnloadScript => {}
         }
     }
 }

@@ -12,10 +12,10 @@ use weir_model::Packet;
 use weir_packet::Transport;
 
 /// TCP's protocol number.
-const TCP: u8 = 6;
+const TCP_PROTOCOL: u8 = 6;
 
 /// Sentences of artefacts that earlier versions wrote.
-const EARLIER: [(Deviation, &str); 2] = [
+const FORMER_SENTENCES: [(Deviation, &str); 2] = [
     (
         Deviation::TruncatedHeader,
         "a packet whose transport header is cut short is not dropped by the first rule that looks \
@@ -40,9 +40,9 @@ pub enum Deviation {
     /// nft has another clock for `limit`.
     LimitResolution,
     /// A form for iptables tests the protocol of other packets.
-    ExtensionHeaders,
+    MalformedExtensionHeaders,
     /// `cheaper_match` uses another algorithm for `string`.
-    SearchByParts,
+    NonlinearStringMatch,
     /// `early_drop` drops before conntrack.
     EarlyDrop,
     /// `notrack` keeps packets from conntrack.
@@ -50,19 +50,19 @@ pub enum Deviation {
     /// `merge_adjacent` makes one rule of several.
     SummedCounters,
     /// One that another version of weir wrote: its sentence.
-    Other(String),
+    OtherVersion(String),
 }
 
 /// How to recognise that a deviation applies to a packet.
 #[derive(Clone, Copy, Debug)]
-pub enum Occurrence {
+pub enum DeviationTrigger {
     /// The packet: whether it may be treated differently.
-    Packet(fn(&Packet) -> bool),
+    PacketPredicate(fn(&Packet) -> bool),
     /// The effect of the form's rules on the packet, as the interpreter determines it.
-    Journey,
+    JourneyOutcome,
     /// Nothing that a single packet of weir's checks has: rates, parts of a buffer, malformed
     /// headers, counters that are summed.
-    Nothing,
+    NotDetectable,
 }
 
 impl Deviation {
@@ -72,8 +72,8 @@ impl Deviation {
         Deviation::TcpFragment,
         Deviation::LaterFragment,
         Deviation::LimitResolution,
-        Deviation::ExtensionHeaders,
-        Deviation::SearchByParts,
+        Deviation::MalformedExtensionHeaders,
+        Deviation::NonlinearStringMatch,
         Deviation::EarlyDrop,
         Deviation::Untracked,
         Deviation::SummedCounters,
@@ -86,12 +86,12 @@ impl Deviation {
             Deviation::TcpFragment => "TCP fragment at offset 1",
             Deviation::LaterFragment => "later fragment",
             Deviation::LimitResolution => "limit in nftables",
-            Deviation::ExtensionHeaders => "malformed extension headers",
-            Deviation::SearchByParts => "search by parts",
+            Deviation::MalformedExtensionHeaders => "malformed extension headers",
+            Deviation::NonlinearStringMatch => "search by parts",
             Deviation::EarlyDrop => "early drop",
             Deviation::Untracked => "untracked",
             Deviation::SummedCounters => "summed counters",
-            Deviation::Other(_) => "other",
+            Deviation::OtherVersion(_) => "other",
         }
     }
 
@@ -112,11 +112,11 @@ impl Deviation {
             Deviation::LimitResolution => {
                 "nft refills `limit` at nanosecond, not jiffy, resolution"
             }
-            Deviation::ExtensionHeaders => {
+            Deviation::MalformedExtensionHeaders => {
                 "an IPv6 packet with malformed extension headers is dropped when a rule looks at \
                  its protocol; rules that became sets look at it for more addresses than before"
             }
-            Deviation::SearchByParts => {
+            Deviation::NonlinearStringMatch => {
                 "a search by bm does not find a pattern that spreads over two parts of a packet \
                  that is not in one piece"
             }
@@ -135,40 +135,40 @@ impl Deviation {
             Deviation::SummedCounters => {
                 "rules that were merged share a counter: the manifest lists them as summed"
             }
-            Deviation::Other(sentence) => sentence,
+            Deviation::OtherVersion(sentence) => sentence,
         }
     }
 
     /// How to recognise that it applies.
-    pub fn occurrence(&self) -> Occurrence {
+    pub fn trigger(&self) -> DeviationTrigger {
         match self {
             Deviation::TruncatedHeader => {
-                Occurrence::Packet(|p| p.transport == Transport::Truncated)
+                DeviationTrigger::PacketPredicate(|p| p.transport == Transport::Truncated)
             }
-            Deviation::TcpFragment => {
-                Occurrence::Packet(|p| p.fragment.offset == 1 && p.proto == TCP)
-            }
-            Deviation::LaterFragment => Occurrence::Packet(Packet::is_fragment),
-            Deviation::EarlyDrop | Deviation::Untracked => Occurrence::Journey,
+            Deviation::TcpFragment => DeviationTrigger::PacketPredicate(|p| {
+                p.fragment.offset == 1 && p.proto == TCP_PROTOCOL
+            }),
+            Deviation::LaterFragment => DeviationTrigger::PacketPredicate(Packet::is_fragment),
+            Deviation::EarlyDrop | Deviation::Untracked => DeviationTrigger::JourneyOutcome,
             Deviation::LimitResolution
-            | Deviation::ExtensionHeaders
-            | Deviation::SearchByParts
+            | Deviation::MalformedExtensionHeaders
+            | Deviation::NonlinearStringMatch
             | Deviation::SummedCounters
-            | Deviation::Other(_) => Occurrence::Nothing,
+            | Deviation::OtherVersion(_) => DeviationTrigger::NotDetectable,
         }
     }
 
     /// Whether a packet alone shows that the deviation may apply.
-    pub fn concerns(&self, packet: &Packet) -> bool {
-        match self.occurrence() {
-            Occurrence::Packet(is_met) => is_met(packet),
-            Occurrence::Journey | Occurrence::Nothing => false,
+    pub fn may_apply_to(&self, packet: &Packet) -> bool {
+        match self.trigger() {
+            DeviationTrigger::PacketPredicate(is_met) => is_met(packet),
+            DeviationTrigger::JourneyOutcome | DeviationTrigger::NotDetectable => false,
         }
     }
 
     /// The identifiers of those that a packet alone shows, for a sentence.
-    pub fn packets() -> String {
-        let shown = |d: &&Deviation| matches!(d.occurrence(), Occurrence::Packet(_));
+    pub fn packet_deviation_ids() -> String {
+        let shown = |d: &&Deviation| matches!(d.trigger(), DeviationTrigger::PacketPredicate(_));
         Deviation::ALL.iter().filter(shown).map(Deviation::id).collect::<Vec<_>>().join(", ")
     }
 }
@@ -188,8 +188,9 @@ impl From<Deviation> for String {
 impl From<String> for Deviation {
     fn from(sentence: String) -> Deviation {
         let known = Deviation::ALL.into_iter().find(|d| d.sentence() == sentence);
-        let earlier = || EARLIER.into_iter().find(|(_, was)| *was == sentence).map(|(d, _)| d);
-        known.or_else(earlier).unwrap_or(Deviation::Other(sentence))
+        let earlier =
+            || FORMER_SENTENCES.into_iter().find(|(_, was)| *was == sentence).map(|(d, _)| d);
+        known.or_else(earlier).unwrap_or(Deviation::OtherVersion(sentence))
     }
 }
 
@@ -222,10 +223,10 @@ mod tests {
             let stored = serde_json::to_string(&deviation).unwrap();
             assert_eq!(serde_json::from_str::<Deviation>(&stored).unwrap(), deviation);
         }
-        for (deviation, was) in EARLIER {
+        for (deviation, was) in FORMER_SENTENCES {
             assert_eq!(Deviation::from(was.to_owned()), deviation);
         }
         let other: Deviation = serde_json::from_str("\"something\"").unwrap();
-        assert_eq!(other, Deviation::Other("something".to_owned()));
+        assert_eq!(other, Deviation::OtherVersion("something".to_owned()));
     }
 }

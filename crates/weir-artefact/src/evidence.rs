@@ -15,27 +15,27 @@ pub enum Evidence<W = String> {
     /// Proven for all packets; its counters were compared on so many.
     Proven(u64),
     /// Compared on this many packets; why there is no proof.
-    Packets(u64, W),
+    ComparedPackets(u64, W),
     /// Nothing: it was trusted.
     Trusted,
 }
 
 impl<W> Evidence<W> {
     /// The word that the manifest stores.
-    pub const fn word(&self) -> &'static str {
+    pub const fn manifest_word(&self) -> &'static str {
         match self {
             Evidence::Unchanged => "unchanged",
             Evidence::Skipped(_) => "skipped",
             Evidence::Proven(_) => "proven",
-            Evidence::Packets(..) => "packets",
+            Evidence::ComparedPackets(..) => "packets",
             Evidence::Trusted => "trusted",
         }
     }
 
     /// Packets that went through the interpreter before and after the pass.
-    pub const fn packets(&self) -> u64 {
+    pub const fn packet_count(&self) -> u64 {
         match self {
-            Evidence::Proven(packets) | Evidence::Packets(packets, _) => *packets,
+            Evidence::Proven(packets) | Evidence::ComparedPackets(packets, _) => *packets,
             Evidence::Unchanged | Evidence::Skipped(_) | Evidence::Trusted => 0,
         }
     }
@@ -43,12 +43,14 @@ impl<W> Evidence<W> {
 
 impl<W: ToString> Evidence<W> {
     /// The same with the reason as text.
-    pub fn in_words(&self) -> Evidence {
+    pub fn with_reason_text(&self) -> Evidence {
         match self {
             Evidence::Unchanged => Evidence::Unchanged,
             Evidence::Skipped(why) => Evidence::Skipped(why.clone()),
             Evidence::Proven(packets) => Evidence::Proven(*packets),
-            Evidence::Packets(packets, why) => Evidence::Packets(*packets, why.to_string()),
+            Evidence::ComparedPackets(packets, why) => {
+                Evidence::ComparedPackets(*packets, why.to_string())
+            }
             Evidence::Trusted => Evidence::Trusted,
         }
     }
@@ -56,7 +58,7 @@ impl<W: ToString> Evidence<W> {
 
 /// What the check before writing did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Checked {
+pub struct EqualityCheck {
     /// Packets put through the interpreter before and after.
     pub packets: u64,
     /// Seed of the random ones.
@@ -68,7 +70,7 @@ pub struct Checked {
 
 /// One pass, and how it was checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(into = "PassEntry", try_from = "PassEntry")]
+#[serde(into = "ManifestPassEntry", try_from = "ManifestPassEntry")]
 pub struct CheckedPass {
     /// Its name.
     pub pass: String,
@@ -86,7 +88,7 @@ pub struct CheckedPass {
 
 /// A [`CheckedPass`] as the manifest stores it.
 #[derive(Serialize, Deserialize)]
-struct PassEntry {
+struct ManifestPassEntry {
     pass: String,
     by: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -101,24 +103,33 @@ struct PassEntry {
     tried_after: Option<f64>,
 }
 
-impl From<CheckedPass> for PassEntry {
-    fn from(checked: CheckedPass) -> PassEntry {
+impl From<CheckedPass> for ManifestPassEntry {
+    fn from(checked: CheckedPass) -> ManifestPassEntry {
         let CheckedPass { pass, evidence, rules_before, rules_after, tried_before, tried_after } =
             checked;
-        let (by, packets) = (evidence.word().to_owned(), evidence.packets());
+        let (by, packets) = (evidence.manifest_word().to_owned(), evidence.packet_count());
         let why = match evidence {
-            Evidence::Skipped(why) | Evidence::Packets(_, why) => why,
+            Evidence::Skipped(why) | Evidence::ComparedPackets(_, why) => why,
             Evidence::Unchanged | Evidence::Proven(_) | Evidence::Trusted => String::new(),
         };
-        PassEntry { pass, by, why, packets, rules_before, rules_after, tried_before, tried_after }
+        ManifestPassEntry {
+            pass,
+            by,
+            why,
+            packets,
+            rules_before,
+            rules_after,
+            tried_before,
+            tried_after,
+        }
     }
 }
 
-impl TryFrom<PassEntry> for CheckedPass {
+impl TryFrom<ManifestPassEntry> for CheckedPass {
     type Error = String;
 
-    fn try_from(stored: PassEntry) -> Result<CheckedPass, String> {
-        let PassEntry {
+    fn try_from(stored: ManifestPassEntry) -> Result<CheckedPass, String> {
+        let ManifestPassEntry {
             pass,
             by,
             why,
@@ -132,7 +143,7 @@ impl TryFrom<PassEntry> for CheckedPass {
             "unchanged" => Evidence::Unchanged,
             "skipped" => Evidence::Skipped(why),
             "proven" => Evidence::Proven(packets),
-            "packets" => Evidence::Packets(packets, why),
+            "packets" => Evidence::ComparedPackets(packets, why),
             "trusted" => Evidence::Trusted,
             _ => return Err(format!("the pass {pass} was checked by {by:?}, which is no check")),
         };
@@ -150,7 +161,7 @@ mod tests {
             Evidence::Unchanged,
             Evidence::Skipped("it loses counters".to_owned()),
             Evidence::Proven(7),
-            Evidence::Packets(8, "no memory".to_owned()),
+            Evidence::ComparedPackets(8, "no memory".to_owned()),
             Evidence::Trusted,
         ];
         for evidence in all {

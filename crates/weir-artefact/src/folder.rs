@@ -16,7 +16,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sha2::{Digest as _, Sha256};
 
 /// Name of the description in an artefact's folder.
-pub const MANIFEST: &str = "manifest.json";
+pub const MANIFEST_FILE_NAME: &str = "manifest.json";
 
 /// What is stored in a folder: the files of an artefact and its manifest, which lists them.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,12 +30,12 @@ pub struct Bundle<'a> {
 impl<'a> Bundle<'a> {
     /// An artefact and the scripts that load and unload it.
     pub fn new(artefact: &'a Artefact, load: &'a str, unload: &'a str) -> Bundle<'a> {
-        let scripts = [(FileKind::Load, load), (FileKind::Unload, unload)];
+        let scripts = [(FileKind::LoadScript, load), (FileKind::UnloadScript, unload)];
         let files: Vec<_> = artefact.contents.texts().chain(scripts).collect();
         let mut manifest = artefact.manifest.clone();
         let entry = |(kind, text): &(FileKind, &str)| FileEntry {
-            name: kind.name().to_owned(),
-            sha256: sha256(text.as_bytes()),
+            name: kind.file_name().to_owned(),
+            sha256: sha256_hex(text.as_bytes()),
         };
         manifest.files = files.iter().map(entry).collect();
         Bundle { files, manifest }
@@ -48,19 +48,19 @@ impl<'a> Bundle<'a> {
 pub enum WriteError {
     /// The folder contains something that weir did not write there.
     #[error("{} was not written by weir: choose an empty or new folder", path.display())]
-    Foreign {
+    ForeignFile {
         /// The first such entry.
         path: PathBuf,
     },
     /// A file of the folder is not as weir wrote it.
     #[error("{} was changed since weir wrote it: move it away first", path.display())]
-    Changed {
+    ChangedFile {
         /// The first such file.
         path: PathBuf,
     },
     /// A process, this one, works in the folder, and would be left in the removed one.
     #[error("{} is the current folder: start weir outside of it", path.display())]
-    Current {
+    CurrentDirectory {
         /// The folder.
         path: PathBuf,
     },
@@ -90,13 +90,13 @@ pub enum ReadError {
     },
     /// The file is not a text.
     #[error("{} is not UTF-8", path.display())]
-    Text {
+    NotUtf8 {
         /// Which file.
         path: PathBuf,
     },
     /// It is not a manifest.
     #[error("{} is not a weir manifest: {source}", path.display())]
-    Json {
+    InvalidManifest {
         /// Which file.
         path: PathBuf,
         /// What is wrong with it.
@@ -107,9 +107,9 @@ pub enum ReadError {
         "{} is a manifest of version {version}, and this weir reads up to {}: use the weir that \
          wrote it",
         path.display(),
-        manifest::VERSION
+        manifest::MANIFEST_VERSION
     )]
-    Version {
+    UnsupportedVersion {
         /// Which file.
         path: PathBuf,
         /// Its version.
@@ -117,7 +117,7 @@ pub enum ReadError {
     },
 }
 
-fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WriteError {
+fn wrap_io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WriteError {
     let path = path.to_owned();
     move |source| WriteError::Io { what, path, source }
 }
@@ -125,41 +125,41 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WriteE
 /// Writes a bundle into a folder, which is made or replaced.
 ///
 /// # Errors
-/// [`WriteError::Foreign`] and [`WriteError::Changed`] if the folder holds what weir did not write,
-/// or not so; then nothing is changed. [`WriteError::Io`] if the system refuses; then the folder is
-/// as it was.
-pub fn write(bundle: &Bundle<'_>, dir: &Path) -> Result<(), WriteError> {
+/// [`WriteError::ForeignFile`] and [`WriteError::ChangedFile`] if the folder holds what weir did
+/// not write, or not so; then nothing is changed. [`WriteError::Io`] if the system refuses; then
+/// the folder is as it was.
+pub fn write_bundle(bundle: &Bundle<'_>, dir: &Path) -> Result<(), WriteError> {
     let real = fs::canonicalize(dir).ok();
     if let (Some(real), Ok(current)) = (&real, std::env::current_dir())
         && current.starts_with(real)
     {
-        return Err(WriteError::Current { path: dir.to_owned() });
+        return Err(WriteError::CurrentDirectory { path: dir.to_owned() });
     }
     // A link to a folder is preserved; the folder that it points to is replaced.
     let dir = real.as_deref().filter(|_| dir.is_symlink()).unwrap_or(dir);
-    let exists = is_replaceable(dir)?;
+    let exists = check_existing_folder(dir)?;
     let parent = match dir.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
         _ => Path::new("."),
     };
-    fs::create_dir_all(parent).map_err(io_error("make", parent))?;
+    fs::create_dir_all(parent).map_err(wrap_io_error("make", parent))?;
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let fresh = parent.join(format!(".{name}.weir-{}", std::process::id()));
-    remove_leftovers(parent, &format!(".{name}.weir-"));
+    remove_stale_folders(parent, &format!(".{name}.weir-"));
     let written = write_files(bundle, &fresh).and_then(|()| {
         let flags = if exists { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
         renameat_with(CWD, &fresh, CWD, dir, flags)
-            .map_err(|e| io_error("put in place", dir)(e.into()))
+            .map_err(|e| wrap_io_error("put in place", dir)(e.into()))
     });
     // `fresh` has the old folder after an exchange, or an incomplete new one after an error.
     if fresh.exists() {
-        fs::remove_dir_all(&fresh).map_err(io_error("remove", &fresh))?;
+        fs::remove_dir_all(&fresh).map_err(wrap_io_error("remove", &fresh))?;
     }
     written
 }
 
 /// Removes the folders of processes that were killed while they wrote.
-fn remove_leftovers(parent: &Path, prefix: &str) {
+fn remove_stale_folders(parent: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
@@ -173,18 +173,18 @@ fn remove_leftovers(parent: &Path, prefix: &str) {
 }
 
 /// Whether the folder is there; an error where it must not be replaced.
-fn is_replaceable(dir: &Path) -> Result<bool, WriteError> {
+fn check_existing_folder(dir: &Path) -> Result<bool, WriteError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
-            return Err(WriteError::Foreign { path: dir.to_owned() });
+            return Err(WriteError::ForeignFile { path: dir.to_owned() });
         }
-        Err(e) => return Err(io_error("read", dir)(e)),
+        Err(e) => return Err(wrap_io_error("read", dir)(e)),
     };
     let mut paths = Vec::new();
     for entry in entries {
-        paths.push(entry.map_err(io_error("read", dir))?.path());
+        paths.push(entry.map_err(wrap_io_error("read", dir))?.path());
     }
     if paths.is_empty() {
         return Ok(true);
@@ -193,28 +193,28 @@ fn is_replaceable(dir: &Path) -> Result<bool, WriteError> {
     let manifest = read_manifest(dir);
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let Ok(manifest) = &manifest else { return Err(WriteError::Foreign { path }) };
-        if name == MANIFEST {
+        let Ok(manifest) = &manifest else { return Err(WriteError::ForeignFile { path }) };
+        if name == MANIFEST_FILE_NAME {
             continue;
         }
         let Some(entry) = manifest.files.iter().find(|f| f.name == name) else {
-            return Err(WriteError::Foreign { path });
+            return Err(WriteError::ForeignFile { path });
         };
-        let bytes = fs::read(&path).map_err(io_error("read", &path))?;
-        if sha256(&bytes) != entry.sha256 {
-            return Err(WriteError::Changed { path });
+        let bytes = fs::read(&path).map_err(wrap_io_error("read", &path))?;
+        if sha256_hex(&bytes) != entry.sha256 {
+            return Err(WriteError::ChangedFile { path });
         }
     }
     Ok(true)
 }
 
 fn write_files(bundle: &Bundle<'_>, dir: &Path) -> Result<(), WriteError> {
-    fs::create_dir(dir).map_err(io_error("make", dir))?;
+    fs::create_dir(dir).map_err(wrap_io_error("make", dir))?;
     let mut json = serde_json::to_string_pretty(&bundle.manifest)
         .expect("a manifest is made of strings and numbers");
     json.push('\n');
-    let files = bundle.files.iter().map(|(kind, text)| (kind.name(), *text, kind.is_script()));
-    for (name, text, is_script) in files.chain([(MANIFEST, json.as_str(), false)]) {
+    let files = bundle.files.iter().map(|(kind, text)| (kind.file_name(), *text, kind.is_script()));
+    for (name, text, is_script) in files.chain([(MANIFEST_FILE_NAME, json.as_str(), false)]) {
         let path = dir.join(name);
         let put = || -> io::Result<()> {
             let mut f = fs::File::create_new(&path)?;
@@ -223,26 +223,26 @@ fn write_files(bundle: &Bundle<'_>, dir: &Path) -> Result<(), WriteError> {
             f.set_permissions(fs::Permissions::from_mode(mode))?;
             f.sync_all()
         };
-        put().map_err(io_error("write", &path))?;
+        put().map_err(wrap_io_error("write", &path))?;
     }
     Ok(())
 }
 
 /// An artefact read from a folder.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stored {
+pub struct StoredArtefact {
     /// The folder.
     pub dir: PathBuf,
     /// The current texts, and the manifest.
     pub artefact: Artefact,
     /// Names of files that were changed since weir wrote them.
-    pub edited: Vec<String>,
+    pub edited_files: Vec<String>,
 }
 
-impl Stored {
+impl StoredArtefact {
     /// The path of a file.
-    pub fn path(&self, kind: FileKind) -> PathBuf {
-        self.dir.join(kind.name())
+    pub fn file_path(&self, kind: FileKind) -> PathBuf {
+        self.dir.join(kind.file_name())
     }
 }
 
@@ -250,21 +250,26 @@ impl Stored {
 ///
 /// # Errors
 /// [`ReadError`] if the folder has no manifest, or a file that the manifest lists cannot be read.
-pub fn read(dir: &Path) -> Result<Stored, ReadError> {
+pub fn read_artefact(dir: &Path) -> Result<StoredArtefact, ReadError> {
     let manifest = read_manifest(dir)?;
     let (mut contents, mut edited) = (Contents::default(), Vec::new());
     for FileEntry { name, sha256: expected } in &manifest.files {
         let path = dir.join(name);
         let bytes =
             fs::read(&path).map_err(|source| ReadError::Io { path: path.clone(), source })?;
-        if sha256(&bytes) != *expected {
+        if sha256_hex(&bytes) != *expected {
             edited.push(name.clone());
         }
         if let Some(kind) = FileKind::parse(name) {
-            contents.set(kind, String::from_utf8(bytes).map_err(|_| ReadError::Text { path })?);
+            contents
+                .set_text(kind, String::from_utf8(bytes).map_err(|_| ReadError::NotUtf8 { path })?);
         }
     }
-    Ok(Stored { dir: dir.to_owned(), artefact: Artefact { contents, manifest }, edited })
+    Ok(StoredArtefact {
+        dir: dir.to_owned(),
+        artefact: Artefact { contents, manifest },
+        edited_files: edited,
+    })
 }
 
 /// The description of an artefact's folder.
@@ -272,32 +277,32 @@ pub fn read(dir: &Path) -> Result<Stored, ReadError> {
 /// # Errors
 /// [`ReadError`] if the folder has no manifest, or it cannot be read as one.
 pub fn read_manifest(dir: &Path) -> Result<Manifest, ReadError> {
-    let path = dir.join(MANIFEST);
+    let path = dir.join(MANIFEST_FILE_NAME);
     let text =
         fs::read_to_string(&path).map_err(|source| ReadError::Io { path: path.clone(), source })?;
     let manifest: Manifest = serde_json::from_str(&text)
-        .map_err(|source| ReadError::Json { path: path.clone(), source })?;
+        .map_err(|source| ReadError::InvalidManifest { path: path.clone(), source })?;
     match manifest.version {
-        0..=manifest::VERSION => Ok(manifest),
-        version => Err(ReadError::Version { path, version }),
+        0..=manifest::MANIFEST_VERSION => Ok(manifest),
+        version => Err(ReadError::UnsupportedVersion { path, version }),
     }
 }
 
 /// SHA-256 of bytes, in hexadecimal.
-pub fn sha256(bytes: &[u8]) -> String {
+pub fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use weir_testkit::Folder;
+    use weir_testkit::TempFolder;
 
     use super::*;
     use crate::contents::SetTexts;
 
     #[test]
     fn a_manifest_of_a_later_version_is_refused_and_one_of_the_first_is_read() {
-        let folder = Folder::new("manifest-version");
+        let folder = TempFolder::new("manifest-version");
         let text = |version: &str| {
             let mut value = serde_json::to_value(Manifest::default()).unwrap();
             let object = value.as_object_mut().unwrap();
@@ -310,11 +315,11 @@ mod tests {
             }
             value.to_string()
         };
-        for (version, expected) in [("none", 1), ("2", manifest::VERSION)] {
-            fs::write(folder.path().join(MANIFEST), text(version)).unwrap();
+        for (version, expected) in [("none", 1), ("2", manifest::MANIFEST_VERSION)] {
+            fs::write(folder.path().join(MANIFEST_FILE_NAME), text(version)).unwrap();
             assert_eq!(read_manifest(folder.path()).unwrap().version, expected);
         }
-        fs::write(folder.path().join(MANIFEST), text("3")).unwrap();
+        fs::write(folder.path().join(MANIFEST_FILE_NAME), text("3")).unwrap();
         let said = read_manifest(folder.path()).unwrap_err().to_string();
         assert!(said.contains("version 3, and this weir reads up to 2"), "{said}");
     }
@@ -325,37 +330,37 @@ mod tests {
     }
 
     fn put(text: &str, dir: &Path) -> Result<(), WriteError> {
-        write(&Bundle::new(&artefact(text), "exit 0\n", "exit 1\n"), dir)
+        write_bundle(&Bundle::new(&artefact(text), "exit 0\n", "exit 1\n"), dir)
     }
 
     #[test]
     fn an_artefact_reads_back_as_it_was_written() {
-        let folder = Folder::new("read-back");
+        let folder = TempFolder::new("read-back");
         let dir = folder.path().join("out");
-        let sets = SetTexts { user: "u".into(), own: "o".into(), names: "n".into() };
+        let sets = SetTexts { user: "u".into(), generated: "o".into(), names: "n".into() };
         let nft = Some("table ip weir_filter".to_owned());
         let contents = Contents { nft, v6: Some(String::new()), sets: Some(sets), v4: None };
         let made = Artefact { contents, manifest: Manifest::default() };
         let bundle = Bundle::new(&made, "exit 0\n", "exit 1\n");
-        write(&bundle, &dir).unwrap();
-        let mut stored = read(&dir).unwrap();
-        assert_eq!(stored.edited, [] as [&str; 0]);
+        write_bundle(&bundle, &dir).unwrap();
+        let mut stored = read_artefact(&dir).unwrap();
+        assert_eq!(stored.edited_files, [] as [&str; 0]);
         assert_eq!(stored.artefact.manifest, bundle.manifest);
         stored.artefact.manifest.files.clear();
         assert_eq!(stored.artefact, made);
-        fs::write(stored.path(FileKind::OwnSets), "other").unwrap();
-        let edited = read(&dir).unwrap();
-        assert_eq!(edited.edited, [FileKind::OwnSets.name()]);
-        assert_eq!(edited.artefact.contents.text(FileKind::OwnSets), Some("other"));
-        fs::remove_file(stored.path(FileKind::Unload)).unwrap();
+        fs::write(stored.file_path(FileKind::GeneratedSets), "other").unwrap();
+        let edited = read_artefact(&dir).unwrap();
+        assert_eq!(edited.edited_files, [FileKind::GeneratedSets.file_name()]);
+        assert_eq!(edited.artefact.contents.text(FileKind::GeneratedSets), Some("other"));
+        fs::remove_file(stored.file_path(FileKind::UnloadScript)).unwrap();
         assert!(
-            matches!(read(&dir), Err(ReadError::Io { path, .. }) if path.ends_with("unload.sh"))
+            matches!(read_artefact(&dir), Err(ReadError::Io { path, .. }) if path.ends_with("unload.sh"))
         );
     }
 
     #[test]
     fn what_weir_wrote_may_be_replaced() {
-        let folder = Folder::new("replaced");
+        let folder = TempFolder::new("replaced");
         let dir = folder.path().join("out");
         put("one", &dir).unwrap();
         put("two", &dir).unwrap();
@@ -368,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_link_to_the_folder_stays() {
-        let folder = Folder::new("linked");
+        let folder = TempFolder::new("linked");
         let (dir, link) = (folder.path().join("out"), folder.path().join("current"));
         put("one", &dir).unwrap();
         std::os::unix::fs::symlink("out", &link).unwrap();
@@ -382,13 +387,13 @@ mod tests {
         let here = std::env::current_dir().unwrap();
         for dir in [Path::new("."), &here, here.parent().unwrap()] {
             let refused = put("one", dir).unwrap_err();
-            assert!(matches!(refused, WriteError::Current { .. }), "{refused}");
+            assert!(matches!(refused, WriteError::CurrentDirectory { .. }), "{refused}");
         }
     }
 
     #[test]
     fn what_a_killed_process_left_is_removed() {
-        let folder = Folder::new("killed");
+        let folder = TempFolder::new("killed");
         let mut ended = std::process::Command::new("true").spawn().unwrap();
         let pid = ended.id();
         ended.wait().unwrap();
@@ -404,34 +409,34 @@ mod tests {
 
     #[test]
     fn an_empty_folder_is_taken_and_a_full_one_refused() {
-        let folder = Folder::new("foreign");
+        let folder = TempFolder::new("foreign");
         let dir = folder.path().join("out");
         fs::create_dir(&dir).unwrap();
         put("one", &dir).unwrap();
         fs::write(dir.join("notes"), "mine").unwrap();
         let refused = put("two", &dir).unwrap_err();
-        assert!(matches!(refused, WriteError::Foreign { ref path } if path.ends_with("notes")));
+        assert!(matches!(refused, WriteError::ForeignFile { ref path } if path.ends_with("notes")));
         assert_eq!(fs::read_to_string(dir.join("iptables.rules")).unwrap(), "one");
     }
 
     #[test]
     fn a_changed_file_is_not_overwritten() {
-        let folder = Folder::new("changed");
+        let folder = TempFolder::new("changed");
         let dir = folder.path().join("out");
         put("one", &dir).unwrap();
         fs::write(dir.join("iptables.rules"), "edited").unwrap();
         let refused = put("two", &dir).unwrap_err();
         assert!(
-            matches!(refused, WriteError::Changed { ref path } if path.ends_with("iptables.rules"))
+            matches!(refused, WriteError::ChangedFile { ref path } if path.ends_with("iptables.rules"))
         );
         assert_eq!(fs::read_to_string(dir.join("iptables.rules")).unwrap(), "edited");
     }
 
     #[test]
     fn a_folder_that_nobody_described_is_foreign() {
-        let folder = Folder::new("undescribed");
+        let folder = TempFolder::new("undescribed");
         fs::write(folder.path().join("file"), "").unwrap();
         let refused = put("one", folder.path()).unwrap_err();
-        assert!(matches!(refused, WriteError::Foreign { .. }), "{refused}");
+        assert!(matches!(refused, WriteError::ForeignFile { .. }), "{refused}");
     }
 }

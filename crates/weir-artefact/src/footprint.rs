@@ -10,7 +10,7 @@ use weir_model::{Family, TableName};
 use crate::contents::Contents;
 
 /// The nft table that replaces an iptables table has its name with this prefix.
-pub const NFT_PREFIX: &str = "weir_";
+pub const NFT_TABLE_PREFIX: &str = "weir_";
 
 /// Which parts of the kernel's state a form replaces when it is loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,9 +20,9 @@ pub struct Footprint {
     /// ip6tables tables that the IPv6 rules replace.
     pub v6: Vec<TableName>,
     /// Sets are created or used.
-    pub sets: bool,
+    pub uses_sets: bool,
     /// nft tables that are made.
-    pub nft: Vec<NftTable>,
+    pub nft_tables: Vec<NftTable>,
 }
 
 /// An nft table that replaces (a part of) an iptables table.
@@ -37,12 +37,12 @@ pub struct NftTable {
 /// `ip:weir_filter`.
 impl fmt::Display for NftTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{NFT_PREFIX}{}", nft_family(self.family), self.table)
+        write!(f, "{}:{NFT_TABLE_PREFIX}{}", nft_family_name(self.family), self.table)
     }
 }
 
 /// `ip` or `ip6`.
-const fn nft_family(family: Family) -> &'static str {
+const fn nft_family_name(family: Family) -> &'static str {
     match family {
         Family::V4 => "ip",
         Family::V6 => "ip6",
@@ -51,42 +51,46 @@ const fn nft_family(family: Family) -> &'static str {
 
 impl NftTable {
     /// The table that a line of an nft file creates.
-    fn created_by(line: &str) -> Option<NftTable> {
+    fn parse_create_line(line: &str) -> Option<NftTable> {
         let (family, name) = line.strip_prefix("create table ")?.split_once(' ')?;
-        let of_word = |f: &Family| nft_family(*f) == family;
+        let of_word = |f: &Family| nft_family_name(*f) == family;
         Some(NftTable {
             family: [Family::V4, Family::V6].into_iter().find(of_word)?,
-            table: TableName::parse(name.strip_prefix(NFT_PREFIX)?)?,
+            table: TableName::parse(name.strip_prefix(NFT_TABLE_PREFIX)?)?,
         })
     }
 }
 
 /// A part of the kernel that contains rules or sets, with the programs that save and load it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Loader {
+pub enum KernelFacility {
     /// Legacy tables of a family.
-    Legacy(Family),
+    LegacyTables(Family),
     /// Sets.
     Ipset,
     /// nftables.
     Nft,
 }
 
-impl Loader {
+impl KernelFacility {
     /// The programs that save and load it.
-    pub const fn programs(self) -> &'static [&'static str] {
+    pub const fn tools(self) -> &'static [&'static str] {
         match self {
-            Loader::Legacy(Family::V4) => &["iptables-legacy-restore", "iptables-legacy-save"],
-            Loader::Legacy(Family::V6) => &["ip6tables-legacy-restore", "ip6tables-legacy-save"],
-            Loader::Ipset => &["ipset"],
-            Loader::Nft => &["nft"],
+            KernelFacility::LegacyTables(Family::V4) => {
+                &["iptables-legacy-restore", "iptables-legacy-save"]
+            }
+            KernelFacility::LegacyTables(Family::V6) => {
+                &["ip6tables-legacy-restore", "ip6tables-legacy-save"]
+            }
+            KernelFacility::Ipset => &["ipset"],
+            KernelFacility::Nft => &["nft"],
         }
     }
 }
 
 impl Footprint {
     /// The footprint of a form that consists of these texts.
-    pub fn of(contents: &Contents) -> Footprint {
+    pub fn from_contents(contents: &Contents) -> Footprint {
         let tables = |text: &Option<String>| {
             let lines = text.as_deref().unwrap_or_default().lines();
             lines.filter_map(|line| TableName::parse(line.strip_prefix('*')?)).collect()
@@ -95,13 +99,13 @@ impl Footprint {
         Footprint {
             v4: tables(&contents.v4),
             v6: tables(&contents.v6),
-            sets: contents.sets.is_some(),
-            nft: nft.filter_map(NftTable::created_by).collect(),
+            uses_sets: contents.sets.is_some(),
+            nft_tables: nft.filter_map(NftTable::parse_create_line).collect(),
         }
     }
 
     /// The iptables tables of a family that the form replaces.
-    pub fn tables(&self, family: Family) -> &[TableName] {
+    pub fn replaced_tables(&self, family: Family) -> &[TableName] {
         match family {
             Family::V4 => &self.v4,
             Family::V6 => &self.v6,
@@ -110,20 +114,20 @@ impl Footprint {
 
     /// The iptables tables of a family that nft replaces completely: emptied if the kernel has them
     /// at all.
-    pub fn emptied(&self, family: Family) -> Vec<TableName> {
-        let kept = self.tables(family);
-        let moved = self.nft.iter().filter(|t| t.family == family).map(|t| t.table);
+    pub fn emptied_tables(&self, family: Family) -> Vec<TableName> {
+        let kept = self.replaced_tables(family);
+        let moved = self.nft_tables.iter().filter(|t| t.family == family).map(|t| t.table);
         moved.filter(|table| !kept.contains(table)).collect()
     }
 
     /// What is needed to load the form.
-    pub fn loaders(&self) -> Vec<Loader> {
-        let legacy = [Family::V4, Family::V6]
-            .into_iter()
-            .filter(|family| !self.tables(*family).is_empty() || !self.emptied(*family).is_empty());
-        let sets = self.sets.then_some(Loader::Ipset);
-        let nft = (!self.nft.is_empty()).then_some(Loader::Nft);
-        legacy.map(Loader::Legacy).chain(sets).chain(nft).collect()
+    pub fn kernel_facilities(&self) -> Vec<KernelFacility> {
+        let legacy = [Family::V4, Family::V6].into_iter().filter(|family| {
+            !self.replaced_tables(*family).is_empty() || !self.emptied_tables(*family).is_empty()
+        });
+        let sets = self.uses_sets.then_some(KernelFacility::Ipset);
+        let nft = (!self.nft_tables.is_empty()).then_some(KernelFacility::Nft);
+        legacy.map(KernelFacility::LegacyTables).chain(sets).chain(nft).collect()
     }
 }
 
@@ -142,17 +146,20 @@ mod tests {
             v4: Some("# *raw\n*filter\n-A INPUT -m comment --comment *mangle\nCOMMIT\n".to_owned()),
             ..Contents::default()
         };
-        let footprint = Footprint::of(&contents);
+        let footprint = Footprint::from_contents(&contents);
         assert_eq!(footprint.v4, [TableName::Filter]);
-        assert_eq!(footprint.emptied(Family::V4), [TableName::Nat]);
-        let names: Vec<String> = footprint.nft.iter().map(NftTable::to_string).collect();
+        assert_eq!(footprint.emptied_tables(Family::V4), [TableName::Nat]);
+        let names: Vec<String> = footprint.nft_tables.iter().map(NftTable::to_string).collect();
         assert_eq!(names, ["ip:weir_nat", "ip:weir_filter"]);
-        assert_eq!(footprint.loaders(), [Loader::Legacy(Family::V4), Loader::Nft]);
+        assert_eq!(
+            footprint.kernel_facilities(),
+            [KernelFacility::LegacyTables(Family::V4), KernelFacility::Nft]
+        );
     }
 
     #[test]
     fn a_form_without_rules_needs_nothing() {
         let contents = Contents { v6: Some(String::new()), ..Contents::default() };
-        assert_eq!(Footprint::of(&contents).loaders(), []);
+        assert_eq!(Footprint::from_contents(&contents).kernel_facilities(), []);
     }
 }

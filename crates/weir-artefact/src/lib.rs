@@ -3,8 +3,8 @@
 //! An [`Artefact`] is the result of `compile`: the texts that the tools load ([`Contents`]), and
 //! the [`Manifest`], which states the evidence for the form ([`evidence`]), its intended
 //! differences ([`Deviation`]) and how to read its counters. Its [`Footprint`] is what loading it
-//! replaces. A [`Bundle`] adds the scripts of a back end and is ready for [`write()`]; [`read`]
-//! returns the value again.
+//! replaces. A [`Bundle`] adds the scripts of a back end and is ready for [`write_bundle()`];
+//! [`read_artefact`] returns the value again.
 
 #![forbid(unsafe_code)]
 
@@ -17,12 +17,13 @@ mod form;
 pub mod manifest;
 
 pub use contents::{Contents, FileKind, SetTexts};
-pub use deviation::{Deviation, Occurrence};
-pub use evidence::{Checked, CheckedPass, Evidence};
+pub use deviation::{Deviation, DeviationTrigger};
+pub use evidence::{CheckedPass, EqualityCheck, Evidence};
 pub use folder::{
-    Bundle, MANIFEST, ReadError, Stored, WriteError, read, read_manifest, sha256, write,
+    Bundle, MANIFEST_FILE_NAME, ReadError, StoredArtefact, WriteError, read_artefact,
+    read_manifest, sha256_hex, write_bundle,
 };
-pub use footprint::{Footprint, Loader, NFT_PREFIX, NftTable};
+pub use footprint::{Footprint, KernelFacility, NFT_TABLE_PREFIX, NftTable};
 pub use form::Form;
 pub use manifest::Manifest;
 
@@ -38,6 +39,6 @@ pub struct Artefact {
 impl Artefact {
     /// What loading it replaces.
     pub fn footprint(&self) -> Footprint {
-        Footprint::of(&self.contents)
+        Footprint::from_contents(&self.contents)
     }
 }

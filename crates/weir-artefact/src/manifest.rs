@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use weir_model::{Counter, CreditMap};
 
 use crate::deviation::Deviation;
-use crate::evidence::Checked;
+use crate::evidence::EqualityCheck;
 use crate::form::Form;
 
 /// Version of the description: 2 has [`Manifest::share`].
-pub const VERSION: u32 = 2;
+pub const MANIFEST_VERSION: u32 = 2;
 
 const fn first_version() -> u32 {
     1
@@ -41,25 +41,25 @@ pub struct Manifest {
     /// Runs that were compiled.
     pub compiled: Vec<CompiledRun>,
     /// Rules between compiled ones that are unchanged, and why.
-    pub barriers: Vec<Kept>,
+    pub barriers: Vec<UnchangedRule>,
     /// How much of each hook the form changed.
     #[serde(default)]
-    pub share: Share,
+    pub share: FormCoverage,
     /// The intended differences of the form.
     pub deviations: Vec<Deviation>,
     /// What the equality check did before the artefact was written.
-    pub checked: Checked,
+    pub checked: EqualityCheck,
     /// Counters by original rule.
     pub counters: CreditMap,
     /// Rules that a pass merged, where that was allowed: what is known of their counters is the
     /// sum.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub summed: Vec<Summed>,
+    pub summed: Vec<SummedCounterGroup>,
 }
 
 /// Original rules that share counters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Summed {
+pub struct SummedCounterGroup {
     /// The rules, as in [`Manifest::counters`], which has none of them.
     pub rules: Vec<String>,
     /// The counters whose sum is the sum of theirs.
@@ -88,7 +88,7 @@ pub struct CompiledRun {
 
 /// A rule (or stretch) that was left unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct UnchangedRule {
     /// The rule.
     pub rule: String,
     /// Why.
@@ -101,7 +101,7 @@ pub struct Kept {
 /// rule that hooks of both kinds enter is both. In the forms for iptables a rule is left if it is
 /// unchanged in its original chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
+pub struct FormCoverage {
     /// Rules that a hook enters.
     pub rules: u64,
     /// Those that are in the form.
@@ -109,12 +109,12 @@ pub struct Share {
     /// Those that are left.
     pub left: u64,
     /// The same for each hook that enters rules.
-    pub hooks: Vec<HookShare>,
+    pub hooks: Vec<HookCoverage>,
 }
 
 /// The rules that one hook enters, also through other chains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HookShare {
+pub struct HookCoverage {
     /// The hook's chain, `iptables/filter/FORWARD`.
     pub hook: String,
     /// Its rules.
@@ -124,12 +124,12 @@ pub struct HookShare {
     /// Those that are left.
     pub left: u64,
     /// Why, the cause with most rules first.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<LeftRuleCause>,
 }
 
 /// Why rules are left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cause {
+pub struct LeftRuleCause {
     /// The cause.
     pub why: String,
     /// Rules that are the cause: the rules around them, which stay for their sake, are not counted.

@@ -1,20 +1,20 @@
 //! Compiles a firewall to an artefact.
 
 use weir_artefact::manifest::{self, Manifest};
-use weir_artefact::{Artefact, Contents, Deviation, Footprint, Form, SetTexts, sha256};
-use weir_model::{Chain, Family, Firewall, IpSet, Name};
+use weir_artefact::{Artefact, Contents, Deviation, Footprint, Form, SetTexts, sha256_hex};
+use weir_model::{Chain, Family, Firewall, IpSet, SharedName};
 use weir_passes::{CheckedRun, passes};
 use weir_syntax::{ipset, iptables};
 
-use crate::form::{CompileError, CompileOptions, ProgressFn};
-use crate::{counters, load, memory, nft, read_back, share, steps};
+use crate::compile_options::{CompileError, CompileOptions, ProgressFn};
+use crate::{counters, coverage, form_passes, kernel_memory, load_scripts, nft, read_back};
 
 /// Compiles a firewall to a form that is equal to it.
 ///
 /// # Errors
-/// [`CompileError::Unsupported`] if the form cannot say something, [`CompileError::Pass`] and
-/// [`CompileError::Differs`] if the form is not equal, [`CompileError::Printed`] if its text does
-/// not read back as it, [`CompileError::Option`] if an option makes no sense.
+/// [`CompileError::Unsupported`] if the form cannot say something, [`CompileError::PassRefused`]
+/// and [`CompileError::NotEquivalent`] if the form is not equal, [`CompileError::PrintMismatch`] if
+/// its text does not read back as it, [`CompileError::InvalidOption`] if an option makes no sense.
 pub fn compile(
     firewall: &Firewall,
     form: Form,
@@ -24,47 +24,62 @@ pub fn compile(
     if let Some(levels) = &options.levels {
         let rise = levels.windows(2).all(|w| w[0] < w[1]);
         if !rise || levels.iter().any(|&l| l == 0 || l > 127) {
-            return Err(CompileError::Option(
+            return Err(CompileError::InvalidOption(
                 "levels must be increasing prefix lengths, such as 8,16,24".to_owned(),
             ));
         }
     }
     match form {
-        Form::Linear | Form::Tree | Form::Ipset => by_iptables(firewall, form, options, progress),
-        Form::Nft => by_nft(firewall, options, progress),
+        Form::Linear | Form::Tree | Form::Ipset => {
+            compile_iptables_form(firewall, form, options, progress)
+        }
+        Form::Nft => compile_nft_artefact(firewall, options, progress),
     }
 }
 
-fn by_iptables(
+fn compile_iptables_form(
     firewall: &Firewall,
     form: Form,
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Artefact, CompileError> {
-    let id = identity(firewall, form, options);
-    let names = steps::names(form, options)?;
-    let run = steps::run(firewall, &names, options, &id, progress)?;
-    let checked = steps::checked(&run.steps, options);
-    let CheckedRun { firewall: after, own, compiled, kept, deviations: by_passes, .. } = run;
+    let id = compute_artefact_id(firewall, form, options);
+    let names = form_passes::select_pass_names(form, options)?;
+    let run = form_passes::run_form_passes(firewall, &names, options, &id, progress)?;
+    let checked = form_passes::collect_check_results(&run.steps, options);
+    let CheckedRun {
+        firewall: after,
+        generated_sets: own,
+        compiled_runs: compiled,
+        unchanged_rules: kept,
+        deviations: by_passes,
+        ..
+    } = run;
     progress("writing", 0.0);
     let mut after = after;
-    mark(&mut after, &id);
-    read_back::agrees(&after).map_err(|what| CompileError::Printed { form, what })?;
-    let contents = contents(&after, None, &firewall.sets, &own);
-    let mut counters = counters::credit_map(firewall, &after, &own);
-    let summed = counters::take_summed(&mut counters, firewall, &after, &own);
-    let mut deviations = deviations(form, &own);
+    add_marker_chains(&mut after, &id);
+    read_back::check_iptables_read_back(&after)
+        .map_err(|what| CompileError::PrintMismatch { form, what })?;
+    let contents = print_contents(&after, None, &firewall.sets, &own);
+    let mut counters = counters::build_credit_map(firewall, &after, &own);
+    let summed = counters::extract_summed_rules(&mut counters, firewall, &after, &own);
+    let mut deviations = list_set_deviations(form, &own);
     deviations.extend(by_passes);
     let manifest = Manifest {
-        version: manifest::VERSION,
+        version: manifest::MANIFEST_VERSION,
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         form,
-        tools: load::tools(&Footprint::of(&contents)),
+        tools: load_scripts::list_required_tools(&Footprint::from_contents(&contents)),
         files: Vec::new(),
-        memory_bytes: memory::estimate(&after, options.cpus),
+        memory_bytes: kernel_memory::estimate_kernel_bytes(&after, options.cpus),
         share: match form {
             Form::Linear => Default::default(),
-            _ => share::of_iptables(firewall, &after, &kept, &options.programs),
+            _ => coverage::compute_iptables_coverage(
+                firewall,
+                &after,
+                &kept,
+                &options.rewritable_programs,
+            ),
         },
         compiled,
         barriers: kept,
@@ -78,35 +93,35 @@ fn by_iptables(
     Ok(Artefact { contents, manifest })
 }
 
-fn by_nft(
+fn compile_nft_artefact(
     firewall: &Firewall,
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Artefact, CompileError> {
-    let id = identity(firewall, Form::Nft, options);
-    let names = steps::names(Form::Nft, options)?;
+    let id = compute_artefact_id(firewall, Form::Nft, options);
+    let names = form_passes::select_pass_names(Form::Nft, options)?;
     let (maps, before): (Vec<&str>, Vec<&str>) =
         names.into_iter().partition(|n| *n == passes::FOLD_INTO_VERDICT_MAP);
-    let run = steps::run(firewall, &before, options, &id, progress)?;
-    let mut made = nft::compile_run(firewall, &run, !maps.is_empty(), options, progress)?;
-    let summed = counters::take_summed(&mut made.counters, firewall, &run.firewall, &[]);
-    let mut checked = steps::checked(&run.steps, options);
-    checked.packets += made.checked.packets;
-    checked.passes.append(&mut made.checked.passes);
+    let run = form_passes::run_form_passes(firewall, &before, options, &id, progress)?;
+    let mut made = nft::compile_after_passes(firewall, &run, !maps.is_empty(), options, progress)?;
+    let summed = counters::extract_summed_rules(&mut made.counters, firewall, &run.firewall, &[]);
+    let mut checked = form_passes::collect_check_results(&run.steps, options);
+    checked.packets += made.equality_check.packets;
+    checked.passes.append(&mut made.equality_check.passes);
     progress("writing", 0.0);
-    let printed = |what| CompileError::Printed { form: Form::Nft, what };
-    read_back::nft_agrees(&made.ruleset, &made.text).map_err(printed)?;
-    let kept = made.kept();
-    read_back::agrees(&kept).map_err(printed)?;
-    let contents = contents(&kept, Some(made.text), &firewall.sets, &run.own);
+    let printed = |what| CompileError::PrintMismatch { form: Form::Nft, what };
+    read_back::check_nft_read_back(&made.nft_ruleset, &made.nft_text).map_err(printed)?;
+    let kept = made.iptables_to_load();
+    read_back::check_iptables_read_back(&kept).map_err(printed)?;
+    let contents = print_contents(&kept, Some(made.nft_text), &firewall.sets, &run.generated_sets);
     let manifest = Manifest {
-        version: manifest::VERSION,
+        version: manifest::MANIFEST_VERSION,
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         form: Form::Nft,
-        tools: load::tools(&Footprint::of(&contents)),
+        tools: load_scripts::list_required_tools(&Footprint::from_contents(&contents)),
         files: Vec::new(),
-        memory_bytes: made.memory_bytes + memory::estimate(&kept, options.cpus),
-        compiled: made.compiled,
+        memory_bytes: made.memory_bytes + kernel_memory::estimate_kernel_bytes(&kept, options.cpus),
+        compiled: made.compiled_runs,
         barriers: made.barriers,
         share: made.share,
         deviations: made.deviations,
@@ -121,8 +136,8 @@ fn by_nft(
 
 /// Marks every table with an empty chain, so that the kernel itself says which artefact is in
 /// force: the mark is added and removed with the rules, in one transaction.
-fn mark(firewall: &mut Firewall, id: &str) {
-    let name: Name = format!("weir:{id}").into();
+fn add_marker_chains(firewall: &mut Firewall, id: &str) {
+    let name: SharedName = format!("weir:{id}").into();
     for table in
         [&mut firewall.v4, &mut firewall.v6].into_iter().flatten().flat_map(|r| &mut r.tables)
     {
@@ -133,20 +148,20 @@ fn mark(firewall: &mut Firewall, id: &str) {
 }
 
 /// Eight hexadecimal digits that only this ruleset in this form, made so, has.
-fn identity(firewall: &Firewall, form: Form, options: &CompileOptions) -> String {
+fn compute_artefact_id(firewall: &Firewall, form: Form, options: &CompileOptions) -> String {
     let mut text =
         format!("{} {form} {:?} {:?}", env!("CARGO_PKG_VERSION"), options.levels, options.cost);
-    text += &format!(" {:?} {:?}\n", options.passes, options.without);
+    text += &format!(" {:?} {:?}\n", options.passes, options.skipped_passes);
     for ruleset in firewall.rulesets() {
         text.push_str(&iptables::print(ruleset, false));
     }
     text.push_str(&ipset::print(&firewall.sets));
-    sha256(text.as_bytes())[..8].to_owned()
+    sha256_hex(text.as_bytes())[..8].to_owned()
 }
 
 /// The texts of a form: its rules and nft tables, and the sets of the user and of passes, if its
 /// rules use any.
-fn contents(
+fn print_contents(
     rules: &Firewall,
     nft: Option<String>,
     user: &[IpSet],
@@ -156,18 +171,18 @@ fn contents(
     for ruleset in rules.rulesets() {
         // What went to nft as a whole leaves a ruleset without tables.
         if contents.nft.is_none() || !ruleset.tables.is_empty() {
-            *contents.rules_mut(ruleset.family) = Some(iptables::print(ruleset, false));
+            *contents.rules_text_mut(ruleset.family) = Some(iptables::print(ruleset, false));
         }
     }
     contents.sets = (!rules.sets.is_empty()).then(|| {
         let own: Vec<IpSet> = own.iter().map(|(_, s)| s.clone()).collect();
         let names = user.iter().chain(&own).flat_map(|s| [&*s.name, "\n"]).collect();
-        SetTexts { user: ipset::print(user), own: ipset::print(&own), names }
+        SetTexts { user: ipset::print(user), generated: ipset::print(&own), names }
     });
     contents
 }
 
-fn deviations(form: Form, own: &[(Family, IpSet)]) -> Vec<Deviation> {
+fn list_set_deviations(form: Form, own: &[(Family, IpSet)]) -> Vec<Deviation> {
     let by_sets = form == Form::Ipset && own.iter().any(|(f, _)| *f == Family::V6);
-    by_sets.then_some(Deviation::ExtensionHeaders).into_iter().collect()
+    by_sets.then_some(Deviation::MalformedExtensionHeaders).into_iter().collect()
 }

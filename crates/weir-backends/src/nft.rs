@@ -2,68 +2,70 @@
 //!
 //! Each iptables table of each family becomes one nft table with base chains at the same hooks and
 //! priorities, user-defined chains under their names, and a `counter` for every rule. Runs of rules
-//! that test one value become one lookup ([`class`]); their other tests stay in the chain that the
-//! lookup leads to. If later fragments can occur (conntrack is not in use, so nothing reassembles
-//! them), a test of the fragment offset precedes the first test of a transport header, because nft
-//! would read a fragment's payload as ports.
+//! that test one value become one lookup ([`lookup_classes`]); their other tests stay in the chain
+//! that the lookup leads to. If later fragments can occur (conntrack is not in use, so nothing
+//! reassembles them), a test of the fragment offset precedes the first test of a transport header,
+//! because nft would read a fragment's payload as ports.
 //!
 //! What nft cannot express is refused by name. A hook that needs it stays in iptables, as prefix
 //! trees of chains, which the manifest lists; if no hook remains, there is no such form. The same
 //! applies to a hook that enters a chain of Docker, kube-proxy, firewalld or ufw, because these
 //! programs continue to edit it in iptables.
 
-mod agree;
-mod class;
-mod cond;
+mod chain_emitter;
+mod chain_names;
+mod condition;
+mod coverage;
 mod credit;
-mod emit;
 mod form;
-mod host;
-mod item;
-mod names;
-mod objects;
-mod places;
+mod hook_comparison;
+mod lookup_classes;
+mod lowered_rule;
+mod manifest_rule_ids;
+mod opaque_match;
 mod proof;
-mod share;
-mod table;
+mod shared_objects;
+mod table_plan;
 pub mod to_iptables;
 
 use std::collections::HashMap;
 
-use weir_artefact::manifest::{CompiledRun, Kept, Share};
-use weir_artefact::{Checked, CheckedPass, Deviation, Evidence, Form};
-use weir_model::effect::needs_conntrack;
-use weir_model::nft::{self, Credit};
-use weir_model::programs::Program;
-use weir_model::{CreditMap, Family, Firewall, RuleId, RuleIds, RuleIndex, Ruleset, Span, tool};
+use weir_artefact::manifest::{CompiledRun, FormCoverage, UnchangedRule};
+use weir_artefact::{CheckedPass, Deviation, EqualityCheck, Evidence, Form};
+use weir_model::effect::needs_connection_tracking;
+use weir_model::managing_programs::ManagingProgram;
+use weir_model::nft::{self, CreditedOriginal};
+use weir_model::{
+    CreditMap, Family, Firewall, RuleId, RuleIdTable, RuleIndex, Ruleset, Span, iptables_tool_name,
+};
 use weir_passes::check::{self, CheckOptions};
-use weir_passes::{CheckedRun, Context, Pass as _, passes};
+use weir_passes::{CheckedRun, Pass as _, PassContext, passes};
 
-use crate::form::{CompileError, CompileOptions, ProgressFn, Refusal};
-use crate::steps;
+use crate::compile_options::{CompileError, CompileOptions, FormRefusal, ProgressFn};
+use crate::form_passes;
 
-pub use self::agree::check;
-use self::emit::Compiled;
-pub use self::form::{Moved, NftForm};
-use self::places::places;
-use self::table::{DEPTH_MAX, TablePlan};
+use self::chain_emitter::EmittedRun;
+pub use self::form::{MovedTable, NftForm};
+pub use self::hook_comparison::compare_at_hooks;
+use self::manifest_rule_ids::map_manifest_rule_ids;
+use self::table_plan::{MAX_JUMP_DEPTH, TablePlan};
 
 /// Compiles a firewall to nft.
 ///
 /// # Errors
 /// [`CompileError::Unsupported`] with every rule that nft cannot say, where no hook is left for
-/// nft; [`CompileError::Differs`] if the check finds a packet that is treated in another way.
-pub fn compile(
+/// nft; [`CompileError::NotEquivalent`] if the check finds a packet that is treated in another way.
+pub fn compile_nft_form(
     firewall: &Firewall,
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
 ) -> Result<NftForm, CompileError> {
-    let run = steps::run(firewall, &[], options, "nft", progress)?;
-    compile_run(firewall, &run, true, options, progress)
+    let run = form_passes::run_form_passes(firewall, &[], options, "nft", progress)?;
+    compile_after_passes(firewall, &run, true, options, progress)
 }
 
 /// Compiles what passes made of a firewall; runs become verdict maps where `maps`.
-pub(crate) fn compile_run(
+pub(crate) fn compile_after_passes(
     original: &Firewall,
     run: &CheckedRun,
     maps: bool,
@@ -71,28 +73,28 @@ pub(crate) fn compile_run(
     progress: &mut ProgressFn<'_>,
 ) -> Result<NftForm, CompileError> {
     let firewall = &run.firewall;
-    let mut builder = Builder {
-        maps,
-        compiled: run.compiled.clone(),
-        barriers: run.kept.clone(),
-        ..Builder::default()
+    let mut builder = NftFormBuilder {
+        use_verdict_maps: maps,
+        compiled_runs: run.compiled_runs.clone(),
+        barriers: run.unchanged_rules.clone(),
+        ..NftFormBuilder::default()
     };
     for ruleset in firewall.rulesets() {
-        progress(&format!("nft: {} rules", tool(ruleset.family)), 0.0);
+        progress(&format!("nft: {} rules", iptables_tool_name(ruleset.family)), 0.0);
         let original = original.ruleset(ruleset.family).expect("passes keep the families");
-        builder.ruleset(ruleset, original, options);
+        builder.add_ruleset(ruleset, original, options);
     }
-    if builder.moved.is_empty() {
+    if builder.moved_tables.is_empty() {
         let refusals = builder.refusals;
         return Err(CompileError::Unsupported { form: Form::Nft, refusals });
     }
     if options.strict && builder.share.left > 0 {
         let (share, refusals) = (builder.share, builder.refusals);
-        return Err(CompileError::Mixture { form: Form::Nft, share, refusals });
+        return Err(CompileError::RulesLeftInIptables { form: Form::Nft, share, refusals });
     }
-    let stays = builder.kept_as_it_is.clone();
-    let mut form = builder.form(firewall, options);
-    let refusals = objects::lost(firewall, &form.kept());
+    let stays = builder.rest_before_tree.clone();
+    let mut form = builder.into_form(firewall, options);
+    let refusals = shared_objects::find_lost_objects(firewall, &form.iptables_to_load());
     if !refusals.is_empty() {
         return Err(CompileError::Unsupported { form: Form::Nft, refusals });
     }
@@ -102,7 +104,7 @@ pub(crate) fn compile_run(
         evidence: Evidence::Trusted,
         rules_before: form.share.in_form,
         rules_after: form
-            .ruleset
+            .nft_ruleset
             .tables
             .iter()
             .flat_map(|t| &t.chains)
@@ -113,21 +115,22 @@ pub(crate) fn compile_run(
     };
     if !options.trust {
         progress("nft: check", 0.3);
-        form.checked = check(firewall, &form, options, progress)?;
-        form.checked.packets += check_rest(stays, &form.rest, options, progress)?;
+        form.equality_check = compare_at_hooks(firewall, &form, options, progress)?;
+        form.equality_check.packets +=
+            check_iptables_rest(stays, &form.iptables_rest, options, progress)?;
         progress("nft: proof", 0.9);
-        let packets = form.checked.packets;
-        step.evidence = match proof::unproven(firewall, &form)? {
+        let packets = form.equality_check.packets;
+        step.evidence = match proof::prove_nft_form(firewall, &form)? {
             None => Evidence::Proven(packets),
-            Some(why) => Evidence::Packets(packets, why),
+            Some(why) => Evidence::ComparedPackets(packets, why),
         };
     }
-    form.checked.passes.push(step);
+    form.equality_check.passes.push(step);
     Ok(form)
 }
 
 /// Compares what stays in iptables with what it was; how many packets were compared.
-fn check_rest(
+fn check_iptables_rest(
     before: Vec<Ruleset>,
     after: &Firewall,
     options: &CompileOptions,
@@ -144,96 +147,104 @@ fn check_rest(
         }
     }
     let check = CheckOptions { seed: options.seed, packets: options.check_packets };
-    let checked = check::equal(&was, &[after], &check, check::through(&was, after), progress)
-        .map_err(|example| CompileError::Differs { form: Form::Nft, example })?;
+    let checked = check::compare_on_packets(
+        &was,
+        &[after],
+        &check,
+        check::compare_with_iptables_form(&was, after),
+        progress,
+    )
+    .map_err(|example| CompileError::NotEquivalent { form: Form::Nft, example })?;
     Ok(checked.packets)
 }
 
 #[derive(Default)]
-struct Builder {
+struct NftFormBuilder {
     /// Runs become verdict maps.
-    maps: bool,
-    ruleset: nft::Ruleset,
-    rest: Firewall,
-    moved: Vec<Moved>,
-    compiled: Vec<CompiledRun>,
-    barriers: Vec<Kept>,
-    share: Share,
-    refusals: Vec<Refusal>,
+    use_verdict_maps: bool,
+    nft_ruleset: nft::Ruleset,
+    iptables_rest: Firewall,
+    moved_tables: Vec<MovedTable>,
+    compiled_runs: Vec<CompiledRun>,
+    barriers: Vec<UnchangedRule>,
+    share: FormCoverage,
+    refusals: Vec<FormRefusal>,
     counters: CreditMap,
-    stateful: bool,
+    has_limit: bool,
     /// What stays in iptables, before it was shortened.
-    kept_as_it_is: Vec<Ruleset>,
+    rest_before_tree: Vec<Ruleset>,
     /// Families without conntrack.
-    guarded: Vec<Family>,
+    families_without_conntrack: Vec<Family>,
 }
 
-impl Builder {
-    fn ruleset(&mut self, ruleset: &Ruleset, original: &Ruleset, options: &CompileOptions) {
+impl NftFormBuilder {
+    fn add_ruleset(&mut self, ruleset: &Ruleset, original: &Ruleset, options: &CompileOptions) {
         let family = ruleset.family;
-        let places = places(original);
+        let places = map_manifest_rule_ids(original);
         for place in places.values() {
             self.counters.0.entry(place.clone()).or_default();
         }
-        let guard = !ruleset.rules().any(|(_, _, r)| needs_conntrack(r));
+        let guard = !ruleset.rules().any(|(_, _, r)| needs_connection_tracking(r));
         if guard {
-            self.guarded.push(family);
+            self.families_without_conntrack.push(family);
         }
         let mut rest = ruleset.clone();
         for (at, table) in ruleset.tables.iter().enumerate() {
-            let mut plan = TablePlan::new(table, family, &options.programs);
-            self.refuse(&plan, ruleset);
+            let mut plan = TablePlan::new(table, family, &options.rewritable_programs);
+            self.record_refusals(&plan, ruleset);
             let mut is_deep = false;
-            match emit(&plan, guard, self.maps) {
-                _ if plan.moved.is_empty() => {}
+            match emit_within_depth(&plan, guard, self.use_verdict_maps) {
+                _ if plan.moved_hooks.is_empty() => {}
                 Ok((written, runs)) => {
-                    self.note_runs(runs, &places);
-                    self.moved.push(Moved {
+                    self.record_compiled_runs(runs, &places);
+                    self.moved_tables.push(MovedTable {
                         family,
                         table: table.name,
-                        name: written.name.clone(),
-                        hooks: plan.moved.clone(),
-                        whole: plan.all_moved(),
+                        nft_name: written.name.clone(),
+                        hooks: plan.moved_hooks.clone(),
+                        is_whole_table: plan.is_fully_moved(),
                     });
-                    self.ruleset.tables.push(written);
+                    self.nft_ruleset.tables.push(written);
                 }
                 Err(depth) => {
                     let why = format!(
-                        "calls nested {depth} chains deep; nft allows {DEPTH_MAX}: all of {} stays",
+                        "calls nested {depth} chains deep; nft allows {MAX_JUMP_DEPTH}: all of {} stays",
                         table.name
                     );
-                    let rule = format!("{}/{}", tool(family), table.name);
-                    self.refusals.push(Refusal {
+                    let rule = format!("{}/{}", iptables_tool_name(family), table.name);
+                    self.refusals.push(FormRefusal {
                         family,
-                        place: rule.clone(),
-                        what: format!("calls nested {depth} chains deep (nft allows {DEPTH_MAX})"),
+                        rule_id: rule.clone(),
+                        construct: format!(
+                            "calls nested {depth} chains deep (nft allows {MAX_JUMP_DEPTH})"
+                        ),
                         cure: None,
                         span: Span::NONE,
                     });
-                    plan.moved.clear();
-                    share::add(&mut self.share, &plan, Some(&why));
-                    self.barriers.push(Kept { rule, why });
+                    plan.moved_hooks.clear();
+                    coverage::add_table_plan_coverage(&mut self.share, &plan, Some(&why));
+                    self.barriers.push(UnchangedRule { rule, why });
                     is_deep = true;
                 }
             }
             if !is_deep {
-                share::add(&mut self.share, &plan, None);
+                coverage::add_table_plan_coverage(&mut self.share, &plan, None);
             }
-            rest.tables[at] = plan.rest();
-            credit::stays(&mut self.counters, &plan);
+            rest.tables[at] = plan.iptables_table_rest();
+            credit::credit_iptables_policies(&mut self.counters, &plan);
         }
-        self.kept_as_it_is.push(rest.clone());
-        let rest = self.shortened(rest, original, options);
-        credit::kept(&mut self.counters, &rest, &places);
-        credit::moved(&mut self.counters, &self.ruleset, family, &places);
+        self.rest_before_tree.push(rest.clone());
+        let rest = self.build_rest_tree(rest, original, options);
+        credit::credit_iptables_rules(&mut self.counters, &rest, &places);
+        credit::credit_nft_counters(&mut self.counters, &self.nft_ruleset, family, &places);
         match family {
-            Family::V4 => self.rest.v4 = Some(rest),
-            Family::V6 => self.rest.v6 = Some(rest),
+            Family::V4 => self.iptables_rest.v4 = Some(rest),
+            Family::V6 => self.iptables_rest.v6 = Some(rest),
         }
     }
 
     /// What stays in iptables, as prefix trees of chains.
-    fn shortened(
+    fn build_rest_tree(
         &mut self,
         rest: Ruleset,
         original: &Ruleset,
@@ -242,34 +253,35 @@ impl Builder {
         if rest.rules().next().is_none() {
             return rest;
         }
-        let (options, places) = (steps::pass_options(options, "nft"), RuleIds::of(original));
-        let context = Context { options: &options, places: &places, sets: &[] };
-        let made = passes::chain_tree::ChainTree.run(&rest, &context);
-        self.compiled.extend(made.compiled);
+        let (options, places) =
+            (form_passes::build_pass_options(options, "nft"), RuleIdTable::from_ruleset(original));
+        let context = PassContext { options: &options, rule_ids: &places, sets: &[] };
+        let made = passes::chain_tree::ChainTreePass.run(&rest, &context);
+        self.compiled_runs.extend(made.compiled_runs);
         made.ruleset
     }
 
     /// Notes what nft cannot say, and what stays in iptables for it.
-    fn refuse(&mut self, plan: &TablePlan<'_>, ruleset: &Ruleset) {
+    fn record_refusals(&mut self, plan: &TablePlan<'_>, ruleset: &Ruleset) {
         let (family, table) = (ruleset.family, plan.table);
         let stays: Vec<&str> = table
             .name
             .hooks()
             .iter()
-            .filter(|h| plan.base(**h).is_some() && !plan.moved.contains(h))
-            .map(|h| h.chain())
+            .filter(|h| plan.built_in_chain(**h).is_some() && !plan.moved_hooks.contains(h))
+            .map(|h| h.chain_name())
             .collect();
-        for refused in &plan.refused {
+        for refused in &plan.refused_rules {
             let number = Some(refused.number);
             let chain = refused.chain.clone();
             let place = RuleId { family, table: table.name, chain, number }.to_string();
             let span = table
                 .chain(&refused.chain)
                 .map_or(Span::NONE, |c| c.rules[refused.number as usize - 1].span);
-            self.refusals.push(Refusal {
+            self.refusals.push(FormRefusal {
                 family,
-                place: place.clone(),
-                what: refused.why.clone(),
+                rule_id: place.clone(),
+                construct: refused.why.clone(),
                 cure: None,
                 span,
             });
@@ -279,30 +291,32 @@ impl Builder {
                 stays.join(", "),
                 table.name
             );
-            self.barriers.push(Kept { rule: place, why });
+            self.barriers.push(UnchangedRule { rule: place, why });
         }
-        self.foreign(plan, &stays.join(", "));
-        for (hook, why) in &plan.tied {
-            let rule = format!("{}/{}/{}", tool(family), table.name, hook.chain());
-            self.barriers.push(Kept { rule, why: format!("stays in iptables: {why}") });
+        self.record_program_chains(plan, &stays.join(", "));
+        for (hook, why) in &plan.tied_hooks {
+            let rule =
+                format!("{}/{}/{}", iptables_tool_name(family), table.name, hook.chain_name());
+            self.barriers.push(UnchangedRule { rule, why: format!("stays in iptables: {why}") });
         }
     }
 
     /// Notes which chains other programs keep, a line per program.
-    fn foreign(&mut self, plan: &TablePlan<'_>, stays: &str) {
+    fn record_program_chains(&mut self, plan: &TablePlan<'_>, stays: &str) {
         let (family, table) = (plan.family, plan.table.name);
-        for program in Program::ALL {
-            let mut chains = plan.foreign.iter().filter(|(_, p)| *p == program).map(|(c, _)| c);
+        for program in ManagingProgram::ALL {
+            let mut chains =
+                plan.program_chains.iter().filter(|(_, p)| *p == program).map(|(c, _)| c);
             let Some(first) = chains.next() else { continue };
-            let place = format!("{}/{table}/{first}", tool(family));
+            let place = format!("{}/{table}/{first}", iptables_tool_name(family));
             let all = match chains.count() {
                 0 => format!("a chain that {program} keeps in iptables"),
                 more => format!("chains that {program} keeps in iptables, this and {more} more"),
             };
-            self.refusals.push(Refusal {
+            self.refusals.push(FormRefusal {
                 family,
-                place: place.clone(),
-                what: all.clone(),
+                rule_id: place.clone(),
+                construct: all.clone(),
                 cure: Some(format!(
                     "--programs {program} copies them, without the program being aware of it"
                 )),
@@ -312,48 +326,49 @@ impl Builder {
                 "" => format!("{all}: {table} keeps them"),
                 stays => format!("{all}; {stays} of {table} stays there"),
             };
-            self.barriers.push(Kept { rule: place, why });
+            self.barriers.push(UnchangedRule { rule: place, why });
         }
     }
 
-    fn note_runs(&mut self, runs: Vec<Compiled>, places: &HashMap<RuleIndex, String>) {
+    fn record_compiled_runs(&mut self, runs: Vec<EmittedRun>, places: &HashMap<RuleIndex, String>) {
         for run in runs {
-            let first = match run.first {
-                Some(Credit::Rule(id)) => places.get(&id).cloned().unwrap_or_default(),
+            let first = match run.first_credit {
+                Some(CreditedOriginal::Rule(id)) => places.get(&id).cloned().unwrap_or_default(),
                 _ => String::new(),
             };
-            let rules = run.rules as u32;
-            self.compiled.push(CompiledRun { first, rules, into: run.into });
+            let rules = run.rule_count as u32;
+            self.compiled_runs.push(CompiledRun { first, rules, into: run.description });
         }
     }
 
-    fn form(mut self, firewall: &Firewall, options: &CompileOptions) -> NftForm {
-        self.rest.sets = firewall.sets.clone();
-        let statements = self.ruleset.tables.iter().flat_map(|t| &t.chains).flat_map(|c| &c.rules);
-        self.stateful = statements
+    fn into_form(mut self, firewall: &Firewall, options: &CompileOptions) -> NftForm {
+        self.iptables_rest.sets = firewall.sets.clone();
+        let statements =
+            self.nft_ruleset.tables.iter().flat_map(|t| &t.chains).flat_map(|c| &c.rules);
+        self.has_limit = statements
             .flat_map(|r| &r.statements)
             .any(|s| matches!(s, nft::Statement::Opaque(o) if o.text.starts_with("limit")));
         NftForm {
-            text: weir_syntax::nft::print(&self.ruleset),
-            memory_bytes: credit::memory_bytes(&self.ruleset, options.cpus),
+            nft_text: weir_syntax::nft::print(&self.nft_ruleset),
+            memory_bytes: credit::estimate_nft_bytes(&self.nft_ruleset, options.cpus),
             deviations: self.deviations(),
-            ruleset: self.ruleset,
-            rest: self.rest,
-            moved: self.moved,
-            compiled: self.compiled,
+            nft_ruleset: self.nft_ruleset,
+            iptables_rest: self.iptables_rest,
+            moved_tables: self.moved_tables,
+            compiled_runs: self.compiled_runs,
             barriers: self.barriers,
             share: self.share,
             counters: self.counters,
-            checked: Checked::default(),
+            equality_check: EqualityCheck::default(),
         }
     }
 
     fn deviations(&self) -> Vec<Deviation> {
         let mut out = vec![Deviation::TruncatedHeader, Deviation::TcpFragment];
-        if self.moved.iter().any(|m| !self.guarded.contains(&m.family)) {
+        if self.moved_tables.iter().any(|m| !self.families_without_conntrack.contains(&m.family)) {
             out.push(Deviation::LaterFragment);
         }
-        if self.stateful {
+        if self.has_limit {
             out.push(Deviation::LimitResolution);
         }
         out
@@ -362,16 +377,16 @@ impl Builder {
 
 /// The table with its runs; without them if chains would be nested too deeply, or if they are not
 /// wanted. The depth if even that does not help.
-fn emit(
+fn emit_within_depth(
     plan: &TablePlan<'_>,
     guard: bool,
     maps: bool,
-) -> Result<(nft::Table, Vec<Compiled>), usize> {
+) -> Result<(nft::Table, Vec<EmittedRun>), usize> {
     let mut deepest = 0;
     for runs in [true, false].into_iter().filter(|runs| maps || !runs) {
-        let (written, compiled) = plan.emit(guard, runs);
-        deepest = table::depth(&written);
-        if deepest <= DEPTH_MAX {
+        let (written, compiled) = plan.emit_table(guard, runs);
+        deepest = table_plan::max_call_depth(&written);
+        if deepest <= MAX_JUMP_DEPTH {
             return Ok((written, compiled));
         }
     }

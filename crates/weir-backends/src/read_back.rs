@@ -4,39 +4,42 @@
 //! by the parser that read the original, and must give the model that was checked: a match that a
 //! printer omits would otherwise open the firewall.
 
-use weir_model::set::Method;
-use weir_model::{Firewall, IpSet, Rule, Ruleset, Span, nft, tool};
+use weir_model::ipset::SetStorage;
+use weir_model::{Firewall, IpSet, Rule, Ruleset, Span, iptables_tool_name, nft};
 use weir_syntax::iptables::ParseOptions;
 use weir_syntax::{ipset, iptables};
 
 /// Whether the texts of a firewall's rulesets and sets read back unchanged; otherwise the first
 /// difference in words.
-pub fn agrees(firewall: &Firewall) -> Result<(), String> {
+pub fn check_iptables_read_back(firewall: &Firewall) -> Result<(), String> {
     // What went to nft as a whole leaves a ruleset without tables, which is not a text at all.
     for ruleset in firewall.rulesets().filter(|r| !r.tables.is_empty()) {
         let options = ParseOptions { family: Some(ruleset.family), ..ParseOptions::default() };
         let text = iptables::print(ruleset, false);
         let back = iptables::parse(&text, &options).map_err(|errors| {
             let first = errors.first().map_or("", |d| d.message.as_str());
-            format!("{} is refused: {first}", tool(ruleset.family))
+            format!("{} is refused: {first}", iptables_tool_name(ruleset.family))
         })?;
-        if let Some(place) = first_difference(ruleset, &back) {
-            return Err(format!("{}/{place} is a different rule", tool(ruleset.family)));
+        if let Some(place) = find_rule_difference(ruleset, &back) {
+            return Err(format!(
+                "{}/{place} is a different rule",
+                iptables_tool_name(ruleset.family)
+            ));
         }
     }
-    sets_agree(&firewall.sets)
+    check_sets_read_back(&firewall.sets)
 }
 
 /// Whether nft text reads back as the tables that it was printed of.
-pub fn nft_agrees(tables: &nft::Ruleset, text: &str) -> Result<(), String> {
+pub fn check_nft_read_back(tables: &nft::Ruleset, text: &str) -> Result<(), String> {
     let back = weir_syntax::nft::parse(text).map_err(|errors| {
         format!("nft text is refused: {}", errors.first().map_or("", |d| d.message.as_str()))
     })?;
-    weir_syntax::nft::agrees(tables, &back)
+    weir_syntax::nft::check_rulesets_equal(tables, &back)
 }
 
 /// Where two rulesets say something else, apart from origins, counters and comment lines.
-fn first_difference(a: &Ruleset, b: &Ruleset) -> Option<String> {
+fn find_rule_difference(a: &Ruleset, b: &Ruleset) -> Option<String> {
     if a.tables.len() != b.tables.len() {
         return Some("tables".to_owned());
     }
@@ -50,7 +53,7 @@ fn first_difference(a: &Ruleset, b: &Ruleset) -> Option<String> {
             if other.policy != chain.policy {
                 return Some(format!("{}/{}/policy", table.name, chain.name));
             }
-            let same = chain.rules.iter().zip(&other.rules).take_while(|(a, b)| says_same(a, b));
+            let same = chain.rules.iter().zip(&other.rules).take_while(|(a, b)| is_same_rule(a, b));
             let same = same.count();
             if same != chain.rules.len() || same != other.rules.len() {
                 return Some(place(same + 1));
@@ -60,11 +63,11 @@ fn first_difference(a: &Ruleset, b: &Ruleset) -> Option<String> {
     None
 }
 
-fn says_same(a: &Rule, b: &Rule) -> bool {
+fn is_same_rule(a: &Rule, b: &Rule) -> bool {
     a.base == b.base && a.matches == b.matches && a.target == b.target
 }
 
-fn sets_agree(sets: &[IpSet]) -> Result<(), String> {
+fn check_sets_read_back(sets: &[IpSet]) -> Result<(), String> {
     let text = ipset::print(sets);
     let back = ipset::parse(&text).map_err(|errors| {
         format!("ipset text is refused: {}", errors.first().map_or("", |d| d.message.as_str()))
@@ -73,7 +76,7 @@ fn sets_agree(sets: &[IpSet]) -> Result<(), String> {
         let mut set = set.clone();
         set.span = Span::NONE;
         set.leading_comments.clear();
-        if set.kind.method == Method::Bitmap {
+        if set.kind.storage == SetStorage::Bitmap {
             // Its `create` line has no family: addresses of a bitmap are IPv4.
             set.family = None;
         }
@@ -106,15 +109,15 @@ mod tests {
     #[test]
     fn a_ruleset_reads_back() {
         let rules = "-A INPUT -s 192.0.2.0/24 -p tcp -m tcp --dport 22 -j c\n-A c -j ACCEPT\n";
-        assert_eq!(agrees(&firewall(rules)), Ok(()));
+        assert_eq!(check_iptables_read_back(&firewall(rules)), Ok(()));
     }
 
     #[test]
     fn a_match_that_the_text_lacks_is_found() {
         let whole = firewall("-A INPUT -m mark --mark 0x1 -j ACCEPT\n").v4.expect("IPv4");
         let lacks = firewall("-A INPUT -j ACCEPT\n").v4.expect("IPv4");
-        assert_eq!(first_difference(&whole, &whole), None);
-        assert_eq!(first_difference(&whole, &lacks), Some("filter/INPUT/1".to_owned()));
+        assert_eq!(find_rule_difference(&whole, &whole), None);
+        assert_eq!(find_rule_difference(&whole, &lacks), Some("filter/INPUT/1".to_owned()));
     }
 
     #[test]
@@ -122,14 +125,14 @@ mod tests {
         let whole = firewall("-A INPUT -j c\n-A c -j ACCEPT\n").v4.expect("IPv4");
         let mut short = whole.clone();
         short.tables[0].chains.iter_mut().for_each(|c| c.rules.truncate(0));
-        assert_eq!(first_difference(&whole, &short), Some("filter/INPUT/1".to_owned()));
-        assert_eq!(first_difference(&short, &whole), Some("filter/INPUT/1".to_owned()));
+        assert_eq!(find_rule_difference(&whole, &short), Some("filter/INPUT/1".to_owned()));
+        assert_eq!(find_rule_difference(&short, &whole), Some("filter/INPUT/1".to_owned()));
         let mut open = whole.clone();
         open.tables[0].chains[0].policy = Some(weir_model::Policy::Accept);
-        assert_eq!(first_difference(&whole, &open), Some("filter/INPUT/policy".to_owned()));
+        assert_eq!(find_rule_difference(&whole, &open), Some("filter/INPUT/policy".to_owned()));
         let mut fewer = whole.clone();
         fewer.tables[0].chains.pop();
-        assert_eq!(first_difference(&whole, &fewer), Some("filter/c/0".to_owned()));
+        assert_eq!(find_rule_difference(&whole, &fewer), Some("filter/c/0".to_owned()));
     }
 
     #[test]
@@ -138,9 +141,11 @@ mod tests {
             |rule: &str| format!("table ip weir_filter {{\n\tchain c_ {{\n\t\t{rule}\n\t}}\n}}\n");
         let whole = text("ip saddr 10.0.0.0/8 counter accept");
         let tables = weir_syntax::nft::parse(&whole).expect("weir's own text");
-        assert_eq!(nft_agrees(&tables, &whole), Ok(()));
-        assert!(nft_agrees(&tables, &text("counter accept")).is_err());
-        assert!(nft_agrees(&tables, &text("ip saddr 10.0.0.0/8 counter a cc ept")).is_err());
+        assert_eq!(check_nft_read_back(&tables, &whole), Ok(()));
+        assert!(check_nft_read_back(&tables, &text("counter accept")).is_err());
+        assert!(
+            check_nft_read_back(&tables, &text("ip saddr 10.0.0.0/8 counter a cc ept")).is_err()
+        );
     }
 
     #[test]
@@ -150,6 +155,6 @@ mod tests {
         let rule = ruleset.tables[0].chains.iter_mut().flat_map(|c| &mut c.rules).next();
         // A line break cannot be in a rule.
         rule.expect("a rule").matches = vec![Match::Comment("x\n-A INPUT -j DROP".to_owned())];
-        assert!(agrees(&made).is_err());
+        assert!(check_iptables_read_back(&made).is_err());
     }
 }

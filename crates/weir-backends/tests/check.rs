@@ -1,8 +1,8 @@
 //! The check before writing: it accepts what is equal and finds what is not.
 
 use weir_backends::check::{self, CheckOptions};
-use weir_model::{Firewall, RuleIds, Target};
-use weir_passes::tree::{self, TreeOptions};
+use weir_model::{Firewall, RuleIdTable, Target};
+use weir_passes::prefix_tree::{self, TreeOptions};
 use weir_syntax::iptables::{self, ParseOptions};
 
 const OPTIONS: CheckOptions = CheckOptions { seed: 1, packets: 8000 };
@@ -27,8 +27,12 @@ fn example() -> Firewall {
 
 fn tree_of(firewall: &Firewall) -> Firewall {
     let v4 = firewall.v4.as_ref().unwrap();
-    let made = tree::compile(v4, &TreeOptions::default(), &RuleIds::of(v4));
-    assert!(!made.compiled.is_empty());
+    let made = prefix_tree::build_prefix_trees(
+        v4,
+        &TreeOptions::default(),
+        &RuleIdTable::from_ruleset(v4),
+    );
+    assert!(!made.compiled_runs.is_empty());
     Firewall { v4: Some(made.ruleset), ..firewall.clone() }
 }
 
@@ -37,8 +41,13 @@ fn spoiled(spoil: impl Fn(&mut Firewall)) -> Result<(), String> {
     let before = example();
     let mut after = tree_of(&before);
     spoil(&mut after);
-    let result =
-        check::equal(&before, &[&after], &OPTIONS, check::through(&before, &after), &mut |_, _| {});
+    let result = check::compare_on_packets(
+        &before,
+        &[&after],
+        &OPTIONS,
+        check::compare_with_iptables_form(&before, &after),
+        &mut |_, _| {},
+    );
     result.map(|_| ()).map_err(|e| e.to_string())
 }
 

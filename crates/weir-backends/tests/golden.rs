@@ -4,7 +4,7 @@ use weir_backends::{CompileOptions, Form, compile};
 use weir_model::Firewall;
 use weir_passes::CostModel;
 use weir_syntax::iptables::{self, ParseOptions};
-use weir_testkit::data;
+use weir_testkit::testdata;
 
 const CUT: &str = "\n---\n";
 
@@ -26,7 +26,7 @@ fn forms(rules: &str) -> String {
         for (kind, file) in made.contents.texts() {
             // The identity changes with the version.
             let file = file.replace(&made.manifest.id, "IDENTITY");
-            text += &format!("== {form}: {}\n{file}", kind.name());
+            text += &format!("== {form}: {}\n{file}", kind.file_name());
         }
         for rule in ["iptables/filter/FORWARD/2", "iptables/filter/FORWARD/policy"] {
             let counters = format!("{:?}", made.manifest.counters.0[rule]);
@@ -39,11 +39,11 @@ fn forms(rules: &str) -> String {
 
 #[test]
 fn every_form_has_the_files_that_stand_beside_the_ruleset() {
-    for file in data::files("backends/iptables", "txt") {
+    for file in testdata::testdata_files("backends/iptables", "txt") {
         let case = std::fs::read_to_string(&file).expect("read the case");
         let (rules, expected) = case.split_once(CUT).unwrap_or((case.trim_end(), ""));
         let text = forms(&format!("{rules}\n"));
-        if weir_testkit::is_blessing() && text != expected {
+        if weir_testkit::is_blessing_golden_files() && text != expected {
             std::fs::write(&file, format!("{rules}{CUT}{text}")).expect("bless the case");
         } else {
             assert_eq!(text, expected, "{} became something else", file.display());

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use weir_backends::{Artefact, CompileOptions, Form, compile, write};
+use weir_backends::{Artefact, CompileOptions, Form, compile, write_artefact};
 use weir_kernel::{Namespace, Session};
 use weir_model::Firewall;
 use weir_syntax::ipset;
 use weir_syntax::iptables::{self, ParseOptions};
-use weir_testkit::lacking;
+use weir_testkit::skip_test;
 
 const FORMS: [Form; 3] = [Form::Linear, Form::Tree, Form::Ipset];
 
@@ -27,16 +27,16 @@ impl Place {
         let session = match Session::new() {
             Ok(session) => session,
             Err(e) => {
-                lacking(&format!("needs root and network namespaces: {e}"));
+                skip_test(&format!("needs root and network namespaces: {e}"));
                 return None;
             }
         };
-        let inside = session.namespace("fw").expect("a namespace");
+        let inside = session.create_namespace("fw").expect("a namespace");
         Some(Place { session, inside })
     }
 
     fn run(&self, argv: &[&str], input: &str) -> String {
-        let out = self.inside.run(argv, input.as_bytes()).expect("the tool runs");
+        let out = self.inside.run_command(argv, input.as_bytes()).expect("the tool runs");
         String::from_utf8(out).unwrap()
     }
 
@@ -73,12 +73,12 @@ impl Place {
     }
 
     fn dir(&self, name: &str) -> PathBuf {
-        self.session.directory().join(name)
+        self.session.session_directory().join(name)
     }
 
     fn write(&self, made: &Artefact, name: &str) -> PathBuf {
         let dir = self.dir(name);
-        write(made, &dir).expect("the artefact is written");
+        write_artefact(made, &dir).expect("the artefact is written");
         dir
     }
 }
@@ -87,7 +87,7 @@ fn firewall(v4: &str, v6: &str, sets: &str) -> Firewall {
     let sets = if sets.is_empty() { Vec::new() } else { ipset::parse(sets).unwrap() };
     let parse = |text: &str, family| {
         let options =
-            ParseOptions { family: Some(family), sets: Some(&sets), ..Default::default() };
+            ParseOptions { family: Some(family), known_sets: Some(&sets), ..Default::default() };
         (!text.is_empty()).then(|| iptables::parse(text, &options).unwrap())
     };
     use weir_model::Family::{V4, V6};
@@ -225,7 +225,7 @@ fn an_nft_form_loads_over_itself_and_not_twice_by_hand() {
     place.script(&dir, "load.sh").expect("it loads over itself");
     assert_eq!(place.nft(), loaded);
     let path = dir.join("ruleset.nft");
-    let by_hand = place.inside.run(&["nft", "-f", path.to_str().unwrap()], b"");
+    let by_hand = place.inside.run_command(&["nft", "-f", path.to_str().unwrap()], b"");
     let refused = by_hand.expect_err("rules would stand twice").to_string();
     assert!(refused.contains("File exists"), "{refused}");
     assert_eq!(place.nft(), loaded);
@@ -351,14 +351,14 @@ fn an_nft_form_leaves_the_chains_of_docker_where_docker_edits_them() {
     // Where somebody asks for it they go, and Docker does not find them.
     let options = CompileOptions {
         check_packets: 2000,
-        programs: vec![weir_model::programs::Program::Docker],
+        rewritable_programs: vec![weir_model::managing_programs::ManagingProgram::Docker],
         ..Default::default()
     };
     let copied = compile(&firewall, Form::Nft, &options, &mut |_, _| {}).expect("it is equal");
     let dir = place.write(&copied, "copied");
     place.script(&dir, "load.sh").expect("it loads");
     assert!(place.nft().contains("hook forward"));
-    let edit = place.inside.run(&["iptables-legacy", "-A", "DOCKER", "-j", "RETURN"], b"");
+    let edit = place.inside.run_command(&["iptables-legacy", "-A", "DOCKER", "-j", "RETURN"], b"");
     assert!(edit.is_err(), "the chain is in nft");
 }
 

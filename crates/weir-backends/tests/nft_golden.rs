@@ -6,21 +6,23 @@ use std::process::{Command, Stdio};
 use weir_backends::{CompileOptions, nft};
 use weir_model::{Family, Firewall};
 use weir_syntax::iptables::{self, ParseOptions};
-use weir_testkit::data;
+use weir_testkit::testdata;
 
 const CUT: &str = "\n---\n";
 
 fn compiled(text: &str) -> String {
     let ruleset = match iptables::parse(text, &ParseOptions::default()) {
         Ok(ruleset) => ruleset,
-        Err(d) => panic!("{}", weir_syntax::render(&d, "case", text, false)),
+        Err(d) => panic!("{}", weir_syntax::render_diagnostics(&d, "case", text, false)),
     };
     let firewall = match ruleset.family {
         Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
         Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
     };
     let options = CompileOptions { check_packets: 5000, ..CompileOptions::default() };
-    nft::compile(&firewall, &options, &mut |_, _| {}).unwrap_or_else(|e| panic!("{e}")).text
+    nft::compile_nft_form(&firewall, &options, &mut |_, _| {})
+        .unwrap_or_else(|e| panic!("{e}"))
+        .nft_text
 }
 
 /// What `nft -c -f -` says in its own network namespace; `None` if it takes the text.
@@ -40,7 +42,7 @@ fn refusal_of_nft(text: &str) -> Option<String> {
 
 #[test]
 fn rulesets_become_the_text_that_stands_beside_them() {
-    let files = data::files("backends/nft", "txt");
+    let files = testdata::testdata_files("backends/nft", "txt");
     assert!(files.len() >= 10, "the cases are there");
     let mut changed = Vec::new();
     for file in files {
@@ -52,13 +54,13 @@ fn rulesets_become_the_text_that_stands_beside_them() {
         }
         if text != expected {
             changed.push(file.display().to_string());
-            if weir_testkit::is_blessing() {
+            if weir_testkit::is_blessing_golden_files() {
                 std::fs::write(&file, format!("{rules}{CUT}{text}")).expect("bless the case");
             }
         }
     }
     assert!(
-        changed.is_empty() || weir_testkit::is_blessing(),
+        changed.is_empty() || weir_testkit::is_blessing_golden_files(),
         "{changed:#?} became something else"
     );
 }

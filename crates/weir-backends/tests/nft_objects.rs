@@ -2,7 +2,7 @@
 //! before.
 
 use weir_backends::{CompileError, CompileOptions, nft};
-use weir_model::effect::module_of;
+use weir_model::effect::target_module_name;
 use weir_model::{Family, Firewall};
 use weir_syntax::iptables::{ParseOptions, parse};
 
@@ -15,16 +15,16 @@ fn compiled(asks: &str) -> Result<nft::NftForm, CompileError> {
     let options = ParseOptions { family: Some(Family::V4), ..ParseOptions::default() };
     let v4 = parse(&text, &options).expect("good rules");
     let firewall = Firewall { v4: Some(v4), ..Firewall::default() };
-    nft::compile(&firewall, &CompileOptions::default(), &mut |_, _| {})
+    nft::compile_nft_form(&firewall, &CompileOptions::default(), &mut |_, _| {})
 }
 
 #[test]
 fn the_rule_that_makes_an_object_stays_in_iptables_with_those_that_use_it() {
     for asks in ["", "-A INPUT -m rateest --rateest x --rateest-gt --rateest-bps 1mbit -j DROP\n"] {
         let form = compiled(asks).expect("it is equal");
-        let kept = form.kept();
+        let kept = form.iptables_to_load();
         let rules = kept.rulesets().flat_map(|r| r.rules()).map(|(_, _, rule)| rule);
-        let makers = rules.filter(|r| module_of(&r.target) == Some("RATEEST"));
+        let makers = rules.filter(|r| target_module_name(&r.target) == Some("RATEEST"));
         assert_eq!(makers.count(), 1, "{asks}");
     }
 }

@@ -8,16 +8,16 @@ use weir_backends::nft::to_iptables::{self, OpaqueDictionary};
 use weir_backends::{CompileOptions, nft};
 use weir_model::{Family, Firewall, Packet};
 use weir_packet::Transport;
-use weir_semantics::{AlwaysFalse, AlwaysTrue, Entry, Interpreter, Oracle};
+use weir_semantics::{AlwaysFalseOracle, AlwaysTrueOracle, Interpreter, JourneyKind, Oracle};
 use weir_syntax::iptables::{self, ParseOptions};
-use weir_testkit::data;
-use weir_testkit::random::{RulesShape, TestRng, ruleset};
-use weir_traffic::{TrafficOptions, packets};
+use weir_testkit::random_ruleset::{RulesetShape, TestRng, generate_ruleset};
+use weir_testkit::testdata;
+use weir_traffic::{TrafficOptions, generate_packets};
 
 fn firewall(text: &str) -> Firewall {
     let ruleset = match iptables::parse(text, &ParseOptions::default()) {
         Ok(ruleset) => ruleset,
-        Err(d) => panic!("{}", weir_syntax::render(&d, "case", text, false)),
+        Err(d) => panic!("{}", weir_syntax::render_diagnostics(&d, "case", text, false)),
     };
     match ruleset.family {
         Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
@@ -28,13 +28,13 @@ fn firewall(text: &str) -> Firewall {
 /// The form, where nft can say anything of the ruleset.
 fn compiled(text: &str) -> Option<nft::NftForm> {
     let options = CompileOptions { check_packets: 100, ..CompileOptions::default() };
-    nft::compile(&firewall(text), &options, &mut |_, _| {}).ok()
+    nft::compile_nft_form(&firewall(text), &options, &mut |_, _| {}).ok()
 }
 
 fn read(text: &str) -> weir_model::nft::Ruleset {
     match weir_syntax::nft::parse(text) {
         Ok(ruleset) => ruleset,
-        Err(d) => panic!("{}", weir_syntax::render(&d, "written.nft", text, false)),
+        Err(d) => panic!("{}", weir_syntax::render_diagnostics(&d, "written.nft", text, false)),
     }
 }
 
@@ -56,18 +56,20 @@ fn listed(text: &str) -> String {
 }
 
 fn assert_reads_back(case: &str, form: &nft::NftForm) {
-    if let Err(why) = weir_syntax::nft::agrees(&form.ruleset, &read(&form.text)) {
-        panic!("{case}: {why}\n{}", form.text);
+    if let Err(why) =
+        weir_syntax::nft::check_rulesets_equal(&form.nft_ruleset, &read(&form.nft_text))
+    {
+        panic!("{case}: {why}\n{}", form.nft_text);
     }
-    let listed = listed(&form.text);
-    if let Err(why) = weir_syntax::nft::agrees(&form.ruleset, &read(&listed)) {
+    let listed = listed(&form.nft_text);
+    if let Err(why) = weir_syntax::nft::check_rulesets_equal(&form.nft_ruleset, &read(&listed)) {
         panic!("{case}, listed: {why}\n{listed}");
     }
 }
 
 #[test]
 fn golden_cases_read_back_as_written_and_as_listed() {
-    for file in data::files("backends/nft", "txt") {
+    for file in testdata::testdata_files("backends/nft", "txt") {
         let case = std::fs::read_to_string(&file).expect("read the case");
         let (rules, _) = case.split_once("\n---\n").expect("a blessed case");
         let form = compiled(&format!("{rules}\n")).expect("a form");
@@ -185,15 +187,18 @@ fn words(v6: bool) -> Vec<&'static str> {
 fn said(text: &str, form: &nft::NftForm) -> Firewall {
     let original = firewall(text);
     let ruleset = original.rulesets().next().expect("a ruleset");
-    let dictionary = OpaqueDictionary::of(&original, ruleset.family);
-    let said = match to_iptables::translate(&read(&listed(&form.text)), ruleset.family, &dictionary)
-    {
+    let dictionary = OpaqueDictionary::from_firewall(&original, ruleset.family);
+    let said = match to_iptables::translate_tables(
+        &read(&listed(&form.nft_text)),
+        ruleset.family,
+        &dictionary,
+    ) {
         Ok(said) => said,
-        Err(unsaid) => panic!("{}\n{text}\n{}", unsaid[0], form.text),
+        Err(unsaid) => panic!("{}\n{text}\n{}", unsaid[0], form.nft_text),
     };
-    let mut joined = form.kept();
+    let mut joined = form.iptables_to_load();
     for rest in [&mut joined.v4, &mut joined.v6].into_iter().flatten() {
-        to_iptables::join(rest, said.clone()).expect("a hook is in one of them");
+        to_iptables::join_rulesets(rest, said.clone()).expect("a hook is in one of them");
     }
     joined
 }
@@ -208,18 +213,23 @@ fn tables_of_nft_mean_the_same_in_the_words_of_iptables() {
     let mut rng = TestRng::new(12);
     let mut compared = 0;
     for i in 0..40 {
-        let (shape, seed) = (RulesShape::random(&mut rng, 40), rng.number());
-        let text = ruleset(seed, &shape);
+        let (shape, seed) = (RulesetShape::random(&mut rng, 40), rng.next_u64());
+        let text = generate_ruleset(seed, &shape);
         let Some(form) = compiled(&text) else { continue };
         let (before, after) = (firewall(&text), said(&text, &form));
         let (old, new) = (Interpreter::new(&before), Interpreter::new(&after));
         let of = before.rulesets().next().expect("a ruleset");
-        for entry in Entry::ALL {
-            let traffic =
-                TrafficOptions { seed, count: 400, entry, truncated: false, ..Default::default() };
-            for packet in packets(of, &[], &traffic).into_iter().filter(|p| !deviates(p)) {
+        for entry in JourneyKind::ALL {
+            let traffic = TrafficOptions {
+                seed,
+                max_packets: 400,
+                journey_kind: entry,
+                include_truncated: false,
+                ..Default::default()
+            };
+            for packet in generate_packets(of, &[], &traffic).into_iter().filter(|p| !deviates(p)) {
                 let mut answers: [Box<dyn Oracle>; 2] =
-                    [Box::new(AlwaysTrue), Box::new(AlwaysFalse)];
+                    [Box::new(AlwaysTrueOracle), Box::new(AlwaysFalseOracle)];
                 for answers in &mut answers {
                     let a = old.journey(&packet, entry, answers.as_mut());
                     let b = new.journey(&packet, entry, answers.as_mut());
@@ -228,7 +238,7 @@ fn tables_of_nft_mean_the_same_in_the_words_of_iptables() {
                     assert!(
                         left == right,
                         "case {i}, {entry:?}: {packet:?}\n{left:?}\n{right:?}\n{text}\n{}",
-                        form.text
+                        form.nft_text
                     );
                     compared += 1;
                 }
@@ -246,8 +256,8 @@ fn what_iptables_has_no_words_for_is_named() {
              policy accept;\n\t\t{rule}\n\t}}\n}}\n"
         ))
     };
-    let dictionary = OpaqueDictionary::of(&Firewall::default(), Family::V4);
-    let said = |rule: &str| to_iptables::translate(&table(rule), Family::V4, &dictionary);
+    let dictionary = OpaqueDictionary::from_firewall(&Firewall::default(), Family::V4);
+    let said = |rule: &str| to_iptables::translate_tables(&table(rule), Family::V4, &dictionary);
     assert!(said("tcp dport 22 accept").is_ok());
     for (rule, why) in [
         ("th dport 22 accept", "ports without a test of the protocol"),
@@ -258,8 +268,8 @@ fn what_iptables_has_no_words_for_is_named() {
         ("log accept", "two things"),
     ] {
         let unsaid = said(rule).expect_err(rule);
-        assert!(unsaid[0].what.contains(why), "{rule}: {}", unsaid[0]);
-        assert_eq!(unsaid[0].place, "weir_filter FORWARD rule 1");
+        assert!(unsaid[0].construct.contains(why), "{rule}: {}", unsaid[0]);
+        assert_eq!(unsaid[0].location, "weir_filter FORWARD rule 1");
     }
 }
 
@@ -268,9 +278,9 @@ fn generated_rulesets_read_back_as_written_and_as_listed() {
     let mut rng = TestRng::new(11);
     let mut read = 0;
     for i in 0..40 {
-        let shape = RulesShape::random(&mut rng, 40);
-        let seed = rng.number();
-        let text = ruleset(seed, &shape);
+        let shape = RulesetShape::random(&mut rng, 40);
+        let seed = rng.next_u64();
+        let text = generate_ruleset(seed, &shape);
         let Some(form) = compiled(&text) else { continue };
         assert_reads_back(&format!("case {i}: ruleset({seed}, {shape:?})"), &form);
         read += 1;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use weir_artefact::Evidence;
 use weir_backends::nft::{self, NftForm};
 use weir_backends::{CompileError, CompileOptions};
-use weir_model::nft::{Load, Statement, With};
+use weir_model::nft::{Comparand, LoadExpression, Statement};
 use weir_model::{Family, Firewall, Hook, TableName};
 use weir_syntax::iptables::{self, ParseOptions};
 
@@ -18,7 +18,7 @@ fn firewall(text: &str, family: Family) -> Firewall {
     let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
     let parsed = iptables::parse(text, &options);
     let ruleset = parsed.unwrap_or_else(|d| {
-        panic!("{}", weir_syntax::render(&d, "random", text, false));
+        panic!("{}", weir_syntax::render_diagnostics(&d, "random", text, false));
     });
     match family {
         Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
@@ -28,7 +28,7 @@ fn firewall(text: &str, family: Family) -> Firewall {
 
 fn compiled(text: &str, family: Family) -> NftForm {
     let firewall = firewall(text, family);
-    nft::compile(&firewall, &options(), &mut |_, _| {})
+    nft::compile_nft_form(&firewall, &options(), &mut |_, _| {})
         .unwrap_or_else(|e| panic!("{e}\nof\n{text}"))
 }
 
@@ -46,7 +46,7 @@ fn rule_text(family: Family, chain: usize) -> impl Strategy<Value = String> {
         let lens = if family == Family::V4 { 28u32..=32 } else { 124..=128 };
         let base = if family == Family::V4 { "192.0.2." } else { "2001:db8::" };
         let one = (any::<bool>(), 0u32..16, lens).prop_map(move |(not, host, len)| {
-            let host = host & !((1u32 << (family.bits() - len)) - 1);
+            let host = host & !((1u32 << (family.addr_bits() - len)) - 1);
             let host = if family == Family::V4 { host.to_string() } else { format!("{host:x}") };
             let not = if not && host.ends_with('4') { "! " } else { "" };
             format!("{not}{flag} {base}{host}/{len} ")
@@ -136,8 +136,8 @@ fn is_caught(what: &str, text: &str, family: Family, spoil: impl FnOnce(&mut Nft
     let mut form = compiled(text, family);
     spoil(&mut form);
     let firewall = firewall(text, family);
-    match nft::check(&firewall, &form, &options(), &mut |_, _| {}) {
-        Err(CompileError::Differs { example, .. }) => {
+    match nft::compare_at_hooks(&firewall, &form, &options(), &mut |_, _| {}) {
+        Err(CompileError::NotEquivalent { example, .. }) => {
             let of = weir_passes::passes::FOLD_INTO_VERDICT_MAP;
             println!("{of} {what:<58} packets: {}", example.difference);
             true
@@ -153,12 +153,12 @@ fn folding_bit_tests_into_a_set_is_caught() {
         "-p tcp -m tcp --tcp-flags ACK ACK -j ACCEPT",
     ]);
     assert!(is_caught("bits as values", &text, Family::V4, |form| {
-        let rules = form.ruleset.tables[0].chains.iter_mut().flat_map(|c| &mut c.rules);
+        let rules = form.nft_ruleset.tables[0].chains.iter_mut().flat_map(|c| &mut c.rules);
         for statement in rules.flat_map(|r| &mut r.statements) {
             if let Statement::Test(t) = statement
-                && t.load == Load::TcpFlags
+                && t.expression == LoadExpression::TcpFlags
             {
-                t.with = With::Spans(vec![(2, 2), (16, 16)]);
+                t.comparand = Comparand::InSpans(vec![(2, 2), (16, 16)]);
             }
         }
     }));
@@ -170,7 +170,7 @@ fn a_wrong_element_is_caught() {
     let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
     assert!(!is_caught("nothing", &forward(&rules), Family::V4, |_| {}));
     assert!(is_caught("another verdict for an element", &forward(&rules), Family::V4, |form| {
-        let map = &mut form.ruleset.tables[0].maps[0];
+        let map = &mut form.nft_ruleset.tables[0].maps[0];
         map.elements[3].verdict = weir_model::nft::Verdict::Drop;
     }));
     assert!(is_caught(
@@ -178,7 +178,7 @@ fn a_wrong_element_is_caught() {
         &forward(&rules),
         Family::V4,
         |form| {
-            let map = &mut form.ruleset.tables[0].maps[0];
+            let map = &mut form.nft_ruleset.tables[0].maps[0];
             map.elements[3].credit.clear();
         }
     ));
@@ -188,10 +188,10 @@ fn a_wrong_element_is_caught() {
 fn a_form_without_the_look_at_fragments_is_caught() {
     let text = forward(&["-p udp -m udp --dport 22 -j ACCEPT"]);
     assert!(is_caught("without the look at fragments", &text, Family::V4, |form| {
-        for chain in &mut form.ruleset.tables[0].chains {
+        for chain in &mut form.nft_ruleset.tables[0].chains {
             for rule in &mut chain.rules {
                 rule.statements
-                    .retain(|s| !matches!(s, Statement::Test(t) if t.load == Load::FragmentOffset));
+                    .retain(|s| !matches!(s, Statement::Test(t) if t.expression == LoadExpression::FragmentOffset));
             }
         }
     }));
@@ -203,10 +203,10 @@ fn a_rule_that_nft_cannot_say_keeps_its_hook_in_iptables() {
                 -A INPUT -m recent --update --seconds 60 -j DROP\n\
                 -A FORWARD -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n";
     let form = compiled(text, Family::V4);
-    assert_eq!(form.moved.len(), 1);
-    assert_eq!(form.moved[0].hooks, [Hook::Forward, Hook::Output]);
+    assert_eq!(form.moved_tables.len(), 1);
+    assert_eq!(form.moved_tables[0].hooks, [Hook::Forward, Hook::Output]);
     assert_eq!(form.barriers[0].rule, "iptables/filter/INPUT/1");
-    let rest = form.rest.v4.unwrap();
+    let rest = form.iptables_rest.v4.unwrap();
     let filter = rest.table(&TableName::Filter).unwrap();
     assert_eq!(filter.chain("INPUT").unwrap().rules.len(), 1);
     assert!(filter.chain("FORWARD").unwrap().rules.is_empty());
@@ -222,7 +222,7 @@ fn notrack_may_be_spelled_in_two_ways_in_one_file() {
              -A OUTPUT -s 192.0.2.2/32 -j NOTRACK\nCOMMIT\n"
         );
         let form = compiled(&text, Family::V4);
-        assert_eq!(form.moved[0].hooks, [Hook::Output], "{other}");
+        assert_eq!(form.moved_tables[0].hooks, [Hook::Output], "{other}");
     }
 }
 
@@ -244,7 +244,7 @@ fn a_test_of_a_conntrack_entry_fails_for_packets_without_one() {
              -A FORWARD {asks} -j DROP\nCOMMIT\n"
         );
         let form = compiled(&text, Family::V4);
-        assert_eq!(form.moved.len(), 3, "{asks}");
+        assert_eq!(form.moved_tables.len(), 3, "{asks}");
     }
 }
 
@@ -257,7 +257,7 @@ fn a_rule_that_no_hook_enters_and_has_fragments_put_together_keeps_its_table_in_
              *filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -s 192.0.2.1/32 -j DROP\nCOMMIT\n"
         );
         let form = compiled(&text, Family::V4);
-        form.moved.iter().map(|m| m.table).collect::<Vec<_>>()
+        form.moved_tables.iter().map(|m| m.table).collect::<Vec<_>>()
     };
     // The control: another rule that nft cannot say.
     assert_eq!(of("-m string --string a --algo bm"), [TableName::Mangle, TableName::Filter]);
@@ -270,7 +270,7 @@ fn a_budget_that_two_hooks_share_stays_whole() {
                 -A INPUT -m recent --update --seconds 60 -j DROP\n-A INPUT -j logged\n\
                 -A FORWARD -j logged\n-A logged -m limit --limit 1/sec -j LOG\nCOMMIT\n";
     let form = compiled(text, Family::V4);
-    assert_eq!(form.moved[0].hooks, [Hook::Output]);
+    assert_eq!(form.moved_tables[0].hooks, [Hook::Output]);
     assert_eq!(form.barriers[1].rule, "iptables/filter/FORWARD");
 }
 
@@ -285,7 +285,7 @@ fn deep_calls_are_refused() {
     };
     compiled(&deep(15), Family::V4);
     let firewall = firewall(&deep(16), Family::V4);
-    assert!(nft::compile(&firewall, &options(), &mut |_, _| {}).is_err());
+    assert!(nft::compile_nft_form(&firewall, &options(), &mut |_, _| {}).is_err());
 }
 
 /// Rules that share values, so that runs become maps, and ways out of a chain.
@@ -321,11 +321,11 @@ fn every_three_rules_amid_a_run_are_proven_to_mean_the_same_in_nft() {
             (4..10).map(host).chain(word.iter().map(ToString::to_string)).chain((10..16).map(host));
         let rules: String = amid.map(|r| format!("-A FORWARD {r}\n")).collect();
         let text = format!("{chains}{rules}COMMIT\n");
-        let form = nft::compile(&firewall(&text, Family::V4), &options, &mut |_, _| {})
+        let form = nft::compile_nft_form(&firewall(&text, Family::V4), &options, &mut |_, _| {})
             .unwrap_or_else(|e| panic!("{e}\nof\n{text}"));
-        let step = form.checked.passes.last().expect("the form's own pass");
+        let step = form.equality_check.passes.last().expect("the form's own pass");
         assert!(matches!(step.evidence, Evidence::Proven(_)), "{:?}\nof\n{text}", step.evidence);
-        with_maps += usize::from(form.ruleset.tables.iter().any(|t| !t.maps.is_empty()));
+        with_maps += usize::from(form.nft_ruleset.tables.iter().any(|t| !t.maps.is_empty()));
     }
     println!("fold_into_verdict_map: {} chains, {with_maps} with maps", words.len());
     assert!(with_maps > 100, "{with_maps} of {}", words.len());

@@ -1,6 +1,6 @@
 //! How much of each hook a form changed, and why it left the rest unchanged.
 
-use weir_artefact::manifest::{HookShare, Share};
+use weir_artefact::manifest::{FormCoverage, HookCoverage};
 use weir_backends::nft::{self, NftForm};
 use weir_backends::{CompileError, CompileOptions, Form, compile};
 use weir_model::Firewall;
@@ -16,12 +16,13 @@ fn options() -> CompileOptions {
 }
 
 fn nft_form(text: &str) -> NftForm {
-    nft::compile(&firewall(text), &options(), &mut |_, _| ()).expect("there is such a form")
+    nft::compile_nft_form(&firewall(text), &options(), &mut |_, _| ())
+        .expect("there is such a form")
 }
 
 /// `in_form/left/rules` of each hook, with its causes.
-fn shares(share: &Share) -> Vec<String> {
-    let hook = |h: &HookShare| {
+fn shares(share: &FormCoverage) -> Vec<String> {
+    let hook = |h: &HookCoverage| {
         let causes = h.causes.iter().map(|c| format!("; {} {}", c.rules, c.why));
         format!("{} {}/{}/{}{}", h.hook, h.in_form, h.left, h.rules, causes.collect::<String>())
     };
@@ -41,7 +42,7 @@ fn the_share_of_each_hook_that_nft_evaluates_is_told_with_what_keeps_the_rest() 
     let recent = "-A own -m recent --name a --set\n";
     let text = whole.replace("-A idle", &format!("{recent}-A INPUT -m recent --rcheck\n-A idle"));
     let form = nft_form(&text);
-    assert_eq!(form.moved.len(), 1, "OUTPUT goes to nft");
+    assert_eq!(form.moved_tables.len(), 1, "OUTPUT goes to nft");
     assert_eq!(
         shares(&form.share),
         [
@@ -50,7 +51,7 @@ fn the_share_of_each_hook_that_nft_evaluates_is_told_with_what_keeps_the_rest() 
         ]
     );
     assert_eq!((form.share.rules, form.share.in_form, form.share.left), (7, 0, 7));
-    let moved = form.checked.passes.iter().map(|step| step.rules_before);
+    let moved = form.equality_check.passes.iter().map(|step| step.rules_before);
     assert_eq!(moved.collect::<Vec<_>>(), [0], "rules that stay are not counted as rewritten");
     // One hook of two: the chain of both is evaluated by both.
     let text = whole.replace("-A idle", "-A INPUT -m recent --rcheck\n-A idle");
@@ -69,16 +70,21 @@ fn the_share_of_each_hook_that_nft_evaluates_is_told_with_what_keeps_the_rest() 
 fn a_strict_form_is_whole_or_refused_with_its_rules() {
     let whole = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -s 192.0.2.1/32 -j DROP\nCOMMIT\n";
     let strict = CompileOptions { strict: true, ..CompileOptions::default() };
-    assert!(nft::compile(&firewall(whole), &strict, &mut |_, _| ()).is_ok());
+    assert!(nft::compile_nft_form(&firewall(whole), &strict, &mut |_, _| ()).is_ok());
     let text = whole.replace("COMMIT", "-A INPUT -m recent --set\nCOMMIT");
     let split = text.replace("*filter", "*filter\n:FORWARD DROP [0:0]");
     let default = CompileOptions::default();
-    assert!(nft::compile(&firewall(&split), &default, &mut |_, _| ()).is_ok(), "a mixture");
-    let refused = nft::compile(&firewall(&split), &strict, &mut |_, _| ()).unwrap_err();
-    let CompileError::Mixture { share, refusals, .. } = refused else { panic!("{refused}") };
+    assert!(
+        nft::compile_nft_form(&firewall(&split), &default, &mut |_, _| ()).is_ok(),
+        "a mixture"
+    );
+    let refused = nft::compile_nft_form(&firewall(&split), &strict, &mut |_, _| ()).unwrap_err();
+    let CompileError::RulesLeftInIptables { share, refusals, .. } = refused else {
+        panic!("{refused}")
+    };
     assert_eq!((share.in_form, share.left), (0, 2));
-    assert_eq!(refusals[0].place, "iptables/filter/INPUT/2");
-    assert_eq!(refusals[0].what, "-m recent");
+    assert_eq!(refusals[0].rule_id, "iptables/filter/INPUT/2");
+    assert_eq!(refusals[0].construct, "-m recent");
 }
 
 #[test]
@@ -118,7 +124,7 @@ fn the_forms_for_iptables_tell_which_rules_stand_as_they_were_and_why() {
         assert_eq!((mixed.rules, mixed.in_form, mixed.left), (205, 200, 5));
     }
     let linear = compile(&firewall(&text(more)), Form::Linear, &options(), &mut |_, _| ());
-    assert_eq!(linear.expect("it is the ruleset").manifest.share, Share::default());
+    assert_eq!(linear.expect("it is the ruleset").manifest.share, FormCoverage::default());
 }
 
 #[test]
@@ -142,7 +148,7 @@ fn a_chain_that_nobody_calls_keeps_its_table_in_iptables_where_loading_it_does_s
     ] {
         let nft = form(rule);
         assert_eq!(names(&nft), ["weir_filter"], "{rule}");
-        let kept = nft.kept().v4.expect("the family is there");
+        let kept = nft.iptables_to_load().v4.expect("the family is there");
         let mangle = kept.table(&weir_model::TableName::Mangle).expect("it is kept");
         assert_eq!(mangle.chain("nobody").map(|c| c.rules.len()), Some(1), "{rule}");
         assert!(nft.barriers.iter().any(|k| k.why.contains("by being loaded")), "{rule}");
@@ -151,5 +157,5 @@ fn a_chain_that_nobody_calls_keeps_its_table_in_iptables_where_loading_it_does_s
 
 /// The names of the nft tables.
 fn names(form: &NftForm) -> Vec<&str> {
-    form.ruleset.tables.iter().map(|t| &*t.name).collect()
+    form.nft_ruleset.tables.iter().map(|t| &*t.name).collect()
 }

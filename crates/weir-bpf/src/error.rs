@@ -8,7 +8,7 @@ use weir_kernel::KernelError;
 pub enum BpfError {
     /// It could not be loaded, attached or run, or a map of it not be read or written.
     #[error("{action}: {source}")]
-    Bpf {
+    Libbpf {
         /// What was tried.
         action: &'static str,
         /// Why not.
@@ -16,7 +16,7 @@ pub enum BpfError {
     },
     /// The system refused something else.
     #[error("{action}: {source}")]
-    System {
+    Io {
         /// What was tried.
         action: &'static str,
         /// Why not.
@@ -24,12 +24,12 @@ pub enum BpfError {
     },
     /// The namespace could not be entered.
     #[error(transparent)]
-    Kernel(#[from] KernelError),
+    EnterNamespace(#[from] KernelError),
 }
 
 impl BpfError {
     /// For `map_err`: something with a BPF program that failed.
-    pub fn of(action: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
-        move |source| BpfError::Bpf { action, source }
+    pub fn from_libbpf(action: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
+        move |source| BpfError::Libbpf { action, source }
     }
 }

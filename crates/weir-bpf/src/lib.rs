@@ -5,9 +5,9 @@
 
 mod error;
 pub mod object;
-pub mod per_cpu;
+pub mod per_cpu_map;
 pub mod test_run;
-mod watch;
+mod test_run_watcher;
 
 pub use error::BpfError;
-pub use watch::Watcher;
+pub use test_run_watcher::TestRunWatcher;

@@ -9,7 +9,7 @@ use crate::BpfError;
 
 /// Where an object is opened: a few dozen bytes for the life of the process, so that a skeleton
 /// borrows nothing.
-pub fn storage() -> &'static mut MaybeUninit<OpenObject> {
+pub fn leak_object_storage() -> &'static mut MaybeUninit<OpenObject> {
     Box::leak(Box::new(MaybeUninit::uninit()))
 }
 
@@ -23,5 +23,5 @@ pub fn attach_xdp(
     ifindex: u32,
     action: &'static str,
 ) -> Result<Link, BpfError> {
-    namespace.enter(|| program.attach_xdp(ifindex as i32))?.map_err(BpfError::of(action))
+    namespace.enter(|| program.attach_xdp(ifindex as i32))?.map_err(BpfError::from_libbpf(action))
 }

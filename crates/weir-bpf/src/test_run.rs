@@ -1,5 +1,5 @@
 //! Calls of `BPF_PROG_TEST_RUN` with live frames: one call per trial, which the program paces
-//! (`bpf/pace.h`) and a [`Watcher`] ends.
+//! (`bpf/pace.h`) and a [`TestRunWatcher`] ends.
 
 use std::time::{Duration, Instant};
 
@@ -7,37 +7,37 @@ use libbpf_rs::{ProgramInput, ProgramMut};
 use weir_kernel::Namespace;
 
 use crate::BpfError;
-use crate::watch::Watcher;
+use crate::test_run_watcher::TestRunWatcher;
 
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
-const LIVE_FRAMES: u32 = 1 << 1;
+const LIVE_FRAMES_FLAG: u32 = 1 << 1;
 /// Pages that the kernel takes through the program before it sends them.
-const BATCH: u64 = 64;
+const PAGES_PER_BATCH: u64 = 64;
 /// No machine processes a page faster than this; limits a call whose signal is lost.
-const PAGES_A_SECOND: f64 = 50e6;
+const MAX_PAGES_PER_SECOND: f64 = 50e6;
 /// What may be made at once when a rate is late.
-pub const CATCH_UP: u64 = 256;
+pub const MAX_CATCH_UP_FRAMES: u64 = 256;
 
 /// Pages for a trial: `rate` per second (0: unlimited), at most `most` (0: no limit).
-pub fn pages(duration: Duration, rate: u64, most: u64) -> u64 {
-    let pages = ((duration.as_secs_f64() + 1.0) * PAGES_A_SECOND) as u64;
+pub fn count_pages_for_trial(duration: Duration, rate: u64, most: u64) -> u64 {
+    let pages = ((duration.as_secs_f64() + 1.0) * MAX_PAGES_PER_SECOND) as u64;
     let pages = match (rate, most) {
         // Each page is a packet; one batch more, in which the program sees that it is done.
-        (0, 1..) => pages.min(most.next_multiple_of(BATCH) + BATCH),
+        (0, 1..) => pages.min(most.next_multiple_of(PAGES_PER_BATCH) + PAGES_PER_BATCH),
         _ => pages,
     };
-    pages.clamp(BATCH, i32::MAX as u64)
+    pages.clamp(PAGES_PER_BATCH, i32::MAX as u64)
 }
 
 /// Calls the program for so many pages, each as long as `page`, in a namespace and on the current
-/// core, until `is_silent` says that it has fallen silent. One call is enough but for long trials
-/// at a rate, in which more pages go by than a call can have.
+/// core, until `affects_only_own_counter` says that it has fallen silent. One call is enough but
+/// for long trials at a rate, in which more pages go by than a call can have.
 ///
 /// # Errors
 /// Where the kernel refuses the call.
-pub fn run_live(
+pub fn run_live_frames(
     program: &ProgramMut<'_>,
-    watcher: &Watcher,
+    watcher: &TestRunWatcher,
     namespace: &Namespace,
     duration: Duration,
     page: &[u8],
@@ -46,19 +46,21 @@ pub fn run_live(
 ) -> Result<(), BpfError> {
     let input = || ProgramInput {
         data_in: Some(page),
-        flags: LIVE_FRAMES,
+        flags: LIVE_FRAMES_FLAG,
         repeat: pages as u32,
         ..ProgramInput::default()
     };
     let call = || {
-        let _watched = watcher.watch(duration);
+        let _watched = watcher.watch_next_call(duration);
         let begun = Instant::now();
         loop {
             match program.test_run(input()) {
                 Ok(_) if is_silent() || begun.elapsed() > duration => return Ok(()),
                 Ok(_) => {}
                 Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => return Ok(()),
-                Err(error) => return Err(BpfError::of("run a program with live frames")(error)),
+                Err(error) => {
+                    return Err(BpfError::from_libbpf("run a program with live frames")(error));
+                }
             }
         }
     };
@@ -72,9 +74,13 @@ mod tests {
     #[test]
     fn a_call_is_as_long_as_what_it_makes() {
         let second = Duration::from_secs(1);
-        assert_eq!(pages(second, 0, 1000), 1024 + 64);
-        assert_eq!(pages(second, 0, 0), 100_000_000);
-        assert_eq!(pages(second, 5, 1000), 100_000_000, "pages go by between packets");
-        assert_eq!(pages(Duration::from_secs(1 << 20), 0, 0), i32::MAX as u64);
+        assert_eq!(count_pages_for_trial(second, 0, 1000), 1024 + 64);
+        assert_eq!(count_pages_for_trial(second, 0, 0), 100_000_000);
+        assert_eq!(
+            count_pages_for_trial(second, 5, 1000),
+            100_000_000,
+            "pages go by between packets"
+        );
+        assert_eq!(count_pages_for_trial(Duration::from_secs(1 << 20), 0, 0), i32::MAX as u64);
     }
 }

@@ -10,22 +10,22 @@
 use std::hint::black_box;
 
 use weir_diagram::{
-    At, CompareLevel, CompareOptions, CompareScope, Comparison, ComparisonVerdict, Order,
-    PacketSet, Space, SpaceOptions, Statistics, compare,
+    CompareLevel, CompareOptions, CompareScope, Comparison, ComparisonVerdict, DiagramStatistics,
+    EvaluationPoint, PacketSet, PacketSpace, SpaceOptions, VariableOrder, compare_firewalls,
 };
-use weir_example::{IspOptions, isp};
+use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_model::{
     Addr, AddrMatch, Chain, Family, Field, Firewall, Hook, Policy, Predicate, Rule, Ruleset, Table,
-    TableName, Target, Test, tests_of,
+    TableName, Target, Test, lower_to_tests,
 };
 use weir_syntax::iptables::{ParseOptions, parse};
-use weir_testkit::Clock;
+use weir_testkit::BenchmarkClock;
 
 fn main() {
     let files: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     if files.is_empty() {
         prefixes();
-        let example = isp(&IspOptions::default());
+        let example = generate_isp_ruleset(&IspOptions::default());
         ruleset("generated network, IPv4", &example.v4);
         ruleset("generated network, IPv6", &example.v6);
     }
@@ -86,7 +86,7 @@ fn swap_disjoint(ruleset: &mut Ruleset) -> (usize, usize) {
 /// Whether two rules test one field for values that no packet can both have. Ports do not count: a
 /// truncated header is dropped by the first rule that requires it, but multiport may still read it.
 fn are_disjoint(a: &Rule, b: &Rule, family: Family) -> bool {
-    let of_b = tests_of(b, family);
+    let of_b = lower_to_tests(b, family);
     let differ = |test: &Test| match test {
         Test::Field { field, predicate, negated: false } => of_b.iter().any(|other| match other {
             Test::Field { field: same, predicate: p, negated: false } if field == same => {
@@ -96,7 +96,7 @@ fn are_disjoint(a: &Rule, b: &Rule, family: Family) -> bool {
         }),
         _ => false,
     };
-    tests_of(a, family).iter().any(differ)
+    lower_to_tests(a, family).iter().any(differ)
 }
 
 fn exclude(field: Field, a: &Predicate, b: &Predicate) -> bool {
@@ -104,7 +104,7 @@ fn exclude(field: Field, a: &Predicate, b: &Predicate) -> bool {
         (Predicate::Masked { value: v, mask: m }, Predicate::Masked { value: w, mask: n }) => {
             matches!(field, Field::Saddr | Field::Daddr) && (v ^ w) & m & n != 0
         }
-        (Predicate::In(a), Predicate::In(b)) if field == Field::Proto => {
+        (Predicate::InSpans(a), Predicate::InSpans(b)) if field == Field::Proto => {
             a.iter().all(|a| b.iter().all(|b| a.1 < b.0 || b.1 < a.0))
         }
         _ => false,
@@ -112,18 +112,19 @@ fn exclude(field: Field, a: &Predicate, b: &Predicate) -> bool {
 }
 
 fn measure(what: &str, before: &Firewall, after: &Firewall, options: &CompareOptions) {
-    let clock = Clock::start();
-    let comparison = compare(black_box(before), after, options).expect("no mistake in weir");
+    let clock = BenchmarkClock::start();
+    let comparison =
+        compare_firewalls(black_box(before), after, options).expect("no mistake in weir");
     report(what, &clock, &comparison);
 }
 
-fn report(what: &str, clock: &Clock, comparison: &Comparison) {
+fn report(what: &str, clock: &BenchmarkClock, comparison: &Comparison) {
     let parts = &comparison.parts;
-    let most = |of: &dyn Fn(&Statistics) -> usize| {
+    let most = |of: &dyn Fn(&DiagramStatistics) -> usize| {
         parts.iter().map(|p| of(&p.statistics)).max().unwrap_or(0)
     };
-    let why = parts.iter().find_map(|p| match &p.answer {
-        ComparisonVerdict::Unknown { why } => Some(why.as_str()),
+    let why = parts.iter().find_map(|p| match &p.verdict {
+        ComparisonVerdict::Undecided { why } => Some(why.as_str()),
         _ => None,
     });
     println!(
@@ -152,7 +153,7 @@ fn prefixes() {
     for _ in 0..100_000 {
         let drawn = draw();
         let len = 16 + (drawn >> 60) as u32 + 1;
-        let mask = Family::V4.mask(len);
+        let mask = Family::V4.netmask(len);
         let mut rule = Rule::new(Target::Drop);
         let addr = Addr(u128::from((drawn >> 20) as u32) & mask);
         rule.base.saddr = Some(AddrMatch { negated: false, addr, mask: Addr(mask) });
@@ -175,20 +176,22 @@ fn prefixes() {
         firewall(ruleset)
     });
     measure("FORWARD, shuffled", &before, &after, &forward);
-    let clock = Clock::start();
-    let options = SpaceOptions { order: Order::SourceFirst, ..SpaceOptions::default() };
-    let mut space = Space::with(Family::V4, &[&before], options).expect("room");
+    let clock = BenchmarkClock::start();
+    let options = SpaceOptions { order: VariableOrder::SourceFirst, ..SpaceOptions::default() };
+    let mut space = PacketSpace::for_firewalls(Family::V4, &[&before], options).expect("room");
     let mut union = |rules: &[Rule]| {
-        let of_rule = |r: &Rule| space.of_rule(r, At::ANYWHERE).expect("room");
+        let of_rule = |r: &Rule| {
+            space.packets_matching_rule(r, EvaluationPoint::EVERYTHING_KNOWN).expect("room")
+        };
         let sets: Vec<PacketSet> = rules.iter().map(of_rule).collect();
-        space.any_of(&sets).expect("room")
+        space.union_all(&sets).expect("room")
     };
     let (there, back) = (union(&rules), union(&shuffled));
     println!(
         "  sets of packets, shuffled: equal {}, {}, {} nodes, {} MiB",
         there == back,
         clock,
-        space.nodes(),
+        space.node_count(),
         space.memory_bytes() >> 20,
     );
 }

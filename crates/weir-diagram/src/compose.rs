@@ -3,7 +3,8 @@
 //! Where the first part continues, the second follows, and effects accumulate. As long as the first
 //! part does not change fields that the second tests, this is one traversal of both diagrams.
 //! Otherwise the second is evaluated on the packet as it is *then*: its diagram with other bits in
-//! place of those that changed ([`RulesetDiagram::after`]), once for each different change.
+//! place of those that changed ([`DiagramContext::evaluate_after_change`]), once for each different
+//! change.
 //!
 //! Composition is associative, so thousands of rules can be merged as a balanced tree.
 
@@ -11,41 +12,41 @@ use std::collections::{BTreeMap, HashMap};
 
 use weir_model::Field;
 
-use crate::change::{BitSource, PacketChange, TtlMap};
-use crate::layout::Levels;
-use crate::library::Library;
-use crate::merging::{Merging, merge};
-use crate::space::Space;
-use crate::store::{Full, Operator, Ref, Store};
-use crate::terminal::{Ask, Exit, HOLE, Terminals};
-use crate::variable::{FreeVariable, FreeVariables};
+use crate::balanced_merge::{BalancedMerge, merge_balanced};
+use crate::chain_cache::ChainCache;
+use crate::free_variable::{FreeVariable, FreeVariableTable};
+use crate::node_store::{DiagramRef, LimitReached, NodeStore, Operator};
+use crate::packet_change::{BitSource, PacketChange, TtlTransform};
+use crate::packet_space::PacketSpace;
+use crate::terminal::{PLACEHOLDER_LEAF, RuleExit, StatefulQuestion, TerminalTable};
+use crate::variable_layout::LevelRange;
 
 /// A space, and what its diagrams of rules end in.
 #[derive(Debug)]
-pub(crate) struct RulesetDiagram<'f> {
-    pub space: Space<'f>,
-    pub terminals: Terminals,
-    pub chains_made: Library<'f>,
+pub(crate) struct DiagramContext<'f> {
+    pub space: PacketSpace<'f>,
+    pub terminals: TerminalTable,
+    pub chain_cache: ChainCache<'f>,
 }
 
-impl<'f> RulesetDiagram<'f> {
-    pub fn new(space: Space<'f>) -> RulesetDiagram<'f> {
-        let terminals = Terminals::new(&space.layout);
-        RulesetDiagram { space, terminals, chains_made: Library::default() }
+impl<'f> DiagramContext<'f> {
+    pub fn new(space: PacketSpace<'f>) -> DiagramContext<'f> {
+        let terminals = TerminalTable::new(&space.layout);
+        DiagramContext { space, terminals, chain_cache: ChainCache::default() }
     }
 }
 
 /// The part of a change that another diagram sees: bits that it tests, and the questions in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Glimpse {
+struct VisibleChange {
     bits: Vec<(u32, Vec<u32>, bool)>,
     ttl: Option<u32>,
     /// All of the change, where there are stateless questions.
     change: u32,
     /// All previous questions, if such a question's own change depends on them.
-    all_asked: u32,
+    all_stateful_questions: u32,
     /// How often its stateful tests were evaluated before, and the changes of what they read.
-    asked: Vec<(u32, u32, u32)>,
+    stateful_questions: Vec<(u32, u32, u32)>,
 }
 
 /// The variables that a diagram tests.
@@ -54,119 +55,137 @@ pub(crate) struct Support {
     /// Levels of fields, ascending.
     levels: Vec<u32>,
     /// Free variables, by number.
-    pub questions: Vec<u32>,
+    pub free_variables: Vec<u32>,
 }
 
-impl RulesetDiagram<'_> {
+impl DiagramContext<'_> {
     /// `f`, then `g`.
-    pub fn then(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
-        if f == Ref::ZERO || g == Ref::ZERO {
-            return Ok(if f == Ref::ZERO { g } else { f });
+    pub fn compose_sequential(
+        &mut self,
+        f: DiagramRef,
+        g: DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
+        if f == DiagramRef::ZERO || g == DiagramRef::ZERO {
+            return Ok(if f == DiagramRef::ZERO { g } else { f });
         }
-        let groups = self.groups(f, g);
+        let groups = self.group_terminals_by_change(f, g);
         if groups.is_empty() {
-            return self.then_unseen(f, g);
+            return self.compose_independent(f, g);
         }
-        let mut join = Groups { meaning: self, f, g, groups: groups.into_iter().collect() };
+        let mut join =
+            ChangeGroupMerge { context: self, f, g, groups: groups.into_iter().collect() };
         let count = join.groups.len();
-        merge(&mut join, count)
+        merge_balanced(&mut join, count)
     }
 
     /// `f`, then `g`, where `g` sees nothing of what `f` changed.
-    fn then_unseen(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
-        let RulesetDiagram { space, terminals, .. } = self;
-        let mut op = Compose { terminals, questions: &mut space.variables };
-        space.store.apply(&mut op, f, g)
+    fn compose_independent(
+        &mut self,
+        f: DiagramRef,
+        g: DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
+        let DiagramContext { space, terminals, .. } = self;
+        let mut op = ComposeOperator { terminals, free_variables: &mut space.free_variables };
+        space.store.apply_operator(&mut op, f, g)
     }
 
     /// The terminals of `f` by what `g` sees of them; nothing where it sees nothing of any.
-    fn groups(&mut self, f: Ref, g: Ref) -> BTreeMap<Glimpse, Vec<Ref>> {
+    fn group_terminals_by_change(
+        &mut self,
+        f: DiagramRef,
+        g: DiagramRef,
+    ) -> BTreeMap<VisibleChange, Vec<DiagramRef>> {
         let mut groups = BTreeMap::new();
-        if !self.terminals.any_changed {
+        if !self.terminals.has_changes {
             return groups;
         }
         let mut leaves = Vec::new();
-        self.space.store.visit(f, |_, at| {
+        self.space.store.visit_nodes(f, |_, at| {
             if at.is_leaf() {
                 leaves.push(at);
             }
         });
-        if !leaves.iter().any(|l| self.terminals.get(*l).goes_on_changed()) {
+        if !leaves.iter().any(|l| self.terminals.terminal_of_leaf(*l).continues_with_change()) {
             return groups;
         }
         let support = self.support(g);
         leaves.sort_unstable();
         for leaf in leaves {
-            groups.entry(self.seen(leaf, &support)).or_insert_with(Vec::new).push(leaf);
+            groups.entry(self.visible_change(leaf, &support)).or_insert_with(Vec::new).push(leaf);
         }
-        if groups.len() == 1 && groups.contains_key(&Glimpse::default()) {
+        if groups.len() == 1 && groups.contains_key(&VisibleChange::default()) {
             groups.clear();
         }
         groups
     }
 
-    pub(crate) fn support(&mut self, g: Ref) -> Support {
-        let end = self.space.layout.end;
+    pub(crate) fn support(&mut self, g: DiagramRef) -> Support {
+        let end = self.space.layout.fields_end;
         let mut levels = std::collections::BTreeSet::new();
-        self.space.store.visit(g, |store, at| {
+        self.space.store.visit_nodes(g, |store, at| {
             if !at.is_leaf() {
                 levels.insert(store.level(at));
             }
         });
         let questions = levels.split_off(&end).into_iter().map(|l| l - end).collect();
-        Support { levels: levels.into_iter().collect(), questions }
+        Support { levels: levels.into_iter().collect(), free_variables: questions }
     }
 
     /// What a diagram with that support sees of a terminal.
-    fn seen(&mut self, leaf: Ref, support: &Support) -> Glimpse {
-        let terminal = self.terminals.get(leaf);
-        let mut seen = Glimpse::default();
-        if !terminal.goes_on_changed() {
+    fn visible_change(&mut self, leaf: DiagramRef, support: &Support) -> VisibleChange {
+        let terminal = self.terminals.terminal_of_leaf(leaf);
+        let mut seen = VisibleChange::default();
+        if !terminal.continues_with_change() {
             return seen;
         }
-        let change = self.terminals.change(terminal.change);
-        for (level, source) in &change.bits {
+        let change = self.terminals.get_change(terminal.change);
+        for (level, source) in &change.bit_sources {
             if support.levels.binary_search(level).is_ok() {
-                seen.bits.push((*level, source.bits.clone(), source.flip));
+                seen.bits.push((*level, source.xor_levels.clone(), source.is_inverted));
             }
         }
-        let ttl = self.space.layout.field(Field::Ttl);
+        let ttl = self.space.layout.field_levels(Field::Ttl);
         let asks_ttl = support.levels.iter().any(|l| (ttl.first..ttl.end()).contains(l));
         // Maps of the time to live are known by the change they are part of.
-        seen.ttl = (asks_ttl && change.ttl != TtlMap::SAME).then_some(0);
+        seen.ttl = (asks_ttl && change.ttl_transform != TtlTransform::IDENTITY).then_some(0);
         if seen.ttl.is_some() {
-            let only = PacketChange { ttl: change.ttl, ..PacketChange::default() };
-            seen.ttl = Some(self.terminals.change_number(&only));
+            let only =
+                PacketChange { ttl_transform: change.ttl_transform, ..PacketChange::default() };
+            seen.ttl = Some(self.terminals.intern_change(&only));
         }
-        let asked = self.terminals.asked(terminal.asked).to_vec();
-        for question in &support.questions {
-            match self.space.variables.get(*question) {
+        let asked = self.terminals.list_questions(terminal.stateful_questions).to_vec();
+        for question in &support.free_variables {
+            match self.space.free_variables.get(*question) {
                 Some((
-                    variable @ (FreeVariable::Stateful { .. } | FreeVariable::Written { .. }),
+                    variable
+                    @ (FreeVariable::StatefulTest { .. } | FreeVariable::WrittenBit { .. }),
                     _,
                 )) => {
                     let (who, content, of) = match *variable {
-                        FreeVariable::Stateful { who, content, of, .. }
-                        | FreeVariable::Written { who, content, of, .. } => (who, content, of),
-                        FreeVariable::Stateless { .. } | FreeVariable::Chosen { .. } => continue,
+                        FreeVariable::StatefulTest { who, content, of, .. }
+                        | FreeVariable::WrittenBit { who, content, of, .. } => (who, content, of),
+                        FreeVariable::StatelessTest { .. } | FreeVariable::ChosenBit { .. } => {
+                            continue;
+                        }
                     };
-                    let same = |a: &&Ask| (a.who, a.content) == (who, content);
+                    let same = |a: &&StatefulQuestion| (a.state_id, a.content) == (who, content);
                     let before = asked.iter().filter(same).count() as u32;
-                    let done = self.terminals.only(terminal.change, of.reads);
+                    let done = self.terminals.project_change(terminal.change, of.read_fields);
                     if before > 0 || done > 0 {
-                        seen.asked.push((*question, before, done));
+                        seen.stateful_questions.push((*question, before, done));
                     }
-                    if self.terminals.has_questions(done) {
-                        seen.all_asked = terminal.asked;
+                    if self.terminals.has_free_variables(done) {
+                        seen.all_stateful_questions = terminal.stateful_questions;
                     }
                 }
                 Some((
-                    FreeVariable::Stateless { change, .. } | FreeVariable::Chosen { change, .. },
+                    FreeVariable::StatelessTest { change, .. }
+                    | FreeVariable::ChosenBit { change, .. },
                     _,
                 )) => {
                     seen.change = terminal.change;
-                    if self.terminals.has_questions(*change) {
-                        seen.all_asked = terminal.asked;
+                    if self.terminals.has_free_variables(*change) {
+                        seen.all_stateful_questions = terminal.stateful_questions;
                     }
                 }
                 None => {}
@@ -176,119 +195,136 @@ impl RulesetDiagram<'_> {
     }
 
     /// `g` evaluated on the packet after a change and some questions, as a terminal says.
-    fn after(&mut self, leaf: Ref, g: Ref) -> Result<Ref, Full> {
-        let terminal = self.terminals.get(leaf);
-        if !terminal.goes_on_changed() {
+    fn evaluate_after_change(
+        &mut self,
+        leaf: DiagramRef,
+        g: DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
+        let terminal = self.terminals.terminal_of_leaf(leaf);
+        if !terminal.continues_with_change() {
             return Ok(g);
         }
-        let change = self.terminals.change(terminal.change).clone();
+        let change = self.terminals.get_change(terminal.change).clone();
         let support = self.support(g);
-        let end = self.space.layout.end;
+        let end = self.space.layout.fields_end;
         let mut places: HashMap<u32, BitSource> = HashMap::new();
         for level in &support.levels {
-            if let Some(source) = change.bits.get(level) {
+            if let Some(source) = change.bit_sources.get(level) {
                 places.insert(*level, source.clone());
             }
         }
-        for question in support.questions {
-            let RulesetDiagram { space, terminals, .. } = self;
-            let (change, asked) = (terminal.change, terminal.asked);
-            let renamed = terminals.renamed(question, change, asked, &mut space.variables);
+        for question in support.free_variables {
+            let DiagramContext { space, terminals, .. } = self;
+            let (change, asked) = (terminal.change, terminal.stateful_questions);
+            let renamed =
+                terminals.rename_free_variable(question, change, asked, &mut space.free_variables);
             if renamed != question {
-                places.insert(end + question, BitSource::bit(end + renamed, false));
+                places.insert(end + question, BitSource::from_level(end + renamed, false));
             }
         }
-        self.with_places(g, &places, change.ttl)
+        self.substitute_bits(g, &places, change.ttl_transform)
     }
 
     /// The diagram with other bits in place of some, and the time to live mapped.
-    pub fn with_places(
+    pub fn substitute_bits(
         &mut self,
-        g: Ref,
+        g: DiagramRef,
         places: &HashMap<u32, BitSource>,
-        ttl: TtlMap,
-    ) -> Result<Ref, Full> {
+        ttl: TtlTransform,
+    ) -> Result<DiagramRef, LimitReached> {
         let store = &mut self.space.store;
-        let code = store.fresh_code();
-        let ttl_levels = self.space.layout.field(Field::Ttl);
-        Substitution { store, code, places, ttl, ttl_levels }.of(g)
+        let code = store.fresh_cache_code();
+        let ttl_levels = self.space.layout.field_levels(Field::Ttl);
+        BitSubstitution {
+            store,
+            cache_code: code,
+            replacements: places,
+            ttl_transform: ttl,
+            ttl_levels,
+        }
+        .substitute(g)
     }
 }
 
 /// Merges the fillings of the places that belong to different changes.
-struct Groups<'m, 'f> {
-    meaning: &'m mut RulesetDiagram<'f>,
-    f: Ref,
-    g: Ref,
-    groups: Vec<(Glimpse, Vec<Ref>)>,
+struct ChangeGroupMerge<'m, 'f> {
+    context: &'m mut DiagramContext<'f>,
+    f: DiagramRef,
+    g: DiagramRef,
+    groups: Vec<(VisibleChange, Vec<DiagramRef>)>,
 }
 
-impl Merging for Groups<'_, '_> {
-    type Error = Full;
+impl BalancedMerge for ChangeGroupMerge<'_, '_> {
+    type Error = LimitReached;
 
-    fn store(&mut self) -> &mut Store {
-        &mut self.meaning.space.store
+    fn store(&mut self) -> &mut NodeStore {
+        &mut self.context.space.store
     }
 
-    fn leaf(&mut self, number: usize) -> Result<Ref, Full> {
+    fn build_operand(&mut self, number: usize) -> Result<DiagramRef, LimitReached> {
         let leaves = &self.groups[number].1;
-        let g = self.meaning.after(leaves[0], self.g)?;
-        let store = &mut self.meaning.space.store;
-        let code = store.fresh_code();
-        let mut mine = |leaf| if leaves.binary_search(&leaf).is_ok() { leaf } else { HOLE };
-        let f = store.map(code, self.f, &mut mine)?;
-        self.meaning.then_unseen(f, g)
+        let g = self.context.evaluate_after_change(leaves[0], self.g)?;
+        let store = &mut self.context.space.store;
+        let code = store.fresh_cache_code();
+        let mut mine =
+            |leaf| if leaves.binary_search(&leaf).is_ok() { leaf } else { PLACEHOLDER_LEAF };
+        let f = store.map_terminals(code, self.f, &mut mine)?;
+        self.context.compose_independent(f, g)
     }
 
-    fn join(&mut self, first: Ref, second: Ref) -> Result<Ref, Full> {
-        self.meaning.space.store.apply(&mut Fill, first, second)
+    fn join_diagrams(
+        &mut self,
+        first: DiagramRef,
+        second: DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
+        self.context.space.store.apply_operator(&mut FillPlaceholderOperator, first, second)
     }
 
-    fn is_full(error: &Full) -> bool {
-        *error == Full::Memory
+    fn is_memory_limit(error: &LimitReached) -> bool {
+        *error == LimitReached::Memory
     }
 }
 
 /// Sequential composition of terminals.
-struct Compose<'t> {
-    terminals: &'t mut Terminals,
-    questions: &'t mut FreeVariables,
+struct ComposeOperator<'t> {
+    terminals: &'t mut TerminalTable,
+    free_variables: &'t mut FreeVariableTable,
 }
 
-impl Operator for Compose<'_> {
-    fn code(&self, store: &Store) -> u32 {
-        store.fixed_code(4)
+impl Operator for ComposeOperator<'_> {
+    fn cache_code(&self, store: &NodeStore) -> u32 {
+        store.fixed_cache_code(4)
     }
 
-    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref> {
-        if f == Ref::ZERO {
+    fn terminal_case(&mut self, f: DiagramRef, g: DiagramRef) -> Option<DiagramRef> {
+        if f == DiagramRef::ZERO {
             return Some(g);
         }
-        if g == Ref::ZERO {
+        if g == DiagramRef::ZERO {
             return Some(f);
         }
         if !f.is_leaf() {
             return None;
         }
-        if self.terminals.get(f).exit != Exit::Continue {
+        if self.terminals.terminal_of_leaf(f).exit != RuleExit::Continue {
             return Some(f);
         }
-        g.is_leaf().then(|| self.terminals.then(f, g, self.questions))
+        g.is_leaf().then(|| self.terminals.compose_sequential(f, g, self.free_variables))
     }
 }
 
 /// What the holes of one have in the other.
-struct Fill;
+struct FillPlaceholderOperator;
 
-impl Operator for Fill {
-    fn code(&self, store: &Store) -> u32 {
-        store.fixed_code(5)
+impl Operator for FillPlaceholderOperator {
+    fn cache_code(&self, store: &NodeStore) -> u32 {
+        store.fixed_cache_code(5)
     }
 
-    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref> {
+    fn terminal_case(&mut self, f: DiagramRef, g: DiagramRef) -> Option<DiagramRef> {
         match (f, g) {
-            (HOLE, _) => Some(g),
-            (_, HOLE) => Some(f),
+            (PLACEHOLDER_LEAF, _) => Some(g),
+            (_, PLACEHOLDER_LEAF) => Some(f),
             _ if f.is_leaf() => Some(f),
             _ => None,
         }
@@ -296,74 +332,84 @@ impl Operator for Fill {
 }
 
 /// Other bits in place of some.
-struct Substitution<'s> {
-    store: &'s mut Store,
-    code: u32,
-    places: &'s HashMap<u32, BitSource>,
-    ttl: TtlMap,
-    ttl_levels: Levels,
+struct BitSubstitution<'s> {
+    store: &'s mut NodeStore,
+    cache_code: u32,
+    replacements: &'s HashMap<u32, BitSource>,
+    ttl_transform: TtlTransform,
+    ttl_levels: LevelRange,
 }
 
-impl Substitution<'_> {
-    fn of(&mut self, g: Ref) -> Result<Ref, Full> {
+impl BitSubstitution<'_> {
+    fn substitute(&mut self, g: DiagramRef) -> Result<DiagramRef, LimitReached> {
         if g.is_leaf() {
             return Ok(g);
         }
-        if let Some(result) = self.store.recall(self.code, g, Ref::ZERO) {
+        if let Some(result) = self.store.lookup_computed(self.cache_code, g, DiagramRef::ZERO) {
             return Ok(result);
         }
         let level = self.store.level(g);
         let in_ttl = (self.ttl_levels.first..self.ttl_levels.end()).contains(&level);
-        let result = if in_ttl && self.ttl != TtlMap::SAME {
-            self.mapped_ttl(g)?
+        let result = if in_ttl && self.ttl_transform != TtlTransform::IDENTITY {
+            self.substitute_ttl(g)?
         } else {
             let (low, high) = self.store.branches(g);
-            match self.places.get(&level) {
-                Some(source) if source.bits.is_empty() => {
-                    self.of(if source.flip { high } else { low })?
+            match self.replacements.get(&level) {
+                Some(source) if source.xor_levels.is_empty() => {
+                    self.substitute(if source.is_inverted { high } else { low })?
                 }
                 Some(source) => {
-                    let condition = self.condition(source)?;
-                    let (low, high) = (self.of(low)?, self.of(high)?);
-                    self.choose(condition, high, low)?
+                    let condition = self.build_xor_condition(source)?;
+                    let (low, high) = (self.substitute(low)?, self.substitute(high)?);
+                    self.ite(condition, high, low)?
                 }
                 None => {
-                    let (low, high) = (self.of(low)?, self.of(high)?);
-                    self.asked(level, low, high)?
+                    let (low, high) = (self.substitute(low)?, self.substitute(high)?);
+                    self.make_reordered_node(level, low, high)?
                 }
             }
         };
-        self.store.remember(self.code, g, Ref::ZERO, result);
+        self.store.insert_computed(self.cache_code, g, DiagramRef::ZERO, result);
         Ok(result)
     }
 
     /// A node of a level that may now be below its branches.
-    fn asked(&mut self, level: u32, low: Ref, high: Ref) -> Result<Ref, Full> {
+    fn make_reordered_node(
+        &mut self,
+        level: u32,
+        low: DiagramRef,
+        high: DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
         if level < self.store.level(low) && level < self.store.level(high) {
-            return self.store.node(level, low, high);
+            return self.store.make_node(level, low, high);
         }
-        let bit = self.store.node(level, Ref::ZERO, Ref::ONE)?;
-        self.choose(bit, high, low)
+        let bit = self.store.make_node(level, DiagramRef::ZERO, DiagramRef::ONE)?;
+        self.ite(bit, high, low)
     }
 
-    fn condition(&mut self, source: &BitSource) -> Result<Ref, Full> {
-        let mut out = if source.flip { Ref::ONE } else { Ref::ZERO };
-        for level in source.bits.iter().rev() {
-            let bit = self.store.node(*level, Ref::ZERO, Ref::ONE)?;
-            out = self.store.differ(bit, out)?;
+    fn build_xor_condition(&mut self, source: &BitSource) -> Result<DiagramRef, LimitReached> {
+        let mut out = if source.is_inverted { DiagramRef::ONE } else { DiagramRef::ZERO };
+        for level in source.xor_levels.iter().rev() {
+            let bit = self.store.make_node(*level, DiagramRef::ZERO, DiagramRef::ONE)?;
+            out = self.store.disagreement(bit, out)?;
         }
         Ok(out)
     }
 
-    /// `yes` if the condition holds, else `no`. Unlike [`Store::either`], what is 0 on one side is
+    /// `yes` if the condition holds, else `no`. Unlike [`NodeStore::ite`], what is 0 on one side is
     /// not filled from the other: each is cut out by its own condition.
-    fn choose(&mut self, condition: Ref, yes: Ref, no: Ref) -> Result<Ref, Full> {
-        self.store.either(condition, yes, no)
+    fn ite(
+        &mut self,
+        condition: DiagramRef,
+        yes: DiagramRef,
+        no: DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
+        self.store.ite(condition, yes, no)
     }
 
     /// A node that tests the TTL: by its 256 values.
-    fn mapped_ttl(&mut self, g: Ref) -> Result<Ref, Full> {
-        let mut leads = [Ref::ZERO; 256];
+    fn substitute_ttl(&mut self, g: DiagramRef) -> Result<DiagramRef, LimitReached> {
+        let mut leads = [DiagramRef::ZERO; 256];
         for (ttl, lead) in leads.iter_mut().enumerate() {
             let mut at = g;
             while self.store.level(at) < self.ttl_levels.end() {
@@ -375,19 +421,19 @@ impl Substitution<'_> {
         }
         let mut row = Vec::with_capacity(256);
         for ttl in 0..=255u8 {
-            let at = self.of(leads[self.ttl.of(ttl) as usize])?;
+            let at = self.substitute(leads[self.ttl_transform.apply_to(ttl) as usize])?;
             row.push(at);
         }
         for bit in 0..8 {
-            let level = self.ttl_levels.of_bit(bit);
+            let level = self.ttl_levels.level_of_bit(bit);
             let mut next = Vec::with_capacity(row.len() / 2);
             for pair in row.chunks(2) {
-                next.push(match self.places.get(&level) {
+                next.push(match self.replacements.get(&level) {
                     Some(source) => {
-                        let condition = self.condition(source)?;
-                        self.choose(condition, pair[1], pair[0])?
+                        let condition = self.build_xor_condition(source)?;
+                        self.ite(condition, pair[1], pair[0])?
                     }
-                    None => self.asked(level, pair[0], pair[1])?,
+                    None => self.make_reordered_node(level, pair[0], pair[1])?,
                 });
             }
             row = next;

@@ -5,59 +5,62 @@ use std::collections::HashMap;
 use weir_model::Field;
 use weir_semantics::Verdict;
 
-use crate::comparison::CornerCase;
-use crate::compose::RulesetDiagram;
-use crate::encode::{Assignment, decode};
+use crate::comparison_types::CornerCase;
+use crate::compose::DiagramContext;
+use crate::encode::{Assignment, decode_packet};
+use crate::free_variable::FreeVariable;
+use crate::node_store::{DiagramRef, LimitReached};
+use crate::packet_space::PacketSet;
 use crate::region::{ExamplePacket, Region};
-use crate::space::PacketSet;
-use crate::store::{Full, Ref};
-use crate::terminal::Exit;
-use crate::variable::FreeVariable;
+use crate::terminal::RuleExit;
 use crate::witness::Witness;
 
 /// Packets of a region that are sent through both rulesets, so that the rules that decide it are
 /// known, also where they are several.
-const EXAMPLES: usize = 8;
+const EXAMPLES_PER_REGION: usize = 8;
 
-impl RulesetDiagram<'_> {
+impl DiagramContext<'_> {
     /// Where two diagrams differ; `None` if only packets do that are not possible.
-    pub fn possibly_differ(&mut self, a: Ref, b: Ref) -> Result<Option<Ref>, Full> {
+    pub fn find_possible_difference(
+        &mut self,
+        a: DiagramRef,
+        b: DiagramRef,
+    ) -> Result<Option<DiagramRef>, LimitReached> {
         if a == b {
             return Ok(None);
         }
         let store = &mut self.space.store;
-        let differ = store.differ(a, b)?;
-        let possible = store.and(differ, self.space.possible)?;
-        Ok((possible != Ref::ZERO).then_some(differ))
+        let differ = store.disagreement(a, b)?;
+        let possible = store.and(differ, self.space.possible_packets)?;
+        Ok((possible != DiagramRef::ZERO).then_some(differ))
     }
 
     /// A packet that leads to a terminal other than 0, with the changes before its evaluation.
-    pub fn witness(&self, f: Ref) -> Witness {
-        self.witness_near(f, self.space.usual())
+    pub fn witness(&self, f: DiagramRef) -> Witness {
+        self.witness_near(f, self.space.encode_usual_packet())
     }
 
     /// The same, with these bits as far as the set allows.
-    fn witness_near(&self, f: Ref, wanted: Assignment) -> Witness {
-        let (bits, mut assumptions) = self.space.pick_near(f, wanted);
+    fn witness_near(&self, f: DiagramRef, wanted: Assignment) -> Witness {
+        let (bits, mut assumptions) = self.space.pick_assignment_near(f, wanted);
         let answers: HashMap<FreeVariable, bool> =
             assumptions.iter().map(|o| (o.variable, o.answer)).collect();
         for assumption in &mut assumptions {
             let change = match assumption.variable {
-                FreeVariable::Stateless { change, .. } | FreeVariable::Chosen { change, .. } => {
-                    change
-                }
-                FreeVariable::Stateful { of, .. } => of.change,
-                FreeVariable::Written { .. } => continue,
+                FreeVariable::StatelessTest { change, .. }
+                | FreeVariable::ChosenBit { change, .. } => change,
+                FreeVariable::StatefulTest { of, .. } => of.change,
+                FreeVariable::WrittenBit { .. } => continue,
             };
-            let changed = self.changed(&bits, change, &answers);
-            assumption.packet = Some(decode(&self.space.layout, &changed));
+            let changed = self.bits_after_change(&bits, change, &answers);
+            assumption.packet = Some(decode_packet(&self.space.layout, &changed));
         }
-        Witness { packet: decode(&self.space.layout, &bits), assumptions }
+        Witness { packet: decode_packet(&self.space.layout, &bits), assumptions }
     }
 
     /// Packets that lead to a terminal other than 0: first one that looks as usual as it can, then
     /// some whose addresses, ports, protocols and states of connections differ.
-    pub fn witnesses(&self, f: Ref, count: usize) -> Vec<Witness> {
+    pub fn witnesses(&self, f: DiagramRef, count: usize) -> Vec<Witness> {
         let varied =
             [Field::Saddr, Field::Daddr, Field::Sport, Field::Dport, Field::Proto, Field::CtState];
         // xorshift: the same packets each time.
@@ -70,9 +73,9 @@ impl RulesetDiagram<'_> {
         };
         let mut out = vec![self.witness(f)];
         for _ in 1..count {
-            let mut wanted = self.space.usual();
+            let mut wanted = self.space.encode_usual_packet();
             for field in varied {
-                let levels = self.space.layout.field(field);
+                let levels = self.space.layout.field_levels(field);
                 wanted.0[levels.first as usize..levels.end() as usize].fill_with(&mut bit);
             }
             let witness = self.witness_near(f, wanted);
@@ -87,30 +90,32 @@ impl RulesetDiagram<'_> {
     /// through both rulesets, and its corner cases. Those are regions where there is nothing else.
     pub fn regions_and_corners(
         &mut self,
-        set: Ref,
+        set: DiagramRef,
         (count, journey): (usize, bool),
         reproduce: &dyn Fn(Witness) -> Option<ExamplePacket>,
-    ) -> Result<(Vec<Region>, Vec<CornerCase>), Full> {
-        let all = self.space.corners(journey)?;
+    ) -> Result<(Vec<Region>, Vec<CornerCase>), LimitReached> {
+        let all = self.space.corner_case_sets(journey)?;
         // What is not possible stays in: it would only lengthen the words of regions.
         let mut ordinary = set;
         for (_, corner) in &all {
             ordinary = self.space.store.minus(ordinary, *corner)?;
         }
-        let is_ordinary = !self.space.is_empty(PacketSet(ordinary))?;
+        let is_ordinary = !self.space.is_empty_set(PacketSet(ordinary))?;
         let shown = PacketSet(if is_ordinary { ordinary } else { set });
         let mut regions = Vec::new();
-        for (mut region, packets) in self.space.regions_with_sets(shown, count, is_ordinary)? {
-            let witnesses = self.witnesses(packets, EXAMPLES).into_iter();
+        for (mut region, packets) in
+            self.space.regions_with_packet_sets(shown, count, is_ordinary)?
+        {
+            let witnesses = self.witnesses(packets, EXAMPLES_PER_REGION).into_iter();
             region.examples = witnesses.filter_map(reproduce).collect();
             regions.push(region);
         }
         let mut corners = Vec::new();
         for (corner, packets) in all {
             let inside = self.space.store.and(set, packets)?;
-            let inside = self.space.store.and(inside, self.space.possible)?;
-            if is_ordinary && inside != Ref::ZERO {
-                let share = self.space.share(PacketSet(inside))?;
+            let inside = self.space.store.and(inside, self.space.possible_packets)?;
+            if is_ordinary && inside != DiagramRef::ZERO {
+                let share = self.space.packet_share(PacketSet(inside))?;
                 let example = reproduce(self.witness(inside));
                 corners.push(CornerCase { corner, share, example });
             }
@@ -119,10 +124,15 @@ impl RulesetDiagram<'_> {
     }
 
     /// The packets of a set whose verdict is the same in both diagrams.
-    pub fn within_same_verdict(&mut self, set: Ref, (a, b): (Ref, Ref)) -> Result<Ref, Full> {
+    pub fn restrict_to_same_verdict(
+        &mut self,
+        set: DiagramRef,
+        (a, b): (DiagramRef, DiagramRef),
+    ) -> Result<DiagramRef, LimitReached> {
         let mut rest = set;
-        for verdict in self.verdicts(a) {
-            let (was, is) = (self.where_verdict(a, verdict)?, self.where_verdict(b, verdict)?);
+        for verdict in self.reachable_verdicts(a) {
+            let (was, is) =
+                (self.packets_with_verdict(a, verdict)?, self.packets_with_verdict(b, verdict)?);
             let changed = self.space.store.minus(was, is)?;
             rest = self.space.store.minus(rest, changed)?;
         }
@@ -130,38 +140,40 @@ impl RulesetDiagram<'_> {
     }
 
     /// The bits of a packet after a change.
-    pub(crate) fn changed(
+    pub(crate) fn bits_after_change(
         &self,
         bits: &Assignment,
         change: u32,
         answers: &HashMap<FreeVariable, bool>,
     ) -> Assignment {
         let layout = &self.space.layout;
-        let change = self.terminals.change(change);
-        let value = |level: &u32| match level.checked_sub(layout.end) {
+        let change = self.terminals.get_change(change);
+        let value = |level: &u32| match level.checked_sub(layout.fields_end) {
             None => bits.0[*level as usize],
             Some(question) => {
-                let variable = self.space.variables.get(question).map(|(variable, _)| variable);
+                let variable =
+                    self.space.free_variables.get(question).map(|(variable, _)| variable);
                 variable.and_then(|u| answers.get(u)).copied().unwrap_or(false)
             }
         };
         let mut out = bits.clone();
-        for (level, source) in &change.bits {
-            out.0[*level as usize] = source.bits.iter().map(value).fold(source.flip, |a, b| a ^ b);
+        for (level, source) in &change.bit_sources {
+            out.0[*level as usize] =
+                source.xor_levels.iter().map(value).fold(source.is_inverted, |a, b| a ^ b);
         }
-        let ttl = layout.field(Field::Ttl);
+        let ttl = layout.field_levels(Field::Ttl);
         let before = out.value(ttl) as u8;
-        out.put(ttl, change.ttl.of(before).into());
+        out.set_value(ttl, change.ttl_transform.apply_to(before).into());
         out
     }
 
     /// Verdicts that a finished diagram ends in.
-    pub fn verdicts(&mut self, f: Ref) -> Vec<Verdict> {
+    pub fn reachable_verdicts(&mut self, f: DiagramRef) -> Vec<Verdict> {
         let mut out = Vec::new();
-        let RulesetDiagram { space, terminals, .. } = self;
-        space.store.visit(f, |_, at| {
+        let DiagramContext { space, terminals, .. } = self;
+        space.store.visit_nodes(f, |_, at| {
             if at.is_leaf()
-                && let Exit::Verdict(verdict) = terminals.get(at).exit
+                && let RuleExit::Verdict(verdict) = terminals.terminal_of_leaf(at).exit
                 && !out.contains(&verdict)
             {
                 out.push(verdict);
@@ -171,14 +183,18 @@ impl RulesetDiagram<'_> {
     }
 
     /// Packets with a verdict.
-    pub fn where_verdict(&mut self, f: Ref, verdict: Verdict) -> Result<Ref, Full> {
-        let RulesetDiagram { space, terminals, .. } = self;
-        let code = space.store.fresh_code();
-        space.store.map(code, f, &mut |leaf| match terminals.get(leaf).exit
-            == Exit::Verdict(verdict)
+    pub fn packets_with_verdict(
+        &mut self,
+        f: DiagramRef,
+        verdict: Verdict,
+    ) -> Result<DiagramRef, LimitReached> {
+        let DiagramContext { space, terminals, .. } = self;
+        let code = space.store.fresh_cache_code();
+        space.store.map_terminals(code, f, &mut |leaf| match terminals.terminal_of_leaf(leaf).exit
+            == RuleExit::Verdict(verdict)
         {
-            true => Ref::ONE,
-            false => Ref::ZERO,
+            true => DiagramRef::ONE,
+            false => DiagramRef::ZERO,
         })
     }
 }

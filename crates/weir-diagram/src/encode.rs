@@ -1,71 +1,71 @@
 //! Encodes packets as values of variables, and decodes them.
 
-use weir_model::{Addr, CtState, Family, Field, Mac, Packet, Read};
-use weir_packet::{Ct, Fragment, Transport};
+use weir_model::{Addr, CtState, Family, Field, FieldReading, Mac, Packet};
+use weir_packet::{ConntrackInfo, Fragment, Transport};
 
-use crate::layout::{Block, Layout, Levels, ct_bit};
-use crate::presence::{WITH_PORTS, icmp_of};
+use crate::presence::{PORT_PROTOCOLS, icmp_protocol};
+use crate::variable_layout::{LevelRange, VariableBlock, VariableLayout, ct_bit};
 
 /// A value for every variable of the fields, by level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Assignment(pub Vec<bool>);
 
 impl Assignment {
-    pub fn put(&mut self, levels: Levels, value: u128) {
-        for bit in 0..levels.bits {
-            self.0[levels.of_bit(bit) as usize] = value >> bit & 1 == 1;
+    pub fn set_value(&mut self, levels: LevelRange, value: u128) {
+        for bit in 0..levels.bit_count {
+            self.0[levels.level_of_bit(bit) as usize] = value >> bit & 1 == 1;
         }
     }
 
     /// The value of a block.
-    pub fn value(&self, levels: Levels) -> u128 {
-        (0..levels.bits)
+    pub fn value(&self, levels: LevelRange) -> u128 {
+        (0..levels.bit_count)
             .rev()
-            .fold(0, |v, bit| v << 1 | u128::from(self.0[levels.of_bit(bit) as usize]))
+            .fold(0, |v, bit| v << 1 | u128::from(self.0[levels.level_of_bit(bit) as usize]))
     }
 }
 
 /// The values of a packet; `None` for a packet that cannot be: a transport header of another
 /// protocol, a length beyond 65,535, a device that has no class.
-pub(crate) fn encode(layout: &Layout, packet: &Packet) -> Option<Assignment> {
-    let mut out = Assignment(vec![false; layout.end as usize]);
-    let mut put = |block, value: u128| out.put(layout.levels(block), value);
+pub(crate) fn encode_packet(layout: &VariableLayout, packet: &Packet) -> Option<Assignment> {
+    let mut out = Assignment(vec![false; layout.fields_end as usize]);
+    let mut put = |block, value: u128| out.set_value(layout.block_levels(block), value);
     let later = packet.fragment.offset != 0;
     let (sport, dport) = encode_transport(packet, &mut put)?;
-    put(Block::Field(Field::Sport), sport.into());
-    put(Block::Field(Field::Dport), dport.into());
-    put(Block::OffsetOne, (packet.fragment.offset == 1).into());
+    put(VariableBlock::Field(Field::Sport), sport.into());
+    put(VariableBlock::Field(Field::Dport), dport.into());
+    put(VariableBlock::FragmentOffsetOne, (packet.fragment.offset == 1).into());
     if !later {
         for field in [Field::TcpFlags, Field::Icmp] {
-            if let Read::Value(v) = field.read(packet) {
-                put(Block::Field(field), v);
+            if let FieldReading::Value(v) = field.read(packet) {
+                put(VariableBlock::Field(field), v);
             }
         }
     }
     let numbers =
         [Field::Saddr, Field::Daddr, Field::Proto, Field::Fragment, Field::Length, Field::PktType];
-    for field in numbers.into_iter().chain(Field::plain()) {
-        let Read::Value(v) = field.read(packet) else { return None };
-        if v > field.max(packet.family) {
+    for field in numbers.into_iter().chain(Field::independent_fields()) {
+        let FieldReading::Value(v) = field.read(packet) else { return None };
+        if v > field.max_value(packet.family) {
             return None;
         }
-        put(Block::Field(field), v);
+        put(VariableBlock::Field(field), v);
     }
-    put(Block::Field(Field::CtMark), packet.ct.mark.into());
-    put(Block::Field(Field::CtState), ct_code(packet.ct).into());
-    if let Read::Value(mac) = Field::SourceMac.read(packet) {
-        put(Block::HasMac, 1);
-        put(Block::Field(Field::SourceMac), mac);
+    put(VariableBlock::Field(Field::CtMark), packet.ct.mark.into());
+    put(VariableBlock::Field(Field::CtState), encode_ct(packet.ct).into());
+    if let FieldReading::Value(mac) = Field::SourceMac.read(packet) {
+        put(VariableBlock::HasMac, 1);
+        put(VariableBlock::Field(Field::SourceMac), mac);
     }
     for (field, name) in [(Field::Iif, &packet.iif), (Field::Oif, &packet.oif)] {
-        put(Block::Field(field), layout.devices.class(name)?.into());
+        put(VariableBlock::Field(field), layout.device_classes.class_of_name(name)?.into());
     }
     Some(out)
 }
 
 /// Bytes of a header that `-m esp` and `-m ah` read and no field models, so that a packet may lack
 /// some of them (xt_esp.c, ipt_ah.c); 0 for other protocols. In IPv6, AH is an extension header.
-pub(crate) const fn unmodelled_header_bytes(proto: u8, family: Family) -> usize {
+pub(crate) const fn count_unmodelled_header_bytes(proto: u8, family: Family) -> usize {
     match (proto, family) {
         (50, _) => 8,
         (51, Family::V4) => 12,
@@ -74,22 +74,25 @@ pub(crate) const fn unmodelled_header_bytes(proto: u8, family: Family) -> usize 
 }
 
 /// What is in the variables of the transport header; the ports as multiport reads them.
-fn encode_transport(packet: &Packet, put: &mut impl FnMut(Block, u128)) -> Option<(u16, u16)> {
+fn encode_transport(
+    packet: &Packet,
+    put: &mut impl FnMut(VariableBlock, u128),
+) -> Option<(u16, u16)> {
     let proto = packet.proto;
     if packet.fragment.offset != 0 {
         return matches!(packet.transport, Transport::None).then_some((0, 0));
     }
-    let has_header = WITH_PORTS.contains(&proto) || proto == icmp_of(packet.family);
+    let has_header = PORT_PROTOCOLS.contains(&proto) || proto == icmp_protocol(packet.family);
     let fits = match &packet.transport {
         Transport::Tcp { .. } => proto == 6,
         Transport::Udp { .. } => matches!(proto, 17 | 136),
         Transport::Sctp { .. } => proto == 132,
         Transport::Dccp { .. } => proto == 33,
-        Transport::Icmp { .. } => proto == icmp_of(packet.family),
+        Transport::Icmp { .. } => proto == icmp_protocol(packet.family),
         Transport::None => !has_header,
         Transport::Truncated => has_header,
     };
-    let bytes = unmodelled_header_bytes(proto, packet.family);
+    let bytes = count_unmodelled_header_bytes(proto, packet.family);
     let cut_ports = match (&packet.transport, &packet.payload[..]) {
         // xt_dccp.c wants twelve bytes, of which eight are the payload here.
         (Transport::Dccp { sport, dport }, short) if short.len() < 8 => {
@@ -109,8 +112,8 @@ fn encode_transport(packet: &Packet, put: &mut impl FnMut(Block, u128)) -> Optio
     let ports = match cut_ports {
         None => packet.ports(),
         Some(ports) => {
-            put(Block::Cut, 1);
-            put(Block::CutPorts, ports.is_some().into());
+            put(VariableBlock::TruncatedHeader, 1);
+            put(VariableBlock::TruncatedAfterPorts, ports.is_some().into());
             ports
         }
     };
@@ -118,7 +121,7 @@ fn encode_transport(packet: &Packet, put: &mut impl FnMut(Block, u128)) -> Optio
 }
 
 /// The code of a connection.
-pub(crate) fn ct_code(ct: Ct) -> u32 {
+pub(crate) fn encode_ct(ct: ConntrackInfo) -> u32 {
     let state = match ct.state {
         CtState::New => 1 << ct_bit::ENTRY,
         CtState::Related => 1 << ct_bit::ENTRY | 1 << ct_bit::STATE_LOW,
@@ -130,30 +133,31 @@ pub(crate) fn ct_code(ct: Ct) -> u32 {
     state
         | flag(ct.snat, ct_bit::SNAT)
         | flag(ct.dnat, ct_bit::DNAT)
-        | flag(ct.reply, ct_bit::REPLY)
+        | flag(ct.is_reply_direction, ct_bit::REPLY)
 }
 
 /// The packet of an assignment within the possible.
-pub(crate) fn decode(layout: &Layout, a: &Assignment) -> Packet {
-    let block = |b| a.value(layout.levels(b));
-    let field = |f| block(Block::Field(f));
+pub(crate) fn decode_packet(layout: &VariableLayout, a: &Assignment) -> Packet {
+    let block = |b| a.value(layout.block_levels(b));
+    let field = |f| block(VariableBlock::Field(f));
     let proto = field(Field::Proto) as u8;
     let addr = |f| Addr(field(f));
     let mut p = Packet::new(layout.family, addr(Field::Saddr), addr(Field::Daddr), proto);
     let name = |f| {
-        let names = layout.devices.names();
+        let names = layout.device_classes.class_names();
         names[(field(f) as usize).min(names.len() - 1)].clone()
     };
     (p.iif, p.oif) = (name(Field::Iif), name(Field::Oif));
-    p.smac = (block(Block::HasMac) == 1).then(Mac::default);
-    for number in [Field::PktType, Field::SourceMac].into_iter().chain(Field::plain()) {
+    p.smac = (block(VariableBlock::HasMac) == 1).then(Mac::default);
+    for number in [Field::PktType, Field::SourceMac].into_iter().chain(Field::independent_fields())
+    {
         number.write(&mut p, field(number));
     }
-    p.ct = ct_of(field(Field::CtState) as u32, field(Field::CtMark) as u32);
+    p.ct = decode_ct(field(Field::CtState) as u32, field(Field::CtMark) as u32);
     if field(Field::Fragment) == 1 {
         // 185 is where the second fragment of a datagram over Ethernet begins.
-        let offset = if block(Block::OffsetOne) == 1 { 1 } else { 185 };
-        p.fragment = Fragment { offset, more: false, dont: false };
+        let offset = if block(VariableBlock::FragmentOffsetOne) == 1 { 1 } else { 185 };
+        p.fragment = Fragment { offset, more_fragments: false, dont_fragment: false };
     } else {
         decode_transport(&mut p, &block);
     }
@@ -164,11 +168,11 @@ pub(crate) fn decode(layout: &Layout, a: &Assignment) -> Packet {
     p
 }
 
-fn decode_transport(p: &mut Packet, block: &dyn Fn(Block) -> u128) {
-    let field = |f| block(Block::Field(f));
+fn decode_transport(p: &mut Packet, block: &dyn Fn(VariableBlock) -> u128) {
+    let field = |f| block(VariableBlock::Field(f));
     let (sport, dport) = (field(Field::Sport) as u16, field(Field::Dport) as u16);
-    if block(Block::Cut) == 1 {
-        let unmodelled = unmodelled_header_bytes(p.proto, p.family);
+    if block(VariableBlock::TruncatedHeader) == 1 {
+        let unmodelled = count_unmodelled_header_bytes(p.proto, p.family);
         if unmodelled == 0 {
             p.transport = Transport::Truncated;
         }
@@ -180,7 +184,7 @@ fn decode_transport(p: &mut Packet, block: &dyn Fn(Block) -> u128) {
             51 | 132 | 33 => 12,
             _ => 8,
         };
-        let with_ports = block(Block::CutPorts) == 1;
+        let with_ports = block(VariableBlock::TruncatedAfterPorts) == 1;
         // So long and yet cut: options of IPv4, or the header of a fragment, are among the bytes.
         let most = if with_ports { whole - 1 } else { 3 };
         if p.family == Family::V4 {
@@ -189,7 +193,7 @@ fn decode_transport(p: &mut Packet, block: &dyn Fn(Block) -> u128) {
         if with_ports {
             p.payload = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
         }
-        p.fragment.more = p.family == Family::V6 && bytes > most;
+        p.fragment.more_fragments = p.family == Family::V6 && bytes > most;
         return;
     }
     p.transport = match p.proto {
@@ -200,7 +204,7 @@ fn decode_transport(p: &mut Packet, block: &dyn Fn(Block) -> u128) {
         17 | 136 => Transport::Udp { sport, dport },
         132 => Transport::Sctp { sport, dport, tag: 0 },
         33 => Transport::Dccp { sport, dport },
-        n if n == icmp_of(p.family) => {
+        n if n == icmp_protocol(p.family) => {
             let [kind, code] = (field(Field::Icmp) as u16).to_be_bytes();
             Transport::Icmp { kind, code, rest: [0; 4] }
         }
@@ -208,7 +212,7 @@ fn decode_transport(p: &mut Packet, block: &dyn Fn(Block) -> u128) {
     };
 }
 
-fn ct_of(code: u32, mark: u32) -> Ct {
+fn decode_ct(code: u32, mark: u32) -> ConntrackInfo {
     let has = |bit: u32| code >> bit & 1 == 1;
     let state = match (has(ct_bit::ENTRY), has(ct_bit::STATE_HIGH), has(ct_bit::STATE_LOW)) {
         (true, false, false) => CtState::New,
@@ -218,5 +222,5 @@ fn ct_of(code: u32, mark: u32) -> Ct {
         (false, true, _) => CtState::Untracked,
     };
     let (snat, dnat, reply) = (has(ct_bit::SNAT), has(ct_bit::DNAT), has(ct_bit::REPLY));
-    Ct { state, snat, dnat, reply, mark }
+    ConntrackInfo { state, snat, dnat, is_reply_direction: reply, mark }
 }

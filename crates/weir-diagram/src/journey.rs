@@ -2,38 +2,38 @@
 
 use std::collections::HashMap;
 
-use weir_model::effect::{Conntrack, match_effects, needs_conntrack};
+use weir_model::effect::{ConntrackDemand, match_effects, needs_connection_tracking};
 use weir_model::target::NatTarget;
 use weir_model::{Family, Field, Firewall, Hook, Ruleset, TableName, Target};
-use weir_semantics::Fact;
+use weir_semantics::ConnectionFact;
 use weir_semantics::Verdict;
-use weir_semantics::digest::translating;
-use weir_semantics::{Entry, tables_at};
+use weir_semantics::question_digest::digest_nat_question;
+use weir_semantics::{JourneyKind, tables_at_hook};
 
-use crate::at::At;
-use crate::chain::Unknown;
-use crate::change::{BitSource, PacketChange, TtlMap};
-use crate::comparison::{CompareLevel, ComparedPath};
-use crate::compose::RulesetDiagram;
-use crate::layout::{Block, ct_bit};
-use crate::library::Library;
-use crate::place::TablePlace;
-use crate::presence::{codes, masked, spans_in};
-use crate::space::Space;
-use crate::stateful_identity::StatefulIdentity;
-use crate::store::{Full, Ref};
-use crate::terminal::{Exit, Terminal};
-use crate::variable::{Choice, FreeVariable};
+use crate::chain::BuildError;
+use crate::chain_cache::ChainCache;
+use crate::comparison_types::{CompareLevel, ComparedPath};
+use crate::compose::DiagramContext;
+use crate::evaluation_point::EvaluationPoint;
+use crate::free_variable::{FreeVariable, TargetChoice};
+use crate::node_store::{DiagramRef, LimitReached};
+use crate::packet_change::{BitSource, PacketChange, TtlTransform};
+use crate::packet_space::PacketSpace;
+use crate::presence::{build_code_predicate, build_masked_predicate, build_span_predicate};
+use crate::state_id::StateIdResolver;
+use crate::table_at_hook::TableAtHook;
+use crate::terminal::{RuleExit, Terminal};
+use crate::variable_layout::{VariableBlock, ct_bit};
 
 /// One of the firewalls that are compared.
 #[derive(Debug)]
 pub(crate) struct ComparedSide<'f> {
     ruleset: Option<&'f Ruleset>,
-    who: StatefulIdentity,
+    state_ids: StateIdResolver,
     /// Conntrack is in use: nat is consulted.
-    conntrack: bool,
+    conntrack_in_use: bool,
     /// Which of the space's firewalls it is.
-    number: usize,
+    side_index: usize,
 }
 
 impl<'f> ComparedSide<'f> {
@@ -41,16 +41,22 @@ impl<'f> ComparedSide<'f> {
         firewall: &'f Firewall,
         family: Family,
         number: usize,
-        who: StatefulIdentity,
+        who: StateIdResolver,
         conntrack: bool,
     ) -> Self {
         let ruleset = firewall.ruleset(family);
-        let uses = || ruleset.is_some_and(|r| r.rules().any(|(_, _, r)| needs_conntrack(r)));
-        ComparedSide { ruleset, who, conntrack: conntrack || uses(), number }
+        let uses =
+            || ruleset.is_some_and(|r| r.rules().any(|(_, _, r)| needs_connection_tracking(r)));
+        ComparedSide {
+            ruleset,
+            state_ids: who,
+            conntrack_in_use: conntrack || uses(),
+            side_index: number,
+        }
     }
 
     /// Whether some rule sends packets to this host.
-    fn redirects(&self) -> bool {
+    fn has_redirect(&self) -> bool {
         let is_redirect = |t: &Target| match t {
             Target::Nat(nat) => matches!(**nat, NatTarget::Redirect(_)),
             _ => false,
@@ -61,81 +67,92 @@ impl<'f> ComparedSide<'f> {
 
 /// A table at a hook: a part of a journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct JourneyStage {
     pub hook: Hook,
     pub table: TableName,
 }
 
 /// The tables of a journey, in order. A forwarded packet may also reach INPUT: by REDIRECT.
-pub(crate) fn pieces(way: ComparedPath, sides: &[ComparedSide<'_>]) -> Vec<(Piece, At)> {
-    let redirects = sides.iter().any(ComparedSide::redirects);
+pub(crate) fn list_journey_stages(
+    way: ComparedPath,
+    sides: &[ComparedSide<'_>],
+) -> Vec<(JourneyStage, EvaluationPoint)> {
+    let redirects = sides.iter().any(ComparedSide::has_redirect);
     let hooks: &[Hook] = match way {
         ComparedPath::Hook(Hook::Prerouting) => &[Hook::Prerouting],
-        ComparedPath::Hook(Hook::Input) | ComparedPath::Assembled => &[Hook::Input],
+        ComparedPath::Hook(Hook::Input) | ComparedPath::ReassembledInput => &[Hook::Input],
         ComparedPath::Hook(Hook::Forward) => &[Hook::Forward],
         ComparedPath::Hook(Hook::Output) => &[Hook::Output],
         ComparedPath::Hook(Hook::Postrouting) => &[Hook::Postrouting],
-        ComparedPath::Entry(Entry::Forward) if redirects => {
+        ComparedPath::Entry(JourneyKind::Forward) if redirects => {
             &[Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Postrouting]
         }
         ComparedPath::Entry(entry) => entry.hooks(),
     };
     let tables = |hook: &Hook| {
         let at = match way {
-            ComparedPath::Entry(Entry::Output) => At::hook(*hook).local(),
-            _ => At::hook(*hook),
+            ComparedPath::Entry(JourneyKind::Output) => {
+                EvaluationPoint::at_hook(*hook).for_local_packet()
+            }
+            _ => EvaluationPoint::at_hook(*hook),
         };
         let hook = *hook;
-        tables_at(hook).iter().map(move |table| (Piece { hook, table: *table }, at))
+        tables_at_hook(hook).iter().map(move |table| (JourneyStage { hook, table: *table }, at))
     };
     hooks.iter().flat_map(tables).collect()
 }
 
-impl<'f> RulesetDiagram<'f> {
+impl<'f> DiagramContext<'f> {
     /// The diagram of a piece. `keep`: diagrams in use that are younger than `from`.
-    pub fn piece(
+    pub fn build_stage(
         &mut self,
         side: &ComparedSide<'f>,
-        piece: (Piece, At),
-        keep: &mut [Ref],
+        piece: (JourneyStage, EvaluationPoint),
+        keep: &mut [DiagramRef],
         from: usize,
-    ) -> Result<Ref, Unknown> {
-        match self.try_piece(side, piece, keep, from) {
+    ) -> Result<DiagramRef, BuildError> {
+        match self.try_build_stage(side, piece, keep, from) {
             // What was made for other pieces can be made again.
-            Err(Unknown::Full(Full::Memory)) if !self.chains_made.is_empty() => {
-                self.chains_made = Library::default();
+            Err(BuildError::LimitReached(LimitReached::Memory)) if !self.chain_cache.is_empty() => {
+                self.chain_cache = ChainCache::default();
                 self.sweep_now(keep, from);
-                self.try_piece(side, piece, keep, from)
+                self.try_build_stage(side, piece, keep, from)
             }
             other => other,
         }
     }
 
-    fn try_piece(
+    fn try_build_stage(
         &mut self,
         side: &ComparedSide<'f>,
-        (piece, at): (Piece, At),
-        keep: &mut [Ref],
+        (piece, at): (JourneyStage, EvaluationPoint),
+        keep: &mut [DiagramRef],
         from: usize,
-    ) -> Result<Ref, Unknown> {
-        self.space.side = side.number;
+    ) -> Result<DiagramRef, BuildError> {
+        self.space.active_firewall = side.side_index;
         let Some(table) = side.ruleset.and_then(|r| r.table(&piece.table)) else {
-            return Ok(Ref::ZERO);
+            return Ok(DiagramRef::ZERO);
         };
-        if piece.table == TableName::Nat && !side.conntrack {
-            return Ok(Ref::ZERO);
+        if piece.table == TableName::Nat && !side.conntrack_in_use {
+            return Ok(DiagramRef::ZERO);
         }
-        let made =
-            self.table(table, &side.who, TablePlace { at, table: piece.table }, keep, from)?;
+        let made = self.build_table(
+            table,
+            &side.state_ids,
+            TableAtHook { point: at, table: piece.table },
+            keep,
+            from,
+        )?;
         Ok(match piece.table {
             TableName::Raw => {
-                let made = self.before_conntrack(made, piece.hook, side.conntrack)?;
-                self.without_templates(made)?
+                let made =
+                    self.evaluate_before_conntrack(made, piece.hook, side.conntrack_in_use)?;
+                self.discard_ct_templates(made)?
             }
             TableName::Nat => {
-                let consulted = self.consults_nat(piece.hook)?;
+                let consulted = self.packets_consulting_nat(piece.hook)?;
                 let made = self.space.store.and(consulted, made)?;
-                self.translated_again(made, consulted, piece.hook)?
+                self.apply_existing_nat_mapping(made, consulted, piece.hook)?
             }
             _ => made,
         })
@@ -143,48 +160,48 @@ impl<'f> RulesetDiagram<'f> {
 
     /// The way that some pieces make up: their diagrams are the last of `keep`, which is emptied
     /// of them.
-    pub fn way(
+    pub fn compose_stages(
         &mut self,
         way: ComparedPath,
-        pieces: &[(Piece, At)],
-        keep: &mut Vec<Ref>,
+        pieces: &[(JourneyStage, EvaluationPoint)],
+        keep: &mut Vec<DiagramRef>,
         from: usize,
-    ) -> Result<Ref, Unknown> {
+    ) -> Result<DiagramRef, BuildError> {
         // From the end to the beginning. What waits is on `keep`: pieces, the way so far, and
         // behind them what follows routing.
-        let forward = way == ComparedPath::Entry(Entry::Forward);
-        let mut out = Ref::ZERO;
+        let forward = way == ComparedPath::Entry(JourneyKind::Forward);
+        let mut out = DiagramRef::ZERO;
         let mut through = None;
         for (i, (piece, _)) in pieces.iter().enumerate().rev() {
             let next_hook = pieces.get(i + 1).map(|(p, _)| p.hook);
             if forward && next_hook.is_some_and(|n| n != piece.hook) {
                 match piece.hook {
                     Hook::Input => {
-                        let hop = self.hop()?;
-                        through = Some(self.then(hop, out)?);
-                        out = Ref::ZERO;
+                        let hop = self.build_forward_ttl_decrement()?;
+                        through = Some(self.compose_sequential(hop, out)?);
+                        out = DiagramRef::ZERO;
                     }
                     Hook::Prerouting => {
                         out = match through.take() {
                             None => {
-                                let hop = self.hop()?;
-                                self.then(hop, out)?
+                                let hop = self.build_forward_ttl_decrement()?;
+                                self.compose_sequential(hop, out)?
                             }
-                            Some(through) => self.routed(out, through)?,
+                            Some(through) => self.route_after_prerouting(out, through)?,
                         };
                     }
                     Hook::Forward | Hook::Output | Hook::Postrouting => {}
                 }
             }
-            let this = keep.pop().unwrap_or(Ref::ZERO);
-            out = self.then(this, out)?;
+            let this = keep.pop().unwrap_or(DiagramRef::ZERO);
+            out = self.compose_sequential(this, out)?;
             let is_first = i == 0 || pieces[i - 1].0.hook != piece.hook;
             if is_first && piece.hook == Hook::Input {
-                out = self.whole(out)?;
+                out = self.hold_fragments_for_reassembly(out)?;
             }
             keep.push(out);
             keep.extend(through);
-            self.sweep_all(keep, from);
+            self.sweep_if_needed(keep, from);
             if through.is_some() {
                 through = keep.pop();
             }
@@ -194,228 +211,267 @@ impl<'f> RulesetDiagram<'f> {
     }
 
     /// INPUT for what was redirected, FORWARD for the rest.
-    fn routed(&mut self, input: Ref, through: Ref) -> Result<Ref, Full> {
-        let redirected = self.space.layout.levels(Block::Redirected).first;
+    fn route_after_prerouting(
+        &mut self,
+        input: DiagramRef,
+        through: DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
+        let redirected = self.space.layout.block_levels(VariableBlock::Redirected).first;
         let store = &mut self.space.store;
-        let redirected = store.node(redirected, Ref::ZERO, Ref::ONE)?;
-        store.either(redirected, input, through)
+        let redirected = store.make_node(redirected, DiagramRef::ZERO, DiagramRef::ONE)?;
+        store.ite(redirected, input, through)
     }
 
     /// Reclaims all that is younger than `from` and neither kept, of a set nor of a chain, where it
     /// pays.
-    pub fn sweep_all(&mut self, keep: &mut [Ref], from: usize) {
-        if self.space.store.wants_sweep() {
+    pub fn sweep_if_needed(&mut self, keep: &mut [DiagramRef], from: usize) {
+        if self.space.store.needs_sweep() {
             self.sweep_now(keep, from);
         }
     }
 
-    fn sweep_now(&mut self, keep: &mut [Ref], from: usize) {
-        let RulesetDiagram { space, chains_made, .. } = self;
+    fn sweep_now(&mut self, keep: &mut [DiagramRef], from: usize) {
+        let DiagramContext { space, chain_cache: chains_made, .. } = self;
         let mut roots = keep.to_vec();
-        roots.extend(space.sets.values());
-        roots.extend(chains_made.roots());
-        space.store.sweep(from, &mut roots);
+        roots.extend(space.memberships.values());
+        roots.extend(chains_made.sweep_roots());
+        space.store.sweep_nodes(from, &mut roots);
         let mut swept = roots.into_iter();
-        let mut next = |r: &mut Ref| *r = swept.next().unwrap_or(Ref::ZERO);
+        let mut next = |r: &mut DiagramRef| *r = swept.next().unwrap_or(DiagramRef::ZERO);
         keep.iter_mut().for_each(&mut next);
-        space.sets.values_mut().for_each(&mut next);
-        chains_made.renumber(next);
+        space.memberships.values_mut().for_each(&mut next);
+        chains_made.renumber_roots(next);
     }
 
     /// What continues in the end was accepted. Fields are not distinguished any more: the effects
     /// include everything.
-    pub fn finished(&mut self, f: Ref, level: CompareLevel) -> Result<Ref, Unknown> {
-        let redirected = self.space.layout.levels(Block::Redirected).first;
+    pub fn finalize_outcomes(
+        &mut self,
+        f: DiagramRef,
+        level: CompareLevel,
+    ) -> Result<DiagramRef, BuildError> {
+        let redirected = self.space.layout.block_levels(VariableBlock::Redirected).first;
         let places = [(redirected, BitSource::constant(false))].into();
-        let f = self.with_places(f, &places, TtlMap::SAME)?;
-        let RulesetDiagram { space, terminals, .. } = self;
-        let code = space.store.fresh_code();
-        Ok(space.store.map(code, f, &mut |leaf| {
-            let terminal = terminals.get(leaf);
+        let f = self.substitute_bits(f, &places, TtlTransform::IDENTITY)?;
+        let DiagramContext { space, terminals, .. } = self;
+        let code = space.store.fresh_cache_code();
+        Ok(space.store.map_terminals(code, f, &mut |leaf| {
+            let terminal = terminals.terminal_of_leaf(leaf);
             let exit = match terminal.exit {
-                Exit::Continue => Exit::Verdict(Verdict::Accept),
+                RuleExit::Continue => RuleExit::Verdict(Verdict::Accept),
                 other => other,
             };
-            terminals.leaf(match level {
+            terminals.intern_leaf(match level {
                 CompareLevel::Effects => Terminal { exit, change: 0, ..terminal },
-                CompareLevel::Verdict => Terminal::of(exit),
+                CompareLevel::Verdict => Terminal::from_exit(exit),
             })
         })?)
     }
 
     /// The diagram without its effects: of a piece that both sides share, before any that they do
     /// not.
-    pub fn without_effects(&mut self, f: Ref) -> Result<Ref, Full> {
-        let RulesetDiagram { space, terminals, .. } = self;
-        let code = space.store.fresh_code();
-        space.store.map(code, f, &mut |leaf| {
-            let terminal = terminals.get(leaf);
-            terminals.leaf(Terminal { effects: 0, ..terminal })
+    pub fn strip_effects(&mut self, f: DiagramRef) -> Result<DiagramRef, LimitReached> {
+        let DiagramContext { space, terminals, .. } = self;
+        let code = space.store.fresh_cache_code();
+        space.store.map_terminals(code, f, &mut |leaf| {
+            let terminal = terminals.terminal_of_leaf(leaf);
+            terminals.intern_leaf(Terminal { effects: 0, ..terminal })
         })
     }
 
     /// The diagram where `within` holds; elsewhere both sides are the same.
-    pub fn only_within(&mut self, f: Ref, within: Ref) -> Result<Ref, Full> {
-        let same = self.terminals.exit(Exit::Same);
+    pub fn restrict_to_difference(
+        &mut self,
+        f: DiagramRef,
+        within: DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
+        let same = self.terminals.exit_leaf(RuleExit::SameInBoth);
         let outside = self.space.store.minus(same, within)?;
         let inside = self.space.store.and(within, f)?;
-        self.space.store.over(inside, outside)
+        self.space.store.overlay(inside, outside)
     }
 
     /// ip_forward and ip6_forward take one off before the FORWARD hook.
-    fn hop(&mut self) -> Result<Ref, Full> {
-        let RulesetDiagram { space, terminals, .. } = self;
-        let change = PacketChange { ttl: TtlMap::add(-1), ..PacketChange::default() };
-        let change = terminals.change_number(&change);
-        let lives = terminals.leaf(Terminal { change, ..Terminal::of(Exit::Continue) });
-        let expires = terminals.exit(Exit::Verdict(Verdict::Expired));
-        let over = spans_in(&mut space.store, space.layout.field(Field::Ttl), &[(0, 1)])?;
-        space.store.either(over, expires, lives)
+    fn build_forward_ttl_decrement(&mut self) -> Result<DiagramRef, LimitReached> {
+        let DiagramContext { space, terminals, .. } = self;
+        let change = PacketChange {
+            ttl_transform: TtlTransform::add_clamped(-1),
+            ..PacketChange::default()
+        };
+        let change = terminals.intern_change(&change);
+        let lives =
+            terminals.intern_leaf(Terminal { change, ..Terminal::from_exit(RuleExit::Continue) });
+        let expires = terminals.exit_leaf(RuleExit::Verdict(Verdict::Expired));
+        let over = build_span_predicate(
+            &mut space.store,
+            space.layout.field_levels(Field::Ttl),
+            &[(0, 1)],
+        )?;
+        space.store.ite(over, expires, lives)
     }
 
     /// ip_local_deliver reassembles IPv4 datagrams before the INPUT hook: no fragment gets there.
-    fn whole(&mut self, input: Ref) -> Result<Ref, Full> {
-        let RulesetDiagram { space, terminals, .. } = self;
+    fn hold_fragments_for_reassembly(
+        &mut self,
+        input: DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
+        let DiagramContext { space, terminals, .. } = self;
         if space.layout.family == Family::V6 {
             return Ok(input);
         }
-        let waits = terminals.exit(Exit::Verdict(Verdict::Waits));
-        space.store.either(space.presence.later, waits, input)
+        let waits = terminals.exit_leaf(RuleExit::Verdict(Verdict::HeldForReassembly));
+        space.store.ite(space.presence.later_fragment, waits, input)
     }
 
     /// The raw table runs before conntrack: there is no entry yet, except over `lo`, where the
     /// packet has the one that OUTPUT created.
-    fn before_conntrack(&mut self, raw: Ref, hook: Hook, in_use: bool) -> Result<Ref, Unknown> {
+    fn evaluate_before_conntrack(
+        &mut self,
+        raw: DiagramRef,
+        hook: Hook,
+        in_use: bool,
+    ) -> Result<DiagramRef, BuildError> {
         let mut change = PacketChange::default();
-        self.set_connection(&mut change, 0);
-        let places = change.bits.iter().map(|(level, source)| (*level, source.clone())).collect();
-        let mut without = self.with_places(raw, &places, TtlMap::SAME)?;
+        self.write_ct_code(&mut change, 0);
+        let places =
+            change.bit_sources.iter().map(|(level, source)| (*level, source.clone())).collect();
+        let mut without = self.substitute_bits(raw, &places, TtlTransform::IDENTITY)?;
         if in_use {
-            without = self.without_its_entry(raw, without, &change, places)?;
+            without = self.rename_entry_matches_in_raw(raw, without, &change, places)?;
         }
         if hook == Hook::Output {
-            let fact = Fact::Attached.content();
-            let variable = FreeVariable::Stateless { content: fact, hook: Some(hook), change: 0 };
-            let attached = self.space.ask_of_target(variable)?;
-            let attached = self.space.store.and(attached, self.space.presence.entry)?;
-            return Ok(self.space.store.either(attached, raw, without)?);
+            let fact = ConnectionFact::ReplyEntryAttached.digest();
+            let variable =
+                FreeVariable::StatelessTest { content: fact, hook: Some(hook), change: 0 };
+            let attached = self.space.free_variable_of_target(variable)?;
+            let attached = self.space.store.and(attached, self.space.presence.ct_entry)?;
+            return Ok(self.space.store.ite(attached, raw, without)?);
         }
-        let over_lo = self.space.device_test(Field::Iif, true, |name| name == "lo")?;
-        Ok(self.space.store.either(over_lo, raw, without)?)
+        let over_lo = self.space.lower_device_test(Field::Iif, true, |name| name == "lo")?;
+        Ok(self.space.store.ite(over_lo, raw, without)?)
     }
 
     /// Matches that read the packet's entry (`-m helper`, `-m socket`) and find none in raw may
     /// give another result after it, where conntrack attaches one.
-    fn without_its_entry(
+    fn rename_entry_matches_in_raw(
         &mut self,
-        raw: Ref,
-        without: Ref,
+        raw: DiagramRef,
+        without: DiagramRef,
         change: &PacketChange,
         mut places: HashMap<u32, BitSource>,
-    ) -> Result<Ref, Full> {
-        let mut questions = self.support(raw).questions;
-        let Space { layout, variables, .. } = &self.space;
+    ) -> Result<DiagramRef, LimitReached> {
+        let mut questions = self.support(raw).free_variables;
+        let PacketSpace { layout, free_variables: variables, .. } = &self.space;
         questions.retain(|q| match variables.get(*q) {
-            Some((FreeVariable::Stateless { .. }, Some(m))) => {
-                match_effects(m, layout.family).conntrack != Conntrack::No
+            Some((FreeVariable::StatelessTest { .. }, Some(m))) => {
+                match_effects(m, layout.family).conntrack_demand != ConntrackDemand::Nothing
             }
             _ => false,
         });
         if questions.is_empty() {
             return Ok(without);
         }
-        let end = self.space.layout.end;
-        let change = self.terminals.change_number(change);
+        let end = self.space.layout.fields_end;
+        let change = self.terminals.intern_change(change);
         for question in questions {
-            let RulesetDiagram { space, terminals, .. } = self;
-            let renamed = terminals.renamed(question, change, 0, &mut space.variables);
-            places.insert(end + question, BitSource::bit(end + renamed, false));
+            let DiagramContext { space, terminals, .. } = self;
+            let renamed =
+                terminals.rename_free_variable(question, change, 0, &mut space.free_variables);
+            places.insert(end + question, BitSource::from_level(end + renamed, false));
         }
-        let another = self.with_places(raw, &places, TtlMap::SAME)?;
-        let entry = self.space.presence.entry;
-        self.space.store.either(entry, another, without)
+        let another = self.substitute_bits(raw, &places, TtlTransform::IDENTITY)?;
+        let entry = self.space.presence.ct_entry;
+        self.space.store.ite(entry, another, without)
     }
 
     /// Conntrack takes the place of the template that CT attached to a packet without an entry.
-    fn without_templates(&mut self, raw: Ref) -> Result<Ref, Unknown> {
-        let RulesetDiagram { space, terminals, .. } = self;
-        let ct = space.layout.field(Field::CtState);
-        let mark = space.layout.field(Field::CtMark);
-        let entry = ct.of_bit(ct_bit::ENTRY);
-        let code = space.store.fresh_code();
-        Ok(space.store.map(code, raw, &mut |leaf| {
-            let terminal = terminals.get(leaf);
-            let mut change = terminals.change(terminal.change).clone();
-            if change.bits.get(&entry) != Some(&BitSource::constant(true)) {
+    fn discard_ct_templates(&mut self, raw: DiagramRef) -> Result<DiagramRef, BuildError> {
+        let DiagramContext { space, terminals, .. } = self;
+        let ct = space.layout.field_levels(Field::CtState);
+        let mark = space.layout.field_levels(Field::CtMark);
+        let entry = ct.level_of_bit(ct_bit::ENTRY);
+        let code = space.store.fresh_cache_code();
+        Ok(space.store.map_terminals(code, raw, &mut |leaf| {
+            let terminal = terminals.terminal_of_leaf(leaf);
+            let mut change = terminals.get_change(terminal.change).clone();
+            if change.bit_sources.get(&entry) != Some(&BitSource::constant(true)) {
                 return leaf;
             }
             let is_connection = |level: &u32| {
                 (ct.first..ct.end()).contains(level) || (mark.first..mark.end()).contains(level)
             };
-            change.bits.retain(|level, _| !is_connection(level));
-            let change = terminals.change_number(&change);
-            terminals.leaf(Terminal { change, ..terminal })
+            change.bit_sources.retain(|level, _| !is_connection(level));
+            let change = terminals.intern_change(&change);
+            terminals.intern_leaf(Terminal { change, ..terminal })
         })?)
     }
 
     /// nf_nat_inet_fn in nf_nat_core.c: the rules see what starts a connection, once for its
     /// source and once for its destination. No table before that translates the same end, so the
     /// bit says what the connection was at the start.
-    fn consults_nat(&mut self, hook: Hook) -> Result<Ref, Full> {
+    fn packets_consulting_nat(&mut self, hook: Hook) -> Result<DiagramRef, LimitReached> {
         let space = &mut self.space;
         let done = match hook {
             Hook::Prerouting | Hook::Output => ct_bit::DNAT,
             Hook::Input | Hook::Postrouting => ct_bit::SNAT,
-            Hook::Forward => return Ok(Ref::ZERO),
+            Hook::Forward => return Ok(DiagramRef::ZERO),
         };
-        let ct = space.layout.field(Field::CtState);
+        let ct = space.layout.field_levels(Field::CtState);
         let entry = |code: u32| code >> ct_bit::ENTRY & 1 == 1 && code >> done & 1 == 0;
         let state = |code: u32| code >> ct_bit::STATE_LOW & 3;
-        let new = codes(&mut space.store, ct, |c| entry(c) && state(c) == 0)?;
-        let related = codes(&mut space.store, ct, |c| {
+        let new = build_code_predicate(&mut space.store, ct, |c| entry(c) && state(c) == 0)?;
+        let related = build_code_predicate(&mut space.store, ct, |c| {
             entry(c) && state(c) == 1 && c & 1 << ct_bit::REPLY == 0
         })?;
-        let protos = space.layout.field(Field::Proto);
+        let protos = space.layout.field_levels(Field::Proto);
         let mut related = related;
         for icmp in [1u8, 58] {
-            let is_icmp = masked(&mut space.store, protos, icmp.into(), 0xff)?;
+            let is_icmp = build_masked_predicate(&mut space.store, protos, icmp.into(), 0xff)?;
             related = space.store.minus(related, is_icmp)?;
         }
-        let starts = space.store.over(new, related)?;
-        let fact = Fact::Bound.content();
-        let variable = FreeVariable::Stateless { content: fact, hook: Some(hook), change: 0 };
-        let bound = space.ask_of_target(variable)?;
+        let starts = space.store.overlay(new, related)?;
+        let fact = ConnectionFact::NatTableTraversed.digest();
+        let variable = FreeVariable::StatelessTest { content: fact, hook: Some(hook), change: 0 };
+        let bound = space.free_variable_of_target(variable)?;
         space.store.minus(starts, bound)
     }
 
     /// For packets after the first of a translated connection, the destination is rewritten at the
     /// position of the nat table; rewriting the source is the last step of the journey.
-    fn translated_again(&mut self, nat: Ref, consulted: Ref, hook: Hook) -> Result<Ref, Full> {
+    fn apply_existing_nat_mapping(
+        &mut self,
+        nat: DiagramRef,
+        consulted: DiagramRef,
+        hook: Hook,
+    ) -> Result<DiagramRef, LimitReached> {
         if !matches!(hook, Hook::Prerouting | Hook::Output) {
             return Ok(nat);
         }
         let space = &mut self.space;
-        let ct = space.layout.field(Field::CtState);
+        let ct = space.layout.field_levels(Field::CtState);
         let has = |code: u32, bit: u32| code >> bit & 1 == 1;
-        let translated = codes(&mut space.store, ct, |code| {
+        let translated = build_code_predicate(&mut space.store, ct, |code| {
             has(code, ct_bit::ENTRY) && (has(code, ct_bit::SNAT) || has(code, ct_bit::DNAT))
         })?;
         let again = space.store.minus(translated, consulted)?;
         let mut change = PacketChange::default();
-        let (content, end) = (translating(), space.layout.end);
-        let mut put = |field: Field, choice: &dyn Fn(u32) -> Choice| {
-            let levels = space.layout.field(field);
-            for bit in (0..levels.bits).rev() {
-                let variable = FreeVariable::Chosen { content, hook, change: 0, bit: choice(bit) };
-                let number = space.variables.number(variable, || None);
-                change.bits.insert(levels.of_bit(bit), BitSource::bit(end + number, false));
+        let (content, end) = (digest_nat_question(), space.layout.fields_end);
+        let mut put = |field: Field, choice: &dyn Fn(u32) -> TargetChoice| {
+            let levels = space.layout.field_levels(field);
+            for bit in (0..levels.bit_count).rev() {
+                let variable =
+                    FreeVariable::ChosenBit { content, hook, change: 0, bit: choice(bit) };
+                let number = space.free_variables.intern(variable, || None);
+                change
+                    .bit_sources
+                    .insert(levels.level_of_bit(bit), BitSource::from_level(end + number, false));
             }
         };
-        put(Field::Daddr, &|bit| Choice::Addr(bit as u8));
-        put(Field::Dport, &|bit| Choice::Port(bit as u8));
-        let change = self.terminals.change_number(&change);
-        let changed = Terminal { change, ..Terminal::of(Exit::Continue) };
-        let changed = self.terminals.leaf(changed);
-        self.space.store.either(again, changed, nat)
+        put(Field::Daddr, &|bit| TargetChoice::AddrBit(bit as u8));
+        put(Field::Dport, &|bit| TargetChoice::PortBit(bit as u8));
+        let change = self.terminals.intern_change(&change);
+        let changed = Terminal { change, ..Terminal::from_exit(RuleExit::Continue) };
+        let changed = self.terminals.intern_leaf(changed);
+        self.space.store.ite(again, changed, nat)
     }
 }

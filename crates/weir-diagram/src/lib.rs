@@ -4,12 +4,12 @@
 //! them: it tests one bit of the packet per node, and its terminals are the outcomes. Equal meaning
 //! is then equality of diagrams, and a difference is a set of packets from which one can be picked.
 //!
-//! - [`Space`]: sets of packets as boolean functions. What a rule's tests match, unions, coverage,
-//!   sizes, example packets, and regions in words.
+//! - [`PacketSpace`]: sets of packets as boolean functions. What a rule's tests match, unions,
+//!   coverage, sizes, example packets, and regions in words.
 //! - [`compare`]: compares two rulesets over the whole journey; they are proven equal, or the
 //!   result has a packet that shows the difference.
-//! - [`Lookup`]: the outcome of one packet according to the diagram, for comparison with another
-//!   source.
+//! - [`DiagramLookup`]: the outcome of one packet according to the diagram, for comparison with
+//!   another source.
 //!
 //! Modules, bottom up: `store` is the engine, with `operators` and `merging`; `layout` defines the
 //! order of bits; `lower` and `members` turn tests and sets into boolean functions; `possible`
@@ -42,57 +42,60 @@
 
 #[cfg(test)]
 mod agreement;
-mod assembled;
-mod at;
+mod balanced_merge;
 mod chain;
-mod change;
+mod chain_cache;
 mod compare;
-mod comparison;
+mod comparison_types;
 mod compose;
-mod corner;
+mod corner_case;
+mod descriptions;
 mod difference;
 mod encode;
-mod fragments;
+mod evaluation_point;
+mod fragment_drops;
+mod free_variable;
 mod journey;
-mod layout;
-mod library;
 mod lookup;
-mod lower;
-mod members;
-mod merging;
+mod merge_order;
+mod node_store;
 mod operators;
-mod order;
-mod place;
-mod possible;
+mod packet_change;
+mod packet_share;
+mod packet_space;
+mod possible_packets;
 mod presence;
+mod reassembly_difference;
 #[cfg(test)]
 mod reference_bdd;
 mod region;
-mod replay;
-mod runs;
-mod share;
-mod space;
-mod stateful_identity;
-mod store;
+mod set_membership;
+mod state_id;
+mod table_at_hook;
 mod target;
 mod terminal;
-mod variable;
+mod test_lowering;
+mod variable_layout;
+mod variable_order_search;
 mod witness;
-mod words;
+mod witness_oracle;
 
-pub use self::at::At;
-pub use self::compare::{compare, compare_with};
-pub use self::comparison::{
+pub use self::compare::{compare_firewalls, compare_with_progress};
+pub use self::comparison_types::{
     CompareError, CompareLevel, CompareOptions, CompareScope, ComparedPart, ComparedPath,
-    Comparison, ComparisonVerdict, CornerCase, EffectChange, Identity, RulesetDifference,
-    Statistics, VerdictChange,
+    Comparison, ComparisonVerdict, CornerCase, DiagramStatistics, EffectChange, RulesetDifference,
+    StatefulTestPairing, VerdictChange,
 };
-pub use self::corner::Corner;
-pub use self::fragments::Fragments;
-pub use self::layout::Order;
-pub use self::lookup::{Heard, Lookup, NO_BITS, RecordingOracle, TOO_LARGE, TWO_ANSWERS};
-pub use self::region::{ExamplePacket, Region, RegionSize, Values};
-pub use self::replay::Replay;
-pub use self::space::{PacketSet, Space, SpaceOptions, device_words};
-pub use self::store::Full;
+pub use self::corner_case::CornerKind;
+pub use self::evaluation_point::EvaluationPoint;
+pub use self::lookup::{
+    CONTRADICTORY_ANSWERS_REASON, DIAGRAM_TOO_LARGE_REASON, DiagramLookup, RecordedAnswers,
+    RecordingOracle, UNREPRESENTABLE_PACKET_REASON,
+};
+pub use self::node_store::LimitReached;
+pub use self::packet_space::{PacketSet, PacketSpace, SpaceOptions, describe_device};
+pub use self::reassembly_difference::ReassemblyDifference;
+pub use self::region::{ExamplePacket, FieldValues, Region, RegionFieldSize};
+pub use self::variable_layout::VariableOrder;
 pub use self::witness::{Assumption, Witness};
+pub use self::witness_oracle::WitnessOracle;

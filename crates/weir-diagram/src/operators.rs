@@ -1,99 +1,108 @@
 //! Operators on sets; on boolean functions these are union, intersection and difference.
 
-use crate::store::{Full, Operator, Ref, Store};
+use crate::node_store::{DiagramRef, LimitReached, NodeStore, Operator};
 
-impl Store {
+impl NodeStore {
     /// Both hold; or: `g` where `f` holds, else nothing. `f` is boolean.
-    pub fn and(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
-        self.apply(&mut And, f, g)
+    pub fn and(&mut self, f: DiagramRef, g: DiagramRef) -> Result<DiagramRef, LimitReached> {
+        self.apply_operator(&mut AndOperator, f, g)
     }
 
     /// `f` if it is decided, else `g`. Associative.
-    pub fn over(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
-        self.apply(&mut Over, f, g)
+    pub fn overlay(&mut self, f: DiagramRef, g: DiagramRef) -> Result<DiagramRef, LimitReached> {
+        self.apply_operator(&mut OverlayOperator, f, g)
     }
 
     /// `f` where `g` says nothing.
-    pub fn minus(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
-        self.apply(&mut Minus, f, g)
+    pub fn minus(&mut self, f: DiagramRef, g: DiagramRef) -> Result<DiagramRef, LimitReached> {
+        self.apply_operator(&mut DifferenceOperator, f, g)
     }
 
     /// True where both are different.
-    pub fn differ(&mut self, f: Ref, g: Ref) -> Result<Ref, Full> {
-        self.apply(&mut Differ, f, g)
+    pub fn disagreement(
+        &mut self,
+        f: DiagramRef,
+        g: DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
+        self.apply_operator(&mut DisagreementOperator, f, g)
     }
 
     /// `g` where `f` holds, else `h`. `f` is boolean.
-    pub fn either(&mut self, f: Ref, g: Ref, h: Ref) -> Result<Ref, Full> {
+    pub fn ite(
+        &mut self,
+        f: DiagramRef,
+        g: DiagramRef,
+        h: DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
         let yes = self.and(f, g)?;
         let no = self.minus(h, f)?;
-        self.over(yes, no)
+        self.overlay(yes, no)
     }
 }
 
-struct And;
+struct AndOperator;
 
-impl Operator for And {
-    fn code(&self, store: &Store) -> u32 {
-        store.fixed_code(0)
+impl Operator for AndOperator {
+    fn cache_code(&self, store: &NodeStore) -> u32 {
+        store.fixed_cache_code(0)
     }
 
-    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref> {
+    fn terminal_case(&mut self, f: DiagramRef, g: DiagramRef) -> Option<DiagramRef> {
         match (f, g) {
-            (Ref::ZERO, _) | (_, Ref::ZERO) => Some(Ref::ZERO),
-            (Ref::ONE, _) => Some(g),
+            (DiagramRef::ZERO, _) | (_, DiagramRef::ZERO) => Some(DiagramRef::ZERO),
+            (DiagramRef::ONE, _) => Some(g),
             _ if f == g => Some(f),
             _ => None,
         }
     }
 }
 
-/// The operator of [`Store::over`].
-pub(crate) struct Over;
+/// The operator of [`NodeStore::overlay`].
+pub(crate) struct OverlayOperator;
 
-impl Operator for Over {
-    fn code(&self, store: &Store) -> u32 {
-        store.fixed_code(1)
+impl Operator for OverlayOperator {
+    fn cache_code(&self, store: &NodeStore) -> u32 {
+        store.fixed_cache_code(1)
     }
 
-    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref> {
+    fn terminal_case(&mut self, f: DiagramRef, g: DiagramRef) -> Option<DiagramRef> {
         match (f, g) {
-            (Ref::ZERO, _) => Some(g),
-            (_, Ref::ZERO) => Some(f),
+            (DiagramRef::ZERO, _) => Some(g),
+            (_, DiagramRef::ZERO) => Some(f),
             _ if f.is_leaf() || f == g => Some(f),
             _ => None,
         }
     }
 }
 
-struct Minus;
+struct DifferenceOperator;
 
-impl Operator for Minus {
-    fn code(&self, store: &Store) -> u32 {
-        store.fixed_code(2)
+impl Operator for DifferenceOperator {
+    fn cache_code(&self, store: &NodeStore) -> u32 {
+        store.fixed_cache_code(2)
     }
 
-    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref> {
+    fn terminal_case(&mut self, f: DiagramRef, g: DiagramRef) -> Option<DiagramRef> {
         match (f, g) {
-            (Ref::ZERO, _) => Some(Ref::ZERO),
-            (_, Ref::ZERO) => Some(f),
-            _ if f == g || g.is_leaf() => Some(Ref::ZERO),
+            (DiagramRef::ZERO, _) => Some(DiagramRef::ZERO),
+            (_, DiagramRef::ZERO) => Some(f),
+            _ if f == g || g.is_leaf() => Some(DiagramRef::ZERO),
             _ => None,
         }
     }
 }
 
-struct Differ;
+struct DisagreementOperator;
 
-impl Operator for Differ {
-    fn code(&self, store: &Store) -> u32 {
-        store.fixed_code(3)
+impl Operator for DisagreementOperator {
+    fn cache_code(&self, store: &NodeStore) -> u32 {
+        store.fixed_cache_code(3)
     }
 
-    fn known(&mut self, f: Ref, g: Ref) -> Option<Ref> {
+    fn terminal_case(&mut self, f: DiagramRef, g: DiagramRef) -> Option<DiagramRef> {
         match f == g {
-            true => Some(Ref::ZERO),
-            false if f.is_leaf() && g.is_leaf() => Some(Ref::ONE),
+            true => Some(DiagramRef::ZERO),
+            false if f.is_leaf() && g.is_leaf() => Some(DiagramRef::ONE),
             false => None,
         }
     }
@@ -102,19 +111,19 @@ impl Operator for Differ {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::tests::{of_table, table};
+    use crate::node_store::tests::{of_table, table};
 
     #[test]
     fn operations_do_point_by_point_what_they_say() {
-        let mut store = Store::new(1 << 20);
+        let mut store = NodeStore::new(1 << 20);
         for seed in 0..300 {
             let (a, b, p) = (table(seed, 4), table(seed + 1000, 4), table(seed + 2000, 2));
             let [f, g, h] = [&a, &b, &p].map(|t| of_table(&mut store, t, 0));
-            let over = store.over(f, g).expect("room");
+            let over = store.overlay(f, g).expect("room");
             let and = store.and(h, g).expect("room");
             let minus = store.minus(f, g).expect("room");
-            let differ = store.differ(f, g).expect("room");
-            let either = store.either(h, f, g).expect("room");
+            let differ = store.disagreement(f, g).expect("room");
+            let either = store.ite(h, f, g).expect("room");
             let want = |of: &dyn Fn(usize) -> u32| -> [u32; 16] { std::array::from_fn(of) };
             let wanted = [
                 (over, want(&|i| if a[i] != 0 { a[i] } else { b[i] })),

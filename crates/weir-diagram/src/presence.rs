@@ -1,130 +1,137 @@
 //! Presence of a packet's parts, and predicates of one field, as boolean functions of the
 //! variables.
 
-use weir_model::matching::ct_state;
+use weir_model::rule_match::ct_state;
 use weir_model::{Family, Field};
 use weir_partition::IntervalSet;
 
-use crate::layout::{Block, Layout, Levels, ct_bit};
-use crate::store::{Full, Ref, Store};
+use crate::node_store::{DiagramRef, LimitReached, NodeStore};
+use crate::variable_layout::{LevelRange, VariableBlock, VariableLayout, ct_bit};
 
 /// What a packet has, as booleans that tests share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Presence {
+pub(crate) struct PartPresence {
     /// A whole header with ports.
-    pub ports: Ref,
+    pub complete_ports: DiagramRef,
     /// A whole TCP header.
-    pub flags: Ref,
+    pub tcp_flags: DiagramRef,
     /// A whole ICMP header.
-    pub icmp: Ref,
+    pub icmp: DiagramRef,
     /// A header that is cut, or a TCP fragment that could overwrite it.
-    pub cut: Ref,
+    pub unreadable_header: DiagramRef,
     /// The ports as multiport reads them.
-    pub multiport: Ref,
+    pub multiport_ports: DiagramRef,
     /// A header that is truncated before the ports.
-    pub multiport_cut: Ref,
+    pub multiport_truncated: DiagramRef,
     /// A conntrack entry.
-    pub entry: Ref,
+    pub ct_entry: DiagramRef,
     /// A source MAC address.
-    pub mac: Ref,
+    pub source_mac: DiagramRef,
     /// A later fragment.
-    pub later: Ref,
+    pub later_fragment: DiagramRef,
     /// A transport header that is cut.
-    pub truncated: Ref,
+    pub truncated_header: DiagramRef,
 }
 
 /// Protocols whose header begins with two ports.
-pub(crate) const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
+pub(crate) const PORT_PROTOCOLS: [u8; 5] = [6, 17, 33, 132, 136];
 
 /// The family's ICMP.
-pub(crate) const fn icmp_of(family: Family) -> u8 {
+pub(crate) const fn icmp_protocol(family: Family) -> u8 {
     match family {
         Family::V4 => 1,
         Family::V6 => 58,
     }
 }
 
-impl Presence {
-    pub fn new(store: &mut Store, layout: &Layout) -> Result<Presence, Full> {
-        let bit =
-            |store: &mut Store, block| store.node(layout.levels(block).first, Ref::ZERO, Ref::ONE);
-        let later = bit(store, Block::Field(Field::Fragment))?;
-        let offset_one = bit(store, Block::OffsetOne)?;
-        let truncated = bit(store, Block::Cut)?;
-        let cut_ports = bit(store, Block::CutPorts)?;
-        let mac = bit(store, Block::HasMac)?;
-        let ct = layout.field(Field::CtState);
-        let entry = store.node(ct.of_bit(ct_bit::ENTRY), Ref::ZERO, Ref::ONE)?;
-        let protocols = layout.field(Field::Proto);
-        let first = store.minus(Ref::ONE, later)?;
+impl PartPresence {
+    pub fn new(
+        store: &mut NodeStore,
+        layout: &VariableLayout,
+    ) -> Result<PartPresence, LimitReached> {
+        let bit = |store: &mut NodeStore, block| {
+            store.make_node(layout.block_levels(block).first, DiagramRef::ZERO, DiagramRef::ONE)
+        };
+        let later = bit(store, VariableBlock::Field(Field::Fragment))?;
+        let offset_one = bit(store, VariableBlock::FragmentOffsetOne)?;
+        let truncated = bit(store, VariableBlock::TruncatedHeader)?;
+        let cut_ports = bit(store, VariableBlock::TruncatedAfterPorts)?;
+        let mac = bit(store, VariableBlock::HasMac)?;
+        let ct = layout.field_levels(Field::CtState);
+        let entry =
+            store.make_node(ct.level_of_bit(ct_bit::ENTRY), DiagramRef::ZERO, DiagramRef::ONE)?;
+        let protocols = layout.field_levels(Field::Proto);
+        let first = store.minus(DiagramRef::ONE, later)?;
         let whole = store.minus(first, truncated)?;
-        let of = |store: &mut Store, numbers: &[u8]| {
+        let of = |store: &mut NodeStore, numbers: &[u8]| {
             let spans: Vec<_> = numbers.iter().map(|n| (u128::from(*n), u128::from(*n))).collect();
-            let proto = spans_in(store, protocols, &spans)?;
+            let proto = build_span_predicate(store, protocols, &spans)?;
             store.and(whole, proto)
         };
-        let ports = of(store, &WITH_PORTS)?;
+        let ports = of(store, &PORT_PROTOCOLS)?;
         let flags = of(store, &[6])?;
-        let icmp = of(store, &[icmp_of(layout.family)])?;
+        let icmp = of(store, &[icmp_protocol(layout.family)])?;
         let cut = store.and(first, truncated)?;
         let multiport_cut = store.minus(cut, cut_ports)?;
         let some_ports = store.and(cut, cut_ports)?;
-        let multiport = store.over(ports, some_ports)?;
+        let multiport = store.overlay(ports, some_ports)?;
         // ip6_tables.c counts offsets in bytes: xt_tcpudp.c never sees a 1 there.
         let cut = match layout.family {
             Family::V6 => cut,
             Family::V4 => {
-                let tcp = spans_in(store, protocols, &[(6, 6)])?;
+                let tcp = build_span_predicate(store, protocols, &[(6, 6)])?;
                 let one = store.and(later, offset_one)?;
                 let overwrites = store.and(one, tcp)?;
-                store.over(cut, overwrites)?
+                store.overlay(cut, overwrites)?
             }
         };
-        Ok(Presence {
-            ports,
-            flags,
+        Ok(PartPresence {
+            complete_ports: ports,
+            tcp_flags: flags,
             icmp,
-            cut,
-            multiport,
-            multiport_cut,
-            entry,
-            mac,
-            later,
-            truncated,
+            unreadable_header: cut,
+            multiport_ports: multiport,
+            multiport_truncated: multiport_cut,
+            ct_entry: entry,
+            source_mac: mac,
+            later_fragment: later,
+            truncated_header: truncated,
         })
     }
 
     /// Where a field is there, and where asking for it drops the packet.
-    pub fn of(&self, field: Field, multiport: bool) -> (Ref, Ref) {
+    pub fn field_presence(&self, field: Field, multiport: bool) -> (DiagramRef, DiagramRef) {
         match field {
-            Field::Sport | Field::Dport if multiport => (self.multiport, self.multiport_cut),
-            Field::Sport | Field::Dport => (self.ports, self.cut),
-            Field::TcpFlags => (self.flags, self.cut),
-            Field::Icmp => (self.icmp, self.cut),
-            Field::SourceMac => (self.mac, Ref::ZERO),
-            Field::CtMark => (self.entry, Ref::ZERO),
-            _ => (Ref::ONE, Ref::ZERO),
+            Field::Sport | Field::Dport if multiport => {
+                (self.multiport_ports, self.multiport_truncated)
+            }
+            Field::Sport | Field::Dport => (self.complete_ports, self.unreadable_header),
+            Field::TcpFlags => (self.tcp_flags, self.unreadable_header),
+            Field::Icmp => (self.icmp, self.unreadable_header),
+            Field::SourceMac => (self.source_mac, DiagramRef::ZERO),
+            Field::CtMark => (self.ct_entry, DiagramRef::ZERO),
+            _ => (DiagramRef::ONE, DiagramRef::ZERO),
         }
     }
 }
 
 /// Values of a block under a mask.
-pub(crate) fn masked(
-    store: &mut Store,
-    levels: Levels,
+pub(crate) fn build_masked_predicate(
+    store: &mut NodeStore,
+    levels: LevelRange,
     value: u128,
     mask: u128,
-) -> Result<Ref, Full> {
+) -> Result<DiagramRef, LimitReached> {
     if value & !mask != 0 {
-        return Ok(Ref::ZERO);
+        return Ok(DiagramRef::ZERO);
     }
-    let mut out = Ref::ONE;
-    for bit in 0..levels.bits {
+    let mut out = DiagramRef::ONE;
+    for bit in 0..levels.bit_count {
         if mask >> bit & 1 == 1 {
-            let level = levels.of_bit(bit);
+            let level = levels.level_of_bit(bit);
             out = match value >> bit & 1 {
-                1 => store.node(level, Ref::ZERO, out)?,
-                _ => store.node(level, out, Ref::ZERO)?,
+                1 => store.make_node(level, DiagramRef::ZERO, out)?,
+                _ => store.make_node(level, out, DiagramRef::ZERO)?,
             };
         }
     }
@@ -132,56 +139,56 @@ pub(crate) fn masked(
 }
 
 /// Values of a block in one of the spans, in any order. Spans written backwards hold nothing.
-pub(crate) fn spans_in(
-    store: &mut Store,
-    levels: Levels,
+pub(crate) fn build_span_predicate(
+    store: &mut NodeStore,
+    levels: LevelRange,
     spans: &[(u128, u128)],
-) -> Result<Ref, Full> {
-    let set = IntervalSet::of(spans.iter().copied());
-    span_tree(store, levels, levels.bits, 0, set.intervals())
+) -> Result<DiagramRef, LimitReached> {
+    let set = IntervalSet::from_intervals(spans.iter().copied());
+    build_span_subtree(store, levels, levels.bit_count, 0, set.intervals())
 }
 
 /// Of the values that begin with `base` and differ in the lowest `bits`, those in the spans.
-fn span_tree(
-    store: &mut Store,
-    levels: Levels,
+fn build_span_subtree(
+    store: &mut NodeStore,
+    levels: LevelRange,
     bits: u32,
     base: u128,
     spans: &[(u128, u128)],
-) -> Result<Ref, Full> {
-    let end = base | low_bits(bits);
+) -> Result<DiagramRef, LimitReached> {
+    let end = base | low_bit_mask(bits);
     let first = spans.partition_point(|s| s.1 < base);
     let spans = &spans[first..];
     let spans = &spans[..spans.partition_point(|s| s.0 <= end)];
     match spans {
-        [] => Ok(Ref::ZERO),
-        [(lo, hi)] if *lo <= base && end <= *hi => Ok(Ref::ONE),
+        [] => Ok(DiagramRef::ZERO),
+        [(lo, hi)] if *lo <= base && end <= *hi => Ok(DiagramRef::ONE),
         _ => {
             let bit = bits - 1;
-            let low = span_tree(store, levels, bit, base, spans)?;
-            let high = span_tree(store, levels, bit, base | 1 << bit, spans)?;
-            store.node(levels.of_bit(bit), low, high)
+            let low = build_span_subtree(store, levels, bit, base, spans)?;
+            let high = build_span_subtree(store, levels, bit, base | 1 << bit, spans)?;
+            store.make_node(levels.level_of_bit(bit), low, high)
         }
     }
 }
 
-fn low_bits(bits: u32) -> u128 {
+fn low_bit_mask(bits: u32) -> u128 {
     if bits == 128 { u128::MAX } else { (1 << bits) - 1 }
 }
 
 /// The codes of a small block for which `holds` says yes.
-pub(crate) fn codes(
-    store: &mut Store,
-    levels: Levels,
+pub(crate) fn build_code_predicate(
+    store: &mut NodeStore,
+    levels: LevelRange,
     holds: impl Fn(u32) -> bool,
-) -> Result<Ref, Full> {
+) -> Result<DiagramRef, LimitReached> {
     let spans: Vec<_> =
-        (0..1u32 << levels.bits).filter(|c| holds(*c)).map(|c| (c.into(), c.into())).collect();
-    spans_in(store, levels, &spans)
+        (0..1u32 << levels.bit_count).filter(|c| holds(*c)).map(|c| (c.into(), c.into())).collect();
+    build_span_predicate(store, levels, &spans)
 }
 
 /// What conntrack tests see of a code of its block: bits of [`ct_state`].
-pub(crate) fn ct_bits_of(code: u32) -> u16 {
+pub(crate) fn decode_ct_state(code: u32) -> u16 {
     let has = |bit: u32| code >> bit & 1 == 1;
     if !has(ct_bit::ENTRY) {
         return if has(ct_bit::STATE_HIGH) { ct_state::UNTRACKED } else { ct_state::INVALID };
@@ -197,15 +204,15 @@ pub(crate) fn ct_bits_of(code: u32) -> u16 {
 }
 
 /// Device names for which `holds` says yes. Codes that are left over mean the last name.
-pub(crate) fn devices(
-    store: &mut Store,
-    layout: &Layout,
+pub(crate) fn build_device_predicate(
+    store: &mut NodeStore,
+    layout: &VariableLayout,
     field: Field,
     holds: impl Fn(&str) -> bool,
-) -> Result<Ref, Full> {
-    let names = layout.devices.names();
+) -> Result<DiagramRef, LimitReached> {
+    let names = layout.device_classes.class_names();
     let last = names.len() - 1;
     let all_from = |c: usize| (c as u128, if c == last { u128::MAX } else { c as u128 });
     let spans: Vec<_> = (0..=last).filter(|c| holds(&names[*c])).map(all_from).collect();
-    spans_in(store, layout.field(field), &spans)
+    build_span_predicate(store, layout.field_levels(field), &spans)
 }

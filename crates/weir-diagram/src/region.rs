@@ -12,13 +12,15 @@ use std::rc::Rc;
 use weir_model::{Field, Match};
 use weir_semantics::{OutcomeDifference, Verdict};
 
-use crate::layout::{ANY_OTHER, Block, Levels};
-use crate::presence::spans_in;
-use crate::share::{Shares, headers};
-use crate::space::{PacketSet, Space};
-use crate::store::{Full, Ref};
-use crate::witness::{Witness, joined};
-use crate::words::{field_words, is_any_state, span_words, state_words};
+use crate::descriptions::{
+    describe_ct_states, describe_field, describe_value_span, is_every_valid_ct_state,
+};
+use crate::node_store::{DiagramRef, LimitReached};
+use crate::packet_share::{ShareCache, count_possible_headers};
+use crate::packet_space::{PacketSet, PacketSpace};
+use crate::presence::build_span_predicate;
+use crate::variable_layout::{ANY_OTHER_DEVICE, LevelRange, VariableBlock};
+use crate::witness::{Witness, join_assumption_phrases};
 
 /// Packets that do not differ in any tested field.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,9 +28,9 @@ pub struct Region {
     /// Which part of all packets it is, from 0 to 1.
     pub share: f64,
     /// How many headers (addresses, protocol, ports) that is.
-    pub packets: f64,
+    pub packet_count: f64,
     /// What its packets have; a field that is not here may be anything.
-    pub values: Vec<Values>,
+    pub field_values: Vec<FieldValues>,
     /// Some of its packets, of which the first looks as usual as the region allows. Only regions of
     /// a comparison have them.
     pub examples: Vec<ExamplePacket>,
@@ -47,45 +49,45 @@ pub struct ExamplePacket {
 
 /// What the packets of a region have in one field.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Values {
+pub struct FieldValues {
     /// The field in the words of `--packet`: `ip saddr`, `tcp dport`, `iif`.
     pub name: String,
     /// Values, prefixes (`192.0.2.0/24`) and ranges (`1-1023`); empty where the name says it all.
     pub values: Vec<String>,
     /// How many more there are.
-    pub more: usize,
+    pub omitted_count: usize,
     /// How many values of the field these are; of addresses and ports.
-    pub size: Option<RegionSize>,
+    pub size: Option<RegionFieldSize>,
     /// The match that is true or false, if packets do not determine it.
-    pub asked: Option<(Match, bool)>,
+    pub assumed_match: Option<(Match, bool)>,
 }
 
 /// How much of a field a region has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegionSize {
+pub struct RegionFieldSize {
     /// Source or destination, address or port.
     pub field: Field,
     /// Values of the region.
-    pub values: u128,
+    pub value_count: u128,
     /// The greatest value that the field has; there is one value more.
-    pub max: u128,
+    pub field_max: u128,
 }
 
-impl Values {
-    fn named(name: String) -> Values {
-        Values { name, values: Vec::new(), more: 0, size: None, asked: None }
+impl FieldValues {
+    fn from_name(name: String) -> FieldValues {
+        FieldValues { name, values: Vec::new(), omitted_count: 0, size: None, assumed_match: None }
     }
 }
 
-impl fmt::Display for Values {
+impl fmt::Display for FieldValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let more = match self.more {
+        let more = match self.omitted_count {
             0 => String::new(),
             n => format!(", … {n} more"),
         };
         match &self.values[..] {
             [] => f.write_str(&self.name),
-            [one] if self.more == 0 => write!(f, "{} {one}", self.name),
+            [one] if self.omitted_count == 0 => write!(f, "{} {one}", self.name),
             many => write!(f, "{} {{ {}{more} }}", self.name, many.join(", ")),
         }
     }
@@ -93,42 +95,42 @@ impl fmt::Display for Values {
 
 impl fmt::Display for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.values.is_empty() {
+        if self.field_values.is_empty() {
             return f.write_str("every packet");
         }
-        let words: Vec<_> = self.values.iter().map(Values::to_string).collect();
+        let words: Vec<_> = self.field_values.iter().map(FieldValues::to_string).collect();
         f.write_str(&words.join(" "))
     }
 }
 
 /// Values of one field that are kept; what is more is only counted.
-const VALUES: usize = 8;
+const VALUES_SHOWN_MAX: usize = 8;
 /// Spans of one field that are looked for.
-const SPANS: usize = 1 << 14;
+const SPANS_PER_FIELD_MAX: usize = 1 << 14;
 /// Places that are looked at for one region that is wanted.
-const STEPS: usize = 4096;
+const SEARCH_STEPS_PER_REGION: usize = 4096;
 
 /// A way from the top to a node.
 struct SearchPath {
     /// The share of assignments that go this way and are packets of the set.
     share: f64,
     /// How often the questions on it are answered so.
-    chance: f64,
-    at: Ref,
+    answer_probability: f64,
+    node: DiagramRef,
     /// The packets that there are on this way.
-    possible: Ref,
-    said: Option<Rc<Branches>>,
+    possible_packets: DiagramRef,
+    last_test: Option<Rc<PathTestList>>,
 }
 
 /// The variables tested on a path, the last first.
-struct Branches {
-    before: Option<Rc<Branches>>,
-    part: PathPart,
+struct PathTestList {
+    previous: Option<Rc<PathTestList>>,
+    test: PathTest,
 }
 
-enum PathPart {
-    Block(Block, Levels, Vec<(u128, u128)>),
-    Question(u32, bool),
+enum PathTest {
+    BlockValues(VariableBlock, LevelRange, Vec<(u128, u128)>),
+    FreeVariableAnswer(u32, bool),
 }
 
 impl PartialEq for SearchPath {
@@ -147,56 +149,69 @@ impl PartialOrd for SearchPath {
 
 impl Ord for SearchPath {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.share.total_cmp(&other.share).then(other.at.cmp(&self.at))
+        self.share.total_cmp(&other.share).then(other.node.cmp(&self.node))
     }
 }
 
-impl Space<'_> {
+impl PacketSpace<'_> {
     /// At most `count` regions of a set, the largest first. If there are fewer than requested, they
     /// cover the set.
     ///
     /// # Errors
-    /// [`Full`].
-    pub fn regions(&mut self, a: PacketSet, count: usize) -> Result<Vec<Region>, Full> {
-        let regions = self.regions_with_sets(a, count, false)?;
+    /// [`LimitReached`].
+    pub fn regions(&mut self, a: PacketSet, count: usize) -> Result<Vec<Region>, LimitReached> {
+        let regions = self.regions_with_packet_sets(a, count, false)?;
         Ok(regions.into_iter().map(|(region, _)| region).collect())
     }
 
     /// The same, each with its packets. `ordinary` omits what is obvious for a set without corner
     /// cases.
-    pub(crate) fn regions_with_sets(
+    pub(crate) fn regions_with_packet_sets(
         &mut self,
         a: PacketSet,
         count: usize,
         ordinary: bool,
-    ) -> Result<Vec<(Region, Ref)>, Full> {
-        let mut shares = Shares::new();
-        let all = self.share_of(self.possible, &mut shares);
+    ) -> Result<Vec<(Region, DiagramRef)>, LimitReached> {
+        let mut shares = ShareCache::new();
+        let all = self.assignment_share(self.possible_packets, &mut shares);
         let mut ways = BinaryHeap::new();
-        let (possible, at) = (self.possible, a.0);
-        ways.push(SearchPath { share: 1.0, chance: 1.0, at, possible, said: None });
-        let (mut out, mut steps) = (Vec::new(), count * STEPS);
+        let (possible, at) = (self.possible_packets, a.0);
+        ways.push(SearchPath {
+            share: 1.0,
+            answer_probability: 1.0,
+            node: at,
+            possible_packets: possible,
+            last_test: None,
+        });
+        let (mut out, mut steps) = (Vec::new(), count * SEARCH_STEPS_PER_REGION);
         while let Some(way) = ways.pop().filter(|_| steps > 0) {
             steps -= 1;
-            if way.at.is_leaf() && way.at != Ref::ZERO {
-                let set = self.set_of(&way)?;
-                out.push((self.region(&way, all, ordinary), set));
+            if way.node.is_leaf() && way.node != DiagramRef::ZERO {
+                let set = self.packets_on_path(&way)?;
+                out.push((self.build_region(&way, all, ordinary), set));
             }
             if out.len() == count {
                 break;
             }
-            if way.at.is_leaf() {
+            if way.node.is_leaf() {
                 continue;
             }
-            for (at, chance, part) in self.exits(way.at) {
-                let possible = self.within(&part, way.possible)?;
+            for (at, chance, part) in self.list_block_exits(way.node) {
+                let possible = self.restrict_by_path_test(&part, way.possible_packets)?;
                 // What no packet is may lie in a set, and is neither shown nor counted.
                 let inside = self.store.and(at, possible)?;
-                if inside != Ref::ZERO {
-                    let chance = way.chance * chance;
-                    let share = chance * self.share_of(inside, &mut shares);
-                    let said = Some(Rc::new(Branches { before: way.said.clone(), part }));
-                    ways.push(SearchPath { share, chance, at, possible, said });
+                if inside != DiagramRef::ZERO {
+                    let chance = way.answer_probability * chance;
+                    let share = chance * self.assignment_share(inside, &mut shares);
+                    let said =
+                        Some(Rc::new(PathTestList { previous: way.last_test.clone(), test: part }));
+                    ways.push(SearchPath {
+                        share,
+                        answer_probability: chance,
+                        node: at,
+                        possible_packets: possible,
+                        last_test: said,
+                    });
                 }
             }
         }
@@ -204,59 +219,66 @@ impl Space<'_> {
     }
 
     /// The packets on a way, as far as its spans were looked for.
-    fn set_of(&mut self, way: &SearchPath) -> Result<Ref, Full> {
-        let mut out = way.possible;
-        let mut said = &way.said;
+    fn packets_on_path(&mut self, way: &SearchPath) -> Result<DiagramRef, LimitReached> {
+        let mut out = way.possible_packets;
+        let mut said = &way.last_test;
         while let Some(link) = said {
-            if let PathPart::Question(question, answer) = link.part {
-                let level = self.layout.end + question;
-                let (low, high) =
-                    if answer { (Ref::ZERO, Ref::ONE) } else { (Ref::ONE, Ref::ZERO) };
-                let question = self.store.node(level, low, high)?;
+            if let PathTest::FreeVariableAnswer(question, answer) = link.test {
+                let level = self.layout.fields_end + question;
+                let (low, high) = if answer {
+                    (DiagramRef::ZERO, DiagramRef::ONE)
+                } else {
+                    (DiagramRef::ONE, DiagramRef::ZERO)
+                };
+                let question = self.store.make_node(level, low, high)?;
                 out = self.store.and(out, question)?;
             }
-            said = &link.before;
+            said = &link.previous;
         }
         Ok(out)
     }
 
     /// What of `possible` has the values of a part.
-    fn within(&mut self, part: &PathPart, possible: Ref) -> Result<Ref, Full> {
+    fn restrict_by_path_test(
+        &mut self,
+        part: &PathTest,
+        possible: DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
         match part {
-            PathPart::Question(..) => Ok(possible),
-            PathPart::Block(_, levels, spans) => {
-                let values = spans_in(&mut self.store, *levels, spans)?;
+            PathTest::FreeVariableAnswer(..) => Ok(possible),
+            PathTest::BlockValues(_, levels, spans) => {
+                let values = build_span_predicate(&mut self.store, *levels, spans)?;
                 self.store.and(values, possible)
             }
         }
     }
 
     /// Where the values of a node's block lead, or the answers to its question, with their chance.
-    fn exits(&self, from: Ref) -> Vec<(Ref, f64, PathPart)> {
+    fn list_block_exits(&self, from: DiagramRef) -> Vec<(DiagramRef, f64, PathTest)> {
         let level = self.store.level(from);
         let Some((block, levels)) = self.layout.block_at(level) else {
             let (low, high) = self.store.branches(from);
-            let question = level - self.layout.end;
+            let question = level - self.layout.fields_end;
             return vec![
-                (low, 0.5, PathPart::Question(question, false)),
-                (high, 0.5, PathPart::Question(question, true)),
+                (low, 0.5, PathTest::FreeVariableAnswer(question, false)),
+                (high, 0.5, PathTest::FreeVariableAnswer(question, true)),
             ];
         };
-        let mut found: BTreeMap<Ref, Vec<(u128, u128)>> = BTreeMap::new();
-        let mut left = SPANS;
-        self.spans(from, levels, levels.bits, 0, &mut found, &mut left);
-        let exit = |(at, spans)| (at, 1.0, PathPart::Block(block, levels, spans));
+        let mut found: BTreeMap<DiagramRef, Vec<(u128, u128)>> = BTreeMap::new();
+        let mut left = SPANS_PER_FIELD_MAX;
+        self.collect_exit_spans(from, levels, levels.bit_count, 0, &mut found, &mut left);
+        let exit = |(at, spans)| (at, 1.0, PathTest::BlockValues(block, levels, spans));
         found.into_iter().map(exit).collect()
     }
 
     /// Collects the spans of values that lead out of a block, by where they lead.
-    fn spans(
+    fn collect_exit_spans(
         &self,
-        at: Ref,
-        levels: Levels,
+        at: DiagramRef,
+        levels: LevelRange,
         bits: u32,
         base: u128,
-        found: &mut BTreeMap<Ref, Vec<(u128, u128)>>,
+        found: &mut BTreeMap<DiagramRef, Vec<(u128, u128)>>,
         left: &mut usize,
     ) {
         let level = self.store.level(at);
@@ -277,35 +299,40 @@ impl Space<'_> {
             return;
         }
         let bit = bits - 1;
-        let (low, high) = self.store.split(at, levels.of_bit(bit));
-        self.spans(low, levels, bit, base, found, left);
-        self.spans(high, levels, bit, base | 1 << bit, found, left);
+        let (low, high) = self.store.cofactors(at, levels.level_of_bit(bit));
+        self.collect_exit_spans(low, levels, bit, base, found, left);
+        self.collect_exit_spans(high, levels, bit, base | 1 << bit, found, left);
     }
 
-    fn region(&self, way: &SearchPath, all: f64, ordinary: bool) -> Region {
+    fn build_region(&self, way: &SearchPath, all: f64, ordinary: bool) -> Region {
         let mut parts = Vec::new();
-        let mut said = &way.said;
+        let mut said = &way.last_test;
         while let Some(link) = said {
-            parts.push(&link.part);
-            said = &link.before;
+            parts.push(&link.test);
+            said = &link.previous;
         }
         parts.reverse();
         let share = (way.share / all).min(1.0);
-        let packets = share * headers(self.family());
-        Region { share, packets, values: self.values(&parts, ordinary), examples: Vec::new() }
+        let packets = share * count_possible_headers(self.family());
+        Region {
+            share,
+            packet_count: packets,
+            field_values: self.describe_path_values(&parts, ordinary),
+            examples: Vec::new(),
+        }
     }
 
-    fn values(&self, parts: &[&PathPart], ordinary: bool) -> Vec<Values> {
-        let spans_of = |wanted: Block| {
+    fn describe_path_values(&self, parts: &[&PathTest], ordinary: bool) -> Vec<FieldValues> {
+        let spans_of = |wanted: VariableBlock| {
             parts.iter().find_map(|p| match p {
-                PathPart::Block(block, _, spans) if *block == wanted => Some(&spans[..]),
+                PathTest::BlockValues(block, _, spans) if *block == wanted => Some(&spans[..]),
                 _ => None,
             })
         };
         // A packet with a port is neither a later fragment nor cut.
         let transport = [Field::Sport, Field::Dport, Field::TcpFlags, Field::Icmp];
-        let has_header = transport.iter().any(|f| spans_of(Block::Field(*f)).is_some());
-        let proto = match spans_of(Block::Field(Field::Proto)) {
+        let has_header = transport.iter().any(|f| spans_of(VariableBlock::Field(*f)).is_some());
+        let proto = match spans_of(VariableBlock::Field(Field::Proto)) {
             Some([(lo, hi)]) if lo == hi => Some(*lo),
             _ => None,
         };
@@ -313,66 +340,72 @@ impl Space<'_> {
         let mut questions = Vec::new();
         for part in parts {
             match part {
-                PathPart::Question(question, answer) => {
-                    questions.push(self.assumption(*question, *answer));
+                PathTest::FreeVariableAnswer(question, answer) => {
+                    questions.push(self.make_assumption(*question, *answer));
                 }
-                PathPart::Block(Block::Field(Field::Proto), ..)
+                PathTest::BlockValues(VariableBlock::Field(Field::Proto), ..)
                     if has_header && proto.is_some() => {}
-                PathPart::Block(block, levels, spans) => {
-                    let named = self.block_values(*block, *levels, spans, (proto, ordinary));
+                PathTest::BlockValues(block, levels, spans) => {
+                    let named =
+                        self.describe_block_values(*block, *levels, spans, (proto, ordinary));
                     out.extend(named.filter(|v| !(has_header && v.name.starts_with("not a"))));
                 }
             }
         }
-        let words = joined(questions.iter().map(|o| (o.variable, &*o.words, o.answer)));
+        let words = join_assumption_phrases(
+            questions.iter().map(|o| (o.variable, &*o.description, o.answer)),
+        );
         out.extend(words.into_iter().map(|(words, answer)| {
-            let asked = questions.iter().find(|o| o.words == words && Some(o.answer) == answer);
-            let asked = asked.and_then(|o| Some((o.asked.clone()?, o.answer)));
+            let asked =
+                questions.iter().find(|o| o.description == words && Some(o.answer) == answer);
+            let asked = asked.and_then(|o| Some((o.assumed_match.clone()?, o.answer)));
             let name = if answer == Some(false) { format!("not ({words})") } else { words };
-            Values { asked, ..Values::named(name) }
+            FieldValues { assumed_match: asked, ..FieldValues::from_name(name) }
         }));
         out
     }
 
-    fn block_values(
+    fn describe_block_values(
         &self,
-        block: Block,
-        levels: Levels,
+        block: VariableBlock,
+        levels: LevelRange,
         spans: &[(u128, u128)],
         (proto, ordinary): (Option<u128>, bool),
-    ) -> Option<Values> {
+    ) -> Option<FieldValues> {
         let yes = spans.iter().any(|s| s.1 == 1);
         let flag = |yes_words: &str, no_words: &str| {
             let name = if yes { yes_words } else { no_words }.to_owned();
-            let is_said = yes || !ordinary || matches!(block, Block::HasMac);
-            is_said.then(|| Values::named(name))
+            let is_said = yes || !ordinary || matches!(block, VariableBlock::HasMac);
+            is_said.then(|| FieldValues::from_name(name))
         };
         let field = match block {
-            Block::Redirected => return None,
-            Block::OffsetOne => return flag("at offset 1", "not at offset 1"),
-            Block::Cut => return flag("with a truncated header", "not a truncated header"),
-            Block::CutPorts => {
+            VariableBlock::Redirected => return None,
+            VariableBlock::FragmentOffsetOne => return flag("at offset 1", "not at offset 1"),
+            VariableBlock::TruncatedHeader => {
+                return flag("with a truncated header", "not a truncated header");
+            }
+            VariableBlock::TruncatedAfterPorts => {
                 return flag("truncated after the ports", "truncated before the ports");
             }
-            Block::HasMac => return flag("with a source MAC", "without a source MAC"),
-            Block::Field(Field::Fragment) => {
+            VariableBlock::HasMac => return flag("with a source MAC", "without a source MAC"),
+            VariableBlock::Field(Field::Fragment) => {
                 return flag("later fragment", "not a later fragment");
             }
-            Block::Field(field) => field,
+            VariableBlock::Field(field) => field,
         };
         let family = self.family();
         let codes = || spans.iter().flat_map(|(lo, hi)| *lo as u32..=*hi as u32);
         let words: Vec<String> = match field {
             Field::Iif | Field::Oif => {
                 // All devices, where there is one.
-                let classes = self.layout.devices.names().len() as u32;
+                let classes = self.layout.device_classes.class_names().len() as u32;
                 if ordinary && (1..classes).all(|class| codes().any(|code| code == class)) {
                     return None;
                 }
-                let word = |class: &u32| self.layout.devices.word(*class as usize);
+                let word = |class: &u32| self.layout.device_classes.class_label(*class as usize);
                 let (there, missing): (Vec<u32>, Vec<u32>) =
                     (1..classes).partition(|class| codes().any(|code| code == *class));
-                let any_other = there.iter().filter_map(word).any(|word| word == ANY_OTHER);
+                let any_other = there.iter().filter_map(word).any(|word| word == ANY_OTHER_DEVICE);
                 if ordinary && any_other && missing.len() < there.len() {
                     let missing: Vec<String> = missing.iter().filter_map(word).collect();
                     vec![format!("any device but {}", missing.join(", "))]
@@ -380,31 +413,31 @@ impl Space<'_> {
                     codes().filter_map(|c| word(&c)).collect()
                 }
             }
-            Field::CtState if ordinary && is_any_state(codes()) => return None,
-            Field::CtState => state_words(codes(), ordinary),
+            Field::CtState if ordinary && is_every_valid_ct_state(codes()) => return None,
+            Field::CtState => describe_ct_states(codes(), ordinary),
             _ => {
-                let all = field.max(family);
+                let all = field.max_value(family);
                 let spans = spans.iter().filter(|s| **s != (0, all));
-                spans.map(|s| span_words(field, *s, family)).collect()
+                spans.map(|s| describe_value_span(field, *s, family)).collect()
             }
         };
-        debug_assert!(levels.bits > 0);
-        let more = words.len().saturating_sub(VALUES);
-        let values: Vec<_> = words.into_iter().take(VALUES).collect();
-        (!values.is_empty()).then(|| Values {
-            name: field_words(field, family, proto),
+        debug_assert!(levels.bit_count > 0);
+        let more = words.len().saturating_sub(VALUES_SHOWN_MAX);
+        let values: Vec<_> = words.into_iter().take(VALUES_SHOWN_MAX).collect();
+        (!values.is_empty()).then(|| FieldValues {
+            name: describe_field(field, family, proto),
             values,
-            more,
-            size: size(field, spans, field.max(family)),
-            asked: None,
+            omitted_count: more,
+            size: measure_field_size(field, spans, field.max_value(family)),
+            assumed_match: None,
         })
     }
 }
 
 /// How many addresses or ports some spans are.
-fn size(field: Field, spans: &[(u128, u128)], max: u128) -> Option<RegionSize> {
+fn measure_field_size(field: Field, spans: &[(u128, u128)], max: u128) -> Option<RegionFieldSize> {
     let sized = [Field::Saddr, Field::Daddr, Field::Sport, Field::Dport].contains(&field);
     let values =
         spans.iter().fold(0u128, |n, (lo, hi)| n.saturating_add((hi - lo).saturating_add(1)));
-    sized.then_some(RegionSize { field, values, max })
+    sized.then_some(RegionFieldSize { field, value_count: values, field_max: max })
 }

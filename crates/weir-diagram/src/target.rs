@@ -1,187 +1,229 @@
 //! Targets as diagrams: most are a single terminal, some test the packet first.
 
-use weir_model::effect::{SetWrites, UNKNOWN_TARGET};
-use weir_model::matching::ct_state;
-use weir_model::target::{Effect, ExtensionTarget, NatRange, NatTarget, TtlChange};
-use weir_model::{Addr, CtState, Ends, Field, FieldSet, Hook, Target, effects_of};
-use weir_packet::Ct;
+use weir_model::effect::{IpsetWrites, UNKNOWN_TARGET_ROW};
+use weir_model::rule_match::ct_state;
+use weir_model::target::{Effect, ExtensionTarget, NatRange, NatTarget, TtlOperation};
+use weir_model::{Addr, CtState, Field, FieldSet, Hook, Target, TargetTermination, target_effects};
+use weir_packet::ConntrackInfo;
 use weir_semantics::Verdict;
-use weir_semantics::connmark::{MarkMove, connmark_of};
-use weir_semantics::digest::{content, dropping};
+use weir_semantics::connmark::{ConnmarkOp, parse_connmark_target};
+use weir_semantics::question_digest::{digest_content, digest_drop_question};
 
-use crate::chain::Unknown;
-use crate::change::{BitSource, PacketChange, TtlMap};
-use crate::compose::RulesetDiagram;
-use crate::layout::{Block, ct_bit};
-use crate::place::TablePlace;
-use crate::presence::{codes, ct_bits_of, masked};
-use crate::store::{Full, Ref};
-use crate::terminal::{Ask, Exit, Terminal};
-use crate::variable::{Choice, FieldBit, FreeVariable, StateInput};
+use crate::chain::BuildError;
+use crate::compose::DiagramContext;
+use crate::free_variable::{FieldBit, FreeVariable, StatefulTestInput, TargetChoice};
+use crate::node_store::{DiagramRef, LimitReached};
+use crate::packet_change::{BitSource, PacketChange, TtlTransform};
+use crate::presence::{build_code_predicate, build_masked_predicate, decode_ct_state};
+use crate::table_at_hook::TableAtHook;
+use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
+use crate::variable_layout::{VariableBlock, ct_bit};
 
-impl RulesetDiagram<'_> {
+impl DiagramContext<'_> {
     /// What a target does that is neither a jump nor a plain verdict.
-    pub fn target(&mut self, target: &Target, who: u64, place: TablePlace) -> Result<Ref, Unknown> {
-        let effects = self.terminals.effect(place.hook(), place.table, target);
-        let decided = |exit| Terminal { effects, ..Terminal::of(exit) };
+    pub fn build_target(
+        &mut self,
+        target: &Target,
+        who: u64,
+        place: TableAtHook,
+    ) -> Result<DiagramRef, BuildError> {
+        let effects = self.terminals.intern_effect(place.hook(), place.table, target);
+        let decided = |exit| Terminal { effects, ..Terminal::from_exit(exit) };
         match target {
             Target::Reject(with) => {
-                Ok(self.terminals.leaf(decided(Exit::Verdict(Verdict::Reject(with)))))
+                Ok(self.terminals.intern_leaf(decided(RuleExit::Verdict(Verdict::Reject(with)))))
             }
             Target::Divert(e) => {
-                let digest = content(&**e);
-                let ask = everything(who, digest, place);
-                let asked = self.terminals.ask(ask);
-                let row = effects_of(target);
+                let digest = digest_content(&**e);
+                let ask = make_whole_packet_question(who, digest, place);
+                let asked = self.terminals.intern_question(ask);
+                let row = target_effects(target);
                 let mut change =
-                    PacketChange { unmodelled: vec![digest], ..PacketChange::default() };
-                self.set_unknown(&mut change, row.unknown, by_nothing(who, digest));
-                let change = self.terminals.change_number(&change);
-                let back = match row.ends {
-                    Ends::Always => Exit::Verdict(Verdict::Accept),
-                    Ends::Never | Ends::Perhaps => Exit::Continue,
+                    PacketChange { unmodelled_targets: vec![digest], ..PacketChange::default() };
+                self.write_unknown_fields(
+                    &mut change,
+                    row.unknown_writes,
+                    make_packet_free_question(who, digest),
+                );
+                let change = self.terminals.intern_change(&change);
+                let back = match row.termination {
+                    TargetTermination::Always => RuleExit::Verdict(Verdict::Accept),
+                    TargetTermination::Never | TargetTermination::Perhaps => RuleExit::Continue,
                 };
-                let back = Terminal { asked, change, ..decided(back) };
-                let back = self.terminals.leaf(back);
-                let gone = Exit::Verdict(Verdict::Divert(e.module));
-                let gone = self.terminals.leaf(Terminal { asked, ..decided(gone) });
-                let variable = FreeVariable::Stateful { who, content: digest, nth: 0, of: ask.of };
-                let comes_back = self.space.ask_of_target(variable)?;
-                Ok(self.space.store.either(comes_back, back, gone)?)
+                let back = Terminal { stateful_questions: asked, change, ..decided(back) };
+                let back = self.terminals.intern_leaf(back);
+                let gone = RuleExit::Verdict(Verdict::Divert(e.module));
+                let gone = self
+                    .terminals
+                    .intern_leaf(Terminal { stateful_questions: asked, ..decided(gone) });
+                let variable = FreeVariable::StatefulTest {
+                    who,
+                    content: digest,
+                    nth: 0,
+                    of: ask.state_input,
+                };
+                let comes_back = self.space.free_variable_of_target(variable)?;
+                Ok(self.space.store.ite(comes_back, back, gone)?)
             }
             Target::Effect(effect) => match &**effect {
-                Effect::Other(e) => self.extension(target, e, effects, (who, place)),
-                other => self.effect(other, target, effects),
+                Effect::Other(e) => self.build_extension_target(target, e, effects, (who, place)),
+                other => self.build_effect_target(other, target, effects),
             },
-            Target::Nat(nat) => Ok(self.translation(nat, effects, place)?),
+            Target::Nat(nat) => Ok(self.build_nat_target(nat, effects, place)?),
             Target::Opaque(opaque) => {
-                let digest = content(&**opaque);
-                let asked = self.terminals.ask(everything(who, digest, place));
+                let digest = digest_content(&**opaque);
+                let asked =
+                    self.terminals.intern_question(make_whole_packet_question(who, digest, place));
                 let unmodelled = vec![digest];
-                let mut change = PacketChange { unmodelled, ..PacketChange::default() };
-                self.set_unknown(&mut change, UNKNOWN_TARGET.unknown, by_nothing(who, digest));
-                let change = self.terminals.change_number(&change);
-                let go_on = Terminal { asked, change, ..decided(Exit::Continue) };
-                let go_on = self.terminals.leaf(go_on);
-                let end = Terminal { asked, ..decided(Exit::Verdict(Verdict::Unknown)) };
-                let end = self.terminals.leaf(end);
-                let of = everything(who, digest, place).of;
-                let variable = FreeVariable::Stateful { who, content: digest, nth: 0, of };
-                let number = self.space.variables.number(variable, || None);
-                Ok(self.space.store.node(self.space.layout.end + number, go_on, end)?)
+                let mut change =
+                    PacketChange { unmodelled_targets: unmodelled, ..PacketChange::default() };
+                self.write_unknown_fields(
+                    &mut change,
+                    UNKNOWN_TARGET_ROW.unknown_writes,
+                    make_packet_free_question(who, digest),
+                );
+                let change = self.terminals.intern_change(&change);
+                let go_on =
+                    Terminal { stateful_questions: asked, change, ..decided(RuleExit::Continue) };
+                let go_on = self.terminals.intern_leaf(go_on);
+                let end = Terminal {
+                    stateful_questions: asked,
+                    ..decided(RuleExit::Verdict(Verdict::Unknown))
+                };
+                let end = self.terminals.intern_leaf(end);
+                let of = make_whole_packet_question(who, digest, place).state_input;
+                let variable = FreeVariable::StatefulTest { who, content: digest, nth: 0, of };
+                let number = self.space.free_variables.intern(variable, || None);
+                Ok(self.space.store.make_node(self.space.layout.fields_end + number, go_on, end)?)
             }
             Target::None
             | Target::Accept
             | Target::Drop
             | Target::Return
             | Target::Jump(_)
-            | Target::Goto(_) => Ok(Ref::ZERO),
+            | Target::Goto(_) => Ok(DiagramRef::ZERO),
         }
     }
 
-    fn effect(&mut self, effect: &Effect, target: &Target, effects: u32) -> Result<Ref, Unknown> {
-        let only = Terminal { effects, ..Terminal::of(Exit::Continue) };
+    fn build_effect_target(
+        &mut self,
+        effect: &Effect,
+        target: &Target,
+        effects: u32,
+    ) -> Result<DiagramRef, BuildError> {
+        let only = Terminal { effects, ..Terminal::from_exit(RuleExit::Continue) };
         let mut change = PacketChange::default();
-        if effects_of(target).unmodelled {
-            change.unmodelled.push(content(effect));
+        if target_effects(target).changes_unmodelled_state {
+            change.unmodelled_targets.push(digest_content(effect));
         }
         let mut untracks = false;
         match effect {
             Effect::Mark { value, mask } => {
-                self.set_masked(&mut change, Field::Mark, *value, *mask);
+                self.write_masked_field(&mut change, Field::Mark, *value, *mask);
             }
             Effect::Tos { value, mask } => {
-                self.set_masked(&mut change, Field::Tos, (*value).into(), (*mask).into());
+                self.write_masked_field(&mut change, Field::Tos, (*value).into(), (*mask).into());
             }
             Effect::Dscp(dscp) => {
-                self.set_masked(&mut change, Field::Tos, u32::from(*dscp) << 2, 0xfc);
+                self.write_masked_field(&mut change, Field::Tos, u32::from(*dscp) << 2, 0xfc);
             }
             Effect::Ttl { op, value } => {
-                change.ttl = match op {
-                    TtlChange::Set => TtlMap::set(*value),
-                    TtlChange::Inc => TtlMap::add((*value).into()),
-                    TtlChange::Dec => TtlMap::add(-i32::from(*value)),
+                change.ttl_transform = match op {
+                    TtlOperation::Set => TtlTransform::set_to(*value),
+                    TtlOperation::Inc => TtlTransform::add_clamped((*value).into()),
+                    TtlOperation::Dec => TtlTransform::add_clamped(-i32::from(*value)),
                 }
             }
             Effect::Notrack | Effect::CtNotrack => {
-                self.set_untracked(&mut change);
+                self.write_untracked_state(&mut change);
                 untracks = true;
             }
             Effect::Classify { .. } | Effect::Other(_) => {}
         }
-        let changed = Terminal { change: self.terminals.change_number(&change), ..only };
-        let (only, changed) = (self.terminals.leaf(only), self.terminals.leaf(changed));
+        let changed = Terminal { change: self.terminals.intern_change(&change), ..only };
+        let (only, changed) =
+            (self.terminals.intern_leaf(only), self.terminals.intern_leaf(changed));
         if !untracks {
             return Ok(changed);
         }
-        Ok(self.space.store.either(self.space.presence.entry, only, changed)?)
+        Ok(self.space.store.ite(self.space.presence.ct_entry, only, changed)?)
     }
 
     /// A target of a module whose row in the table of effects says what it does.
-    fn extension(
+    fn build_extension_target(
         &mut self,
         target: &Target,
         extension: &ExtensionTarget,
         effects: u32,
-        (who, place): (u64, TablePlace),
-    ) -> Result<Ref, Unknown> {
-        let row = effects_of(target);
-        let digest = content(extension);
+        (who, place): (u64, TableAtHook),
+    ) -> Result<DiagramRef, BuildError> {
+        let row = target_effects(target);
+        let digest = digest_content(extension);
         let mut change = PacketChange::default();
-        if row.unmodelled {
-            change.unmodelled.push(digest);
+        if row.changes_unmodelled_state {
+            change.unmodelled_targets.push(digest);
         }
         let mut asked = 0;
-        let entry = self.space.presence.entry;
+        let entry = self.space.presence.ct_entry;
         // The packets that it changes.
-        let mut where_changed = Ref::ONE;
+        let mut where_changed = DiagramRef::ONE;
         match row.name {
             "CONNMARK" => {
-                self.connmark(&mut change, extension);
+                self.apply_connmark(&mut change, extension);
                 where_changed = entry;
             }
             "CT" => {
-                self.set_connection(&mut change, 1 << ct_bit::ENTRY);
-                let ct = self.space.layout.field(Field::CtState);
-                where_changed =
-                    codes(&mut self.space.store, ct, |code| ct_bits_of(code) == ct_state::INVALID)?;
+                self.write_ct_code(&mut change, 1 << ct_bit::ENTRY);
+                let ct = self.space.layout.field_levels(Field::CtState);
+                where_changed = build_code_predicate(&mut self.space.store, ct, |code| {
+                    decode_ct_state(code) == ct_state::INVALID
+                })?;
             }
             _ => {}
         }
-        if row.stateful || row.sets != SetWrites::None {
-            asked = self.terminals.ask(everything(who, digest, place));
+        if row.stateful || row.set_writes != IpsetWrites::None {
+            asked = self.terminals.intern_question(make_whole_packet_question(who, digest, place));
         }
         if row.stateful {
-            self.set_unknown(&mut change, row.unknown, everything(who, digest, place));
+            self.write_unknown_fields(
+                &mut change,
+                row.unknown_writes,
+                make_whole_packet_question(who, digest, place),
+            );
         } else {
-            self.set_chosen(&mut change, row.unknown, digest, place);
+            self.write_chosen_fields(&mut change, row.unknown_writes, digest, place);
         }
-        let only = Terminal { effects, asked, ..Terminal::of(Exit::Continue) };
-        let changed = Terminal { change: self.terminals.change_number(&change), ..only };
-        let (only, changed) = (self.terminals.leaf(only), self.terminals.leaf(changed));
-        let out = self.space.store.either(where_changed, changed, only)?;
-        if !row.drops {
+        let only = Terminal {
+            effects,
+            stateful_questions: asked,
+            ..Terminal::from_exit(RuleExit::Continue)
+        };
+        let changed = Terminal { change: self.terminals.intern_change(&change), ..only };
+        let (only, changed) =
+            (self.terminals.intern_leaf(only), self.terminals.intern_leaf(changed));
+        let out = self.space.store.ite(where_changed, changed, only)?;
+        if !row.may_drop {
             return Ok(out);
         }
-        let drop = Terminal { effects, ..Terminal::of(Exit::Verdict(Verdict::Drop)) };
-        let drop = self.terminals.leaf(drop);
-        let content = dropping(digest);
-        let variable = FreeVariable::Stateless { content, hook: Some(place.hook()), change: 0 };
-        let drops = self.space.ask_of_target(variable)?;
-        Ok(self.space.store.either(drops, drop, out)?)
+        let drop = Terminal { effects, ..Terminal::from_exit(RuleExit::Verdict(Verdict::Drop)) };
+        let drop = self.terminals.intern_leaf(drop);
+        let content = digest_drop_question(digest);
+        let variable = FreeVariable::StatelessTest { content, hook: Some(place.hook()), change: 0 };
+        let drops = self.space.free_variable_of_target(variable)?;
+        Ok(self.space.store.ite(drops, drop, out)?)
     }
 
     /// Fields take values of which nothing is known, not even that two packets alike get the same.
     ///
     /// Variables are numbered in the order of the levels that they replace, so that a diagram keeps
     /// its shape.
-    fn set_unknown(
+    fn write_unknown_fields(
         &mut self,
         change: &mut PacketChange,
         fields: FieldSet,
-        Ask { who, content, of }: Ask,
+        StatefulQuestion { state_id: who, content, state_input: of }: StatefulQuestion,
     ) {
-        self.set_bits(change, fields, |bit| FreeVariable::Written {
+        self.write_free_variable_bits(change, fields, |bit| FreeVariable::WrittenBit {
             who,
             content,
             nth: 0,
@@ -191,21 +233,21 @@ impl RulesetDiagram<'_> {
     }
 
     /// Fields get values that the packet determines, in a way that is not modelled.
-    pub fn set_chosen(
+    pub fn write_chosen_fields(
         &mut self,
         change: &mut PacketChange,
         fields: FieldSet,
         content: u64,
-        place: TablePlace,
+        place: TableAtHook,
     ) {
         let hook = place.hook();
-        self.set_bits(change, fields, |bit| {
-            let bit = Choice::Field(bit);
-            FreeVariable::Chosen { content, hook, change: 0, bit }
+        self.write_free_variable_bits(change, fields, |bit| {
+            let bit = TargetChoice::OtherFieldBit(bit);
+            FreeVariable::ChosenBit { content, hook, change: 0, bit }
         });
     }
 
-    fn set_bits(
+    fn write_free_variable_bits(
         &mut self,
         change: &mut PacketChange,
         fields: FieldSet,
@@ -213,204 +255,218 @@ impl RulesetDiagram<'_> {
     ) {
         let mut bits: Vec<(u32, FieldBit)> = Vec::new();
         for field in fields.iter() {
-            let levels = self.space.layout.field(field);
-            bits.extend((0..levels.bits).map(|b| (levels.of_bit(b), FieldBit(field, b as u8))));
+            let levels = self.space.layout.field_levels(field);
+            bits.extend(
+                (0..levels.bit_count).map(|b| (levels.level_of_bit(b), FieldBit(field, b as u8))),
+            );
         }
         bits.sort_unstable_by_key(|(level, _)| *level);
         for (level, bit) in bits {
-            let number = self.space.variables.number(variable(bit), || None);
-            change.bits.insert(level, BitSource::bit(self.space.layout.end + number, false));
+            let number = self.space.free_variables.intern(variable(bit), || None);
+            change
+                .bit_sources
+                .insert(level, BitSource::from_level(self.space.layout.fields_end + number, false));
         }
         change.writes_ttl |= fields.contains(Field::Ttl);
     }
 
     /// `field = (field & !mask) ^ value`.
-    fn set_masked(&self, change: &mut PacketChange, field: Field, value: u32, mask: u32) {
-        let levels = self.space.layout.field(field);
-        for bit in 0..levels.bits {
-            let level = levels.of_bit(bit);
+    fn write_masked_field(&self, change: &mut PacketChange, field: Field, value: u32, mask: u32) {
+        let levels = self.space.layout.field_levels(field);
+        for bit in 0..levels.bit_count {
+            let level = levels.level_of_bit(bit);
             match (mask >> bit & 1 == 1, value >> bit & 1 == 1) {
-                (true, set) => drop(change.bits.insert(level, BitSource::constant(set))),
-                (false, true) => drop(change.bits.insert(level, BitSource::bit(level, true))),
+                (true, set) => drop(change.bit_sources.insert(level, BitSource::constant(set))),
+                (false, true) => {
+                    drop(change.bit_sources.insert(level, BitSource::from_level(level, true)))
+                }
                 (false, false) => {}
             }
         }
     }
 
     /// The connection of an untracked packet: nothing is known of it.
-    pub fn set_untracked(&self, change: &mut PacketChange) {
-        let untracked = crate::encode::ct_code(Ct::of(CtState::Untracked));
-        self.set_connection(change, untracked);
+    pub fn write_untracked_state(&self, change: &mut PacketChange) {
+        let untracked = crate::encode::encode_ct(ConntrackInfo::from_state(CtState::Untracked));
+        self.write_ct_code(change, untracked);
     }
 
     /// Another code for the connection, and no mark.
-    pub fn set_connection(&self, change: &mut PacketChange, code: u32) {
-        let ct = self.space.layout.field(Field::CtState);
+    pub fn write_ct_code(&self, change: &mut PacketChange, code: u32) {
+        let ct = self.space.layout.field_levels(Field::CtState);
         for bit in 0..ct_bit::COUNT {
-            change.bits.insert(ct.of_bit(bit), BitSource::constant(code >> bit & 1 == 1));
+            change
+                .bit_sources
+                .insert(ct.level_of_bit(bit), BitSource::constant(code >> bit & 1 == 1));
         }
-        self.set_masked(change, Field::CtMark, 0, u32::MAX);
+        self.write_masked_field(change, Field::CtMark, 0, u32::MAX);
     }
 
-    fn connmark(&self, change: &mut PacketChange, extension: &ExtensionTarget) {
+    fn apply_connmark(&self, change: &mut PacketChange, extension: &ExtensionTarget) {
         let (mark, ct_mark) = (Field::Mark, Field::CtMark);
-        match connmark_of(extension) {
+        match parse_connmark_target(extension) {
             None => {}
-            Some(MarkMove::Set { value, mask }) => self.set_masked(change, ct_mark, value, mask),
-            Some(MarkMove::Save { nfmask, ctmask }) => {
-                self.copy_mark(change, (mark, nfmask), (ct_mark, ctmask));
+            Some(ConnmarkOp::Set { value, mask }) => {
+                self.write_masked_field(change, ct_mark, value, mask)
             }
-            Some(MarkMove::Restore { nfmask, ctmask }) => {
-                self.copy_mark(change, (ct_mark, ctmask), (mark, nfmask));
+            Some(ConnmarkOp::Save { nfmask, ctmask }) => {
+                self.copy_masked_mark(change, (mark, nfmask), (ct_mark, ctmask));
+            }
+            Some(ConnmarkOp::Restore { nfmask, ctmask }) => {
+                self.copy_masked_mark(change, (ct_mark, ctmask), (mark, nfmask));
             }
         }
     }
 
     /// `to = (to & !to_mask) ^ (from & from_mask)`.
-    fn copy_mark(&self, change: &mut PacketChange, from: (Field, u32), to: (Field, u32)) {
+    fn copy_masked_mark(&self, change: &mut PacketChange, from: (Field, u32), to: (Field, u32)) {
         let (from_levels, to_levels) =
-            (self.space.layout.field(from.0), self.space.layout.field(to.0));
+            (self.space.layout.field_levels(from.0), self.space.layout.field_levels(to.0));
         for bit in 0..32 {
-            let level = to_levels.of_bit(bit);
+            let level = to_levels.level_of_bit(bit);
             let kept = to.1 >> bit & 1 == 0;
             let mut source =
-                if kept { BitSource::bit(level, false) } else { BitSource::constant(false) };
+                if kept { BitSource::from_level(level, false) } else { BitSource::constant(false) };
             if from.1 >> bit & 1 == 1 {
-                source.xor(&BitSource::bit(from_levels.of_bit(bit), false));
+                source.xor_with(&BitSource::from_level(from_levels.level_of_bit(bit), false));
             }
-            if source != BitSource::bit(level, false) {
-                change.bits.insert(level, source);
+            if source != BitSource::from_level(level, false) {
+                change.bit_sources.insert(level, source);
             }
         }
     }
 
     /// Address translation: `translate` of the interpreter, for all packets.
-    fn translation(
+    fn build_nat_target(
         &mut self,
         nat: &NatTarget,
         effects: u32,
-        place: TablePlace,
-    ) -> Result<Ref, Full> {
-        let accept = Terminal { effects, ..Terminal::of(Exit::Verdict(Verdict::Accept)) };
+        place: TableAtHook,
+    ) -> Result<DiagramRef, LimitReached> {
+        let accept =
+            Terminal { effects, ..Terminal::from_exit(RuleExit::Verdict(Verdict::Accept)) };
         if matches!(place.hook(), Hook::Input | Hook::Postrouting) {
             // The last table of every journey: nothing reads the packet any more.
-            return Ok(self.terminals.leaf(accept));
+            return Ok(self.terminals.intern_leaf(accept));
         }
         let source = match nat {
             NatTarget::Snat(_) | NatTarget::Masquerade(_) => true,
             NatTarget::Dnat(_) | NatTarget::Redirect(_) => false,
             NatTarget::Netmap(..) => matches!(place.hook(), Hook::Input | Hook::Postrouting),
         };
-        let mut new = New::of(source);
-        let everything = self.space.layout.family.max();
+        let mut new = TranslatedEndpoint::new(source);
+        let everything = self.space.layout.family.max_addr();
         match nat {
             NatTarget::Netmap(Addr(to), Addr(mask)) => new.addr = Some((*to, mask | to)),
-            NatTarget::Snat(r) | NatTarget::Dnat(r) if is_settled(r) => {
+            NatTarget::Snat(r) | NatTarget::Dnat(r) if is_single_nat_result(r) => {
                 new.addr = r.addrs.map(|(lo, _)| (lo.0, everything));
                 new.port = r.ports.map(|(lo, _)| lo);
             }
             NatTarget::Snat(r) | NatTarget::Dnat(r) => {
-                self.choose(nat, r, r.addrs, place, &mut new)?
+                self.add_nat_choice_variables(nat, r, r.addrs, place, &mut new)?
             }
             NatTarget::Masquerade(r) | NatTarget::Redirect(r) => {
                 let any = r.addrs.or(Some((Addr(0), Addr(everything))));
-                self.choose(nat, r, any, place, &mut new)?;
+                self.add_nat_choice_variables(nat, r, any, place, &mut new)?;
             }
         }
-        let mut change = new.open;
-        let addr = self.space.layout.field(if source { Field::Saddr } else { Field::Daddr });
+        let mut change = new.open_address_bits;
+        let addr = self.space.layout.field_levels(if source { Field::Saddr } else { Field::Daddr });
         if let Some((value, mask)) = new.addr {
-            for bit in (0..addr.bits).filter(|b| mask >> b & 1 == 1) {
-                change.bits.insert(addr.of_bit(bit), BitSource::constant(value >> bit & 1 == 1));
+            for bit in (0..addr.bit_count).filter(|b| mask >> b & 1 == 1) {
+                change
+                    .bit_sources
+                    .insert(addr.level_of_bit(bit), BitSource::constant(value >> bit & 1 == 1));
             }
         }
         if matches!(nat, NatTarget::Redirect(_)) {
-            let redirected = self.space.layout.levels(Block::Redirected).first;
-            change.bits.insert(redirected, BitSource::constant(true));
+            let redirected = self.space.layout.block_levels(VariableBlock::Redirected).first;
+            change.bit_sources.insert(redirected, BitSource::constant(true));
         }
         let without_port = change.clone();
-        let port = self.space.layout.field(if source { Field::Sport } else { Field::Dport });
+        let port = self.space.layout.field_levels(if source { Field::Sport } else { Field::Dport });
         for bit in 0..16 {
             if let Some(value) = new.port {
                 let set = BitSource::constant(value >> bit & 1 == 1);
-                change.bits.insert(port.of_bit(bit), set);
+                change.bit_sources.insert(port.level_of_bit(bit), set);
             } else if let Some(chosen) = new.port_bits.get(bit as usize) {
-                change.bits.insert(port.of_bit(bit), chosen.clone());
+                change.bit_sources.insert(port.level_of_bit(bit), chosen.clone());
             }
         }
         // Where nothing becomes another, the connection is not taken as translated.
         let store = &mut self.space.store;
-        let mut same_addr = Ref::ONE;
+        let mut same_addr = DiagramRef::ONE;
         if let Some((value, mask)) = new.addr {
-            same_addr = masked(store, addr, value, mask)?;
+            same_addr = build_masked_predicate(store, addr, value, mask)?;
         }
-        let mut same_port = Ref::ONE;
+        let mut same_port = DiagramRef::ONE;
         if let Some(value) = new.port {
-            same_port = masked(store, port, value.into(), 0xffff)?;
+            same_port = build_masked_predicate(store, port, value.into(), 0xffff)?;
         }
-        if let Some(changed) = new.changed {
-            same_addr = store.node(changed, Ref::ONE, Ref::ZERO)?;
+        if let Some(changed) = new.changed_variable {
+            same_addr = store.make_node(changed, DiagramRef::ONE, DiagramRef::ZERO)?;
         }
         let same_both = store.and(same_addr, same_port)?;
-        let with = self.translated(change, same_both, source, effects)?;
+        let with = self.build_nat_outcome(change, same_both, source, effects)?;
         if new.port.is_none() && new.port_bits.is_empty() {
             return Ok(with);
         }
-        let without = self.translated(without_port, same_addr, source, effects)?;
-        let there = self.space.presence.ports;
-        self.space.store.either(there, with, without)
+        let without = self.build_nat_outcome(without_port, same_addr, source, effects)?;
+        let there = self.space.presence.complete_ports;
+        self.space.store.ite(there, with, without)
     }
 
     /// The terminals of a translation, `same` or not.
-    fn translated(
+    fn build_nat_outcome(
         &mut self,
         mut change: PacketChange,
-        same: Ref,
+        same: DiagramRef,
         source: bool,
         effects: u32,
-    ) -> Result<Ref, Full> {
-        let accept = Terminal { effects, ..Terminal::of(Exit::Verdict(Verdict::Accept)) };
-        let number = self.terminals.change_number(&change);
-        let kept = self.terminals.leaf(Terminal { change: number, ..accept });
+    ) -> Result<DiagramRef, LimitReached> {
+        let accept =
+            Terminal { effects, ..Terminal::from_exit(RuleExit::Verdict(Verdict::Accept)) };
+        let number = self.terminals.intern_change(&change);
+        let kept = self.terminals.intern_leaf(Terminal { change: number, ..accept });
         let bit = if source { ct_bit::SNAT } else { ct_bit::DNAT };
-        let level = self.space.layout.field(Field::CtState).of_bit(bit);
-        change.bits.insert(level, BitSource::constant(true));
-        let number = self.terminals.change_number(&change);
-        let changed = self.terminals.leaf(Terminal { change: number, ..accept });
-        self.space.store.either(same, kept, changed)
+        let level = self.space.layout.field_levels(Field::CtState).level_of_bit(bit);
+        change.bit_sources.insert(level, BitSource::constant(true));
+        let number = self.terminals.intern_change(&change);
+        let changed = self.terminals.intern_leaf(Terminal { change: number, ..accept });
+        self.space.store.ite(same, kept, changed)
     }
 
     /// Variables for what a translation leaves open, within the ranges that it names.
-    fn choose(
+    fn add_nat_choice_variables(
         &mut self,
         nat: &NatTarget,
         range: &NatRange,
         addrs: Option<(Addr, Addr)>,
-        place: TablePlace,
-        new: &mut New,
-    ) -> Result<(), Full> {
-        let digest = content(nat);
+        place: TableAtHook,
+        new: &mut TranslatedEndpoint,
+    ) -> Result<(), LimitReached> {
+        let digest = digest_content(nat);
         let hook = place.hook();
-        let end = self.space.layout.end;
-        let questions = &mut self.space.variables;
+        let end = self.space.layout.fields_end;
+        let questions = &mut self.space.free_variables;
         let mut ask = |bit| {
-            let variable = FreeVariable::Chosen { content: digest, hook, change: 0, bit };
-            end + questions.number(variable, || None)
+            let variable = FreeVariable::ChosenBit { content: digest, hook, change: 0, bit };
+            end + questions.intern(variable, || None)
         };
-        let bits = self.space.layout.family.bits();
-        let field = if new.source { Field::Saddr } else { Field::Daddr };
-        let addr = self.space.layout.field(field);
+        let bits = self.space.layout.family.addr_bits();
+        let field = if new.is_source { Field::Saddr } else { Field::Daddr };
+        let addr = self.space.layout.field_levels(field);
         if let Some((lo, hi)) = addrs {
             if lo == hi {
-                new.addr = Some((lo.0, self.space.layout.family.max()));
+                new.addr = Some((lo.0, self.space.layout.family.max_addr()));
             } else {
                 let fixed = (lo.0 ^ hi.0).checked_ilog2().map_or(0, |top| top + 1);
                 for bit in 0..bits {
                     let source = match bit < fixed {
-                        true => BitSource::bit(ask(Choice::Addr(bit as u8)), false),
+                        true => BitSource::from_level(ask(TargetChoice::AddrBit(bit as u8)), false),
                         false => BitSource::constant(lo.0 >> bit & 1 == 1),
                     };
-                    new.open.bits.insert(addr.of_bit(bit), source);
+                    new.open_address_bits.bit_sources.insert(addr.level_of_bit(bit), source);
                 }
             }
         }
@@ -418,54 +474,59 @@ impl RulesetDiagram<'_> {
             if lo == hi {
                 new.port = Some(lo);
             } else {
-                new.port_bits =
-                    (0..16).map(|b| BitSource::bit(ask(Choice::Port(b)), false)).collect();
+                new.port_bits = (0..16)
+                    .map(|b| BitSource::from_level(ask(TargetChoice::PortBit(b)), false))
+                    .collect();
             }
         }
-        new.changed = Some(ask(Choice::Changed));
+        new.changed_variable = Some(ask(TargetChoice::HasChanged));
         Ok(())
     }
 }
 
 /// What a target writes whatever the packet was before. Whether the packet returns is asked of
 /// everything, so that values of packets that differ are never compared alone.
-fn by_nothing(who: u64, content: u64) -> Ask {
-    Ask { who, content, of: StateInput { hook: None, reads: FieldSet::NONE, change: 0 } }
+fn make_packet_free_question(who: u64, content: u64) -> StatefulQuestion {
+    StatefulQuestion {
+        state_id: who,
+        content,
+        state_input: StatefulTestInput { hook: None, read_fields: FieldSet::NONE, change: 0 },
+    }
 }
 
 /// A question of a target that may depend on every field.
-fn everything(who: u64, content: u64, place: TablePlace) -> Ask {
-    let of = StateInput { hook: Some(place.hook()), reads: FieldSet::ALL, change: 0 };
-    Ask { who, content, of }
+fn make_whole_packet_question(who: u64, content: u64, place: TableAtHook) -> StatefulQuestion {
+    let of = StatefulTestInput { hook: Some(place.hook()), read_fields: FieldSet::ALL, change: 0 };
+    StatefulQuestion { state_id: who, content, state_input: of }
 }
 
 /// What a translation makes of address and port.
-struct New {
-    source: bool,
+struct TranslatedEndpoint {
+    is_source: bool,
     /// Value and mask.
     addr: Option<(u128, u128)>,
     port: Option<u16>,
     port_bits: Vec<BitSource>,
     /// Bits of the address that are left open.
-    open: PacketChange,
+    open_address_bits: PacketChange,
     /// The variable that says whether anything changed, if that is open.
-    changed: Option<u32>,
+    changed_variable: Option<u32>,
 }
 
-impl New {
-    fn of(source: bool) -> New {
-        New {
-            source,
+impl TranslatedEndpoint {
+    fn new(source: bool) -> TranslatedEndpoint {
+        TranslatedEndpoint {
+            is_source: source,
             addr: None,
             port: None,
             port_bits: Vec::new(),
-            open: PacketChange::default(),
-            changed: None,
+            open_address_bits: PacketChange::default(),
+            changed_variable: None,
         }
     }
 }
 
 /// Whether the rule alone says the result of the packet.
-fn is_settled(r: &NatRange) -> bool {
+fn is_single_nat_result(r: &NatRange) -> bool {
     r.addrs.is_none_or(|(lo, hi)| lo == hi) && r.ports.is_none_or(|(lo, hi)| lo == hi)
 }

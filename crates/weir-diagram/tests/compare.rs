@@ -2,10 +2,10 @@
 
 use weir_diagram::{
     CompareLevel, CompareOptions, CompareScope, ComparedPath, Comparison, ComparisonVerdict,
-    Identity, RulesetDifference, compare,
+    RulesetDifference, StatefulTestPairing, compare_firewalls,
 };
 use weir_model::{Family, Firewall, Hook};
-use weir_semantics::{Entry, Interpreter, OutcomeDifference, Verdict};
+use weir_semantics::{Interpreter, JourneyKind, OutcomeDifference, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
 
 fn v4(text: &str) -> Firewall {
@@ -22,11 +22,14 @@ fn filter(lines: &str) -> Firewall {
 }
 
 fn by_text() -> CompareOptions {
-    CompareOptions { identity: Identity::Text, ..CompareOptions::default() }
+    CompareOptions {
+        stateful_pairing: StatefulTestPairing::ByRuleText,
+        ..CompareOptions::default()
+    }
 }
 
 fn compared(before: &Firewall, after: &Firewall, options: &CompareOptions) -> Comparison {
-    compare(before, after, options).expect("no mistake in weir")
+    compare_firewalls(before, after, options).expect("no mistake in weir")
 }
 
 fn assert_equal(before: &Firewall, after: &Firewall) {
@@ -51,7 +54,7 @@ fn disjoint_rules_may_change_places_and_overlapping_ones_may_not() {
     let found = differs(&one, &other, &by_text());
     assert_eq!(found.difference, OutcomeDifference::Verdict);
     assert_eq!(found.verdicts, (Verdict::Drop, Verdict::Accept));
-    assert!(found.changes[0].newly_allowed());
+    assert!(found.verdict_changes[0].is_newly_allowed());
     assert_eq!(found.regions[0].to_string(), "ip saddr 10.1.0.0/16 ip ttl 2-255");
     assert_eq!(found.witness.packet.saddr.0 >> 16, 0x0a01);
 }
@@ -111,7 +114,7 @@ fn effects_and_their_order_count_unless_only_verdicts_are_asked_for() {
     );
     let found = differs(&one, &other, &by_text());
     assert_eq!(found.difference, OutcomeDifference::Effects);
-    assert!(found.changes.is_empty());
+    assert!(found.verdict_changes.is_empty());
     let verdict = CompareOptions { level: CompareLevel::Verdict, ..by_text() };
     assert!(compared(&one, &other, &verdict).is_equal());
 }
@@ -153,7 +156,7 @@ fn a_translated_address_is_what_the_filter_sees() {
     let range = text("10.0.0.4-10.0.0.7", "10.0.0.4/30");
     assert_equal(&range, &range);
     let found = differs(&range, &text("10.0.0.4-10.0.0.7", "10.0.0.4/31"), &verdict);
-    assert!(found.witness.assumptions.iter().any(|o| o.asked.is_none()));
+    assert!(found.witness.assumptions.iter().any(|o| o.assumed_match.is_none()));
 }
 
 #[test]
@@ -165,7 +168,7 @@ fn a_redirected_packet_goes_to_input() {
              *filter\n:INPUT {policy} [0:0]\n:FORWARD ACCEPT [0:0]\nCOMMIT\n"
         ))
     };
-    let forward = CompareOptions { entry: Some(Entry::Forward), ..by_text() };
+    let forward = CompareOptions { entry: Some(JourneyKind::Forward), ..by_text() };
     let found = differs(&text("ACCEPT"), &text("DROP"), &forward);
     assert_eq!(found.witness.packet.ports().map(|p| p.1), Some(80));
 }
@@ -185,7 +188,10 @@ fn a_stateful_test_is_known_by_its_rule_or_by_its_text() {
     assert!(!compared(&one, &shifted, &CompareOptions::default()).is_equal());
     let twice = filter(&format!("{}{}{}", limit(1), limit(1), limit(2)));
     let found = differs(&one, &twice, &by_text());
-    assert!(matches!(found.difference, OutcomeDifference::Stateful | OutcomeDifference::Verdict));
+    assert!(matches!(
+        found.difference,
+        OutcomeDifference::StatefulQuestions | OutcomeDifference::Verdict
+    ));
 }
 
 #[test]
@@ -199,7 +205,9 @@ fn an_opaque_test_is_one_variable_wherever_it_stands() {
     assert_equal(&one, &two);
     let other = filter("-A FORWARD -p tcp -j ACCEPT");
     let found = differs(&one, &other, &by_text());
-    assert!(found.witness.assumptions.iter().any(|o| o.answer && o.words.contains("addrtype")));
+    assert!(
+        found.witness.assumptions.iter().any(|o| o.answer && o.description.contains("addrtype"))
+    );
 }
 
 #[test]
@@ -221,7 +229,8 @@ fn a_loop_and_too_little_memory_are_unknown_and_say_why() {
     let table = &mut looped.v4.as_mut().expect("a ruleset").tables[0];
     let chain = table.chains.iter_mut().find(|c| &*c.name == "a").expect("chain a");
     chain.rules[0].target = weir_model::Target::Jump("a".into());
-    let why = |comparison: &Comparison| comparison.unknowns().next().map(|(_, w)| w.to_owned());
+    let why =
+        |comparison: &Comparison| comparison.undecided_parts().next().map(|(_, w)| w.to_owned());
     let found = compared(&looped, &looped, &by_text());
     let said = why(&found).unwrap_or_else(|| panic!("it is known: {found:#?}"));
     assert!(said.contains("chain a of table filter"), "{said}");
@@ -258,16 +267,16 @@ fn the_witness_shows_the_difference_to_whoever_runs_it() {
         filter("-A FORWARD -m set ! --match-set unknown src -j DROP\n-A FORWARD -p tcp -j DROP");
     let comparison = compared(&one, &other, &by_text());
     for (part, found) in comparison.differences() {
-        let weir_diagram::ComparedPath::Entry(entry) = part.way else { continue };
+        let weir_diagram::ComparedPath::Entry(entry) = part.path else { continue };
         let run = |firewall| {
-            let mut answers = found.witness.answers(firewall, Identity::Text);
+            let mut answers = found.witness.to_oracle(firewall, StatefulTestPairing::ByRuleText);
             Interpreter::new(firewall).journey(&found.witness.packet, entry, &mut answers).verdict
         };
         assert_eq!((run(&one), run(&other)), found.verdicts);
         assert_ne!(found.verdicts.0, found.verdicts.1);
     }
     assert_eq!(comparison.differences().count(), 1);
-    assert!(matches!(comparison.parts[1].answer, ComparisonVerdict::Equal), "INPUT has no rules");
+    assert!(matches!(comparison.parts[1].verdict, ComparisonVerdict::Equal), "INPUT has no rules");
     assert_eq!(comparison.parts[0].family, Family::V4);
 }
 
@@ -304,8 +313,8 @@ fn a_comparison_ends_within_its_steps_and_says_that_it_is_not_decided() {
     for steps_max in [0, 1_000, 100_000] {
         let comparison = compared(&one, &other, &within(steps_max));
         let forward = &comparison.parts[0];
-        let ComparisonVerdict::Unknown { why } = &forward.answer else {
-            panic!("{:?}", forward.answer)
+        let ComparisonVerdict::Undecided { why } = &forward.verdict else {
+            panic!("{:?}", forward.verdict)
         };
         assert!(why.contains("not proven within"), "{why}");
         assert!(forward.statistics.steps <= steps_max, "{} steps", forward.statistics.steps);
@@ -362,9 +371,10 @@ fn a_datagram_that_is_put_together_brings_no_length_from_prerouting() {
     // Conntrack reassembles datagrams before PREROUTING: then the length is one.
     let tracked = "-A FORWARD -m conntrack --ctstate NEW\n";
     assert_equal(&tables(tracked, drop), &tables(tracked, ""));
-    let found = compare(&tables("", drop), &tables("", ""), &by_text()).expect("no mistake");
-    let ways: Vec<ComparedPath> = found.differences().map(|(part, _)| part.way).collect();
-    assert_eq!(ways, [ComparedPath::Assembled]);
+    let found =
+        compare_firewalls(&tables("", drop), &tables("", ""), &by_text()).expect("no mistake");
+    let ways: Vec<ComparedPath> = found.differences().map(|(part, _)| part.path).collect();
+    assert_eq!(ways, [ComparedPath::ReassembledInput]);
 }
 
 #[test]
@@ -381,7 +391,7 @@ fn the_mark_that_a_match_leaves_is_part_of_the_packet() {
     // What is overwritten is not seen.
     assert_equal(&both(socket, mark), &mangle(mark));
     let differs = |a: &Firewall, b: &Firewall| {
-        let found = compare(a, b, &by_text()).expect("no mistake");
+        let found = compare_firewalls(a, b, &by_text()).expect("no mistake");
         assert!(found.differences().count() > 0, "{found:?}");
         assert!(
             found.differences().all(|(_, d)| d.difference == OutcomeDifference::Packet),

@@ -1,13 +1,13 @@
 //! Sets of packets against the interpreter, packet by packet.
 
-use weir_diagram::{At, PacketSet, Space};
+use weir_diagram::{EvaluationPoint, PacketSet, PacketSpace};
 use weir_model::{Chain, Family, Firewall, Hook, Packet, Policy, Rule, RuleIndex, Ruleset, Table};
 use weir_model::{Match, TableName, Target};
-use weir_semantics::{Counted, Interpreter, Oracle, Question, Verdict};
+use weir_semantics::{CountedObject, Interpreter, Oracle, OracleQuestion, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
-use weir_testkit::verdicts::read;
-use weir_traffic::{TrafficOptions, packets};
+use weir_testkit::verdict_cases::read_verdict_cases;
+use weir_traffic::{TrafficOptions, generate_packets};
 
 /// Answers by the match alone, as a set of packets has it.
 struct ByMatch(u64);
@@ -17,7 +17,7 @@ impl ByMatch {
         // The negated test of a set and the plain one are the same question.
         let (m, negated) = match m {
             Match::Set(s) => {
-                let plain = weir_model::matching::SetMatch { negated: false, ..s.clone() };
+                let plain = weir_model::rule_match::SetMatch { negated: false, ..s.clone() };
                 (Match::Set(plain), s.negated)
             }
             other => (other.clone(), false),
@@ -30,8 +30,8 @@ impl ByMatch {
 }
 
 impl Oracle for ByMatch {
-    fn answer(&mut self, question: &Question<'_>) -> bool {
-        question.asked_match().is_some_and(|m| self.holds(m))
+    fn answer(&mut self, question: &OracleQuestion<'_>) -> bool {
+        question.match_in_question().is_some_and(|m| self.holds(m))
     }
 }
 
@@ -65,14 +65,14 @@ struct Seen {
 fn compare(firewall: &Firewall, family: Family, sent: &[Packet], seen: &mut Seen) {
     let rule = &firewall.ruleset(family).expect("a ruleset").tables[0].chains[0].rules[0];
     let interpreter = Interpreter::new(firewall);
-    let mut space = Space::new(family, firewall);
-    let at = At::hook(Hook::Forward);
-    let holds = space.of_rule(rule, at).expect("room");
-    let drops = space.dropped_by(rule, at).expect("room");
+    let mut space = PacketSpace::new(family, firewall);
+    let at = EvaluationPoint::at_hook(Hook::Forward);
+    let holds = space.packets_matching_rule(rule, at).expect("room");
+    let drops = space.packets_dropped_by_rule(rule, at).expect("room");
     for packet in sent.iter().filter(|p| p.family == family) {
         for seed in 0..2 {
             let mut answers = ByMatch(seed);
-            let (verdict, log) = interpreter.walk(
+            let (verdict, log) = interpreter.walk_table(
                 TableName::Filter,
                 Hook::Forward,
                 &mut packet.clone(),
@@ -80,14 +80,14 @@ fn compare(firewall: &Firewall, family: Family, sent: &[Packet], seen: &mut Seen
             );
             let counted = log.hits.iter().any(|h| {
                 h.credit.first() == Some(&RuleIndex(0))
-                    && !matches!(h.counted, Counted::Element { .. })
+                    && !matches!(h.counted_object, CountedObject::Element { .. })
             });
-            let ask = |set: PacketSet| space.holds(set, packet, |m, _| answers.holds(m));
+            let ask = |set: PacketSet| space.contains_packet(set, packet, |m, _| answers.holds(m));
             let Some(found) = ask(holds) else { continue };
             assert_eq!(found, counted, "{:?} {:?}\n{packet:?}", rule.base, rule.matches);
             let dropped = verdict == Verdict::Drop;
             assert_eq!(ask(drops), Some(dropped), "{:?}\n{packet:?}", rule.matches);
-            assert_eq!(space.holds(PacketSet::ALL, packet, |_, _| false), Some(true));
+            assert_eq!(space.contains_packet(PacketSet::ALL, packet, |_, _| false), Some(true));
             seen.packets += 1;
             seen.held += usize::from(counted);
             seen.dropped += usize::from(dropped);
@@ -98,7 +98,7 @@ fn compare(firewall: &Firewall, family: Family, sent: &[Packet], seen: &mut Seen
 #[test]
 fn sets_hold_what_the_interpreter_counts_for_every_rule_of_the_cases() {
     let mut seen = Seen::default();
-    for case in read(&weir_testkit::data::path("verdicts")) {
+    for case in read_verdict_cases(&weir_testkit::testdata::testdata_path("verdicts")) {
         let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
         let sets = weir_syntax::ipset::parse(&case.sets).expect("good sets");
         let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
@@ -107,9 +107,9 @@ fn sets_hold_what_the_interpreter_counts_for_every_rule_of_the_cases() {
         let said: Vec<Packet> = said.collect();
         for (_, _, rule) in ruleset.rules() {
             let firewall = one_rule(rule, family, &sets);
-            let options = TrafficOptions { count: 150, ..TrafficOptions::default() };
+            let options = TrafficOptions { max_packets: 150, ..TrafficOptions::default() };
             let ruleset = firewall.ruleset(family).expect("a ruleset");
-            let mut sent = packets(ruleset, &firewall.sets, &options);
+            let mut sent = generate_packets(ruleset, &firewall.sets, &options);
             sent.extend(said.iter().cloned());
             compare(&firewall, family, &sent, &mut seen);
         }
@@ -120,11 +120,12 @@ fn sets_hold_what_the_interpreter_counts_for_every_rule_of_the_cases() {
 }
 
 /// The set of the first rule of a text's FORWARD chain, and the space it is in.
-fn first_rule(firewall: &Firewall) -> (Space<'_>, PacketSet) {
+fn first_rule(firewall: &Firewall) -> (PacketSpace<'_>, PacketSet) {
     let ruleset = firewall.rulesets().next().expect("a ruleset");
-    let mut space = Space::new(ruleset.family, firewall);
+    let mut space = PacketSpace::new(ruleset.family, firewall);
     let (_, _, rule) = ruleset.rules().next().expect("a rule");
-    let set = space.of_rule(rule, At::hook(Hook::Forward)).expect("room");
+    let set =
+        space.packets_matching_rule(rule, EvaluationPoint::at_hook(Hook::Forward)).expect("room");
     (space, set)
 }
 
@@ -138,15 +139,15 @@ fn forward(lines: &str) -> Firewall {
 struct Taken(Vec<(Match, bool)>);
 
 impl Oracle for Taken {
-    fn answer(&mut self, question: &Question<'_>) -> bool {
-        self.0.iter().any(|(m, answer)| Some(m) == question.asked_match() && *answer)
+    fn answer(&mut self, question: &OracleQuestion<'_>) -> bool {
+        self.0.iter().any(|(m, answer)| Some(m) == question.match_in_question() && *answer)
     }
 }
 
 #[test]
 fn the_witness_of_a_rule_is_a_packet_that_it_counts() {
     let mut found = 0;
-    for case in read(&weir_testkit::data::path("verdicts")) {
+    for case in read_verdict_cases(&weir_testkit::testdata::testdata_path("verdicts")) {
         let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
         let sets = weir_syntax::ipset::parse(&case.sets).expect("good sets");
         let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
@@ -155,13 +156,15 @@ fn the_witness_of_a_rule_is_a_packet_that_it_counts() {
             let firewall = one_rule(rule, family, &sets);
             let (mut space, set) = first_rule(&firewall);
             let Some(witness) = space.witness(set).expect("room") else { continue };
-            let taken =
-                witness.assumptions.iter().filter_map(|o| Some((o.asked.clone()?, o.answer)));
+            let taken = witness
+                .assumptions
+                .iter()
+                .filter_map(|o| Some((o.assumed_match.clone()?, o.answer)));
             let mut answers = Taken(taken.collect());
             let mut packet = witness.packet.clone();
             let interpreter = Interpreter::new(&firewall);
             let (_, log) =
-                interpreter.walk(TableName::Filter, Hook::Forward, &mut packet, &mut answers);
+                interpreter.walk_table(TableName::Filter, Hook::Forward, &mut packet, &mut answers);
             let counted = log.hits.iter().any(|h| h.credit.first() == Some(&RuleIndex(0)));
             assert!(counted, "{:?} {:?}\n{witness:?}", rule.base, rule.matches);
             assert!(space.regions(set, 3).expect("room").len() <= 3);
@@ -178,23 +181,25 @@ fn covered_is_what_the_union_covers() {
          -A FORWARD -s 10.0.0.0/8 -p tcp -j DROP\n-A FORWARD -s 10.0.0.0/7 -j DROP",
     );
     let ruleset = firewall.v4.as_ref().expect("a ruleset");
-    let mut space = Space::new(Family::V4, &firewall);
-    let of = |(_, _, rule)| space.of_rule(rule, At::ANYWHERE).expect("room");
+    let mut space = PacketSpace::new(Family::V4, &firewall);
+    let of = |(_, _, rule)| {
+        space.packets_matching_rule(rule, EvaluationPoint::EVERYTHING_KNOWN).expect("room")
+    };
     let sets: Vec<PacketSet> = ruleset.rules().map(of).collect();
-    let union = space.any_of(&sets[..2]).expect("room");
-    assert!(space.implies(sets[2], union).expect("room"));
-    assert!(!space.implies(sets[2], sets[0]).expect("room"));
-    assert!(!space.implies(sets[3], union).expect("room"));
-    assert!(space.overlap(sets[3], union).expect("room"));
+    let union = space.union_all(&sets[..2]).expect("room");
+    assert!(space.is_subset(sets[2], union).expect("room"));
+    assert!(!space.is_subset(sets[2], sets[0]).expect("room"));
+    assert!(!space.is_subset(sets[3], union).expect("room"));
+    assert!(space.has_common_packet(sets[3], union).expect("room"));
     let rest = space.minus(sets[3], union).expect("room");
     let regions = space.regions(rest, 5).expect("room");
     let words: Vec<_> = regions.iter().map(ToString::to_string).collect();
     assert_eq!(words, ["ip saddr 11.0.0.0/8"]);
-    assert!((space.share(rest).expect("room") - 1.0 / 256.0).abs() < 1e-12);
-    let nodes = space.nodes();
+    assert!((space.packet_share(rest).expect("room") - 1.0 / 256.0).abs() < 1e-12);
+    let nodes = space.node_count();
     let mut kept = [rest, union];
-    space.keep(&mut kept);
-    assert!(space.nodes() < nodes);
+    space.retain_sets(&mut kept);
+    assert!(space.node_count() < nodes);
     let regions = space.regions(kept[0], 5).expect("room");
     assert_eq!(regions[0].to_string(), "ip saddr 11.0.0.0/8");
 }
@@ -203,18 +208,20 @@ fn covered_is_what_the_union_covers() {
 fn a_port_and_its_negation_leave_out_packets_without_ports() {
     let firewall = forward("-A FORWARD -p udp --dport 53\n-A FORWARD -p udp ! --dport 53");
     let ruleset = firewall.v4.as_ref().expect("a ruleset");
-    let mut space = Space::new(Family::V4, &firewall);
-    let of = |(_, _, rule)| space.of_rule(rule, At::ANYWHERE).expect("room");
+    let mut space = PacketSpace::new(Family::V4, &firewall);
+    let of = |(_, _, rule)| {
+        space.packets_matching_rule(rule, EvaluationPoint::EVERYTHING_KNOWN).expect("room")
+    };
     let sets: Vec<PacketSet> = ruleset.rules().map(of).collect();
-    let both = space.any_of(&sets).expect("room");
+    let both = space.union_all(&sets).expect("room");
     let neither = space.not(both).expect("room");
     for words in ["udp dport 53", "udp dport 54"] {
         let packet = parse_packet(words).expect("good words");
-        assert_eq!(space.holds(both, &packet, |_, _| false), Some(true), "{words}");
+        assert_eq!(space.contains_packet(both, &packet, |_, _| false), Some(true), "{words}");
     }
     for words in ["udp dport 53 fragment offset 3", "udp dport 53 truncated 6", "tcp dport 53"] {
         let packet = parse_packet(words).expect("good words");
-        assert_eq!(space.holds(neither, &packet, |_, _| false), Some(true), "{words}");
+        assert_eq!(space.contains_packet(neither, &packet, |_, _| false), Some(true), "{words}");
     }
 }
 
@@ -258,7 +265,7 @@ fn regions_that_make_up_a_set_have_its_share() {
         let (mut space, set) = first_rule(&firewall);
         let regions = space.regions(set, 1000).expect("room");
         let (sum, share) =
-            (regions.iter().map(|r| r.share).sum::<f64>(), space.share(set).expect("room"));
+            (regions.iter().map(|r| r.share).sum::<f64>(), space.packet_share(set).expect("room"));
         assert!(regions.len() < 1000, "{rule}: more regions than were asked for");
         assert!((sum / share - 1.0).abs() < 1e-9, "{rule}: regions of {sum}, a set of {share}");
         assert!(regions.is_sorted_by(|a, b| a.share >= b.share), "{rule}");
@@ -269,5 +276,5 @@ fn regions_that_make_up_a_set_have_its_share() {
 fn a_space_without_memory_says_so() {
     let options = weir_diagram::SpaceOptions { memory_bytes: 0, ..Default::default() };
     let firewall = Firewall::default();
-    assert!(Space::with(Family::V4, &[&firewall], options).is_err());
+    assert!(PacketSpace::for_firewalls(Family::V4, &[&firewall], options).is_err());
 }

@@ -1,10 +1,10 @@
 //! Random edits: those that preserve the meaning are proven equal, and the others are found.
 
-use weir_diagram::{CompareOptions, ComparisonVerdict, Identity, compare};
+use weir_diagram::{CompareOptions, ComparisonVerdict, StatefulTestPairing, compare_firewalls};
 use weir_model::{Family, Firewall, PortSpan, Rule, RuleIndex, Target};
-use weir_semantics::{Entry, Interpreter, Seeded};
+use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
 use weir_syntax::iptables::{ParseOptions, parse};
-use weir_traffic::{TrafficOptions, packets};
+use weir_traffic::{TrafficOptions, generate_packets};
 
 struct Rng(u64);
 
@@ -115,9 +115,9 @@ fn neutral_edit(firewall: &mut Firewall, rng: &mut Rng) {
 
 fn options() -> CompareOptions {
     CompareOptions {
-        identity: Identity::Text,
-        entry: Some(Entry::Forward),
-        regions: 2,
+        stateful_pairing: StatefulTestPairing::ByRuleText,
+        entry: Some(JourneyKind::Forward),
+        regions_max: 2,
         ..CompareOptions::default()
     }
 }
@@ -127,9 +127,11 @@ fn some_packet_differs(one: &Firewall, other: &Firewall) -> bool {
     let (a, b) = (Interpreter::new(one), Interpreter::new(other));
     [one, other].iter().any(|f| {
         let ruleset = f.v4.as_ref().expect("a ruleset");
-        let options = TrafficOptions { count: 400, ..TrafficOptions::default() };
-        packets(ruleset, &[], &options).iter().any(|p| {
-            let run = |i: &Interpreter<'_>| i.journey(p, Entry::Forward, &mut Seeded(1)).verdict;
+        let options = TrafficOptions { max_packets: 400, ..TrafficOptions::default() };
+        generate_packets(ruleset, &[], &options).iter().any(|p| {
+            let run = |i: &Interpreter<'_>| {
+                i.journey(p, JourneyKind::Forward, &mut SeededOracle(1)).verdict
+            };
             run(&a) != run(&b)
         })
     })
@@ -143,14 +145,15 @@ fn every_edit_that_a_packet_sees_is_found_and_equal_is_said_of_no_such() {
         let before = ruleset(&mut rng);
         let mut after = before.clone();
         let what = edit(&mut after, &mut rng);
-        let comparison = compare(&before, &after, &options()).expect("no mistake in weir");
-        match &comparison.parts[0].answer {
+        let comparison =
+            compare_firewalls(&before, &after, &options()).expect("no mistake in weir");
+        match &comparison.parts[0].verdict {
             ComparisonVerdict::Equal => {
                 assert!(!some_packet_differs(&before, &after), "seed {seed}, {what}");
                 equal += 1;
             }
-            ComparisonVerdict::Differs(_) | ComparisonVerdict::Fragments(_) => found += 1,
-            ComparisonVerdict::Unknown { why } => panic!("seed {seed}, {what}: {why}"),
+            ComparisonVerdict::Differs(_) | ComparisonVerdict::ReassemblyDiffers(_) => found += 1,
+            ComparisonVerdict::Undecided { why } => panic!("seed {seed}, {what}: {why}"),
         }
     }
     assert!(found > 80 && equal > 5, "{found} found, {equal} equal");
@@ -164,7 +167,8 @@ fn an_edit_that_keeps_the_meaning_is_proven_equal() {
         let mut after = before.clone();
         neutral_edit(&mut after, &mut rng);
         assert_ne!(before, after, "seed {seed}: nothing was edited");
-        let comparison = compare(&before, &after, &options()).expect("no mistake in weir");
+        let comparison =
+            compare_firewalls(&before, &after, &options()).expect("no mistake in weir");
         assert!(comparison.is_equal(), "seed {seed}: {comparison:#?}");
         assert_eq!(comparison.parts[0].family, Family::V4);
     }

@@ -1,7 +1,7 @@
 //! What targets write and matches drop is part of the meaning: rulesets that differ in it are not
 //! reported as equal. Each pair comes with a control in which nothing depends on it.
 
-use weir_diagram::{CompareOptions, Identity, compare};
+use weir_diagram::{CompareOptions, StatefulTestPairing, compare_firewalls};
 use weir_model::{Family, Firewall};
 use weir_syntax::iptables::{ParseOptions, parse};
 
@@ -12,7 +12,7 @@ const SETS: &str = "create s hash:ip family inet skbinfo\nadd s 10.0.0.1 skbmark
 fn firewall(text: &str) -> Firewall {
     let ruleset = match parse(text, &ParseOptions::default()) {
         Ok(ruleset) => ruleset,
-        Err(errors) => panic!("{}", weir_syntax::render(&errors, "text", text, false)),
+        Err(errors) => panic!("{}", weir_syntax::render_diagnostics(&errors, "text", text, false)),
     };
     let sets = weir_syntax::ipset::parse(SETS).expect("good sets");
     Firewall { v4: Some(ruleset), sets, ..Firewall::default() }
@@ -24,9 +24,12 @@ fn equal(table: &str, before: &str, after: &str) -> bool {
         _ => ":PREROUTING ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:sub - [0:0]\n",
     };
     let text = |rules: &str| format!("*{table}\n{chains}{rules}COMMIT\n");
-    let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+    let options = CompareOptions {
+        stateful_pairing: StatefulTestPairing::ByRuleText,
+        ..CompareOptions::default()
+    };
     let (before, after) = (firewall(&text(before)), firewall(&text(after)));
-    compare(&before, &after, &options).expect("no mistake in weir").is_equal()
+    compare_firewalls(&before, &after, &options).expect("no mistake in weir").is_equal()
 }
 
 /// The rule after a target is dead to one who overlooks what the target writes.
@@ -145,7 +148,7 @@ fn what_a_target_does_to_a_set_is_ordered_with_what_matches_find_there() {
 #[test]
 fn a_memory_is_asked_of_the_packet_as_earlier_rules_left_it() {
     let options = CompareOptions {
-        identity: Identity::Text,
+        stateful_pairing: StatefulTestPairing::ByRuleText,
         level: weir_diagram::CompareLevel::Verdict,
         ..CompareOptions::default()
     };
@@ -156,7 +159,7 @@ fn a_memory_is_asked_of_the_packet_as_earlier_rules_left_it() {
             firewall(&format!("*mangle\n:FORWARD ACCEPT [0:0]\n{}COMMIT\n", rules.concat()))
         };
         let (before, after) = (mangle([&target, recent]), mangle([recent, &target]));
-        compare(&before, &after, &options).expect("no mistake in weir").is_equal()
+        compare_firewalls(&before, &after, &options).expect("no mistake in weir").is_equal()
     };
     // The control: recent does not look at the mark.
     assert!(commutes("MARK --set-xmark 0x1/0xffffffff"));
@@ -172,9 +175,12 @@ fn a_ruleset_that_has_fragments_put_together_is_not_equal_to_one_that_has_not() 
                  -A FORWARD -p udp -m udp --dport 53 -j DROP\nCOMMIT\n"
             ))
         };
-        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+        let options = CompareOptions {
+            stateful_pairing: StatefulTestPairing::ByRuleText,
+            ..CompareOptions::default()
+        };
         let (before, after) = (filter(before), filter(after));
-        compare(&before, &after, &options).expect("no mistake in weir")
+        compare_firewalls(&before, &after, &options).expect("no mistake in weir")
     };
     // Each is after a rule that leaves it no packet: only its presence counts.
     let accept = "-A PREROUTING -j ACCEPT\n";
@@ -188,12 +194,15 @@ fn a_ruleset_that_has_fragments_put_together_is_not_equal_to_one_that_has_not() 
         let with = format!("{accept}-A PREROUTING {user}\n");
         assert!(same(&with, &with).is_equal(), "{user}");
         let found = same(accept, &with);
-        let (_, fragments) = found.fragments().next().expect(user);
+        let (_, fragments) = found.reassembly_differences().next().expect(user);
         assert_eq!(
-            (fragments.before, fragments.place()),
+            (fragments.is_first_ruleset, fragments.rule_position()),
             (false, "mangle PREROUTING, rule 2".into())
         );
-        assert!(!found.is_equal() && same(&with, accept).fragments().all(|(_, f)| f.before));
+        assert!(
+            !found.is_equal()
+                && same(&with, accept).reassembly_differences().all(|(_, f)| f.is_first_ruleset)
+        );
         // One of them suffices.
         let two = format!("{with}-A PREROUTING -m socket --transparent\n");
         assert!(same(&with, &two).is_equal(), "{user}");
@@ -218,8 +227,11 @@ fn fragments_make_no_difference_to_rules_that_cannot_tell_them_from_datagrams() 
     let equal = |family, rule: &str| {
         let (without, with) =
             (of(rule, family), of(&format!("{rule} -m state --state NEW"), family));
-        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
-        compare(&without, &with, &options).expect("no mistake in weir").is_equal()
+        let options = CompareOptions {
+            stateful_pairing: StatefulTestPairing::ByRuleText,
+            ..CompareOptions::default()
+        };
+        compare_firewalls(&without, &with, &options).expect("no mistake in weir").is_equal()
     };
     for (rule, safe) in [
         ("-i eth0 -j DROP", true),
@@ -239,8 +251,13 @@ fn a_packet_that_is_handed_over_may_come_back() {
     let filter = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n";
     let same = |before: &str, with: &str, without: &str| {
         let text = |rules: &str| firewall(&format!("{before}{filter}{rules}COMMIT\n"));
-        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
-        compare(&text(with), &text(without), &options).expect("no mistake in weir").is_equal()
+        let options = CompareOptions {
+            stateful_pairing: StatefulTestPairing::ByRuleText,
+            ..CompareOptions::default()
+        };
+        compare_firewalls(&text(with), &text(without), &options)
+            .expect("no mistake in weir")
+            .is_equal()
     };
     let mangle = |chain: &str, target: &str| {
         format!("*mangle\n:{chain} ACCEPT [0:0]\n-A {chain} -p tcp {target}\nCOMMIT\n")
@@ -267,8 +284,11 @@ fn a_set_that_changes_by_itself_is_unknown() {
         Firewall { sets, ..firewall(&rules) }
     };
     let same = |a: &str, b: &str| {
-        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
-        compare(&of(a), &of(b), &options).expect("no mistake in weir").is_equal()
+        let options = CompareOptions {
+            stateful_pairing: StatefulTestPairing::ByRuleText,
+            ..CompareOptions::default()
+        };
+        compare_firewalls(&of(a), &of(b), &options).expect("no mistake in weir").is_equal()
     };
     let behind = |set: &str, dirs: &str| {
         let first = format!("-A FORWARD -m set --match-set {set} {dirs} -j ACCEPT\n");
@@ -316,13 +336,13 @@ fn the_template_of_ct_is_an_entry_until_conntrack_takes_its_place() {
         )
     };
     let options = CompareOptions {
-        identity: Identity::Text,
+        stateful_pairing: StatefulTestPairing::ByRuleText,
         level: weir_diagram::CompareLevel::Verdict,
         ..CompareOptions::default()
     };
     let same = |a: &str, b: &str| {
         let (a, b) = (firewall(&raw(a)), firewall(&raw(b)));
-        compare(&a, &b, &options).expect("no mistake in weir").is_equal()
+        compare_firewalls(&a, &b, &options).expect("no mistake in weir").is_equal()
     };
     // NOTRACK behind CT does nothing; before it, it does.
     let (ct, notrack) = ("-A PREROUTING -j CT --zone 1\n", "-A PREROUTING -j NOTRACK\n");
@@ -341,9 +361,12 @@ fn what_looks_at_a_conntrack_entry_may_answer_otherwise_behind_conntrack() {
         let raw = drop("*raw\n:PREROUTING ACCEPT [0:0]\n");
         let filter = format!("*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD {user}\nCOMMIT\n");
         let mangle = drop("*mangle\n:PREROUTING ACCEPT [0:0]\n");
-        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+        let options = CompareOptions {
+            stateful_pairing: StatefulTestPairing::ByRuleText,
+            ..CompareOptions::default()
+        };
         let (one, both) = (firewall(&format!("{raw}{filter}")), format!("{raw}{filter}{mangle}"));
-        compare(&one, &firewall(&both), &options).expect("no mistake in weir").is_equal()
+        compare_firewalls(&one, &firewall(&both), &options).expect("no mistake in weir").is_equal()
     };
     let (tracked, untracked) = ("-m state --state NEW", "-j LOG");
     // The control: what the entry does not say.
@@ -360,8 +383,12 @@ fn options_of_the_ip_header_make_room_for_cut_headers_of_longer_packets() {
         let rule = format!("-A FORWARD -p {proto} -m length --length {length} {tests} -j RETURN\n");
         let filter =
             |rules: &str| firewall(&format!("*filter\n:FORWARD ACCEPT [0:0]\n{rules}COMMIT\n"));
-        let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
-        let found = compare(&filter(&rule), &filter(""), &options).expect("no mistake in weir");
+        let options = CompareOptions {
+            stateful_pairing: StatefulTestPairing::ByRuleText,
+            ..CompareOptions::default()
+        };
+        let found =
+            compare_firewalls(&filter(&rule), &filter(""), &options).expect("no mistake in weir");
         found.differences().next().map(|(_, d)| d.witness.packet.clone())
     };
     // Bytes that the match reads of the header.
@@ -379,7 +406,7 @@ fn options_of_the_ip_header_make_room_for_cut_headers_of_longer_packets() {
             let packet = longest(tests, proto, &format!("{length}:100")).expect(tests);
             assert!(packet.ip_options > 0 && packet.len() >= length, "{tests}: {packet:?}");
             assert_eq!(packet.to_bytes()[0], 0x45 + packet.ip_options / 4);
-            let words = weir_syntax::packet::packet_words(&packet);
+            let words = weir_syntax::packet::print_packet(&packet);
             let read = weir_syntax::packet::parse_packet(&words).expect("words");
             assert_eq!((read.len(), read.ip_options), (packet.len(), packet.ip_options), "{words}");
         }
@@ -390,7 +417,7 @@ fn options_of_the_ip_header_make_room_for_cut_headers_of_longer_packets() {
 #[test]
 fn a_value_from_a_set_is_looked_up_for_the_packet_as_earlier_rules_left_it() {
     let options = CompareOptions {
-        identity: Identity::Text,
+        stateful_pairing: StatefulTestPairing::ByRuleText,
         level: weir_diagram::CompareLevel::Verdict,
         ..CompareOptions::default()
     };
@@ -399,7 +426,7 @@ fn a_value_from_a_set_is_looked_up_for_the_packet_as_earlier_rules_left_it() {
                      -A FORWARD -m mark --mark 0x1 -j DROP\n";
         let text = |first: &str| format!("*mangle\n:FORWARD ACCEPT [0:0]\n{first}{rules}COMMIT\n");
         let (before, after) = (firewall(&text("")), firewall(&text(target)));
-        compare(&before, &after, &options).expect("no mistake in weir").is_equal()
+        compare_firewalls(&before, &after, &options).expect("no mistake in weir").is_equal()
     };
     assert!(same_behind("-A FORWARD -j LOG\n"));
     // Where the set has no such element, the mark stays.

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use weir_diagram::{CompareOptions, Identity, compare};
-use weir_model::effect::TARGETS;
+use weir_diagram::{CompareOptions, StatefulTestPairing, compare_firewalls};
+use weir_model::effect::TARGET_ROWS;
 use weir_model::{Addr, Family, Field, Firewall};
-use weir_semantics::{Entry, Interpreter, Oracle, Question, Translation, Verdict};
+use weir_semantics::{Interpreter, JourneyKind, NatQuestion, Oracle, OracleQuestion, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
 
@@ -14,11 +14,11 @@ use weir_syntax::packet::parse_packet;
 struct Choosing;
 
 impl Oracle for Choosing {
-    fn answer(&mut self, _: &Question<'_>) -> bool {
+    fn answer(&mut self, _: &OracleQuestion<'_>) -> bool {
         true
     }
 
-    fn translate(&mut self, _: &Translation<'_>) -> Option<(Addr, Option<u16>)> {
+    fn choose_nat_mapping(&mut self, _: &NatQuestion<'_>) -> Option<(Addr, Option<u16>)> {
         Some((Addr(0x0a00_0009), Some(99)))
     }
 }
@@ -138,12 +138,12 @@ fn translations(row: &str) -> Vec<Known> {
 #[test]
 fn every_write_of_a_known_value_is_done_by_interpreter_and_diagrams() {
     let options = CompareOptions {
-        identity: Identity::Text,
+        stateful_pairing: StatefulTestPairing::ByRuleText,
         level: weir_diagram::CompareLevel::Verdict,
         ..CompareOptions::default()
     };
     let mut cases = 0;
-    for row in TARGETS {
+    for row in TARGET_ROWS {
         let own = known(row.name);
         let fields: BTreeSet<Field> = own.iter().map(|k| k.field).collect();
         let expected: BTreeSet<Field> = row.known_writes().iter().collect();
@@ -176,8 +176,8 @@ fn every_write_of_a_known_value_is_done_by_interpreter_and_diagrams() {
             let mut packet = parse_packet(words).expect("a packet");
             packet.ct.mark = 7;
             let run = |f: &Firewall| {
-                let interpreter = Interpreter::new(f).with_conntrack();
-                let outcome = interpreter.journey(&packet, Entry::Forward, &mut Choosing);
+                let interpreter = Interpreter::new(f).with_conntrack_in_use();
+                let outcome = interpreter.journey(&packet, JourneyKind::Forward, &mut Choosing);
                 (outcome.verdict, field.read(&outcome.packet))
             };
             if behind.is_empty() && row.name != "CT" {
@@ -187,7 +187,7 @@ fn every_write_of_a_known_value_is_done_by_interpreter_and_diagrams() {
             assert_eq!(run(&without).0, Verdict::Accept, "{name}: the control");
             assert_eq!(run(&with).0, Verdict::Drop, "{name}: the interpreter writes it");
             let same = |a: &Firewall, b: &Firewall| {
-                compare(a, b, &options).expect("no mistake in weir").is_equal()
+                compare_firewalls(a, b, &options).expect("no mistake in weir").is_equal()
             };
             assert!(same(&with, &with), "{name}: the control");
             assert!(!same(&with, &without), "{name}: the diagrams write it");

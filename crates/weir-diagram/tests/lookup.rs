@@ -1,8 +1,8 @@
 //! The diagram of a ruleset, evaluated for one packet: the same outcome as the interpreter's.
 
-use weir_diagram::{Lookup, TWO_ANSWERS};
+use weir_diagram::{CONTRADICTORY_ANSWERS_REASON, DiagramLookup};
 use weir_model::{Family, Firewall, Packet};
-use weir_semantics::{Entry, Interpreter, Oracle, Question, Seeded};
+use weir_semantics::{Interpreter, JourneyKind, Oracle, OracleQuestion, SeededOracle};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
 
@@ -22,11 +22,11 @@ fn looked(
     packet: &Packet,
     answers: &mut dyn Oracle,
 ) -> Result<Option<String>, &'static str> {
-    let lookup = Lookup::new(one, Family::V4, 1 << 28, 1_000_000).expect("room");
-    let mut overhearing = lookup.overhear(answers);
-    let outcome = Interpreter::new(other).journey(packet, Entry::Forward, &mut overhearing);
-    let heard = overhearing.heard();
-    lookup.differs(packet, Entry::Forward, &outcome, &heard)
+    let lookup = DiagramLookup::new(one, Family::V4, 1 << 28, 1_000_000).expect("room");
+    let mut overhearing = lookup.record_answers(answers);
+    let outcome = Interpreter::new(other).journey(packet, JourneyKind::Forward, &mut overhearing);
+    let heard = overhearing.into_recorded_answers();
+    lookup.find_disagreement(packet, JourneyKind::Forward, &outcome, &heard)
 }
 
 #[test]
@@ -36,12 +36,12 @@ fn the_diagram_says_what_the_interpreter_says_and_sees_another_outcome() {
     let one = filter(rules);
     let web = parse_packet("iif eth0 oif eth1 tcp dport 80").expect("good words");
     for seed in 0..20 {
-        assert_eq!(looked(&one, &one, &web, &mut Seeded(seed)), Ok(None), "seed {seed}");
+        assert_eq!(looked(&one, &one, &web, &mut SeededOracle(seed)), Ok(None), "seed {seed}");
     }
     let verdict = filter(&rules.replace("--dport 80", "--dport 81"));
     let effect = filter(&rules.replace("LOG", "LOG --log-prefix other"));
     let order = filter("-A FORWARD -p tcp -m tcp --dport 80 -j ACCEPT\n");
-    let mut silent = Seeded(0);
+    let mut silent = SeededOracle(0);
     let mut wrong = |other: &Firewall| {
         let seeds = (0..20).map(|seed| {
             silent.0 = seed;
@@ -58,7 +58,7 @@ fn the_diagram_says_what_the_interpreter_says_and_sees_another_outcome() {
 struct Alternating(bool);
 
 impl Oracle for Alternating {
-    fn answer(&mut self, _: &Question<'_>) -> bool {
+    fn answer(&mut self, _: &OracleQuestion<'_>) -> bool {
         self.0 = !self.0;
         self.0
     }
@@ -70,13 +70,13 @@ fn a_question_with_two_answers_is_no_difference() {
     let one = filter(twice);
     let packet = parse_packet("iif eth0 oif eth1 udp dport 53").expect("good words");
     let found = looked(&one, &one, &packet, &mut Alternating(false));
-    assert_eq!(found, Err(TWO_ANSWERS));
+    assert_eq!(found, Err(CONTRADICTORY_ANSWERS_REASON));
 }
 
 #[test]
 fn a_diagram_beyond_its_limits_is_none() {
     let one = filter("-A FORWARD -p tcp -m tcp --dport 80 -j ACCEPT\n");
-    assert!(Lookup::new(&one, Family::V4, 1 << 28, 1_000_000).is_some());
-    assert!(Lookup::new(&one, Family::V4, 1 << 28, 10).is_none());
-    assert!(Lookup::new(&one, Family::V4, 0, 1_000_000).is_none());
+    assert!(DiagramLookup::new(&one, Family::V4, 1 << 28, 1_000_000).is_some());
+    assert!(DiagramLookup::new(&one, Family::V4, 1 << 28, 10).is_none());
+    assert!(DiagramLookup::new(&one, Family::V4, 0, 1_000_000).is_none());
 }

@@ -1,9 +1,11 @@
 //! Every chain of up to three rules over a small set of tests and targets: compared with itself and
 //! with itself in another order, and the result checked packet by packet.
 
-use weir_diagram::{CompareOptions, CompareScope, ComparisonVerdict, Identity, compare};
+use weir_diagram::{
+    CompareOptions, CompareScope, ComparisonVerdict, StatefulTestPairing, compare_firewalls,
+};
 use weir_model::{Family, Firewall, Hook, Packet};
-use weir_semantics::{AlwaysFalse, AlwaysTrue, Interpreter};
+use weir_semantics::{AlwaysFalseOracle, AlwaysTrueOracle, Interpreter};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
 
@@ -56,12 +58,12 @@ fn some_packet_differs(one: &Firewall, other: &Firewall, sent: &[Packet]) -> boo
     let (a, b) = (Interpreter::new(one), Interpreter::new(other));
     sent.iter().any(|p| {
         let never = |i: &Interpreter<'_>| {
-            let o = i.at_hook(p, Hook::Forward, &mut AlwaysFalse);
-            (o.verdict, o.effects.len(), o.asked.len())
+            let o = i.traverse_hook(p, Hook::Forward, &mut AlwaysFalseOracle);
+            (o.verdict, o.effects.len(), o.questions.len())
         };
         let always = |i: &Interpreter<'_>| {
-            let o = i.at_hook(p, Hook::Forward, &mut AlwaysTrue);
-            (o.verdict, o.effects.len(), o.asked.len())
+            let o = i.traverse_hook(p, Hook::Forward, &mut AlwaysTrueOracle);
+            (o.verdict, o.effects.len(), o.questions.len())
         };
         never(&a) != never(&b) || always(&a) != always(&b)
     })
@@ -72,22 +74,22 @@ fn every_short_chain_is_equal_to_its_reverse_exactly_when_no_packet_tells_them_a
     let sent = packets();
     let options = CompareOptions {
         scope: CompareScope::Hook(Hook::Forward),
-        identity: Identity::Text,
+        stateful_pairing: StatefulTestPairing::ByRuleText,
         family: Some(Family::V4),
-        regions: 1,
+        regions_max: 1,
         ..CompareOptions::default()
     };
     let (mut equal, mut different) = (0, 0);
     for chain in chains() {
         let one = firewall(&chain);
-        let comparison = compare(&one, &one, &options).expect("no mistake in weir");
+        let comparison = compare_firewalls(&one, &one, &options).expect("no mistake in weir");
         assert!(comparison.is_equal(), "{chain:?} is not equal to itself");
         let reversed: Vec<usize> = chain.iter().rev().copied().collect();
         let other = firewall(&reversed);
-        let comparison = compare(&one, &other, &options).expect("no mistake in weir");
+        let comparison = compare_firewalls(&one, &other, &options).expect("no mistake in weir");
         // The order of two effects shows in their list, of which only the length is looked at.
         let differs = some_packet_differs(&one, &other, &sent);
-        match &comparison.parts[0].answer {
+        match &comparison.parts[0].verdict {
             ComparisonVerdict::Equal => {
                 assert!(!differs, "{chain:?} is taken as equal to its reverse");
                 equal += 1;
@@ -97,8 +99,8 @@ fn every_short_chain_is_equal_to_its_reverse_exactly_when_no_packet_tells_them_a
                 assert!(differs || order, "{chain:?} is taken as different: {found:?}");
                 different += 1;
             }
-            ComparisonVerdict::Fragments(by) => panic!("{chain:?}: {by:?}"),
-            ComparisonVerdict::Unknown { why } => panic!("{chain:?}: {why}"),
+            ComparisonVerdict::ReassemblyDiffers(by) => panic!("{chain:?}: {by:?}"),
+            ComparisonVerdict::Undecided { why } => panic!("{chain:?}: {why}"),
         }
     }
     assert!(equal > 100 && different > 100, "{equal} equal, {different} different");

@@ -18,57 +18,57 @@
 //!
 //! The IPv6 counterpart has the same design with a /64 per customer.
 
-mod filter;
-mod mangle;
+mod filter_table;
+mod ipv6_tables;
+mod mangle_table;
+mod network_plan;
 mod options;
-mod plan;
-mod router;
-mod twin;
+mod router_rules;
 
-use self::plan::Plan;
+use self::network_plan::NetworkPlan;
 
 pub use self::options::IspOptions;
 
 /// A generated ruleset, as the save commands write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Example {
+pub struct GeneratedRuleset {
     /// `iptables-save` text.
     pub v4: String,
     /// `ip6tables-save` text.
     pub v6: String,
-    /// `ipset save` text that `v4` needs, with [`IspOptions::abuse_set`].
+    /// `ipset save` text that `v4` needs, with [`IspOptions::use_abuse_set`].
     pub ipset: Option<String>,
 }
 
 /// The access network.
 ///
 /// ```
-/// use weir_example::{IspOptions, isp};
+/// use weir_example::{IspOptions, generate_isp_ruleset};
 /// let example = isp(&IspOptions::scaled(1, 0.01));
 /// assert!(example.v4.starts_with("# An access network"));
 /// ```
-pub fn isp(options: &IspOptions) -> Example {
-    let plan = Plan::draw(options);
-    let filter = filter::table(options, &plan);
-    let mangle = mangle::table(options, &plan);
+pub fn generate_isp_ruleset(options: &IspOptions) -> GeneratedRuleset {
+    let plan = NetworkPlan::generate(options);
+    let filter = filter_table::build_filter_table(options, &plan);
+    let mangle = mangle_table::build_mangle_table(options, &plan);
     let mut v4 = format!(
         "# An access network: {} customers, {} pieces of equipment, seed {}.\n",
-        options.customers,
+        options.customer_count,
         plan.equipment_count(),
         options.seed
     );
-    router::raw().print(&mut v4);
-    router::nat(options, &plan).print(&mut v4);
-    mangle.print(&mut v4);
-    filter.print(&mut v4);
+    router_rules::build_raw_table().write_save_text(&mut v4);
+    router_rules::build_nat_table(options, &plan).write_save_text(&mut v4);
+    mangle.write_save_text(&mut v4);
+    filter.write_save_text(&mut v4);
 
     let mut v6 = format!(
         "# The IPv6 twin of an access network: {} customers, seed {}.\n",
-        options.customers, options.seed
+        options.customer_count, options.seed
     );
-    for table in twin::tables(options, &plan) {
-        table.print(&mut v6);
+    for table in ipv6_tables::build_ipv6_tables(options, &plan) {
+        table.write_save_text(&mut v6);
     }
-    let ipset = options.abuse_set.then(|| filter::abuse_set(options));
-    Example { v4, v6, ipset }
+    let ipset = options.use_abuse_set.then(|| filter_table::generate_abuse_set(options));
+    GeneratedRuleset { v4, v6, ipset }
 }

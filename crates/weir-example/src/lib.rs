@@ -1,6 +1,6 @@
-//! Generated rulesets: an access network ([`isp()`]), the firewall of a university
-//! ([`university()`]), a Kubernetes node ([`services()`]) and the rules of the studies
-//! ([`rules()`]).
+//! Generated rulesets: an access network ([`generate_isp_ruleset()`]), the firewall of a university
+//! ([`generate_university_ruleset()`]), a Kubernetes node ([`generate_services_ruleset()`]) and the
+//! rules of the studies ([`generate_rule_list()`]).
 //!
 //! Everything here is text, generated from a seed: the same options give the same bytes on every
 //! machine. Addresses are private (RFC 1918) or reserved for documentation (RFC 5737, RFC 3849), so
@@ -9,12 +9,15 @@
 #![forbid(unsafe_code)]
 
 mod isp;
-mod rules;
-mod services;
-mod text;
+mod kubernetes_services;
+mod rule_list;
+mod table_text;
 mod university;
 
-pub use isp::{Example, IspOptions, isp};
-pub use rules::{RulesKind, RulesOptions, addresses, rules, rules_nft};
-pub use services::{ServicesOptions, services};
-pub use university::{UniversityOptions, university};
+pub use isp::{GeneratedRuleset, IspOptions, generate_isp_ruleset};
+pub use kubernetes_services::{ServicesOptions, generate_services_ruleset};
+pub use rule_list::{
+    RuleListKind, RuleListOptions, generate_rule_list, generate_rule_list_nft,
+    generate_source_addresses,
+};
+pub use university::{UniversityOptions, generate_university_ruleset};

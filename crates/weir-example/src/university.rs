@@ -10,25 +10,25 @@ use std::net::Ipv4Addr;
 
 use weir_random::Rng;
 
-use crate::text::TableText;
+use crate::table_text::TableText;
 
-/// What [`university()`] writes.
+/// What [`generate_university_ruleset()`] writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UniversityOptions {
     /// Departments: 1 to 200.
-    pub departments: usize,
+    pub department_count: usize,
     /// Seed of all random choices.
     pub seed: u64,
     /// Connections are tracked; without it there are no state rules, and NOTRACK comes first.
-    pub tracked: bool,
+    pub track_connections: bool,
 }
 
 /// Networks that are dropped before anything else.
-const BLOCKED: usize = 250;
+const BLOCKED_NETWORK_COUNT: usize = 250;
 /// Ports that hosts open, the frequent ones often.
-const PORTS: [u16; 12] = [443, 443, 443, 80, 80, 22, 25, 993, 636, 5060, 3389, 8443];
+const OPEN_PORTS: [u16; 12] = [443, 443, 443, 80, 80, 22, 25, 993, 636, 5060, 3389, 8443];
 /// Networks of partners, which see more (RFC 5737).
-const PARTNERS: [&str; 3] = ["192.0.2.0/24", "198.51.100.0/25", "203.0.113.64/26"];
+const PARTNER_NETWORKS: [&str; 3] = ["192.0.2.0/24", "198.51.100.0/25", "203.0.113.64/26"];
 
 /// The ruleset as `iptables-save` text: `eth0` is outside, `eth1` the campus 10.32.0.0/16, a /24
 /// for each department.
@@ -38,22 +38,22 @@ const PARTNERS: [&str; 3] = ["192.0.2.0/24", "198.51.100.0/25", "203.0.113.64/26
 /// let text = university(&UniversityOptions { departments: 2, seed: 1, tracked: true });
 /// assert!(text.contains(":dept_001") && text.contains("--ctstate RELATED,ESTABLISHED"));
 /// ```
-pub fn university(options: &UniversityOptions) -> String {
-    assert!((1..=200).contains(&options.departments), "a /16 holds 200 departments at most");
+pub fn generate_university_ruleset(options: &UniversityOptions) -> String {
+    assert!((1..=200).contains(&options.department_count), "a /16 holds 200 departments at most");
     let mut random = Rng::for_purpose(options.seed, "university");
     let mut text = String::new();
-    if !options.tracked {
+    if !options.track_connections {
         let mut raw = TableText::new("raw", &[("PREROUTING", "ACCEPT"), ("OUTPUT", "ACCEPT")]);
-        raw.rule("PREROUTING", "-j CT --notrack");
-        raw.print(&mut text);
+        raw.append_rule("PREROUTING", "-j CT --notrack");
+        raw.write_save_text(&mut text);
     }
     let builtin = [("INPUT", "ACCEPT"), ("FORWARD", "DROP"), ("OUTPUT", "ACCEPT")];
     let mut filter = TableText::new("filter", &builtin);
-    if options.tracked {
-        filter.rule("FORWARD", "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT");
-        filter.rule("FORWARD", "-m conntrack --ctstate INVALID -j DROP");
+    if options.track_connections {
+        filter.append_rule("FORWARD", "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT");
+        filter.append_rule("FORWARD", "-m conntrack --ctstate INVALID -j DROP");
     }
-    filter.rules(
+    filter.append_rules(
         "FORWARD",
         &[
             "-i eth1 -j outgoing",
@@ -64,53 +64,58 @@ pub fn university(options: &UniversityOptions) -> String {
             "-p udp -m multiport --dports 135,137,138,161,1900 -j DROP",
         ],
     );
-    filter.rules("outgoing", &["-p tcp -m tcp --dport 25 -j DROP", "-s 10.32.0.0/16 -j ACCEPT"]);
-    for _ in 0..BLOCKED {
-        filter.rule("blocked", format!("-s {} -j DROP", outside(&mut random)));
+    filter.append_rules(
+        "outgoing",
+        &["-p tcp -m tcp --dport 25 -j DROP", "-s 10.32.0.0/16 -j ACCEPT"],
+    );
+    for _ in 0..BLOCKED_NETWORK_COUNT {
+        filter
+            .append_rule("blocked", format!("-s {} -j DROP", random_external_network(&mut random)));
     }
-    for department in 1..=options.departments {
+    for department in 1..=options.department_count {
         let chain = format!("dept_{department:03}");
-        filter.rule("FORWARD", format!("-d 10.32.{department}.0/24 -j {chain}"));
-        self::department(&mut filter, &chain, department, &mut random);
+        filter.append_rule("FORWARD", format!("-d 10.32.{department}.0/24 -j {chain}"));
+        self::add_department_rules(&mut filter, &chain, department, &mut random);
     }
-    filter.print(&mut text);
+    filter.write_save_text(&mut text);
     text
 }
 
 /// A network of somebody outside: private ones that the campus does not use (RFC 1918).
-fn outside(random: &mut Rng) -> String {
+fn random_external_network(random: &mut Rng) -> String {
     let (second, third) = (64 + random.below(128), random.below(256));
-    if random.chance(30) {
+    if random.chance_percent(30) {
         return format!("10.{second}.{third}.0/24");
     }
     format!("10.{second}.{third}.{}/32", 1 + random.below(254))
 }
 
 /// What one department has opened.
-fn department(filter: &mut TableText, chain: &str, department: usize, random: &mut Rng) {
+fn add_department_rules(filter: &mut TableText, chain: &str, department: usize, random: &mut Rng) {
     let host = |at: usize| Ipv4Addr::new(10, 32, department as u8, at as u8);
     // A network of servers first, as wide as the department could get it.
     let bits = *random.pick(&[28_usize, 29, 29, 30]);
     let servers = host(16 * (1 + random.below(14)));
     let web = format!("-d {servers}/{bits} -p tcp -m multiport --dports 80,443 -j ACCEPT");
-    filter.rule(chain, web);
+    filter.append_rule(chain, web);
     for _ in 0..10 + random.below(25) {
         let at = host(1 + random.below(254));
-        let port = *random.pick(&PORTS);
+        let port = *random.pick(&OPEN_PORTS);
         let protocol = if port == 5060 { "udp" } else { "tcp" };
-        let from = if random.chance(20) {
-            format!("-s {} ", random.pick(&PARTNERS))
+        let from = if random.chance_percent(20) {
+            format!("-s {} ", random.pick(&PARTNER_NETWORKS))
         } else {
             String::new()
         };
         let service = format!("-p {protocol} -m {protocol} --dport {port}");
-        filter.rule(chain, format!("{from}-d {at}/32 {service} -j ACCEPT"));
+        filter.append_rule(chain, format!("{from}-d {at}/32 {service} -j ACCEPT"));
     }
-    if random.chance(15) {
+    if random.chance_percent(15) {
         let lab = host(224);
-        filter.rule(chain, format!("-d {lab}/28 -p udp -m udp --dport 33434:33534 -j ACCEPT"));
+        filter
+            .append_rule(chain, format!("-d {lab}/28 -p udp -m udp --dport 33434:33534 -j ACCEPT"));
     }
-    filter.rule(chain, "-j DROP");
+    filter.append_rule(chain, "-j DROP");
 }
 
 #[cfg(test)]
@@ -118,7 +123,11 @@ mod tests {
     use super::*;
 
     fn text(departments: usize, tracked: bool) -> String {
-        university(&UniversityOptions { departments, seed: 1, tracked })
+        generate_university_ruleset(&UniversityOptions {
+            department_count: departments,
+            seed: 1,
+            track_connections: tracked,
+        })
     }
 
     #[test]
@@ -129,7 +138,7 @@ mod tests {
             line.starts_with("-A dept_") && line.split(' ').skip(2).eq(["-j", "DROP"])
         });
         assert_eq!((jumps, drops.count()), (12, 12));
-        assert_eq!(text.matches("-A blocked").count(), BLOCKED);
+        assert_eq!(text.matches("-A blocked").count(), BLOCKED_NETWORK_COUNT);
     }
 
     #[test]

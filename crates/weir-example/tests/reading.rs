@@ -1,6 +1,8 @@
 //! weir reads the generated rulesets, and prints the same text again.
 
-use weir_example::{IspOptions, RulesKind, RulesOptions, isp, rules};
+use weir_example::{
+    IspOptions, RuleListKind, RuleListOptions, generate_isp_ruleset, generate_rule_list,
+};
 use weir_syntax::iptables::{ParseOptions, parse, print};
 
 /// The lines that are neither comment nor blank, tables in a fixed order.
@@ -29,15 +31,15 @@ fn prints_itself(text: &str) {
 
 #[test]
 fn the_access_network_is_read_and_printed_again() {
-    let example = isp(&IspOptions::default());
+    let example = generate_isp_ruleset(&IspOptions::default());
     prints_itself(&example.v4);
     prints_itself(&example.v6);
 }
 
 #[test]
 fn the_rules_of_the_studies_are_read_and_printed_again() {
-    for kind in [RulesKind::Stateless, RulesKind::Stateful] {
-        prints_itself(&rules(&RulesOptions { count: 1000, seed: 1, kind }));
+    for kind in [RuleListKind::Stateless, RuleListKind::Stateful] {
+        prints_itself(&generate_rule_list(&RuleListOptions { count: 1000, seed: 1, kind }));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use weir_example::{RulesKind, RulesOptions, rules, rules_nft};
+use weir_example::{RuleListKind, RuleListOptions, generate_rule_list, generate_rule_list_nft};
 
 fn loads(tool: &[&str], text: &str) {
     let mut child = Command::new("unshare")
@@ -21,12 +21,12 @@ fn loads(tool: &[&str], text: &str) {
 
 #[test]
 fn both_kinds_load_in_both_languages() {
-    for kind in [RulesKind::Stateless, RulesKind::Stateful] {
+    for kind in [RuleListKind::Stateless, RuleListKind::Stateful] {
         for count in [0, 16, 2048] {
-            let options = RulesOptions { count, seed: 1, kind };
-            loads(&["iptables-legacy-restore"], &rules(&options));
-            loads(&["iptables-nft-restore"], &rules(&options));
-            loads(&["nft", "-f", "-"], &rules_nft(&options));
+            let options = RuleListOptions { count, seed: 1, kind };
+            loads(&["iptables-legacy-restore"], &generate_rule_list(&options));
+            loads(&["iptables-nft-restore"], &generate_rule_list(&options));
+            loads(&["nft", "-f", "-"], &generate_rule_list_nft(&options));
         }
     }
 }

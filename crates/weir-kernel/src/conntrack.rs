@@ -3,42 +3,44 @@
 use weir_packet::{Addr, Family};
 
 use crate::netlink::attribute::AttributeWriter;
-use crate::netlink::netfilter::Subsystem;
-use crate::netlink::{CREATE, EXCL, KernelRefusal, NetlinkProtocol, NetlinkRequest, Socket};
+use crate::netlink::netfilter::NetfilterSubsystem;
+use crate::netlink::{
+    KernelRefusal, NLM_F_CREATE, NLM_F_EXCL, NetlinkProtocol, NetlinkRequest, NetlinkSocket,
+};
 use crate::{KernelError, Namespace};
 
 const MSG_NEW: u8 = 0;
 const MSG_DELETE: u8 = 2;
 
-const TUPLE_ORIG: u16 = 1;
-const TUPLE_REPLY: u16 = 2;
-const STATUS: u16 = 3;
-const PROTOINFO: u16 = 4;
-const TIMEOUT: u16 = 7;
-const MARK: u16 = 8;
-const NAT_DST: u16 = 13;
-const HELP: u16 = 5;
-const HELP_NAME: u16 = 1;
+const CTA_TUPLE_ORIG: u16 = 1;
+const CTA_TUPLE_REPLY: u16 = 2;
+const CTA_STATUS: u16 = 3;
+const CTA_PROTOINFO: u16 = 4;
+const CTA_TIMEOUT: u16 = 7;
+const CTA_MARK: u16 = 8;
+const CTA_NAT_DST: u16 = 13;
+const CTA_HELP: u16 = 5;
+const CTA_HELP_NAME: u16 = 1;
 
-const EXPECT_MASTER: u16 = 1;
-const EXPECT_TUPLE: u16 = 2;
-const EXPECT_MASK: u16 = 3;
-const EXPECT_TIMEOUT: u16 = 4;
+const CTA_EXPECT_MASTER: u16 = 1;
+const CTA_EXPECT_TUPLE: u16 = 2;
+const CTA_EXPECT_MASK: u16 = 3;
+const CTA_EXPECT_TIMEOUT: u16 = 4;
 
 const IPS_SEEN_REPLY: u32 = 2;
 const IPS_ASSURED: u32 = 4;
 const IPS_CONFIRMED: u32 = 8;
 
-const TCP_ESTABLISHED: u8 = 3;
-const TCP_LIBERAL: u8 = 8;
-const SCTP_ESTABLISHED: u8 = 4;
+const TCP_CONNTRACK_ESTABLISHED: u8 = 3;
+const TCP_FLAG_BE_LIBERAL: u8 = 8;
+const SCTP_CONNTRACK_ESTABLISHED: u8 = 4;
 
 /// How long an entry lives, in seconds: longer than any batch.
-const LIFE_SECONDS: u32 = 600;
+const ENTRY_TIMEOUT_SECONDS: u32 = 600;
 
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Tuple {
+pub struct ConntrackTuple {
     /// Address family.
     pub family: Family,
     /// Source.
@@ -48,12 +50,12 @@ pub struct Tuple {
     /// NetlinkProtocol number.
     pub proto: u8,
     /// Distinguishes connections between the same addresses.
-    pub key: ConntrackKey,
+    pub l4_key: TupleL4Key,
 }
 
 /// Distinguishes connections of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ConntrackKey {
+pub enum TupleL4Key {
     /// Source and destination port.
     Ports(u16, u16),
     /// ICMP or ICMPv6: identifier, type, code.
@@ -66,37 +68,37 @@ pub enum ConntrackKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConntrackEntry {
     /// The direction of the first packet.
-    pub original: Tuple,
+    pub original: ConntrackTuple,
     /// The direction of answers.
-    pub reply: Tuple,
+    pub reply: ConntrackTuple,
     /// Whether an answer was seen: its packets are ESTABLISHED.
-    pub answered: bool,
+    pub seen_reply: bool,
     /// The connection that this one announces: its first packet is RELATED. Only a TCP
     /// connection can announce one (it gets the helper for FTP).
-    pub announces: Option<Tuple>,
+    pub expected_tuple: Option<ConntrackTuple>,
     /// nat has seen its first packet and translated nothing. Without this the nat tables take a
     /// connection as one that they have not decided on.
-    pub untranslated: bool,
+    pub has_null_nat_binding: bool,
     /// Connection mark.
     pub mark: u32,
 }
 
-impl Tuple {
+impl ConntrackTuple {
     /// The other direction, where nothing is translated.
-    pub fn reversed(self) -> Tuple {
-        let key = match self.key {
-            ConntrackKey::Ports(s, d) => ConntrackKey::Ports(d, s),
+    pub fn invert(self) -> ConntrackTuple {
+        let key = match self.l4_key {
+            TupleL4Key::Ports(s, d) => TupleL4Key::Ports(d, s),
             // nf_conntrack_proto_icmp.c and _icmpv6.c, invmap.
-            ConntrackKey::Icmp(id, kind, code) => {
-                ConntrackKey::Icmp(id, icmp_answer(self.family, kind), code)
+            TupleL4Key::Icmp(id, kind, code) => {
+                TupleL4Key::Icmp(id, icmp_reply_type(self.family, kind), code)
             }
-            ConntrackKey::None => ConntrackKey::None,
+            TupleL4Key::None => TupleL4Key::None,
         };
-        Tuple { saddr: self.daddr, daddr: self.saddr, key, ..self }
+        ConntrackTuple { saddr: self.daddr, daddr: self.saddr, l4_key: key, ..self }
     }
 }
 
-fn icmp_answer(family: Family, kind: u8) -> u8 {
+fn icmp_reply_type(family: Family, kind: u8) -> u8 {
     match (family, kind) {
         (Family::V4, 8) => 0,
         (Family::V4, 0) => 8,
@@ -114,22 +116,22 @@ fn icmp_answer(family: Family, kind: u8) -> u8 {
 
 /// The connection table of one namespace.
 #[derive(Debug)]
-pub struct ConnectionTable {
-    socket: Socket,
-    name: String,
+pub struct KernelConntrackTable {
+    socket: NetlinkSocket,
+    namespace_name: String,
 }
 
-impl ConnectionTable {
+impl KernelConntrackTable {
     /// Opens the table of a namespace.
     ///
     /// # Errors
     /// Where the kernel has no ctnetlink.
-    pub fn open(namespace: &Namespace) -> Result<ConnectionTable, KernelError> {
+    pub fn open(namespace: &Namespace) -> Result<KernelConntrackTable, KernelError> {
         let name = namespace.name().to_owned();
         let socket = namespace
-            .enter(|| Socket::open(NetlinkProtocol::Netfilter))?
+            .enter(|| NetlinkSocket::open(NetlinkProtocol::Netfilter))?
             .map_err(KernelError::io("open connection table of", &name))?;
-        Ok(ConnectionTable { socket, name })
+        Ok(KernelConntrackTable { socket, namespace_name: name })
     }
 
     /// Makes entries; returns what the kernel says of those that it refuses (one that is there
@@ -137,15 +139,18 @@ impl ConnectionTable {
     ///
     /// # Errors
     /// Where the socket is broken.
-    pub fn create(
+    pub fn create_entries(
         &mut self,
         entries: &[ConntrackEntry],
     ) -> Result<Vec<KernelRefusal>, KernelError> {
         let mut refused = Vec::new();
         for some in entries.chunks(256) {
-            let requests: Vec<NetlinkRequest> = some.iter().flat_map(requests).collect();
-            let answer = self.socket.transact(&requests);
-            refused.extend(answer.map_err(KernelError::netlink("add connections to", &self.name))?);
+            let requests: Vec<NetlinkRequest> =
+                some.iter().flat_map(build_entry_requests).collect();
+            let answer = self.socket.send_collecting_refusals(&requests);
+            refused.extend(
+                answer.map_err(KernelError::netlink("add connections to", &self.namespace_name))?,
+            );
         }
         Ok(refused)
     }
@@ -155,49 +160,53 @@ impl ConnectionTable {
     /// # Errors
     /// Where the kernel refuses.
     pub fn flush(&mut self) -> Result<(), KernelError> {
-        let done = self.socket.request(&[Subsystem::Conntrack.request(MSG_DELETE, 0, 0, 0)]);
-        done.map_err(KernelError::netlink("flush connections of", &self.name))
+        let done = self
+            .socket
+            .send_and_check(&[NetfilterSubsystem::Conntrack.new_request(MSG_DELETE, 0, 0, 0)]);
+        done.map_err(KernelError::netlink("flush connections of", &self.namespace_name))
     }
 }
 
 /// What makes an entry, and the one that it announces.
-fn requests(entry: &ConntrackEntry) -> impl Iterator<Item = NetlinkRequest> {
-    let announced = entry.announces.as_ref();
-    let announced = announced.map(|announced| expectation(&entry.original, announced));
-    [connection(entry)].into_iter().chain(announced)
+fn build_entry_requests(entry: &ConntrackEntry) -> impl Iterator<Item = NetlinkRequest> {
+    let announced = entry.expected_tuple.as_ref();
+    let announced =
+        announced.map(|announced| build_expectation_request(&entry.original, announced));
+    [build_entry_request(entry)].into_iter().chain(announced)
 }
 
-fn connection(entry: &ConntrackEntry) -> NetlinkRequest {
-    let family = family_number(entry.original.family);
-    let mut request = Subsystem::Conntrack.request(MSG_NEW, CREATE | EXCL, family, 0);
+fn build_entry_request(entry: &ConntrackEntry) -> NetlinkRequest {
+    let family = address_family_number(entry.original.family);
+    let mut request =
+        NetfilterSubsystem::Conntrack.new_request(MSG_NEW, NLM_F_CREATE | NLM_F_EXCL, family, 0);
     let m = &mut request.attributes;
-    m.nest(TUPLE_ORIG, |m| push_tuple(m, &entry.original));
-    m.nest(TUPLE_REPLY, |m| push_tuple(m, &entry.reply));
-    let answered = if entry.answered { IPS_SEEN_REPLY | IPS_ASSURED } else { 0 };
-    m.put(STATUS, &(IPS_CONFIRMED | answered).to_be_bytes());
-    m.put(TIMEOUT, &LIFE_SECONDS.to_be_bytes());
+    m.put_nested(CTA_TUPLE_ORIG, |m| put_tuple(m, &entry.original));
+    m.put_nested(CTA_TUPLE_REPLY, |m| put_tuple(m, &entry.reply));
+    let answered = if entry.seen_reply { IPS_SEEN_REPLY | IPS_ASSURED } else { 0 };
+    m.put(CTA_STATUS, &(IPS_CONFIRMED | answered).to_be_bytes());
+    m.put(CTA_TIMEOUT, &ENTRY_TIMEOUT_SECONDS.to_be_bytes());
     if entry.mark != 0 {
-        m.put(MARK, &entry.mark.to_be_bytes());
+        m.put(CTA_MARK, &entry.mark.to_be_bytes());
     }
-    if entry.untranslated {
+    if entry.has_null_nat_binding {
         // No range: a binding to what is there already.
-        m.nest(NAT_DST, |_| {});
+        m.put_nested(CTA_NAT_DST, |_| {});
     }
-    if entry.announces.is_some() {
-        m.nest(HELP, |m| m.put_text(HELP_NAME, "ftp"));
+    if entry.expected_tuple.is_some() {
+        m.put_nested(CTA_HELP, |m| m.put_text(CTA_HELP_NAME, "ftp"));
     }
     match entry.original.proto {
-        6 => m.nest(PROTOINFO, |m| {
-            m.nest(1, |m| {
-                m.put(1, &[TCP_ESTABLISHED]);
+        6 => m.put_nested(CTA_PROTOINFO, |m| {
+            m.put_nested(1, |m| {
+                m.put(1, &[TCP_CONNTRACK_ESTABLISHED]);
                 // Sequence numbers are not what is tested.
-                m.put(4, &[TCP_LIBERAL, TCP_LIBERAL]);
-                m.put(5, &[TCP_LIBERAL, TCP_LIBERAL]);
+                m.put(4, &[TCP_FLAG_BE_LIBERAL, TCP_FLAG_BE_LIBERAL]);
+                m.put(5, &[TCP_FLAG_BE_LIBERAL, TCP_FLAG_BE_LIBERAL]);
             });
         }),
-        132 => m.nest(PROTOINFO, |m| {
-            m.nest(3, |m| {
-                m.put(1, &[SCTP_ESTABLISHED]);
+        132 => m.put_nested(CTA_PROTOINFO, |m| {
+            m.put_nested(3, |m| {
+                m.put(1, &[SCTP_CONNTRACK_ESTABLISHED]);
                 m.put(2, &0u32.to_be_bytes());
                 m.put(3, &0u32.to_be_bytes());
             });
@@ -207,25 +216,29 @@ fn connection(entry: &ConntrackEntry) -> NetlinkRequest {
     request
 }
 
-fn expectation(master: &Tuple, announced: &Tuple) -> NetlinkRequest {
-    let family = family_number(master.family);
-    let mut request = Subsystem::Expectations.request(MSG_NEW, CREATE | EXCL, family, 0);
+fn build_expectation_request(
+    master: &ConntrackTuple,
+    announced: &ConntrackTuple,
+) -> NetlinkRequest {
+    let family = address_family_number(master.family);
+    let mut request =
+        NetfilterSubsystem::Expectations.new_request(MSG_NEW, NLM_F_CREATE | NLM_F_EXCL, family, 0);
     let m = &mut request.attributes;
-    m.nest(EXPECT_MASTER, |m| push_tuple(m, master));
-    m.nest(EXPECT_TUPLE, |m| push_tuple(m, announced));
-    let all = Addr(announced.family.max());
-    let key = match announced.key {
-        ConntrackKey::Ports(..) => ConntrackKey::Ports(u16::MAX, u16::MAX),
+    m.put_nested(CTA_EXPECT_MASTER, |m| put_tuple(m, master));
+    m.put_nested(CTA_EXPECT_TUPLE, |m| put_tuple(m, announced));
+    let all = Addr(announced.family.max_addr());
+    let key = match announced.l4_key {
+        TupleL4Key::Ports(..) => TupleL4Key::Ports(u16::MAX, u16::MAX),
         other => other,
     };
-    let mask = Tuple { saddr: all, daddr: all, key, ..*announced };
-    m.nest(EXPECT_MASK, |m| push_tuple(m, &mask));
-    m.put(EXPECT_TIMEOUT, &LIFE_SECONDS.to_be_bytes());
+    let mask = ConntrackTuple { saddr: all, daddr: all, l4_key: key, ..*announced };
+    m.put_nested(CTA_EXPECT_MASK, |m| put_tuple(m, &mask));
+    m.put(CTA_EXPECT_TIMEOUT, &ENTRY_TIMEOUT_SECONDS.to_be_bytes());
     request
 }
 
-fn push_tuple(m: &mut AttributeWriter, tuple: &Tuple) {
-    m.nest(1, |m| match tuple.family {
+fn put_tuple(m: &mut AttributeWriter, tuple: &ConntrackTuple) {
+    m.put_nested(1, |m| match tuple.family {
         Family::V4 => {
             m.put(1, &(tuple.saddr.0 as u32).to_be_bytes());
             m.put(2, &(tuple.daddr.0 as u32).to_be_bytes());
@@ -235,25 +248,25 @@ fn push_tuple(m: &mut AttributeWriter, tuple: &Tuple) {
             m.put(4, &tuple.daddr.0.to_be_bytes());
         }
     });
-    m.nest(2, |m| {
+    m.put_nested(2, |m| {
         m.put(1, &[tuple.proto]);
-        match tuple.key {
-            ConntrackKey::Ports(source, destination) => {
+        match tuple.l4_key {
+            TupleL4Key::Ports(source, destination) => {
                 m.put(2, &source.to_be_bytes());
                 m.put(3, &destination.to_be_bytes());
             }
-            ConntrackKey::Icmp(id, kind, code) => {
+            TupleL4Key::Icmp(id, kind, code) => {
                 let first = if tuple.family == Family::V4 { 4 } else { 7 };
                 m.put(first, &id.to_be_bytes());
                 m.put(first + 1, &[kind]);
                 m.put(first + 2, &[code]);
             }
-            ConntrackKey::None => {}
+            TupleL4Key::None => {}
         }
     });
 }
 
-fn family_number(family: Family) -> u8 {
+fn address_family_number(family: Family) -> u8 {
     match family {
         Family::V4 => 2,
         Family::V6 => 10,

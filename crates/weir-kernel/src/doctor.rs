@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use serde::Serialize;
 use weir_packet::{Addr, Family};
 
-use crate::bpf::{self, ProgramKind};
-use crate::conntrack::{ConnectionTable, ConntrackEntry, ConntrackKey, Tuple};
-use crate::nflog::Nflog;
+use crate::bpf_probe::{self, ProgramKind};
+use crate::conntrack::{ConntrackEntry, ConntrackTuple, KernelConntrackTable, TupleL4Key};
+use crate::nflog::NflogReceiver;
 use crate::{KernelError, Namespace, Session, VethOptions};
 
 /// One probe.
@@ -27,90 +27,90 @@ pub struct DoctorProbe {
     pub cure: String,
 }
 
-const TABLES: [&str; 5] = ["raw", "mangle", "nat", "filter", "security"];
-const SET_TYPES: [&str; 6] =
+const LEGACY_TABLES: [&str; 5] = ["raw", "mangle", "nat", "filter", "security"];
+const IPSET_TYPES: [&str; 6] =
     ["hash:ip", "hash:net", "hash:ip,port", "hash:net,port", "bitmap:ip", "list:set"];
 
 /// Tries everything. Nothing outside of namespaces of our own changes.
-pub fn probes() -> Vec<DoctorProbe> {
-    let mut out = vec![root(), kernel(), processors()];
-    out.extend(programs());
-    let namespace = Session::new().and_then(|s| Ok((s.namespace("doctor")?, s)));
+pub fn run_probes() -> Vec<DoctorProbe> {
+    let mut out = vec![probe_root(), probe_kernel_version(), probe_processors()];
+    out.extend(probe_programs());
+    let namespace = Session::new().and_then(|s| Ok((s.create_namespace("doctor")?, s)));
     let lacking = "verify and lab cannot run";
     match namespace {
         Ok((namespace, session)) => {
-            out.push(found("network namespaces", namespace.name().to_owned(), lacking));
-            out.push(veth(&session, &namespace));
-            out.extend(iptables(&namespace));
-            out.extend(ipset(&namespace));
-            out.extend(nft(&namespace));
-            out.push(ctnetlink(&namespace));
-            out.push(nflog(&namespace));
+            out.push(passed_probe("network namespaces", namespace.name().to_owned(), lacking));
+            out.push(probe_veth(&session, &namespace));
+            out.extend(probe_iptables_tables(&namespace));
+            out.extend(probe_ipset_types(&namespace));
+            out.extend(probe_nft(&namespace));
+            out.push(probe_ctnetlink(&namespace));
+            out.push(probe_nflog(&namespace));
         }
         Err(e) => {
             let cure = "run as root, on a kernel with CONFIG_NET_NS, with iproute2 installed";
-            out.push(lacks("network namespaces", e.to_string(), lacking, cure));
+            out.push(failed_probe("network namespaces", e.to_string(), lacking, cure));
         }
     }
-    out.extend(bpf_probes());
+    out.extend(probe_bpf());
     out
 }
 
-fn found(name: &str, detail: String, lacking: &str) -> DoctorProbe {
+fn passed_probe(name: &str, detail: String, lacking: &str) -> DoctorProbe {
     let (name, lacking) = (name.to_owned(), lacking.to_owned());
     DoctorProbe { name, ok: true, detail, lacking, cure: String::new() }
 }
 
-fn lacks(name: &str, detail: String, lacking: &str, cure: &str) -> DoctorProbe {
+fn failed_probe(name: &str, detail: String, lacking: &str, cure: &str) -> DoctorProbe {
     let (lacking, cure) = (lacking.to_owned(), cure.to_owned());
     DoctorProbe { name: name.to_owned(), ok: false, detail, lacking, cure }
 }
 
-fn judge<E: ToString>(
+fn probe_from_result<E: ToString>(
     name: &str,
     result: Result<String, E>,
     lacking: &str,
     cure: &str,
 ) -> DoctorProbe {
     match result {
-        Ok(detail) => found(name, detail, lacking),
-        Err(e) => lacks(name, e.to_string(), lacking, cure),
+        Ok(detail) => passed_probe(name, detail, lacking),
+        Err(e) => failed_probe(name, e.to_string(), lacking, cure),
     }
 }
 
-fn root() -> DoctorProbe {
+fn probe_root() -> DoctorProbe {
     let lacking = "rules, namespaces and counters need root; files can be read and compiled";
     if rustix::process::geteuid().is_root() {
-        found("root", "yes".to_owned(), lacking)
+        passed_probe("root", "yes".to_owned(), lacking)
     } else {
-        lacks("root", "no".to_owned(), lacking, "run as root")
+        failed_probe("root", "no".to_owned(), lacking, "run as root")
     }
 }
 
-fn kernel() -> DoctorProbe {
+fn probe_kernel_version() -> DoctorProbe {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let numbers: Vec<u32> =
         release.split(['.', '-']).map_while(|n| n.parse().ok()).take(2).collect();
     let lacking = "verify renames links while they are up, which needs Linux 6.2";
     match numbers[..] {
-        [major, minor] if (major, minor) >= (6, 2) => found("kernel", release, lacking),
-        _ => lacks("kernel", release, lacking, "a kernel from bookworm-backports, or newer"),
+        [major, minor] if (major, minor) >= (6, 2) => passed_probe("kernel", release, lacking),
+        _ => failed_probe("kernel", release, lacking, "a kernel from bookworm-backports, or newer"),
     }
 }
 
-fn processors() -> DoctorProbe {
+fn probe_processors() -> DoctorProbe {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     let lacking = "generator and firewall of the lab share one processor";
     let detail = count.to_string();
     if count > 1 {
-        found("processors", detail, lacking)
+        passed_probe("processors", detail, lacking)
     } else {
-        lacks("processors", detail, lacking, "two processors or more")
+        failed_probe("processors", detail, lacking, "two processors or more")
     }
 }
 
 /// The programs that weir, its artefacts and its build run.
-fn programs() -> Vec<DoctorProbe> {
+fn probe_programs() -> Vec<DoctorProbe> {
     [
         ("ip", &["ip", "-V"][..], "namespaces cannot be created", "apt install iproute2"),
         (
@@ -164,12 +164,14 @@ fn programs() -> Vec<DoctorProbe> {
         ),
     ]
     .into_iter()
-    .map(|(name, argv, lacking, cure)| judge(name, version(argv), lacking, cure))
+    .map(|(name, argv, lacking, cure)| {
+        probe_from_result(name, read_program_version(argv), lacking, cure)
+    })
     .collect()
 }
 
 /// The first line that a command prints.
-fn version(argv: &[&str]) -> Result<String, String> {
+fn read_program_version(argv: &[&str]) -> Result<String, String> {
     let output = Command::new(argv[0])
         .args(&argv[1..])
         .stdin(Stdio::null())
@@ -183,39 +185,46 @@ fn version(argv: &[&str]) -> Result<String, String> {
     }
 }
 
-fn veth(session: &Session, namespace: &Namespace) -> DoctorProbe {
+fn probe_veth(session: &Session, namespace: &Namespace) -> DoctorProbe {
     let options = VethOptions { gro: true, ..VethOptions::default() };
-    let made = session.veth(namespace, "probe0", namespace, "probe1", &options);
+    let made = session.create_veth_pair(namespace, "probe0", namespace, "probe1", &options);
     let cure = "a kernel with CONFIG_VETH";
-    judge("veth", made.map(|()| "with GRO".to_owned()), "verify and lab cannot run", cure)
+    probe_from_result(
+        "veth",
+        made.map(|()| "with GRO".to_owned()),
+        "verify and lab cannot run",
+        cure,
+    )
 }
 
 /// The legacy tables, each by loading an empty one.
-fn iptables(namespace: &Namespace) -> Vec<DoctorProbe> {
+fn probe_iptables_tables(namespace: &Namespace) -> Vec<DoctorProbe> {
     let families =
         [("iptables", "iptables-legacy-restore"), ("ip6tables", "ip6tables-legacy-restore")];
     families
         .into_iter()
         .map(|(name, tool)| {
-            let missing: Vec<&str> = TABLES
+            let missing: Vec<&str> = LEGACY_TABLES
                 .into_iter()
-                .filter(|t| namespace.run(&[tool], format!("*{t}\nCOMMIT\n").as_bytes()).is_err())
+                .filter(|t| {
+                    namespace.run_command(&[tool], format!("*{t}\nCOMMIT\n").as_bytes()).is_err()
+                })
                 .collect();
             let result = if missing.is_empty() {
-                Ok(TABLES.join(", "))
+                Ok(LEGACY_TABLES.join(", "))
             } else {
                 Err(format!("lacks {}", missing.join(", ")))
             };
             let name = format!("{name} tables");
             let cure = "a kernel with CONFIG_NETFILTER_XTABLES_LEGACY and these tables";
-            judge(&name, result, "rulesets with these tables cannot be loaded", cure)
+            probe_from_result(&name, result, "rulesets with these tables cannot be loaded", cure)
         })
         .collect()
 }
 
-fn ipset(namespace: &Namespace) -> Vec<DoctorProbe> {
+fn probe_ipset_types(namespace: &Namespace) -> Vec<DoctorProbe> {
     let lacking = "the ipset form is limited to the available types";
-    let missing: Vec<&str> = SET_TYPES
+    let missing: Vec<&str> = IPSET_TYPES
         .into_iter()
         .enumerate()
         .filter(|(i, kind)| {
@@ -225,21 +234,27 @@ fn ipset(namespace: &Namespace) -> Vec<DoctorProbe> {
                 _ => " family inet counters",
             };
             let line = format!("create probe{i} {kind}{more}\n");
-            namespace.run(&["ipset", "restore"], line.as_bytes()).is_err()
+            namespace.run_command(&["ipset", "restore"], line.as_bytes()).is_err()
         })
         .map(|(_, kind)| kind)
         .collect();
     let result = if missing.is_empty() {
-        Ok(SET_TYPES.join(", "))
+        Ok(IPSET_TYPES.join(", "))
     } else {
         Err(format!("lacks {}", missing.join(", ")))
     };
-    vec![judge("ipset types", result, lacking, "a kernel with CONFIG_IP_SET and these types")]
+    vec![probe_from_result(
+        "ipset types",
+        result,
+        lacking,
+        "a kernel with CONFIG_IP_SET and these types",
+    )]
 }
 
-fn nft(namespace: &Namespace) -> Vec<DoctorProbe> {
-    let load =
-        |text: &str| namespace.run(&["nft", "-f", "-"], text.as_bytes()).map(|_| "yes".into());
+fn probe_nft(namespace: &Namespace) -> Vec<DoctorProbe> {
+    let load = |text: &str| {
+        namespace.run_command(&["nft", "-f", "-"], text.as_bytes()).map(|_| "yes".into())
+    };
     let maps = "table ip probe_maps {\n  map m {\n    type ipv4_addr . inet_service : verdict\n    \
                 flags interval\n    counter\n    \
                 elements = { 192.0.2.0/24 . 1-9 : drop }\n  }\n}\n";
@@ -248,19 +263,19 @@ fn nft(namespace: &Namespace) -> Vec<DoctorProbe> {
     let log = "table ip probe_log {\n  chain c {\n    type filter hook forward priority 0;\n    \
                log group 64977\n  }\n}\n";
     vec![
-        judge(
+        probe_from_result(
             "nft maps with counters",
             load(maps),
             "the nft form cannot be loaded",
             "Linux 5.7 and nft 0.9.5, or newer",
         ),
-        judge(
+        probe_from_result(
             "conntrack",
             load(ct),
             "rulesets that test connections cannot be loaded",
             "a kernel with CONFIG_NF_CONNTRACK",
         ),
-        judge(
+        probe_from_result(
             "nft log groups",
             load(log),
             "verify cannot watch packets",
@@ -269,22 +284,22 @@ fn nft(namespace: &Namespace) -> Vec<DoctorProbe> {
     ]
 }
 
-fn ctnetlink(namespace: &Namespace) -> DoctorProbe {
+fn probe_ctnetlink(namespace: &Namespace) -> DoctorProbe {
     let make = || -> Result<String, KernelError> {
-        let mut table = ConnectionTable::open(namespace)?;
+        let mut table = KernelConntrackTable::open(namespace)?;
         let (saddr, daddr) = (Addr(0xc000_0201), Addr(0xc000_0202));
-        let key = ConntrackKey::Ports(1, 2);
-        let original = Tuple { family: Family::V4, saddr, daddr, proto: 17, key };
-        let reply = original.reversed();
+        let key = TupleL4Key::Ports(1, 2);
+        let original = ConntrackTuple { family: Family::V4, saddr, daddr, proto: 17, l4_key: key };
+        let reply = original.invert();
         let entry = ConntrackEntry {
             original,
             reply,
-            answered: true,
-            announces: None,
-            untranslated: false,
+            seen_reply: true,
+            expected_tuple: None,
+            has_null_nat_binding: false,
             mark: 0,
         };
-        let refused = table.create(&[entry])?;
+        let refused = table.create_entries(&[entry])?;
         table.flush()?;
         let object = namespace.name();
         match refused.into_iter().next() {
@@ -295,44 +310,54 @@ fn ctnetlink(namespace: &Namespace) -> DoctorProbe {
         }
     };
     let cure = "a kernel with CONFIG_NF_CT_NETLINK";
-    judge("ctnetlink", make(), "verify does not send ESTABLISHED or RELATED packets", cure)
+    probe_from_result(
+        "ctnetlink",
+        make(),
+        "verify does not send ESTABLISHED or RELATED packets",
+        cure,
+    )
 }
 
-fn nflog(namespace: &Namespace) -> DoctorProbe {
-    let bound = Nflog::bind(namespace, 64_977, 64).map(|_| "group 64977".to_owned());
+fn probe_nflog(namespace: &Namespace) -> DoctorProbe {
+    let bound = NflogReceiver::bind(namespace, 64_977, 64).map(|_| "group 64977".to_owned());
     let cure = "a kernel with CONFIG_NETFILTER_NETLINK_LOG";
-    judge("nflog", bound, "verify cannot watch packets", cure)
+    probe_from_result("nflog", bound, "verify cannot watch packets", cure)
 }
 
-fn bpf_probes() -> Vec<DoctorProbe> {
+fn probe_bpf() -> Vec<DoctorProbe> {
     let btf = Path::new("/sys/kernel/btf/vmlinux");
     let btf = match btf.metadata() {
         Ok(m) => Ok(format!("{} KiB", m.len() / 1024)),
         Err(e) => Err(e),
     };
-    let xdp = bpf::load(ProgramKind::Xdp);
+    let xdp = bpf_probe::load_minimal_program(ProgramKind::Xdp);
     let live = match &xdp {
-        Ok(program) => bpf::run_live_frames(program),
+        Ok(program) => bpf_probe::run_live_frames(program),
         Err(e) => Err(e.kind().into()),
     };
     let yes = |()| "yes".to_owned();
     vec![
-        judge(
+        probe_from_result(
             "BTF",
             btf,
             "programs that need the kernel's type information cannot be loaded",
             "a kernel with CONFIG_DEBUG_INFO_BTF",
         ),
-        judge(
+        probe_from_result(
             "BPF on a link (XDP)",
             xdp.map(drop).map(yes),
             "the lab has no generator and no sink",
             "a kernel with CONFIG_BPF_SYSCALL, and root",
         ),
-        judge("live frames", live.map(yes), "the lab has no generator", "Linux 5.18 or newer"),
-        judge(
+        probe_from_result(
+            "live frames",
+            live.map(yes),
+            "the lab has no generator",
+            "Linux 5.18 or newer",
+        ),
+        probe_from_result(
             "BPF on a netfilter hook",
-            bpf::load(ProgramKind::Netfilter).map(drop).map(yes),
+            bpf_probe::load_minimal_program(ProgramKind::Netfilter).map(drop).map(yes),
             "no eBPF form on this kernel",
             "Linux 6.4 or newer, with CONFIG_NETFILTER_BPF_LINK",
         ),
@@ -345,9 +370,17 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_lacking_with_its_cure() {
-        let probe = judge("x", version(&["weir-no-such-program"]), "nothing", "apt install x");
+        let probe = probe_from_result(
+            "x",
+            read_program_version(&["weir-no-such-program"]),
+            "nothing",
+            "apt install x",
+        );
         assert!(!probe.ok);
         assert_eq!((probe.detail.as_str(), probe.cure.as_str()), ("not found", "apt install x"));
-        assert!(judge("sh", version(&["sh", "-c", "echo yes"]), "nothing", "").ok);
+        assert!(
+            probe_from_result("sh", read_program_version(&["sh", "-c", "echo yes"]), "nothing", "")
+                .ok
+        );
     }
 }

@@ -32,7 +32,7 @@ pub enum KernelError {
     },
     /// A tool ended with an error.
     #[error("{tool} failed ({status}): {message}")]
-    Tool {
+    ToolFailed {
         /// The command.
         tool: String,
         /// How it ended.
@@ -42,7 +42,7 @@ pub enum KernelError {
     },
     /// A name that cannot be used for a namespace or a device.
     #[error("{what} name `{name}` is not usable: {why}")]
-    Name {
+    InvalidName {
         /// `namespace` or `device`.
         what: &'static str,
         /// The name.
@@ -52,7 +52,7 @@ pub enum KernelError {
     },
     /// A device of the user's that cannot be used.
     #[error("device {name}: {why}")]
-    Device {
+    UnusableDevice {
         /// Its name.
         name: String,
         /// Why not.
@@ -60,13 +60,13 @@ pub enum KernelError {
     },
     /// Process ids do not mean here what `/proc` says.
     #[error("{message}")]
-    PidNamespace {
+    ForeignProcMount {
         /// Why, and what to do.
         message: String,
     },
     /// A session file that is not what weir writes.
     #[error("read session file {path}: {message}")]
-    Record {
+    InvalidSessionFile {
         /// Its path.
         path: String,
         /// What is wrong with it.
@@ -94,16 +94,19 @@ impl KernelError {
     }
 
     /// Wraps a system error of an operation on a path.
-    pub(crate) fn path(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KernelError {
+    pub(crate) fn io_at_path(
+        action: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(io::Error) -> KernelError {
         KernelError::io(action, path.display())
     }
 
     /// Checks how a tool ended.
-    pub(crate) fn check(tool: &str, output: &Output) -> Result<(), KernelError> {
+    pub(crate) fn check_exit_status(tool: &str, output: &Output) -> Result<(), KernelError> {
         if output.status.success() {
             return Ok(());
         }
         let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(KernelError::Tool { tool: tool.to_owned(), status: output.status, message })
+        Err(KernelError::ToolFailed { tool: tool.to_owned(), status: output.status, message })
     }
 }

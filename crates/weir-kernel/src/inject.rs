@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, so
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use weir_packet::{Family, Packet};
 
-use crate::packet_socket::packet_socket;
+use crate::packet_socket::open_packet_socket;
 use crate::socket_option::set_socket_option;
 use crate::{KernelError, Namespace};
 
@@ -26,7 +26,7 @@ impl FrameSocket {
     pub fn open(namespace: &Namespace, device: &str) -> Result<FrameSocket, KernelError> {
         let index = namespace.ifindex(device)?;
         let fd = namespace
-            .enter(|| packet_socket(index, 0))?
+            .enter(|| open_packet_socket(index, 0))?
             .map_err(KernelError::io("open packet socket on", device))?;
         Ok(FrameSocket { fd })
     }
@@ -60,11 +60,11 @@ impl FrameSocket {
 
 /// Sends whole packets, network header included, out of a host: they pass OUTPUT.
 #[derive(Debug)]
-pub struct HostSocket {
+pub struct RawIpSocket {
     fd: OwnedFd,
 }
 
-impl HostSocket {
+impl RawIpSocket {
     /// Opens a socket whose packets leave by a device.
     ///
     /// # Errors
@@ -73,12 +73,12 @@ impl HostSocket {
         namespace: &Namespace,
         family: Family,
         device: &str,
-    ) -> Result<HostSocket, KernelError> {
+    ) -> Result<RawIpSocket, KernelError> {
         let index = namespace.ifindex(device)?;
         let fd = namespace
-            .enter(|| host_socket(family, index))?
+            .enter(|| open_raw_ip_socket(family, index))?
             .map_err(KernelError::io("open raw socket on", device))?;
-        Ok(HostSocket { fd })
+        Ok(RawIpSocket { fd })
     }
 
     /// Sends one packet.
@@ -86,7 +86,7 @@ impl HostSocket {
     /// # Errors
     /// Where the kernel refuses the packet, a firewall that drops it included (`EPERM`).
     pub fn send(&self, packet: &Packet, bytes: &[u8]) -> io::Result<()> {
-        let to = SocketAddr::new(packet.daddr.ip(packet.family), 0);
+        let to = SocketAddr::new(packet.daddr.to_ip_addr(packet.family), 0);
         match to.ip() {
             IpAddr::V4(_) | IpAddr::V6(_) => {
                 rustix::net::sendto(&self.fd, bytes, SendFlags::DONTWAIT, &to)?;
@@ -104,7 +104,7 @@ impl HostSocket {
     }
 }
 
-fn host_socket(family: Family, index: u32) -> io::Result<OwnedFd> {
+fn open_raw_ip_socket(family: Family, index: u32) -> io::Result<OwnedFd> {
     let domain = match family {
         Family::V4 => AddressFamily::INET,
         Family::V6 => AddressFamily::INET6,

@@ -8,49 +8,49 @@
 //!
 //! The network namespace in which the user works is never changed: links are created inside weir's
 //! own namespaces, and nothing is written outside of them except through
-//! [`Session::global_sysctl`], which restores the old value, and [`Session::borrow_device`], whose
-//! device is returned.
+//! [`Session::set_global_sysctl`], which restores the old value, and [`Session::borrow_device`],
+//! whose device is returned.
 //!
 //! Links, connections, sets, logged packets and the counters of nft are read and changed through
 //! one implementation of [`netlink`].
 //!
 //! Nothing here knows what a ruleset or a study is.
 
-mod beneath;
-mod borrow;
-mod bpf;
+mod borrowed_device;
+mod bpf_probe;
 pub mod conntrack;
 mod device_name;
+mod device_return;
 pub mod doctor;
 mod error;
-mod give_back;
+mod ethtool;
 mod inject;
-pub mod interrupt;
-mod ioctl;
-pub mod ipset;
+pub mod ipset_counters;
 mod journal;
-mod link;
-mod live;
+mod live_session;
 mod namespace;
 pub mod netlink;
 pub mod nflog;
-pub mod nftables;
+pub mod nft_counters;
 mod packet_socket;
+mod path_below;
 mod paths;
 mod pid_namespace;
 pub mod process;
 pub mod reaper;
-mod record;
 mod rtnetlink;
 mod session;
+mod session_record;
 mod socket_option;
-pub mod xtables;
+pub mod stop_signal;
+mod veth;
+pub mod xtables_counters;
 
-pub use borrow::Device;
+pub use borrowed_device::DeviceState;
 pub use error::KernelError;
-pub use inject::{FrameSocket, HostSocket};
-pub use link::{LinkEnd, VethOptions};
-pub use namespace::{Entered, Namespace};
-pub use packet_socket::packet_socket;
+pub use inject::{FrameSocket, RawIpSocket};
+pub use namespace::{Namespace, NamespaceGuard};
+pub use packet_socket::open_packet_socket;
 pub use session::Session;
 pub use socket_option::set_socket_option;
+pub use veth::{VethEndOptions, VethOptions};

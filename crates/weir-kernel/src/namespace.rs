@@ -15,36 +15,39 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::KernelError;
-use crate::ioctl::{Feature, has_gro, set_feature};
+use crate::ethtool::{OffloadFeature, has_gro, set_offload_feature};
 use crate::rtnetlink::LinkSocket;
 
 /// A network namespace that a [`Session`](crate::Session) made and will remove.
 #[derive(Clone, Debug)]
 pub struct Namespace {
-    inner: Arc<Inner>,
+    inner: Arc<NamespaceInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct NamespaceInner {
     name: String,
     role: String,
     file: File,
     inode: u64,
-    state: PathBuf,
+    state_directory: PathBuf,
 }
 
 /// While it exists, the current thread is inside a namespace; it leaves on drop.
 ///
 /// Not [`Send`]: a thread's namespace is the thread's.
 #[derive(Debug)]
-pub struct Entered {
-    before: File,
+pub struct NamespaceGuard {
+    previous_namespace: File,
     stays_on_this_thread: PhantomData<*const ()>,
 }
 
-impl Drop for Entered {
+impl Drop for NamespaceGuard {
     fn drop(&mut self) {
-        let back = move_into_link_name_space(self.before.as_fd(), Some(LinkNameSpaceType::Network));
+        let back = move_into_link_name_space(
+            self.previous_namespace.as_fd(),
+            Some(LinkNameSpaceType::Network),
+        );
         if let Err(e) = back {
             // Anything that follows would act on the wrong network.
             eprintln!("weir: cannot leave a network namespace: {e}");
@@ -56,10 +59,16 @@ impl Drop for Entered {
 impl Namespace {
     /// Opens a namespace that exists by name.
     pub(crate) fn open(name: &str, role: &str, state: PathBuf) -> Result<Namespace, KernelError> {
-        let path = Path::new(crate::paths::NETNS).join(name);
-        let file = File::open(&path).map_err(KernelError::path("open", &path))?;
-        let inode = file.metadata().map_err(KernelError::path("read", &path))?.ino();
-        let inner = Inner { name: name.to_owned(), role: role.to_owned(), file, inode, state };
+        let path = Path::new(crate::paths::NETNS_DIRECTORY).join(name);
+        let file = File::open(&path).map_err(KernelError::io_at_path("open", &path))?;
+        let inode = file.metadata().map_err(KernelError::io_at_path("read", &path))?.ino();
+        let inner = NamespaceInner {
+            name: name.to_owned(),
+            role: role.to_owned(),
+            file,
+            inode,
+            state_directory: state,
+        };
         Ok(Namespace { inner: Arc::new(inner) })
     }
 
@@ -82,12 +91,12 @@ impl Namespace {
     ///
     /// # Errors
     /// Where the system refuses (not root).
-    pub fn guard(&self) -> Result<Entered, KernelError> {
+    pub fn enter_guarded(&self) -> Result<NamespaceGuard, KernelError> {
         let own = "/proc/thread-self/ns/net";
         let before = File::open(own).map_err(KernelError::io("open", own))?;
         move_into_link_name_space(self.inner.file.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(|e| KernelError::io("enter namespace", self.name())(e.into()))?;
-        Ok(Entered { before, stays_on_this_thread: PhantomData })
+        Ok(NamespaceGuard { previous_namespace: before, stays_on_this_thread: PhantomData })
     }
 
     /// Calls `f` with the current thread inside the namespace.
@@ -98,7 +107,7 @@ impl Namespace {
     /// # Errors
     /// Where the system refuses (not root).
     pub fn enter<T>(&self, f: impl FnOnce() -> T) -> Result<T, KernelError> {
-        let _guard = self.guard()?;
+        let _guard = self.enter_guarded()?;
         Ok(f())
     }
 
@@ -112,12 +121,12 @@ impl Namespace {
         let mut command = Command::new(program);
         let inner = Arc::clone(&self.inner);
         let parent = rustix::process::getpid();
-        command.process_group(0).env("WEIR_STATE", &self.inner.state);
+        command.process_group(0).env("WEIR_STATE", &self.inner.state_directory);
         // SAFETY: between fork and exec only system calls are made (prctl, getppid, setns), all
         // async-signal-safe; nothing allocates. The Arc keeps the descriptor open.
         unsafe {
             command.pre_exec(move || {
-                die_with(parent)?;
+                die_with_parent(parent)?;
                 move_into_link_name_space(inner.file.as_fd(), Some(LinkNameSpaceType::Network))?;
                 Ok(())
             });
@@ -128,29 +137,30 @@ impl Namespace {
     /// Runs a command inside to its end, with `input` on its standard input.
     ///
     /// # Errors
-    /// [`KernelError::Tool`] if it ends with an error, [`KernelError::Io`] if it cannot be started.
-    pub fn run(&self, argv: &[&str], input: &[u8]) -> Result<Vec<u8>, KernelError> {
+    /// [`KernelError::ToolFailed`] if it ends with an error, [`KernelError::Io`] if it cannot be
+    /// started.
+    pub fn run_command(&self, argv: &[&str], input: &[u8]) -> Result<Vec<u8>, KernelError> {
         let (program, args) = argv.split_first().expect("a command has a name");
         let mut command = self.command(program);
         command.args(args);
-        run_to_end(command, input)
+        run_to_completion(command, input)
     }
 
     /// Runs lines of `ip -batch` inside: one process for all of them.
     ///
     /// # Errors
-    /// [`KernelError::Tool`] with the output of `ip`, including the line number.
-    pub fn ip<S: AsRef<str>>(&self, lines: &[S]) -> Result<(), KernelError> {
+    /// [`KernelError::ToolFailed`] with the output of `ip`, including the line number.
+    pub fn run_ip_batch<S: AsRef<str>>(&self, lines: &[S]) -> Result<(), KernelError> {
         let mut text = String::new();
         for line in lines {
             text.push_str(line.as_ref());
             text.push('\n');
         }
-        self.run(&["ip", "-batch", "-"], text.as_bytes()).map(drop)
+        self.run_command(&["ip", "-batch", "-"], text.as_bytes()).map(drop)
     }
 
     /// Its links.
-    pub(crate) fn links(&self) -> Result<LinkSocket, KernelError> {
+    pub(crate) fn open_link_socket(&self) -> Result<LinkSocket, KernelError> {
         self.enter(LinkSocket::open)?.map_err(KernelError::io("open links of", self.name()))
     }
 
@@ -160,7 +170,7 @@ impl Namespace {
     }
 
     /// A device of it, as errors name it.
-    pub(crate) fn device_text(&self, device: &str) -> String {
+    pub(crate) fn qualified_device_name(&self, device: &str) -> String {
         format!("{device} in {}", self.name())
     }
 
@@ -168,10 +178,10 @@ impl Namespace {
     ///
     /// # Errors
     /// Where there is no such device.
-    pub fn set_up(&self, device: &str) -> Result<(), KernelError> {
-        self.links()?
-            .set_up(device)
-            .map_err(KernelError::netlink("set up device", self.device_text(device)))
+    pub fn set_device_up(&self, device: &str) -> Result<(), KernelError> {
+        self.open_link_socket()?
+            .set_link_up(device)
+            .map_err(KernelError::netlink("set up device", self.qualified_device_name(device)))
     }
 
     /// Moves a device into another namespace, under another name if one is given. It is down there,
@@ -182,9 +192,9 @@ impl Namespace {
         to: &Namespace,
         name: Option<&str>,
     ) -> Result<(), KernelError> {
-        self.links()?
-            .move_to(device, to.fd(), name)
-            .map_err(KernelError::netlink("move device", self.device_text(device)))
+        self.open_link_socket()?
+            .move_to_namespace(device, to.fd(), name)
+            .map_err(KernelError::netlink("move device", self.qualified_device_name(device)))
     }
 
     /// Sets a sysctl of the namespace, e.g. `net.ipv4.ip_forward`. A slash in place of a dot
@@ -192,9 +202,10 @@ impl Namespace {
     ///
     /// # Errors
     /// Where there is no such sysctl, or it refuses the value.
-    pub fn sysctl(&self, key: &str, value: &str) -> Result<(), KernelError> {
+    pub fn set_sysctl(&self, key: &str, value: &str) -> Result<(), KernelError> {
         let path = sysctl_path(key);
-        self.enter(|| write_sysctl(&path, value))?.map_err(KernelError::path("set sysctl", &path))
+        self.enter(|| write_sysctl(&path, value))?
+            .map_err(KernelError::io_at_path("set sysctl", &path))
     }
 
     /// Reads a sysctl of the namespace.
@@ -205,7 +216,7 @@ impl Namespace {
         let path = sysctl_path(key);
         let text = self
             .enter(|| fs::read_to_string(&path))?
-            .map_err(KernelError::path("read sysctl", &path))?;
+            .map_err(KernelError::io_at_path("read sysctl", &path))?;
         Ok(text.trim_end().to_owned())
     }
 
@@ -215,7 +226,7 @@ impl Namespace {
     /// # Errors
     /// Where there is no such device.
     pub fn set_gro(&self, device: &str, on: bool) -> Result<(), KernelError> {
-        self.set_feature(device, Feature::Gro, on)
+        self.set_offload_feature(device, OffloadFeature::Gro, on)
     }
 
     /// Whether generic receive offload of a device is on.
@@ -224,7 +235,7 @@ impl Namespace {
     /// Where there is no such device.
     pub fn has_gro(&self, device: &str) -> Result<bool, KernelError> {
         self.enter(|| has_gro(device))?
-            .map_err(KernelError::io("read feature of", self.device_text(device)))
+            .map_err(KernelError::io("read feature of", self.qualified_device_name(device)))
     }
 
     /// Disables segmentation and checksum offloads, so that a device sees only single packets with
@@ -232,27 +243,32 @@ impl Namespace {
     ///
     /// # Errors
     /// Where there is no such device.
-    pub fn set_plain(&self, device: &str) -> Result<(), KernelError> {
-        for feature in [Feature::Tso, Feature::Gso, Feature::TxChecksum] {
-            self.set_feature(device, feature, false)?;
+    pub fn disable_offloads(&self, device: &str) -> Result<(), KernelError> {
+        for feature in [OffloadFeature::Tso, OffloadFeature::Gso, OffloadFeature::TxChecksum] {
+            self.set_offload_feature(device, feature, false)?;
         }
         // A veth need not have it.
-        let _ = self.set_feature(device, Feature::RxChecksum, false);
+        let _ = self.set_offload_feature(device, OffloadFeature::RxChecksum, false);
         Ok(())
     }
 
-    fn set_feature(&self, device: &str, feature: Feature, on: bool) -> Result<(), KernelError> {
-        self.enter(|| set_feature(device, feature, on))?
-            .map_err(KernelError::io("set feature of", self.device_text(device)))
+    fn set_offload_feature(
+        &self,
+        device: &str,
+        feature: OffloadFeature,
+        on: bool,
+    ) -> Result<(), KernelError> {
+        self.enter(|| set_offload_feature(device, feature, on))?
+            .map_err(KernelError::io("set feature of", self.qualified_device_name(device)))
     }
 
     /// Renames a device of the namespace, which may be up (Linux 6.2).
     ///
     /// # Errors
     /// Where there is no such device, the name is taken, or the kernel refuses it.
-    pub fn rename(&self, device: &str, name: &str) -> Result<(), KernelError> {
-        self.links()?
-            .rename(device, name)
+    pub fn rename_device(&self, device: &str, name: &str) -> Result<(), KernelError> {
+        self.open_link_socket()?
+            .rename_link(device, name)
             .map_err(KernelError::netlink("rename device", format!("{device} to {name}")))
     }
 
@@ -269,19 +285,23 @@ impl Namespace {
             )?;
             Ok(rustix::net::netdevice::name_to_index(&socket, device)?)
         };
-        self.enter(look)?.map_err(KernelError::io("find device", self.device_text(device)))
+        self.enter(look)?
+            .map_err(KernelError::io("find device", self.qualified_device_name(device)))
     }
 }
 
 /// Makes the calling process end with its parent. Called between fork and exec.
-pub(crate) fn die_with(parent: Pid) -> io::Result<()> {
+pub(crate) fn die_with_parent(parent: Pid) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // The parent may have died before the call above.
     if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
 }
 
 /// Runs a command with `input`, and returns its standard output.
-pub(crate) fn run_to_end(mut command: Command, input: &[u8]) -> Result<Vec<u8>, KernelError> {
+pub(crate) fn run_to_completion(
+    mut command: Command,
+    input: &[u8],
+) -> Result<Vec<u8>, KernelError> {
     let tool = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(KernelError::io("start", &tool))?;
@@ -292,7 +312,7 @@ pub(crate) fn run_to_end(mut command: Command, input: &[u8]) -> Result<Vec<u8>, 
         child.wait_with_output()
     })
     .map_err(KernelError::io("run", &tool))?;
-    KernelError::check(&tool, &output)?;
+    KernelError::check_exit_status(&tool, &output)?;
     Ok(output.stdout)
 }
 

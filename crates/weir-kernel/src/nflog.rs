@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::netlink::attribute::{Attributes, Malformed};
-use crate::netlink::netfilter::{HEADER_BYTES, Subsystem};
-use crate::netlink::{NetlinkProtocol, Socket};
+use crate::netlink::attribute::{MalformedNetlink, NetlinkAttributes};
+use crate::netlink::netfilter::{NFGENMSG_BYTES, NetfilterSubsystem};
+use crate::netlink::{NetlinkProtocol, NetlinkSocket};
 use crate::{KernelError, Namespace};
 
 const MSG_PACKET: u8 = 0;
@@ -17,14 +17,14 @@ const COPY_PACKET: u8 = 2;
 
 /// Receives the packets of one group of one namespace.
 #[derive(Debug)]
-pub struct Nflog {
-    socket: Socket,
-    name: String,
+pub struct NflogReceiver {
+    socket: NetlinkSocket,
+    namespace_name: String,
 }
 
 /// A logged packet.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Logged<'a> {
+pub struct LoggedPacket<'a> {
     /// The rule's prefix.
     pub prefix: &'a [u8],
     /// The packet from the network header on, at most as long as requested.
@@ -39,44 +39,51 @@ pub struct Logged<'a> {
     pub hook: u8,
 }
 
-impl Nflog {
+impl NflogReceiver {
     /// Begins to receive a group, with at most `copy_bytes` of each packet.
     ///
     /// # Errors
     /// Where the kernel has no such log (`NETFILTER_NETLINK_LOG`), or the group is taken.
-    pub fn bind(namespace: &Namespace, group: u16, copy_bytes: u32) -> Result<Nflog, KernelError> {
+    pub fn bind(
+        namespace: &Namespace,
+        group: u16,
+        copy_bytes: u32,
+    ) -> Result<NflogReceiver, KernelError> {
         let action = "bind log group in";
         let mut socket = namespace
-            .enter(|| Socket::open(NetlinkProtocol::Netfilter))?
+            .enter(|| NetlinkSocket::open(NetlinkProtocol::Netfilter))?
             .map_err(KernelError::io(action, namespace.name()))?;
-        let mut bind = Subsystem::Log.request(MSG_CONFIG, 0, 0, group);
+        let mut bind = NetfilterSubsystem::Log.new_request(MSG_CONFIG, 0, 0, group);
         bind.attributes.put(CFG_CMD, &[CMD_BIND]);
-        let mut configure = Subsystem::Log.request(MSG_CONFIG, 0, 0, group);
+        let mut configure = NetfilterSubsystem::Log.new_request(MSG_CONFIG, 0, 0, group);
         let mut mode = copy_bytes.to_be_bytes().to_vec();
         mode.extend_from_slice(&[COPY_PACKET, 0]);
         configure.attributes.put(CFG_MODE, &mode);
         // Every packet at once: the reader waits for it.
         configure.attributes.put(CFG_QTHRESH, &1u32.to_be_bytes());
-        let bound = socket.request(&[bind, configure]);
+        let bound = socket.send_and_check(&[bind, configure]);
         bound.map_err(KernelError::netlink(action, namespace.name()))?;
-        Ok(Nflog { socket, name: namespace.name().to_owned() })
+        Ok(NflogReceiver { socket, namespace_name: namespace.name().to_owned() })
     }
 
     /// Reads what is there, and calls `f` for each packet. Returns how many there were.
     ///
     /// # Errors
     /// Where packets were lost, because they were not read in time.
-    pub fn read(&mut self, mut f: impl FnMut(Logged<'_>)) -> Result<usize, KernelError> {
+    pub fn read_packets(
+        &mut self,
+        mut f: impl FnMut(LoggedPacket<'_>),
+    ) -> Result<usize, KernelError> {
         let mut count = 0;
         loop {
-            let received = self.socket.receive(|message| {
-                if message.kind == Subsystem::Log.kind(MSG_PACKET) {
+            let received = self.socket.receive_datagram(|message| {
+                if message.kind == NetfilterSubsystem::Log.message_type(MSG_PACKET) {
                     count += 1;
-                    f(logged(message.attributes(HEADER_BYTES)?)?);
+                    f(parse_logged_packet(message.attributes(NFGENMSG_BYTES)?)?);
                 }
                 Ok(())
             });
-            if !received.map_err(KernelError::netlink("read log of", &self.name))? {
+            if !received.map_err(KernelError::netlink("read log of", &self.namespace_name))? {
                 return Ok(count);
             }
         }
@@ -86,18 +93,22 @@ impl Nflog {
     ///
     /// # Errors
     /// Where the socket is broken.
-    pub fn wait(&self, limit: Duration) -> Result<bool, KernelError> {
-        self.socket.wait(limit).map_err(KernelError::io("wait for log of", &self.name))
+    pub fn wait_readable(&self, limit: Duration) -> Result<bool, KernelError> {
+        self.socket
+            .wait_readable(limit)
+            .map_err(KernelError::io("wait for log of", &self.namespace_name))
     }
 }
 
-fn logged(attributes: Attributes<'_>) -> Result<Logged<'_>, Malformed> {
-    let mut out = Logged::default();
+fn parse_logged_packet(
+    attributes: NetlinkAttributes<'_>,
+) -> Result<LoggedPacket<'_>, MalformedNetlink> {
+    let mut out = LoggedPacket::default();
     for attribute in attributes.iter() {
         let value = attribute.value;
         match attribute.kind {
             // struct nfulnl_msg_packet_hdr: protocol, hook, padding.
-            1 => out.hook = attribute.array::<4>()?[2],
+            1 => out.hook = attribute.fixed_bytes::<4>()?[2],
             2 => out.mark = attribute.be32()?,
             4 => out.indev = attribute.be32()?,
             5 => out.outdev = attribute.be32()?,

@@ -7,14 +7,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use crate::socket_option::set_socket_option;
 
 /// `PACKET_IGNORE_OUTGOING` of linux/if_packet.h.
-const IGNORE_OUTGOING: libc::c_int = 23;
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
 /// Opens a packet socket on a device of the current network namespace. It receives the frames of
 /// one Ethernet protocol that come in by the device, e.g. `ETH_P_IP`; of protocol 0 there are none.
 ///
 /// # Errors
 /// Where there is no such device, or weir is not root.
-pub fn packet_socket(index: u32, protocol: u16) -> io::Result<OwnedFd> {
+pub fn open_packet_socket(index: u32, protocol: u16) -> io::Result<OwnedFd> {
     // SAFETY: plain system calls; the descriptor is checked before it is owned; the address is a
     // zeroed sockaddr_ll, which is valid, and every pointer comes with its length.
     unsafe {
@@ -26,7 +26,7 @@ pub fn packet_socket(index: u32, protocol: u16) -> io::Result<OwnedFd> {
         let fd = OwnedFd::from_raw_fd(raw);
         // A kernel before 4.20 does not know it: then what is sent is received too.
         let on = 1i32.to_ne_bytes();
-        let _ = set_socket_option(&fd, libc::SOL_PACKET, IGNORE_OUTGOING, &on);
+        let _ = set_socket_option(&fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &on);
         let mut address: libc::sockaddr_ll = std::mem::zeroed();
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_protocol = protocol.to_be();

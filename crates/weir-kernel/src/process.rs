@@ -20,7 +20,7 @@ pub struct ProcessId {
 
 impl ProcessId {
     /// The running process with that id; `None` if there is none, or only its zombie.
-    pub fn of(pid: u32) -> Option<ProcessId> {
+    pub fn from_pid(pid: u32) -> Option<ProcessId> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The second field is the command in parentheses and may hold anything, spaces included.
         let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
@@ -32,13 +32,13 @@ impl ProcessId {
     }
 
     /// This process.
-    pub fn own() -> ProcessId {
-        ProcessId::of(std::process::id()).expect("this process is running")
+    pub fn of_this_process() -> ProcessId {
+        ProcessId::from_pid(std::process::id()).expect("this process is running")
     }
 
     /// Whether it still runs.
     pub fn is_alive(self) -> bool {
-        ProcessId::of(self.pid) == Some(self)
+        ProcessId::from_pid(self.pid) == Some(self)
     }
 
     /// Kills it (SIGKILL) and waits until it has ended, at most `limit`.
@@ -46,17 +46,17 @@ impl ProcessId {
     /// # Errors
     /// Where it may not be killed, or does not end in time. A process that has ended is not an
     /// error.
-    pub fn kill(self, limit: Duration) -> io::Result<()> {
-        let Some(fd) = self.open()? else { return Ok(()) };
+    pub fn kill_and_wait(self, limit: Duration) -> io::Result<()> {
+        let Some(fd) = self.open_pidfd()? else { return Ok(()) };
         match pidfd_send_signal(&fd, Signal::KILL) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => {}
             Err(e) => return Err(e.into()),
         }
-        wait_for_end(&fd, limit)
+        wait_for_exit(&fd, limit)
     }
 
     /// A descriptor of the process, checked after opening: it cannot be another one.
-    fn open(self) -> io::Result<Option<OwnedFd>> {
+    fn open_pidfd(self) -> io::Result<Option<OwnedFd>> {
         let Some(pid) = Pid::from_raw(self.pid as i32) else { return Ok(None) };
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(fd) if self.is_alive() => Ok(Some(fd)),
@@ -66,7 +66,7 @@ impl ProcessId {
     }
 }
 
-fn wait_for_end(fd: &OwnedFd, limit: Duration) -> io::Result<()> {
+fn wait_for_exit(fd: &OwnedFd, limit: Duration) -> io::Result<()> {
     let end = Instant::now() + limit;
     loop {
         let left = end.saturating_duration_since(Instant::now());
@@ -82,7 +82,7 @@ fn wait_for_end(fd: &OwnedFd, limit: Duration) -> io::Result<()> {
 }
 
 /// All process ids of the machine that this process sees.
-pub(crate) fn all() -> Vec<u32> {
+pub(crate) fn list_process_ids() -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
 }
@@ -95,18 +95,18 @@ mod tests {
     #[test]
     fn a_killed_process_is_not_alive_even_as_a_zombie() {
         let mut child = Command::new("sleep").arg("100").spawn().unwrap();
-        let id = ProcessId::of(child.id()).unwrap();
+        let id = ProcessId::from_pid(child.id()).unwrap();
         assert!(id.is_alive());
-        id.kill(Duration::from_secs(10)).unwrap();
+        id.kill_and_wait(Duration::from_secs(10)).unwrap();
         assert!(!id.is_alive());
         child.wait().unwrap();
     }
 
     #[test]
     fn another_start_time_is_another_process() {
-        let own = ProcessId::own();
+        let own = ProcessId::of_this_process();
         let other = ProcessId { start: own.start + 1, ..own };
         assert!(own.is_alive() && !other.is_alive());
-        other.kill(Duration::from_secs(1)).unwrap();
+        other.kill_and_wait(Duration::from_secs(1)).unwrap();
     }
 }

@@ -19,54 +19,57 @@ use std::time::Duration;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 use rustix::mount::{UnmountFlags, unmount};
 
-use crate::beneath;
-use crate::give_back::give_back;
-use crate::paths::{BPF, NETNS, PINS, SESSIONS, SYSCTLS};
-use crate::pid_namespace::{PidNamespace, ProcessFate};
+use crate::device_return::return_borrowed_devices;
+use crate::path_below;
+use crate::paths::{
+    BPFFS_MOUNT, NETNS_DIRECTORY, PIN_DIRECTORY, SESSION_DIRECTORY, SYSCTL_DIRECTORY,
+};
+use crate::pid_namespace::{PidNamespace, ProcessLiveness};
 use crate::process::{self, ProcessId};
-use crate::record::{self, SessionRecord};
+use crate::session_record::{self, SessionRecord};
 
 /// How long a killed process may take to end.
-const KILL_LIMIT: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The result of reaping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reaped {
+pub struct ReapReport {
     /// A line for each removed object.
     pub removed: Vec<String>,
     /// A line for each session that was left alone although its owner may be dead, with the reason
     /// and the cure.
-    pub left: Vec<String>,
+    pub skipped: Vec<String>,
 }
 
 /// Removes what dead sessions left.
 ///
 /// Sessions whose owner lives are not touched, and neither are those that cannot be judged.
-pub fn reap() -> Reaped {
-    let mut reaped = Reaped::default();
-    let Some(_lock) = lock() else { return reaped };
-    let here = match PidNamespace::own() {
+pub fn reap_dead_sessions() -> ReapReport {
+    let mut reaped = ReapReport::default();
+    let Some(_lock) = lock_reaper() else { return reaped };
+    let here = match PidNamespace::of_this_process() {
         Ok(here) => here,
         Err(why) => {
-            reaped.left = sessions().keys().map(|run| format!("session {run}: {why}")).collect();
+            reaped.skipped =
+                find_sessions().keys().map(|run| format!("session {run}: {why}")).collect();
             return reaped;
         }
     };
-    for (run, record) in sessions() {
+    for (run, record) in find_sessions() {
         let record = match record {
             Ok(record) => record,
             Err(why) => {
-                reaped.left.push(format!("session {run}: {why}; {BY_NAME}"));
+                reaped.skipped.push(format!("session {run}: {why}; {UNUSABLE_FILE_CURE}"));
                 continue;
             }
         };
-        match here.fate(record.noted(record.owner)) {
-            ProcessFate::Alive => (),
-            ProcessFate::Dead => reaped.removed.append(&mut remove(&record, &here)),
-            ProcessFate::Unknown(why) => {
+        match here.process_fate(record.recorded_process(record.owner)) {
+            ProcessLiveness::Alive => (),
+            ProcessLiveness::Dead => reaped.removed.append(&mut remove_session(&record, &here)),
+            ProcessLiveness::NotVisible(why) => {
                 let cure = "run `weir reap` there or on the host";
                 reaped
-                    .left
+                    .skipped
                     .push(format!("session {run}: {why}, which is not visible from here; {cure}"));
             }
         }
@@ -75,10 +78,11 @@ pub fn reap() -> Reaped {
 }
 
 /// What to do about a session file that is not used.
-const BY_NAME: &str = "remove the file; the next `weir reap` finds the leftovers by name";
+const UNUSABLE_FILE_CURE: &str =
+    "remove the file; the next `weir reap` finds the leftovers by name";
 
 /// One reaper at a time; the lock is released with the descriptor.
-fn lock() -> Option<OwnedFd> {
+fn lock_reaper() -> Option<OwnedFd> {
     let path = "/run/weir/reaper.lock";
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
     let fd = openat(CWD, path, flags, Mode::RUSR | Mode::WUSR).ok()?;
@@ -88,71 +92,72 @@ fn lock() -> Option<OwnedFd> {
 
 /// All sessions by run: from their files, and from names that contain an owner; or why a file is
 /// not used.
-fn sessions() -> BTreeMap<String, Result<SessionRecord, String>> {
-    let files = entries(SESSIONS);
+fn find_sessions() -> BTreeMap<String, Result<SessionRecord, String>> {
+    let files = list_directory(SESSION_DIRECTORY);
     let mut sessions: BTreeMap<String, Result<SessionRecord, String>> = files
         .iter()
         .filter_map(|name| name.strip_suffix(".json"))
         .map(|run| (run.to_owned(), SessionRecord::read(run).map_err(|error| error.to_string())))
         .collect();
-    let named = entries(NETNS)
+    let named = list_directory(NETNS_DIRECTORY)
         .into_iter()
-        .filter_map(|name| record::run_of(&name).map(str::to_owned))
-        .chain(entries(PINS))
+        .filter_map(|name| session_record::parse_namespace_run(&name).map(str::to_owned))
+        .chain(list_directory(PIN_DIRECTORY))
         .chain(files.iter().filter_map(|n| n.strip_suffix(".d")).map(str::to_owned));
     for run in named {
-        let Some(owner) = record::owner_of(&run) else { continue };
+        let Some(owner) = session_record::parse_run_owner(&run) else { continue };
         sessions.entry(run.clone()).or_insert_with(|| Ok(SessionRecord::new(run, owner, None)));
     }
     sessions
 }
 
-fn entries(directory: &str) -> Vec<String> {
+fn list_directory(directory: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect()
 }
 
 /// Removes everything of one session. Paths of its record are reached without following links.
-pub(crate) fn remove(record: &SessionRecord, here: &PidNamespace) -> Vec<String> {
+pub(crate) fn remove_session(record: &SessionRecord, here: &PidNamespace) -> Vec<String> {
     let mut removed = Vec::new();
     for child in &record.children {
-        let Some(child) = here.here(record.noted(*child)) else { continue };
-        if child.kill(KILL_LIMIT).is_ok() {
+        let Some(child) = here.local_process_id(record.recorded_process(*child)) else { continue };
+        if child.kill_and_wait(KILL_TIMEOUT).is_ok() {
             removed.push(format!("process {}", child.pid));
         }
     }
     let pins = SessionRecord::pin_directory(&record.run);
     for pin in record.pins.iter().chain([&pins]) {
-        if beneath::remove(Path::new(BPF), pin).is_ok() {
+        if path_below::remove_below(Path::new(BPFFS_MOUNT), pin).is_ok() {
             removed.push(format!("pins {}", pin.display()));
         }
     }
-    let namespaces = entries(NETNS);
-    removed.append(&mut give_back(record, &namespaces));
+    let namespaces = list_directory(NETNS_DIRECTORY);
+    removed.append(&mut return_borrowed_devices(record, &namespaces));
     for name in namespaces {
-        if record::run_of(&name) == Some(&record.run) {
+        if session_record::parse_namespace_run(&name) == Some(&record.run) {
             removed.append(&mut remove_namespace(&name));
         }
     }
     for sysctl in &record.sysctls {
-        let file = beneath::open(Path::new(SYSCTLS), &sysctl.path, OFlags::WRONLY);
+        let file =
+            path_below::open_below(Path::new(SYSCTL_DIRECTORY), &sysctl.path, OFlags::WRONLY);
         let written = file.and_then(|f| fs::File::from(f).write_all(sysctl.value.as_bytes()));
         if written.is_ok() {
             removed.push(format!("sysctl {}", sysctl.path.display()));
         }
     }
-    let _ = fs::remove_dir_all(SessionRecord::directory(&record.run));
-    let _ = fs::remove_file(SessionRecord::path(&record.run).with_extension("new"));
-    let _ = fs::remove_file(SessionRecord::path(&record.run));
+    let _ = fs::remove_dir_all(SessionRecord::session_directory(&record.run));
+    let _ = fs::remove_file(SessionRecord::file_path(&record.run).with_extension("new"));
+    let _ = fs::remove_file(SessionRecord::file_path(&record.run));
     removed
 }
 
 /// Kills what runs in a namespace, then removes its name; the kernel removes the rest.
 pub(crate) fn remove_namespace(name: &str) -> Vec<String> {
     let mut removed = Vec::new();
-    let path = Path::new(NETNS).join(name);
-    for id in processes_in(&path) {
-        if id.kill(KILL_LIMIT).is_ok() {
+    let path = Path::new(NETNS_DIRECTORY).join(name);
+    for id in processes_in_namespace(&path) {
+        if id.kill_and_wait(KILL_TIMEOUT).is_ok() {
             removed.push(format!("process {}", id.pid));
         }
     }
@@ -165,17 +170,17 @@ pub(crate) fn remove_namespace(name: &str) -> Vec<String> {
 }
 
 /// Processes whose network namespace is the one at `path`, this process omitted.
-fn processes_in(path: &Path) -> Vec<ProcessId> {
+fn processes_in_namespace(path: &Path) -> Vec<ProcessId> {
     let Ok(wanted) = fs::metadata(path) else { return Vec::new() };
     let is_inside = |pid: &u32| {
         fs::metadata(format!("/proc/{pid}/ns/net"))
             .is_ok_and(|m| (m.dev(), m.ino()) == (wanted.dev(), wanted.ino()))
     };
     let own = std::process::id();
-    process::all()
+    process::list_process_ids()
         .into_iter()
         .filter(|pid| *pid != own)
         .filter(is_inside)
-        .filter_map(ProcessId::of)
+        .filter_map(ProcessId::from_pid)
         .collect()
 }

@@ -9,8 +9,11 @@ use std::time::Duration;
 
 use weir_packet::Mac;
 
-use crate::netlink::attribute::{Attribute, AttributeWriter};
-use crate::netlink::{CREATE, DUMP, EXCL, NetlinkError, NetlinkProtocol, NetlinkRequest, Socket};
+use crate::netlink::attribute::{AttributeWriter, NetlinkAttribute};
+use crate::netlink::{
+    NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NetlinkError, NetlinkProtocol, NetlinkRequest,
+    NetlinkSocket,
+};
 
 const LINK_HEADER_BYTES: usize = 16;
 const ADDRESS_HEADER_BYTES: usize = 8;
@@ -23,25 +26,25 @@ const LINK_INFO: u16 = 18;
 const LINK_NAMESPACE_FD: u16 = 28;
 const LINK_TX_QUEUES: u16 = 31;
 const LINK_RX_QUEUES: u16 = 32;
-const INFO_KIND: u16 = 1;
-const INFO_DATA: u16 = 2;
-const VETH_PEER: u16 = 1;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const VETH_INFO_PEER: u16 = 1;
 
-const ADDRESS: u16 = 1;
-const ADDRESS_LOCAL: u16 = 2;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
 /// No duplicate address detection: an IPv6 address is there at once.
-const ADDRESS_NODAD: u8 = 2;
+const IFA_F_NODAD: u8 = 2;
 
-const UP: u32 = libc::IFF_UP as u32;
+const IFF_UP: u32 = libc::IFF_UP as u32;
 /// `IFF_LOWER_UP`: there is a carrier.
-const LOWER_UP: u32 = 1 << 16;
+const IFF_LOWER_UP: u32 = 1 << 16;
 /// A dump that takes longer is broken.
-const DUMP_LIMIT: Duration = Duration::from_secs(20);
+const DUMP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The links of one network namespace.
 #[derive(Debug)]
 pub(crate) struct LinkSocket {
-    socket: Socket,
+    socket: NetlinkSocket,
 }
 
 /// A link that is to be made.
@@ -87,7 +90,7 @@ pub(crate) struct LinkAddress {
 
 /// How a link is named in a request.
 #[derive(Clone, Copy)]
-enum Which<'a> {
+enum LinkRef<'a> {
     Index(u32),
     Name(&'a str),
 }
@@ -95,7 +98,7 @@ enum Which<'a> {
 impl LinkSocket {
     /// Those of the current network namespace.
     pub(crate) fn open() -> io::Result<LinkSocket> {
-        Ok(LinkSocket { socket: Socket::open(NetlinkProtocol::Route)? })
+        Ok(LinkSocket { socket: NetlinkSocket::open(NetlinkProtocol::Route)? })
     }
 
     /// Makes a veth pair: `a` here, `b` in another namespace.
@@ -105,75 +108,78 @@ impl LinkSocket {
         b: NewLink<'_>,
         namespace_of_b: BorrowedFd<'_>,
     ) -> Result<(), NetlinkError> {
-        let mut request =
-            NetlinkRequest::new(libc::RTM_NEWLINK, CREATE | EXCL, &link_header(0, 0, 0));
-        put_link(&mut request.attributes, a);
-        request.attributes.nest(LINK_INFO, |info| {
-            info.put(INFO_KIND, b"veth");
-            info.nest(INFO_DATA, |data| {
-                data.nest_after(VETH_PEER, &link_header(0, 0, 0), |peer| {
-                    put_link(peer, b);
-                    put_namespace(peer, namespace_of_b);
+        let mut request = NetlinkRequest::new(
+            libc::RTM_NEWLINK,
+            NLM_F_CREATE | NLM_F_EXCL,
+            &ifinfomsg_header(0, 0, 0),
+        );
+        put_link_attributes(&mut request.attributes, a);
+        request.attributes.put_nested(LINK_INFO, |info| {
+            info.put(IFLA_INFO_KIND, b"veth");
+            info.put_nested(IFLA_INFO_DATA, |data| {
+                data.put_nested_with_header(VETH_INFO_PEER, &ifinfomsg_header(0, 0, 0), |peer| {
+                    put_link_attributes(peer, b);
+                    put_net_ns_fd(peer, namespace_of_b);
                 });
             });
         });
-        self.socket.request(&[request])
+        self.socket.send_and_check(&[request])
     }
 
     /// Sets a link up.
-    pub(crate) fn set_up(&mut self, device: &str) -> Result<(), NetlinkError> {
-        let request = change(Which::Name(device), UP, UP);
-        self.socket.request(&[request])
+    pub(crate) fn set_link_up(&mut self, device: &str) -> Result<(), NetlinkError> {
+        let request = link_flags_request(LinkRef::Name(device), IFF_UP, IFF_UP);
+        self.socket.send_and_check(&[request])
     }
 
     /// Renames a link.
-    pub(crate) fn rename(&mut self, device: &str, name: &str) -> Result<(), NetlinkError> {
-        let index = self.link(device)?.index;
-        let mut request = change(Which::Index(index), 0, 0);
+    pub(crate) fn rename_link(&mut self, device: &str, name: &str) -> Result<(), NetlinkError> {
+        let index = self.link_by_name(device)?.index;
+        let mut request = link_flags_request(LinkRef::Index(index), 0, 0);
         request.attributes.put_text(LINK_NAME, name);
-        self.socket.request(&[request])
+        self.socket.send_and_check(&[request])
     }
 
     /// Moves a link into another namespace, under another name if one is given.
-    pub(crate) fn move_to(
+    pub(crate) fn move_to_namespace(
         &mut self,
         device: &str,
         namespace: BorrowedFd<'_>,
         name: Option<&str>,
     ) -> Result<(), NetlinkError> {
-        let index = self.link(device)?.index;
-        let mut request = change(Which::Index(index), 0, 0);
-        put_namespace(&mut request.attributes, namespace);
+        let index = self.link_by_name(device)?.index;
+        let mut request = link_flags_request(LinkRef::Index(index), 0, 0);
+        put_net_ns_fd(&mut request.attributes, namespace);
         if let Some(name) = name {
             request.attributes.put_text(LINK_NAME, name);
         }
-        self.socket.request(&[request])
+        self.socket.send_and_check(&[request])
     }
 
     /// A link by its name.
-    pub(crate) fn link(&mut self, device: &str) -> Result<LinkInfo, NetlinkError> {
-        self.get(Which::Name(device))
+    pub(crate) fn link_by_name(&mut self, device: &str) -> Result<LinkInfo, NetlinkError> {
+        self.get_link(LinkRef::Name(device))
     }
 
     /// The name of a link.
-    pub(crate) fn name(&mut self, index: u32) -> Result<String, NetlinkError> {
-        Ok(self.get(Which::Index(index))?.name)
+    pub(crate) fn link_name(&mut self, index: u32) -> Result<String, NetlinkError> {
+        Ok(self.get_link(LinkRef::Index(index))?.name)
     }
 
-    fn get(&mut self, which: Which<'_>) -> Result<LinkInfo, NetlinkError> {
-        self.socket.get(&about(libc::RTM_GETLINK, which, 0, 0), |message| {
+    fn get_link(&mut self, which: LinkRef<'_>) -> Result<LinkInfo, NetlinkError> {
+        self.socket.get_object(&link_request(libc::RTM_GETLINK, which, 0, 0), |message| {
             let [_, _, _, _, i0, i1, i2, i3, f0, f1, f2, f3, ..] =
-                message.header::<LINK_HEADER_BYTES>()?;
+                message.fixed_header::<LINK_HEADER_BYTES>()?;
             let flags = u32::from_ne_bytes([f0, f1, f2, f3]);
             let attributes = message.attributes(LINK_HEADER_BYTES)?;
             Ok(LinkInfo {
                 index: u32::from_ne_bytes([i0, i1, i2, i3]),
-                name: attributes.require(LINK_NAME)?.text(),
+                name: attributes.require(LINK_NAME)?.to_text(),
                 // Tunnels have addresses of other lengths there.
-                mac: attributes.find(LINK_MAC).and_then(|mac| mac.array().ok()),
-                is_up: flags & UP != 0,
-                has_carrier: flags & LOWER_UP != 0,
-                master: attributes.find(LINK_MASTER).map(Attribute::u32).transpose()?,
+                mac: attributes.find(LINK_MAC).and_then(|mac| mac.fixed_bytes().ok()),
+                is_up: flags & IFF_UP != 0,
+                has_carrier: flags & IFF_LOWER_UP != 0,
+                master: attributes.find(LINK_MASTER).map(NetlinkAttribute::u32).transpose()?,
             })
         })
     }
@@ -184,33 +190,35 @@ impl LinkSocket {
         device: &str,
         address: LinkAddress,
     ) -> Result<(), NetlinkError> {
-        let index = self.link(device)?.index;
+        let index = self.link_by_name(device)?.index;
         let (family, bytes, flags) = match address.ip {
             IpAddr::V4(ip) => (libc::AF_INET, ip.octets().to_vec(), 0),
-            IpAddr::V6(ip) => (libc::AF_INET6, ip.octets().to_vec(), ADDRESS_NODAD),
+            IpAddr::V6(ip) => (libc::AF_INET6, ip.octets().to_vec(), IFA_F_NODAD),
         };
         let mut header = vec![family as u8, address.prefix, flags, address.scope];
         header.extend_from_slice(&index.to_ne_bytes());
-        let mut request = NetlinkRequest::new(libc::RTM_NEWADDR, CREATE | EXCL, &header);
-        request.attributes.put(ADDRESS_LOCAL, &bytes);
-        request.attributes.put(ADDRESS, &bytes);
-        self.socket.request(&[request])
+        let mut request =
+            NetlinkRequest::new(libc::RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &header);
+        request.attributes.put(IFA_LOCAL, &bytes);
+        request.attributes.put(IFA_ADDRESS, &bytes);
+        self.socket.send_and_check(&[request])
     }
 
     /// The addresses of a link.
-    pub(crate) fn addresses(&mut self, index: u32) -> Result<Vec<LinkAddress>, NetlinkError> {
-        let request = NetlinkRequest::new(libc::RTM_GETADDR, DUMP, &[0; ADDRESS_HEADER_BYTES]);
-        self.socket.dump(&request, DUMP_LIMIT, Vec::new, |addresses, message| {
-            let [family, prefix, _, scope, i0, i1, i2, i3] = message.header()?;
+    pub(crate) fn link_addresses(&mut self, index: u32) -> Result<Vec<LinkAddress>, NetlinkError> {
+        let request =
+            NetlinkRequest::new(libc::RTM_GETADDR, NLM_F_DUMP, &[0; ADDRESS_HEADER_BYTES]);
+        self.socket.dump_objects(&request, DUMP_TIMEOUT, Vec::new, |addresses, message| {
+            let [family, prefix, _, scope, i0, i1, i2, i3] = message.fixed_header()?;
             if u32::from_ne_bytes([i0, i1, i2, i3]) != index {
                 return Ok(());
             }
             let attributes = message.attributes(ADDRESS_HEADER_BYTES)?;
             // With a peer, `IFA_ADDRESS` is the peer's.
-            let local = attributes.find(ADDRESS_LOCAL).or_else(|| attributes.find(ADDRESS));
+            let local = attributes.find(IFA_LOCAL).or_else(|| attributes.find(IFA_ADDRESS));
             let ip = match (local, i32::from(family)) {
-                (Some(local), libc::AF_INET) => IpAddr::from(local.array::<4>()?),
-                (Some(local), libc::AF_INET6) => IpAddr::from(local.array::<16>()?),
+                (Some(local), libc::AF_INET) => IpAddr::from(local.fixed_bytes::<4>()?),
+                (Some(local), libc::AF_INET6) => IpAddr::from(local.fixed_bytes::<16>()?),
                 _ => return Ok(()),
             };
             addresses.push(LinkAddress { ip, prefix, scope });
@@ -240,15 +248,17 @@ impl FromStr for LinkAddress {
 }
 
 /// A request that changes flags of a link.
-fn change(which: Which<'_>, flags: u32, mask: u32) -> NetlinkRequest {
-    about(libc::RTM_SETLINK, which, flags, mask)
+fn link_flags_request(which: LinkRef<'_>, flags: u32, mask: u32) -> NetlinkRequest {
+    link_request(libc::RTM_SETLINK, which, flags, mask)
 }
 
-fn about(kind: u16, which: Which<'_>, flags: u32, mask: u32) -> NetlinkRequest {
+fn link_request(kind: u16, which: LinkRef<'_>, flags: u32, mask: u32) -> NetlinkRequest {
     match which {
-        Which::Index(index) => NetlinkRequest::new(kind, 0, &link_header(index, flags, mask)),
-        Which::Name(name) => {
-            let mut request = NetlinkRequest::new(kind, 0, &link_header(0, flags, mask));
+        LinkRef::Index(index) => {
+            NetlinkRequest::new(kind, 0, &ifinfomsg_header(index, flags, mask))
+        }
+        LinkRef::Name(name) => {
+            let mut request = NetlinkRequest::new(kind, 0, &ifinfomsg_header(0, flags, mask));
             request.attributes.put_text(LINK_NAME, name);
             request
         }
@@ -256,7 +266,7 @@ fn about(kind: u16, which: Which<'_>, flags: u32, mask: u32) -> NetlinkRequest {
 }
 
 /// `struct ifinfomsg` of any family and type.
-fn link_header(index: u32, flags: u32, mask: u32) -> [u8; LINK_HEADER_BYTES] {
+fn ifinfomsg_header(index: u32, flags: u32, mask: u32) -> [u8; LINK_HEADER_BYTES] {
     let mut header = [0; LINK_HEADER_BYTES];
     header[4..8].copy_from_slice(&index.to_ne_bytes());
     header[8..12].copy_from_slice(&flags.to_ne_bytes());
@@ -264,7 +274,7 @@ fn link_header(index: u32, flags: u32, mask: u32) -> [u8; LINK_HEADER_BYTES] {
     header
 }
 
-fn put_link(attributes: &mut AttributeWriter, link: NewLink<'_>) {
+fn put_link_attributes(attributes: &mut AttributeWriter, link: NewLink<'_>) {
     attributes.put_text(LINK_NAME, link.name);
     if let Some(mac) = link.mac {
         attributes.put(LINK_MAC, &mac);
@@ -278,7 +288,7 @@ fn put_link(attributes: &mut AttributeWriter, link: NewLink<'_>) {
     }
 }
 
-fn put_namespace(attributes: &mut AttributeWriter, namespace: BorrowedFd<'_>) {
+fn put_net_ns_fd(attributes: &mut AttributeWriter, namespace: BorrowedFd<'_>) {
     attributes.put(LINK_NAMESPACE_FD, &namespace.as_raw_fd().to_ne_bytes());
 }
 

@@ -1,8 +1,8 @@
 //! A session: all that one run of weir makes on a machine.
 //!
 //! Its state is in two parts. The journal ([`crate::journal`]) is durable: what is made here is
-//! written there first, and the reaper works from it alone. The live part ([`crate::live`]) ends
-//! with the process.
+//! written there first, and the reaper works from it alone. The live part ([`crate::live_session`])
+//! ends with the process.
 
 use std::fs;
 use std::io;
@@ -12,15 +12,15 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::journal::SessionJournal;
-use crate::live::LiveSession;
-use crate::namespace::{die_with, run_to_end, sysctl_path, write_sysctl};
+use crate::live_session::LiveSession;
+use crate::namespace::{die_with_parent, run_to_completion, sysctl_path, write_sysctl};
 use crate::paths;
 use crate::pid_namespace::PidNamespace;
 use crate::process::ProcessId;
-use crate::record::{self, Owner, SavedSysctl, SessionRecord};
+use crate::session_record::{self, SavedSysctl, SessionOwner, SessionRecord};
 use crate::{KernelError, Namespace, reaper};
 
-static COUNT: AtomicU32 = AtomicU32::new(0);
+static SESSION_COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// Owner of namespaces, processes, pins and changed sysctls; dropping it removes them all.
 ///
@@ -35,7 +35,7 @@ pub struct Session {
 
 /// Makes a folder that others cannot write to, whatever the umask: `weir reap` believes what is
 /// recorded there. One that is there already is closed to others.
-fn make_private(folder: &Path) -> io::Result<()> {
+fn make_private_directory(folder: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o755).create(folder) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         made => return made,
@@ -63,28 +63,32 @@ impl Session {
     /// Where `/run/weir` cannot be written (not root), or `/proc` is not that of this PID
     /// namespace.
     pub fn new() -> Result<Session, KernelError> {
-        let directory = Path::new(paths::SESSIONS);
+        let directory = Path::new(paths::SESSION_DIRECTORY);
         for folder in directory.ancestors().take(2).collect::<Vec<_>>().into_iter().rev() {
-            make_private(folder).map_err(KernelError::path("create", folder))?;
+            make_private_directory(folder).map_err(KernelError::io_at_path("create", folder))?;
         }
-        let unclear = |message| KernelError::PidNamespace { message };
-        let here = PidNamespace::own().map_err(unclear)?;
-        reaper::reap();
-        let owner = ProcessId::own();
-        let run = record::run_name(owner, &here, COUNT.fetch_add(1, Ordering::Relaxed));
-        let owner = Owner { id: owner, pid_namespace: Some(here.inode()) };
-        let journal = SessionJournal::begin(&run, owner, here.boot())?;
+        let unclear = |message| KernelError::ForeignProcMount { message };
+        let here = PidNamespace::of_this_process().map_err(unclear)?;
+        reaper::reap_dead_sessions();
+        let owner = ProcessId::of_this_process();
+        let run = session_record::encode_run_name(
+            owner,
+            &here,
+            SESSION_COUNT.fetch_add(1, Ordering::Relaxed),
+        );
+        let owner = SessionOwner { id: owner, pid_namespace: Some(here.inode()) };
+        let journal = SessionJournal::begin(&run, owner, here.boot_id())?;
         Ok(Session { journal, live: LiveSession::new(run, here) })
     }
 
     /// The run's name.
-    pub fn run(&self) -> &str {
-        self.live.run()
+    pub fn run_name(&self) -> &str {
+        self.live.run_name()
     }
 
     /// A folder of the session's own, removed with it.
-    pub fn directory(&self) -> PathBuf {
-        SessionRecord::directory(self.run())
+    pub fn session_directory(&self) -> PathBuf {
+        SessionRecord::session_directory(self.run_name())
     }
 
     /// Makes a network namespace `weir-<run>-<role>` with its loopback device up.
@@ -92,42 +96,42 @@ impl Session {
     /// # Errors
     /// Roles that are no words of letters, digits and `-`; roles that the session already has;
     /// and what `ip netns add` says.
-    pub fn namespace(&self, role: &str) -> Result<Namespace, KernelError> {
+    pub fn create_namespace(&self, role: &str) -> Result<Namespace, KernelError> {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-        let name = format!("weir-{}-{role}", self.run());
+        let name = format!("weir-{}-{role}", self.run_name());
         if role.is_empty() || !role.bytes().all(plain) {
             let why = "letters, digits, `-` and `_` are allowed";
-            return Err(KernelError::Name { what: "namespace", name, why });
+            return Err(KernelError::InvalidName { what: "namespace", name, why });
         }
-        self.journal.change(|record| record.namespaces.push(name.clone()))?;
+        self.journal.update_record(|record| record.namespaces.push(name.clone()))?;
         let mut add = Command::new("ip");
         add.args(["netns", "add", &name]);
-        run_to_end(dying_with_us(add), b"")?;
-        let namespace = Namespace::open(&name, role, self.directory().join("state"))?;
-        self.live.hold(namespace.clone());
-        namespace.set_up("lo")?;
+        run_to_completion(with_parent_death_signal(add), b"")?;
+        let namespace = Namespace::open(&name, role, self.session_directory().join("state"))?;
+        self.live.hold_namespace(namespace.clone());
+        namespace.set_device_up("lo")?;
         Ok(namespace)
     }
 
     /// Names of the namespaces that the session has.
-    pub fn namespaces(&self) -> Vec<String> {
-        self.live.names()
+    pub fn namespace_names(&self) -> Vec<String> {
+        self.live.namespace_names()
     }
 
     /// Removes one namespace before the session ends, with every process in it.
     ///
     /// # Errors
     /// Where the session file cannot be written.
-    pub fn remove(&self, namespace: Namespace) -> Result<(), KernelError> {
-        self.live.release(namespace.name());
+    pub fn remove_namespace(&self, namespace: Namespace) -> Result<(), KernelError> {
+        self.live.release_namespace(namespace.name());
         reaper::remove_namespace(namespace.name());
-        self.journal.change(|record| record.namespaces.retain(|n| n != namespace.name()))
+        self.journal.update_record(|record| record.namespaces.retain(|n| n != namespace.name()))
     }
 
     /// A command outside of any namespace that dies with the session; see
     /// [`Namespace::command`] for what that means.
-    pub fn command(&self, program: &str) -> Command {
-        dying_with_us(Command::new(program))
+    pub fn host_command(&self, program: &str) -> Command {
+        with_parent_death_signal(Command::new(program))
     }
 
     /// Writes down a process that runs outside of the session's namespaces, so that it ends with
@@ -135,9 +139,9 @@ impl Session {
     ///
     /// # Errors
     /// Where the session file cannot be written.
-    pub fn adopt(&self, child: &Child) -> Result<(), KernelError> {
-        let Some(id) = ProcessId::of(child.id()) else { return Ok(()) };
-        self.journal.change(|record| {
+    pub fn adopt_process(&self, child: &Child) -> Result<(), KernelError> {
+        let Some(id) = ProcessId::from_pid(child.id()) else { return Ok(()) };
+        self.journal.update_record(|record| {
             record.children.retain(|c| c.is_alive());
             record.children.push(id);
         })
@@ -148,8 +152,8 @@ impl Session {
     /// # Errors
     /// Where no BPF file system is mounted on `/sys/fs/bpf`.
     pub fn pin_directory(&self) -> Result<PathBuf, KernelError> {
-        let path = SessionRecord::pin_directory(self.run());
-        fs::create_dir_all(&path).map_err(KernelError::path("create", &path))?;
+        let path = SessionRecord::pin_directory(self.run_name());
+        fs::create_dir_all(&path).map_err(KernelError::io_at_path("create", &path))?;
         Ok(path)
     }
 
@@ -157,16 +161,17 @@ impl Session {
     ///
     /// # Errors
     /// Where there is no such sysctl, or it refuses the value.
-    pub fn global_sysctl(&self, key: &str, value: &str) -> Result<(), KernelError> {
+    pub fn set_global_sysctl(&self, key: &str, value: &str) -> Result<(), KernelError> {
         let path = sysctl_path(key);
-        let before = fs::read_to_string(&path).map_err(KernelError::path("read sysctl", &path))?;
-        self.journal.change(|record| {
+        let before =
+            fs::read_to_string(&path).map_err(KernelError::io_at_path("read sysctl", &path))?;
+        self.journal.update_record(|record| {
             if !record.sysctls.iter().any(|s| s.path == path) {
                 let value = before.trim_end().to_owned();
                 record.sysctls.push(SavedSysctl { path: path.clone(), value });
             }
         })?;
-        write_sysctl(&path, value).map_err(KernelError::path("set sysctl", &path))
+        write_sysctl(&path, value).map_err(KernelError::io_at_path("set sysctl", &path))
     }
 
     /// Where what has to outlive the process is written.
@@ -177,19 +182,19 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.live.release_all();
-        reaper::remove(&self.journal.record(), self.live.pids());
+        self.live.release_all_namespaces();
+        reaper::remove_session(&self.journal.current_record(), self.live.pid_namespace());
     }
 }
 
 /// Makes a command die with the thread that starts it, in a process group of its own.
-fn dying_with_us(mut command: Command) -> Command {
+fn with_parent_death_signal(mut command: Command) -> Command {
     use std::os::unix::process::CommandExt;
     let parent = rustix::process::getpid();
     command.process_group(0);
     // SAFETY: only async-signal-safe system calls (prctl, getppid) between fork and exec.
     unsafe {
-        command.pre_exec(move || die_with(parent));
+        command.pre_exec(move || die_with_parent(parent));
     }
     command
 }
@@ -203,29 +208,29 @@ mod tests {
         assert!(rustix::process::geteuid().is_root(), "needs root, as sessions do");
         let base = std::env::temp_dir().join(format!("weir-private-{}", std::process::id()));
         let mode = |folder: &Path| fs::metadata(folder).unwrap().permissions().mode() & 0o777;
-        make_private(&base).unwrap();
+        make_private_directory(&base).unwrap();
         assert_eq!(mode(&base), 0o755);
         let open = base.join("open");
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-        make_private(&open).unwrap();
+        make_private_directory(&open).unwrap();
         assert_eq!(mode(&open), 0o755);
         let link = base.join("link");
         std::os::unix::fs::symlink(&open, &link).unwrap();
-        assert!(make_private(&link).is_err());
+        assert!(make_private_directory(&link).is_err());
         fs::remove_dir_all(&base).unwrap();
     }
 
     #[test]
     fn the_file_names_what_the_session_holds_open() {
         let session = Session::new().unwrap();
-        let a = session.namespace("a").unwrap();
-        let on_disk = || SessionRecord::read(session.run()).unwrap();
-        assert_eq!(on_disk(), session.journal.record());
-        assert_eq!(on_disk().namespaces, session.namespaces());
-        assert_eq!(session.namespaces(), [a.name()]);
-        session.remove(a).unwrap();
-        assert_eq!(on_disk(), session.journal.record());
-        assert!(on_disk().namespaces.is_empty() && session.namespaces().is_empty());
+        let a = session.create_namespace("a").unwrap();
+        let on_disk = || SessionRecord::read(session.run_name()).unwrap();
+        assert_eq!(on_disk(), session.journal.current_record());
+        assert_eq!(on_disk().namespaces, session.namespace_names());
+        assert_eq!(session.namespace_names(), [a.name()]);
+        session.remove_namespace(a).unwrap();
+        assert_eq!(on_disk(), session.journal.current_record());
+        assert!(on_disk().namespaces.is_empty() && session.namespace_names().is_empty());
     }
 }

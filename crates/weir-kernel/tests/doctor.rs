@@ -1,10 +1,10 @@
 //! The doctor on the machine that runs the tests.
 
-use weir_kernel::doctor::probes;
+use weir_kernel::doctor::run_probes;
 
 #[test]
 fn this_machine_has_what_the_tests_need() {
-    let probes = probes();
+    let probes = run_probes();
     let lacking: Vec<_> = probes.iter().filter(|p| !p.ok).collect();
     assert!(lacking.is_empty(), "{lacking:#?}");
     for p in &probes {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use weir_kernel::process::ProcessId;
-use weir_kernel::{LinkEnd, Session, VethOptions, reaper};
+use weir_kernel::{Session, VethEndOptions, VethOptions, reaper};
 
 /// Tests that compare the whole machine before and after run one at a time.
 static MACHINE: Mutex<()> = Mutex::new(());
@@ -48,18 +48,18 @@ fn a_session_makes_namespaces_and_links_and_takes_all_of_it_back() {
     let _machine = machine();
     let before = live_state();
     let session = Session::new().unwrap();
-    let run = session.run().to_owned();
-    let fw = session.namespace("fw").unwrap();
-    let wan = session.namespace("wan").unwrap();
-    let end = |addr: &str| LinkEnd { mac: None, addrs: vec![addr.to_owned()] };
+    let run = session.run_name().to_owned();
+    let fw = session.create_namespace("fw").unwrap();
+    let wan = session.create_namespace("wan").unwrap();
+    let end = |addr: &str| VethEndOptions { mac: None, addrs: vec![addr.to_owned()] };
     let options = VethOptions {
-        a: end("192.0.2.1/24"),
-        b: end("192.0.2.2/24"),
+        end_a: end("192.0.2.1/24"),
+        end_b: end("192.0.2.2/24"),
         gro: true,
         ..VethOptions::default()
     };
-    session.veth(&fw, "eth0", &wan, "wan0", &options).unwrap();
-    fw.sysctl("net.ipv4.ip_forward", "1").unwrap();
+    session.create_veth_pair(&fw, "eth0", &wan, "wan0", &options).unwrap();
+    fw.set_sysctl("net.ipv4.ip_forward", "1").unwrap();
     assert_eq!(fw.read_sysctl("net.ipv4.ip_forward").unwrap(), "1");
     assert!(fw.has_gro("eth0").unwrap() && wan.has_gro("wan0").unwrap());
     fw.set_gro("eth0", false).unwrap();
@@ -73,7 +73,7 @@ fn a_session_makes_namespaces_and_links_and_takes_all_of_it_back() {
         "1500\n"
     );
     assert_eq!(live_state(), before);
-    assert!(session.namespace("fw").is_err(), "a role is there once");
+    assert!(session.create_namespace("fw").is_err(), "a role is there once");
 
     let mut sleeper = fw.command("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
     assert!(!names("/run/netns", &run).is_empty());
@@ -90,7 +90,7 @@ fn the_thread_is_back_after_entering_even_when_the_work_panics() {
     let own = || fs::read_link("/proc/thread-self/ns/net").unwrap();
     let before = own();
     let session = Session::new().unwrap();
-    let ns = session.namespace("a").unwrap();
+    let ns = session.create_namespace("a").unwrap();
     let inside = ns.enter(own).unwrap();
     assert_ne!(inside, before);
     assert_eq!(inside.to_string_lossy(), format!("net:[{}]", ns.inode()));
@@ -103,9 +103,9 @@ fn the_thread_is_back_after_entering_even_when_the_work_panics() {
 fn a_line_that_ip_refuses_is_an_error() {
     let _machine = machine();
     let session = Session::new().unwrap();
-    let ns = session.namespace("a").unwrap();
-    ns.ip(&["link add x type dummyless"]).expect_err("no such link type");
-    assert!(ns.sysctl("net.ipv4.no_such_thing", "1").is_err());
+    let ns = session.create_namespace("a").unwrap();
+    ns.run_ip_batch(&["link add x type dummyless"]).expect_err("no such link type");
+    assert!(ns.set_sysctl("net.ipv4.no_such_thing", "1").is_err());
 }
 
 /// Not a test of its own: the process that the tests below kill.
@@ -116,16 +116,16 @@ fn owner_process() {
         return;
     }
     let session = Session::new().unwrap();
-    println!("\nrun {}", session.run());
-    let fw = session.namespace("fw").unwrap();
+    println!("\nrun {}", session.run_name());
+    let fw = session.create_namespace("fw").unwrap();
     println!("namespace");
-    let other = session.namespace("other").unwrap();
-    session.veth(&fw, "eth0", &other, "eth1", &VethOptions::default()).unwrap();
+    let other = session.create_namespace("other").unwrap();
+    session.create_veth_pair(&fw, "eth0", &other, "eth1", &VethOptions::default()).unwrap();
     let sleeper = fw.command("sh").args(["-c", "sleep 1000 & sleep 1000"]).spawn().unwrap();
-    let outside = session.command("sleep").arg("1000").spawn().unwrap();
-    session.adopt(&outside).unwrap();
+    let outside = session.host_command("sleep").arg("1000").spawn().unwrap();
+    session.adopt_process(&outside).unwrap();
     let key = "net.core.message_burst";
-    session.global_sysctl(key, "11").unwrap();
+    session.set_global_sysctl(key, "11").unwrap();
     println!("ready {} {}", sleeper.id(), outside.id());
     let forever = Instant::now() + Duration::from_secs(1000);
     while Instant::now() < forever {
@@ -173,13 +173,13 @@ fn after_kill_9_the_next_session_removes_all() {
     let run = run_of(&lines);
     let children: Vec<ProcessId> = lines.last().unwrap()["ready ".len()..]
         .split(' ')
-        .filter_map(|pid| ProcessId::of(pid.parse().unwrap()))
+        .filter_map(|pid| ProcessId::from_pid(pid.parse().unwrap()))
         .collect();
     assert_eq!(children.len(), 2);
     assert_eq!(names("/run/netns", &run).len(), 2);
     assert_eq!(output("sysctl", &["-n", "net.core.message_burst"]), "11\n");
 
-    let removed = reaper::reap().removed;
+    let removed = reaper::reap_dead_sessions().removed;
     assert!(
         !removed.iter().any(|r| r.contains(&run)),
         "a live session is not touched: {removed:?}"
@@ -206,7 +206,7 @@ fn a_killed_session_without_its_file_is_found_by_the_names_of_its_namespaces() {
     owner.wait().unwrap();
     fs::remove_file(format!("/run/weir/sessions/{run}.json")).unwrap();
     assert!(!names("/run/netns", &run).is_empty());
-    reaper::reap();
+    reaper::reap_dead_sessions();
     assert!(names("/run/netns", &run).is_empty());
 }
 
@@ -223,7 +223,7 @@ fn twenty_kills_at_any_moment_leave_nothing() {
         owner.kill().unwrap();
         owner.wait().unwrap();
     }
-    reaper::reap();
+    reaper::reap_dead_sessions();
     for run in runs {
         for directory in ["/run/netns", "/run/weir/sessions", "/sys/fs/bpf/weir"] {
             assert!(names(directory, &run).is_empty(), "{directory} {run}");
@@ -236,30 +236,33 @@ fn twenty_kills_at_any_moment_leave_nothing() {
 fn a_borrowed_device_comes_back_as_it_was_and_one_in_use_is_not_lent() {
     let _machine = machine();
     let world = Session::new().unwrap();
-    let (home, peer) = (world.namespace("home").unwrap(), world.namespace("peer").unwrap());
+    let (home, peer) =
+        (world.create_namespace("home").unwrap(), world.create_namespace("peer").unwrap());
     let gro = VethOptions { gro: true, ..VethOptions::default() };
-    world.veth(&home, "d0", &peer, "p0", &gro).unwrap();
-    let seen = || (home.device("d0").unwrap(), home.ifindex("d0").unwrap(), home.has_gro("d0"));
+    world.create_veth_pair(&home, "d0", &peer, "p0", &gro).unwrap();
+    let seen =
+        || (home.read_device("d0").unwrap(), home.ifindex("d0").unwrap(), home.has_gro("d0"));
     let (device, index, gro) = seen();
     // This thread stands for a weir that was started there.
-    let _inside = home.guard().unwrap();
+    let _inside = home.enter_guarded().unwrap();
     let session = Session::new().unwrap();
-    let (room, other) = (session.namespace("room").unwrap(), session.namespace("other").unwrap());
+    let (room, other) =
+        (session.create_namespace("room").unwrap(), session.create_namespace("other").unwrap());
     session.borrow_device("d0", &room, "eth0").unwrap();
-    assert!(home.device("d0").is_err(), "it is not in two places");
-    session.hand_over("eth0", &room, &other).unwrap();
-    assert_eq!(other.device("eth0").unwrap().mac, device.mac);
+    assert!(home.read_device("d0").is_err(), "it is not in two places");
+    session.move_borrowed_device("eth0", &room, &other).unwrap();
+    assert_eq!(other.read_device("eth0").unwrap().mac, device.mac);
     other.set_gro("eth0", false).unwrap();
     drop(session);
     let back = seen();
     assert_eq!((&back.0, back.1, back.2.unwrap()), (&device, index, gro.unwrap()));
 
-    home.ip(&["addr add 192.0.2.1/24 dev d0"]).unwrap();
+    home.run_ip_batch(&["addr add 192.0.2.1/24 dev d0"]).unwrap();
     let session = Session::new().unwrap();
-    let room = session.namespace("room").unwrap();
+    let room = session.create_namespace("room").unwrap();
     let said = session.borrow_device("d0", &room, "eth0").unwrap_err().to_string();
     assert!(said.contains("d0") && said.contains("192.0.2.1"), "{said}");
-    assert!(home.device("d0").is_ok());
+    assert!(home.read_device("d0").is_ok());
 }
 
 /// Not a test of its own: reaps where the tests below start it, and prints the result of it.
@@ -268,7 +271,7 @@ fn reaping_process() {
     if std::env::var_os("WEIR_TEST_REAPER").is_none() {
         return;
     }
-    let reaper::Reaped { removed, left } = reaper::reap();
+    let reaper::ReapReport { removed, skipped: left } = reaper::reap_dead_sessions();
     for (what, lines) in [("removed", removed), ("left", left)] {
         lines.iter().for_each(|line| println!("\n{what} {line}"));
     }
@@ -316,7 +319,7 @@ fn a_living_session_is_left_alone_by_reapers_that_cannot_see_its_owner() {
     // Dead or not, it cannot be judged from there; its own namespace can.
     assert_eq!(reaped_in(&["--pid", "--mount-proc"], &run).len(), 1);
     assert_eq!(names("/run/netns", &run).len(), 2);
-    let reaped = reaper::reap();
+    let reaped = reaper::reap_dead_sessions();
     assert!(reaped.removed.iter().any(|line| line.contains(&run)), "{reaped:?}");
     assert!(names("/run/netns", &run).is_empty());
 }
@@ -328,8 +331,8 @@ fn a_session_of_a_pid_namespace_below_is_seen_to_live_and_to_die() {
     let options = ["--pid", "--mount-proc"];
     let (mut owner, lines) = start_owner_by(in_other_namespaces(&options), "ready");
     let run = run_of(&lines);
-    let reaped = reaper::reap();
-    let said = reaped.removed.iter().chain(&reaped.left).find(|line| line.contains(&run));
+    let reaped = reaper::reap_dead_sessions();
+    let said = reaped.removed.iter().chain(&reaped.skipped).find(|line| line.contains(&run));
     assert_eq!(said, None, "it lives, and that is seen");
     assert_eq!(names("/run/netns", &run).len(), 2);
     owner.kill().unwrap();
@@ -337,7 +340,7 @@ fn a_session_of_a_pid_namespace_below_is_seen_to_live_and_to_die() {
     // The owner dies with `unshare`, a moment later.
     let begun = Instant::now();
     while !names("/run/netns", &run).is_empty() && begun.elapsed() < Duration::from_secs(20) {
-        reaper::reap();
+        reaper::reap_dead_sessions();
     }
     assert!(names("/run/netns", &run).is_empty());
     assert!(names("/run/weir/sessions", &run).is_empty());
@@ -353,7 +356,7 @@ fn a_session_file_with_a_path_that_leads_elsewhere_is_not_used() {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("precious")).unwrap();
     fs::write(folder.join("file"), "old").unwrap();
-    let own = ProcessId::own();
+    let own = ProcessId::of_this_process();
     // A process with this id that started at another time: it is dead.
     let (pid, start) = (own.pid, own.start + 1);
     let namespace = fs::metadata("/proc/self/ns/pid").unwrap().ino();
@@ -370,7 +373,7 @@ fn a_session_file_with_a_path_that_leads_elsewhere_is_not_used() {
     let plain = record("", "/proc/sys/net/core/message_burst");
     let burst = output("sysctl", &["-n", "net.core.message_burst"]);
     fs::write(&path, plain.replace("\"10\"", &format!("{:?}", burst.trim()))).unwrap();
-    let reaped = reaper::reap();
+    let reaped = reaper::reap_dead_sessions();
     let sysctl = "sysctl /proc/sys/net/core/message_burst".to_owned();
     assert!(reaped.removed.contains(&sysctl), "what weir writes is used: {reaped:?}");
     assert!(!path.exists());
@@ -382,8 +385,8 @@ fn a_session_file_with_a_path_that_leads_elsewhere_is_not_used() {
     ];
     for text in texts {
         fs::write(&path, &text).unwrap();
-        let reaped = reaper::reap();
-        let left = reaped.left.iter().find(|line| line.contains(&run));
+        let reaped = reaper::reap_dead_sessions();
+        let left = reaped.skipped.iter().find(|line| line.contains(&run));
         let left = left.unwrap_or_else(|| panic!("{text}: {reaped:?}"));
         assert!(left.contains("is not a plain path below") && left.contains("remove the file"));
         assert!(folder.join("precious").exists(), "{text}");
@@ -393,8 +396,8 @@ fn a_session_file_with_a_path_that_leads_elsewhere_is_not_used() {
     fs::remove_file(&path).unwrap();
     fs::write(folder.join("linked"), &plain).unwrap();
     symlink(folder.join("linked"), &path).unwrap();
-    let reaped = reaper::reap();
-    let left = reaped.left.iter().find(|line| line.contains(&run));
+    let reaped = reaper::reap_dead_sessions();
+    let left = reaped.skipped.iter().find(|line| line.contains(&run));
     assert!(left.is_some_and(|line| line.contains("not a regular file")), "{reaped:?}");
     fs::remove_file(&path).unwrap();
 }

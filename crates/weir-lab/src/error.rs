@@ -26,10 +26,10 @@ pub enum LabError {
     },
     /// The folder for the records is not empty.
     #[error("{}: the folder is not empty; records are never overwritten", .0.display())]
-    Occupied(PathBuf),
+    FolderNotEmpty(PathBuf),
     /// What is in the folder is not part of this run.
     #[error("{}: cannot resume this run: {what}", path.display())]
-    Resume {
+    CannotResume {
         /// The folder of the records.
         path: PathBuf,
         /// Why not.
@@ -51,7 +51,7 @@ pub enum LabError {
     },
     /// A program that replaces weir's own clients.
     #[error("`{command}`: {message}")]
-    Client {
+    ExternalClient {
         /// Its command line.
         command: String,
         /// What went wrong, or what of its output is not understood.
@@ -59,7 +59,7 @@ pub enum LabError {
     },
     /// Frames that the generator cannot send.
     #[error("{}: {message}", path.display())]
-    Frames {
+    UnsendableFrames {
         /// The pcap file, or its verdicts.
         path: PathBuf,
         /// What is wrong.
@@ -70,7 +70,7 @@ pub enum LabError {
     Bpf(#[from] BpfError),
     /// Frames did not arrive after an empty firewall.
     #[error("{of} of {offered} frames arrived after {namespace}: {why}")]
-    Probe {
+    EmptyFirewallLoss {
         /// Frames that arrived.
         of: u64,
         /// Frames that were sent.
@@ -85,7 +85,7 @@ pub enum LabError {
         "{what}: {key}{place} is {now}, {need} are needed, and the limit is global; \
          `--allow-global` raises it for the run and restores it"
     )]
-    Global {
+    GlobalLimitTooLow {
         /// What needs it.
         what: String,
         /// The sysctl.
@@ -99,10 +99,10 @@ pub enum LabError {
     },
     /// The firewall's host refused a request, or is unreachable.
     #[error("{0}")]
-    Host(String),
+    FirewallHost(String),
     /// The kernel refused something else.
     #[error("{action}: {source}")]
-    System {
+    SystemCall {
         /// What was tried.
         action: &'static str,
         /// Why not.
@@ -126,13 +126,16 @@ impl LabError {
     }
 
     /// For `map_err`: an operation on a file that failed.
-    pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn file_error(
+        action: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| LabError::File { action, path, source }
     }
 
     /// For `map_err`: something with a BPF program that failed.
-    pub(crate) fn bpf(action: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
-        move |source| BpfError::of(action)(source).into()
+    pub(crate) fn bpf_error(action: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
+        move |source| BpfError::from_libbpf(action)(source).into()
     }
 }

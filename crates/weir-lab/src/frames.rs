@@ -5,31 +5,31 @@
 //! The tag lengthens the packet, so lengths and checksums are recomputed. Ethernet addresses are
 //! set, too, because those in the file are not weir's.
 
+pub(crate) mod drop_mix;
 pub mod flows;
-pub(crate) mod mix;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use weir_packet::checksum::{Internet, crc32c};
+use weir_packet::checksum::{InternetChecksum, crc32c};
 use weir_packet::{Mac, pcap};
 
 use crate::LabError;
 
 /// Longest frame that fits into a slot of the generator's small table, tag included.
-pub const FRAME_BYTES: usize = 120;
+pub const SMALL_FRAME_MAX_BYTES: usize = 120;
 /// The same of its table for larger frames.
-pub const LARGE_FRAME_BYTES: usize = 1528;
+pub const LARGE_FRAME_MAX_BYTES: usize = 1528;
 /// Most frames of the small table: 128 MiB.
-pub const FRAMES_MAX: usize = 1 << 20;
+pub const SMALL_TABLE_MAX_FRAMES: usize = 1 << 20;
 /// Most frames of the other one: 96 MiB.
-pub const LARGE_FRAMES_MAX: usize = 1 << 16;
+pub const LARGE_TABLE_MAX_FRAMES: usize = 1 << 16;
 /// Longest frame that the devices take: a packet of 1500 bytes.
-const LONGEST: usize = 1514;
+const MAX_FRAME_BYTES: usize = 1514;
 
-const TAG_BYTES: usize = 8;
-const ETHERNET: usize = 14;
-const TO_DROP: u32 = 1;
+const TRIAL_TAG_BYTES: usize = 8;
+const ETHERNET_HEADER_BYTES: usize = 14;
+const TO_DROP_FLAG: u32 = 1;
 
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct Frame {
 impl Frame {
     /// Whether it is an IPv6 packet.
     pub fn is_ipv6(&self) -> bool {
-        self.bytes.get(12..ETHERNET) == Some(&[0x86, 0xdd])
+        self.bytes.get(12..ETHERNET_HEADER_BYTES) == Some(&[0x86, 0xdd])
     }
 }
 
@@ -59,11 +59,14 @@ pub fn verdicts_path(pcap: &Path) -> PathBuf {
 /// # Errors
 /// Files that cannot be read, and as many verdicts as there are frames; frames that are neither
 /// IPv4 nor IPv6, or too long for the table; no frame at all.
-pub fn load(path: &Path) -> Result<Vec<Frame>, LabError> {
-    let bytes = pcap::read(path).map_err(LabError::file("read", path))?;
+pub fn load_pcap_and_verdicts(path: &Path) -> Result<Vec<Frame>, LabError> {
+    let bytes = pcap::read_frames(path).map_err(LabError::file_error("read", path))?;
     let beside = verdicts_path(path);
-    let text = fs::read_to_string(&beside).map_err(LabError::file("read", &beside))?;
-    let wrong = |path: &Path, message: String| LabError::Frames { path: path.to_owned(), message };
+    let text = fs::read_to_string(&beside).map_err(LabError::file_error("read", &beside))?;
+    let wrong = |path: &Path, message: String| LabError::UnsendableFrames {
+        path: path.to_owned(),
+        message,
+    };
     let mut verdicts = Vec::new();
     for (at, line) in text.lines().enumerate() {
         verdicts.push(match line.trim() {
@@ -81,7 +84,7 @@ pub fn load(path: &Path) -> Result<Vec<Frame>, LabError> {
     }
     let frames: Vec<Frame> =
         bytes.into_iter().zip(verdicts).map(|(bytes, to_drop)| Frame { bytes, to_drop }).collect();
-    check(&frames).map_err(|message| wrong(path, message))?;
+    check_sendable(&frames).map_err(|message| wrong(path, message))?;
     Ok(frames)
 }
 
@@ -89,13 +92,14 @@ pub fn load(path: &Path) -> Result<Vec<Frame>, LabError> {
 ///
 /// # Errors
 /// Why not.
-pub fn check(frames: &[Frame]) -> Result<(), String> {
-    let most = if is_large(frames) { LARGE_FRAMES_MAX } else { FRAMES_MAX };
+pub fn check_sendable(frames: &[Frame]) -> Result<(), String> {
+    let most =
+        if needs_large_table(frames) { LARGE_TABLE_MAX_FRAMES } else { SMALL_TABLE_MAX_FRAMES };
     if frames.is_empty() || frames.len() > most {
         return Err(format!("{} frames; 1 to {most} of that length can be sent", frames.len()));
     }
     for (at, frame) in frames.iter().enumerate() {
-        if let Err(why) = tagged(frame, 1, 0, Default::default(), Default::default()) {
+        if let Err(why) = build_tagged_frame(frame, 1, 0, Default::default(), Default::default()) {
             return Err(format!("frame {}: {why}", at + 1));
         }
     }
@@ -103,8 +107,8 @@ pub fn check(frames: &[Frame]) -> Result<(), String> {
 }
 
 /// Whether any of the frames needs the table for larger ones.
-pub(crate) fn is_large(frames: &[Frame]) -> bool {
-    frames.iter().any(|frame| frame.bytes.len() + TAG_BYTES > FRAME_BYTES)
+pub(crate) fn needs_large_table(frames: &[Frame]) -> bool {
+    frames.iter().any(|frame| frame.bytes.len() + TRIAL_TAG_BYTES > SMALL_FRAME_MAX_BYTES)
 }
 
 /// The frame as it is sent: addressed, with its tag, lengths and checksums correct.
@@ -112,33 +116,34 @@ pub(crate) fn is_large(frames: &[Frame]) -> bool {
 /// # Errors
 /// A frame that is neither IPv4 nor IPv6, shorter than its headers say, or too long. A frame of
 /// full length takes the tag in place of its last bytes.
-pub(crate) fn tagged(
+pub(crate) fn build_tagged_frame(
     frame: &Frame,
     magic: u32,
     number: u32,
     destination: Mac,
     source: Mac,
 ) -> Result<Vec<u8>, String> {
-    let ethertype = frame.bytes.get(12..ETHERNET).ok_or("shorter than an Ethernet header")?;
+    let ethertype =
+        frame.bytes.get(12..ETHERNET_HEADER_BYTES).ok_or("shorter than an Ethernet header")?;
     let mut packet = match ethertype {
-        [0x08, 0x00] => ip_packet(&frame.bytes, 20, 2, 0)?,
-        [0x86, 0xdd] => ip_packet(&frame.bytes, 40, 4, 40)?,
+        [0x08, 0x00] => extract_ip_packet(&frame.bytes, 20, 2, 0)?,
+        [0x86, 0xdd] => extract_ip_packet(&frame.bytes, 40, 4, 40)?,
         _ => return Err("neither IPv4 nor IPv6".to_owned()),
     };
-    if packet.len() + ETHERNET > LONGEST {
-        let bytes = packet.len() + ETHERNET;
-        return Err(format!("{bytes} bytes; {LONGEST} can be sent"));
+    if packet.len() + ETHERNET_HEADER_BYTES > MAX_FRAME_BYTES {
+        let bytes = packet.len() + ETHERNET_HEADER_BYTES;
+        return Err(format!("{bytes} bytes; {MAX_FRAME_BYTES} can be sent"));
     }
-    packet.truncate(LONGEST - ETHERNET - TAG_BYTES);
-    let number_and_flag = (number << 1) | if frame.to_drop { TO_DROP } else { 0 };
+    packet.truncate(MAX_FRAME_BYTES - ETHERNET_HEADER_BYTES - TRIAL_TAG_BYTES);
+    let number_and_flag = (number << 1) | if frame.to_drop { TO_DROP_FLAG } else { 0 };
     packet.extend_from_slice(&magic.to_ne_bytes());
     packet.extend_from_slice(&number_and_flag.to_ne_bytes());
     if ethertype == [0x08, 0x00] {
-        repair_v4(&mut packet)?
+        fix_ipv4_lengths_checksums(&mut packet)?
     } else {
-        repair_v6(&mut packet)
+        fix_ipv6_lengths_checksums(&mut packet)
     }
-    let mut bytes = Vec::with_capacity(ETHERNET + packet.len());
+    let mut bytes = Vec::with_capacity(ETHERNET_HEADER_BYTES + packet.len());
     bytes.extend_from_slice(&destination);
     bytes.extend_from_slice(&source);
     bytes.extend_from_slice(ethertype);
@@ -148,8 +153,13 @@ pub(crate) fn tagged(
 
 /// The network packet of a frame, without what pads the frame. The length is at `at`, and `more` is
 /// what it does not count.
-fn ip_packet(frame: &[u8], header: usize, at: usize, more: usize) -> Result<Vec<u8>, String> {
-    let packet = &frame[ETHERNET..];
+fn extract_ip_packet(
+    frame: &[u8],
+    header: usize,
+    at: usize,
+    more: usize,
+) -> Result<Vec<u8>, String> {
+    let packet = &frame[ETHERNET_HEADER_BYTES..];
     if packet.len() < header {
         return Err("shorter than its network header".to_owned());
     }
@@ -160,41 +170,41 @@ fn ip_packet(frame: &[u8], header: usize, at: usize, more: usize) -> Result<Vec<
     Ok(packet[..length].to_vec())
 }
 
-fn repair_v4(packet: &mut [u8]) -> Result<(), String> {
+fn fix_ipv4_lengths_checksums(packet: &mut [u8]) -> Result<(), String> {
     let header = usize::from(packet[0] & 0xf) * 4;
-    if header < 20 || header + TAG_BYTES > packet.len() {
+    if header < 20 || header + TRIAL_TAG_BYTES > packet.len() {
         return Err("its network header exceeds the frame".to_owned());
     }
     let length = packet.len() as u16;
     packet[2..4].copy_from_slice(&length.to_be_bytes());
     packet[10..12].fill(0);
-    let mut sum = Internet::new();
-    sum.add(&packet[..header]);
+    let mut sum = InternetChecksum::new();
+    sum.add_bytes(&packet[..header]);
     let sum = sum.finish();
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
     let is_fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
     if !is_fragment {
         let (network, transport) = packet.split_at_mut(header);
-        repair_transport(network[9], &network[12..20], transport);
+        fix_transport_checksum(network[9], &network[12..20], transport);
     }
     Ok(())
 }
 
-fn repair_v6(packet: &mut [u8]) {
+fn fix_ipv6_lengths_checksums(packet: &mut [u8]) {
     let (network, transport) = packet.split_at_mut(40);
     network[4..6].copy_from_slice(&(transport.len() as u16).to_be_bytes());
     // After extension headers the checksum is unchanged: it does not cover the tag, and is wrong.
-    repair_transport(network[6], &network[8..40], transport);
+    fix_transport_checksum(network[6], &network[8..40], transport);
 }
 
 /// Length and checksum of a transport header. `addresses` are both addresses of the packet.
-fn repair_transport(proto: u8, addresses: &[u8], transport: &mut [u8]) {
+fn fix_transport_checksum(proto: u8, addresses: &[u8], transport: &mut [u8]) {
     let (at, with_addresses) = match proto {
         1 => (2, false),
         6 => (16, true),
         17 => (6, true),
         58 => (2, true),
-        132 => return repair_sctp(transport),
+        132 => return fix_sctp_checksum(transport),
         _ => return,
     };
     if transport.len() < at + 2 {
@@ -205,14 +215,14 @@ fn repair_transport(proto: u8, addresses: &[u8], transport: &mut [u8]) {
         transport[4..6].copy_from_slice(&(length as u16).to_be_bytes());
     }
     transport[at..at + 2].fill(0);
-    let mut sum = Internet::new();
+    let mut sum = InternetChecksum::new();
     if with_addresses {
         // RFC 9293, section 3.1; RFC 8200, section 8.1: the sum is the same.
-        sum.add(addresses);
-        sum.add(&[0, proto]);
-        sum.add(&(length as u32).to_be_bytes());
+        sum.add_bytes(addresses);
+        sum.add_bytes(&[0, proto]);
+        sum.add_bytes(&(length as u32).to_be_bytes());
     }
-    sum.add(transport);
+    sum.add_bytes(transport);
     let mut sum = sum.finish();
     if proto == 17 && sum == 0 {
         sum = 0xffff;
@@ -220,7 +230,7 @@ fn repair_transport(proto: u8, addresses: &[u8], transport: &mut [u8]) {
     transport[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-fn repair_sctp(transport: &mut [u8]) {
+fn fix_sctp_checksum(transport: &mut [u8]) {
     if transport.len() >= 12 {
         transport[8..12].fill(0);
         let sum = crc32c(transport);
@@ -242,21 +252,21 @@ mod tests {
         frame.extend_from_slice(&[0x30, 0x39, 0, 53]);
         frame.extend_from_slice(&((8 + payload) as u16).to_be_bytes());
         frame.extend_from_slice(&[0, 0]);
-        frame.resize(ETHERNET + usize::from(total), 7);
+        frame.resize(ETHERNET_HEADER_BYTES + usize::from(total), 7);
         frame
     }
 
     fn sum_of(parts: &[&[u8]]) -> u16 {
-        let mut sum = Internet::new();
-        parts.iter().for_each(|part| sum.add(part));
+        let mut sum = InternetChecksum::new();
+        parts.iter().for_each(|part| sum.add_bytes(part));
         sum.finish()
     }
 
     #[test]
     fn a_tagged_frame_has_right_lengths_and_checksums() {
         let frame = Frame { bytes: udp(6), to_drop: true };
-        let bytes = tagged(&frame, 0xabcd, 3, [2; 6], [4; 6]).unwrap();
-        assert_eq!(bytes.len(), frame.bytes.len() + TAG_BYTES);
+        let bytes = build_tagged_frame(&frame, 0xabcd, 3, [2; 6], [4; 6]).unwrap();
+        assert_eq!(bytes.len(), frame.bytes.len() + TRIAL_TAG_BYTES);
         assert_eq!(&bytes[..6], &[2; 6]);
         assert_eq!(bytes[16..18], (28 + 6 + 8_u16).to_be_bytes());
         assert_eq!(bytes[38..40], (8 + 6 + 8_u16).to_be_bytes());
@@ -271,7 +281,7 @@ mod tests {
         padded.resize(64, 0);
         let plain = Frame { bytes: udp(2), to_drop: false };
         let padded = Frame { bytes: padded, to_drop: false };
-        let tag = |frame| tagged(frame, 1, 0, [0; 6], [0; 6]);
+        let tag = |frame| build_tagged_frame(frame, 1, 0, [0; 6], [0; 6]);
         assert_eq!(tag(&padded), tag(&plain));
     }
 
@@ -279,7 +289,7 @@ mod tests {
     fn a_frame_of_full_length_gives_its_last_bytes_to_the_tag() {
         let tag = |payload| {
             let frame = Frame { bytes: udp(payload), to_drop: false };
-            tagged(&frame, 0xabcd, 3, [0; 6], [0; 6]).unwrap()
+            build_tagged_frame(&frame, 0xabcd, 3, [0; 6], [0; 6]).unwrap()
         };
         assert_eq!((tag(1464).len(), tag(1465).len(), tag(1472).len()), (1514, 1514, 1514));
         assert_eq!(sum_of(&[&tag(1472)[14..34]]), 0, "header checksum");
@@ -289,7 +299,7 @@ mod tests {
     #[test]
     fn frames_that_cannot_be_played_are_refused() {
         let refused = |bytes: Vec<u8>| {
-            tagged(&Frame { bytes, to_drop: false }, 1, 0, [0; 6], [0; 6]).unwrap_err()
+            build_tagged_frame(&Frame { bytes, to_drop: false }, 1, 0, [0; 6], [0; 6]).unwrap_err()
         };
         assert!(refused(udp(1473)).contains("can be sent"));
         assert!(refused(vec![0; 60]).contains("neither IPv4"));

@@ -1,10 +1,10 @@
 //! The laboratory: a study in, records out.
 //!
-//! [`run()`] sets up *source — firewall — sink* in network namespaces ([`topology`]), on this
-//! machine or on another [`host`], has the kernel send frames through the firewall
-//! ([`program::generator`]), counts what arrives ([`program::sink`]) and what does not
-//! ([`observe`]), subject by subject in an order that cancels drift ([`weir_study::plan`]), and
-//! records every trial with its noise ([`observe::cpu`]).
+//! [`execute_study()`] sets up *source — firewall — sink* in network namespaces ([`topology`]), on
+//! this machine or on another [`host`], has the kernel send frames through the firewall
+//! ([`bpf_program::generator`]), counts what arrives ([`bpf_program::sink`]) and what does not
+//! ([`observe`]), subject by subject in an order that cancels drift ([`weir_study::trial_plan`]),
+//! and records every trial with its noise ([`observe::cpu`]).
 //!
 //! It does not know any firewall. [`weir_study::subject`]s are commands that a file declares,
 //! weir's forms among them; rulesets and frames are files that the study's own commands generate
@@ -16,27 +16,27 @@
 //! |---|---|
 //! | [`frames`] | frames to play, made or read |
 //! | [`observe`] | counters, cores, reasons of drops, samples |
-//! | [`program`] | BPF programs that send, answer and count |
+//! | [`bpf_program`] | BPF programs that send, answer and count |
 //! | [`host`] | where rulesets are loaded: a namespace here, or on a host that `ssh` reaches |
 //! | [`topology`] | source, firewalls and sink, joined by links |
 //! | [`workload`] | what is sent through a firewall |
 //! | [`trial`] | one trial: counters before and after, the judgement |
 //! | [`schedule`] | a whole run: order, resuming, searching |
 
+pub mod bpf_program;
 mod error;
 pub mod frames;
 pub mod host;
 pub mod observe;
-pub mod program;
+pub mod paper_tunings;
 mod record;
 pub mod schedule;
 pub mod selftest;
 pub mod topology;
 mod trial;
-pub mod tune;
 pub mod workload;
 
 pub use error::LabError;
-pub use schedule::clock::RunProgress;
-pub use schedule::options::{SELF_TESTS, StudyRunOptions};
-pub use schedule::run::{planned, run};
+pub use schedule::options::{SELF_COMPARISON_RUNS, StudyRunOptions};
+pub use schedule::run::{execute_study, plan_trials};
+pub use schedule::run_progress::RunProgress;

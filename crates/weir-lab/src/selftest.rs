@@ -12,29 +12,29 @@ use serde::Serialize;
 use weir_kernel::Session;
 use weir_packet::Family;
 use weir_stats::estimate::{self, Estimate};
-use weir_stats::{Close, Scenario};
+use weir_stats::{ConnectionClose, Scenario};
 
 use crate::LabError;
-use crate::frames::flows::{Flows, Popularity, Protocol, Size};
-use crate::observe::cpu::last_core;
-use crate::program::tcp::ConnectionPlan;
+use crate::bpf_program::tcp::ConnectionPlan;
+use crate::frames::flows::{FlowPopularity, FlowProtocol, FlowSpec, FrameSize};
+use crate::observe::cpu::last_allowed_core;
 use crate::topology::{TestFirewall, Topology};
-use crate::trial::empty;
-use crate::trial::runner::{DropSource, TrialRunner};
+use crate::trial::empty_firewall;
+use crate::trial::runner::{DropCountSource, TrialRunner};
 use crate::workload::frames::FrameWorkload;
 use crate::workload::tcp::TcpWorkload;
-use weir_stats::Measured;
+use weir_stats::TrialResults;
 use weir_study::ConnectionLoad;
-use weir_study::Devices;
+use weir_study::FirewallDevices;
 
 /// Parts of the self-test; a block measures them in forward and reverse order.
-pub const PARTS: usize = 7;
+pub const PART_COUNT: usize = 7;
 
 /// How the self-test is run.
 #[derive(Clone, Copy, Debug)]
 pub struct SelfTestOptions {
     /// Length of a trial; above 0.6 s they run without real-time priority.
-    pub trial: Duration,
+    pub trial_duration: Duration,
     /// Passes over all parts, there and back.
     pub blocks: u32,
 }
@@ -57,9 +57,9 @@ pub struct SelfTestPart {
     /// Connections that were begun and not completed.
     pub failed: u64,
     #[serde(skip)]
-    rates: Vec<f64>,
+    pps_samples: Vec<f64>,
     #[serde(skip)]
-    connections: Vec<f64>,
+    connection_rate_samples: Vec<f64>,
 }
 
 /// What the self-test found.
@@ -87,13 +87,13 @@ impl SelfTestPart {
             delivered: 0,
             dropped: 0,
             failed: 0,
-            rates: Vec::new(),
-            connections: Vec::new(),
+            pps_samples: Vec::new(),
+            connection_rate_samples: Vec::new(),
         }
     }
 
     /// Packets that were sent, did not arrive and are in no counter.
-    pub fn missing(&self) -> i64 {
+    pub fn missing_packets(&self) -> i64 {
         self.offered as i64 - self.delivered as i64 - self.dropped as i64
     }
 
@@ -104,54 +104,60 @@ impl SelfTestPart {
 }
 
 /// Where a part is measured.
-enum PartKind {
-    Direct(u32, Flows),
-    Router(Flows),
-    Connections,
-    Least,
-    Tracked,
+enum SelfTestSetup {
+    DirectLink(u32, FlowSpec),
+    RouterFrames(FlowSpec),
+    RouterConnections,
+    SingleClientNoGro,
+    TrackedConnections,
 }
 
 /// Measures the laboratory itself.
 ///
 /// # Errors
 /// A machine that lacks something (not root).
-pub fn run(
+pub fn run_self_test(
     options: &SelfTestOptions,
     progress: &mut dyn FnMut(&str),
 ) -> Result<SelfTestReport, LabError> {
     let connection_load = ConnectionLoad::default();
-    let topology = Topology::new(Session::new()?, Devices::default())?;
-    let mut runner = TrialRunner::new(topology, last_core()?, true)?;
-    let direct = runner.stage.topology.direct()?;
-    let flows = |size| Flows {
+    let topology = Topology::new(Session::new()?, FirewallDevices::default())?;
+    let mut runner = TrialRunner::new(topology, last_allowed_core()?, true)?;
+    let direct = runner.resources.topology.create_direct_link()?;
+    let flows = |size| FlowSpec {
         size,
-        flows: 1024,
-        popularity: Popularity::Uniform,
+        flow_count: 1024,
+        popularity: FlowPopularity::Uniform,
         family: Family::V4,
-        protocol: Protocol::Udp,
+        protocol: FlowProtocol::Udp,
     };
-    let router = runner.stage.firewall(None, false)?;
-    let plain = runner.stage.firewall(Some(&connection_load), false)?;
-    let tracked = runner.stage.firewall(Some(&connection_load), false)?;
-    let least = runner.stage.firewall(Some(&connection_load), false)?;
-    without_gro(&mut runner, &least)?;
+    let router = runner.resources.create_firewall(None, false)?;
+    let plain = runner.resources.create_firewall(Some(&connection_load), false)?;
+    let tracked = runner.resources.create_firewall(Some(&connection_load), false)?;
+    let least = runner.resources.create_firewall(Some(&connection_load), false)?;
+    disable_gro(&mut runner, &least)?;
     for firewall in [&plain, &tracked, &least] {
-        empty::connections(&mut runner, firewall, 0)?;
+        empty_firewall::check_connections_complete(&mut runner, firewall, 0)?;
     }
     let track = b"table ip weir {\nchain forward {\ntype filter hook forward priority 0\n\
         ct state new,established accept\n}\n}\n";
-    tracked.namespace.run(&["nft", "-f", "-"], track)?;
-    let ways: [(&str, PartKind); PARTS] = [
-        ("frames of 64 bytes, one link", PartKind::Direct(direct, flows(Size::Bytes(64)))),
-        ("frames of 1518 bytes, one link", PartKind::Direct(direct, flows(Size::Bytes(1518)))),
-        ("frames of IMIX, one link", PartKind::Direct(direct, flows(Size::Imix))),
-        ("frames of 64 bytes, router", PartKind::Router(flows(Size::Bytes(64)))),
-        ("connections, router", PartKind::Connections),
-        ("connections, 1 client, no GRO", PartKind::Least),
-        ("connections, tracked", PartKind::Tracked),
+    tracked.namespace.run_command(&["nft", "-f", "-"], track)?;
+    let ways: [(&str, SelfTestSetup); PART_COUNT] = [
+        (
+            "frames of 64 bytes, one link",
+            SelfTestSetup::DirectLink(direct, flows(FrameSize::Fixed(64))),
+        ),
+        (
+            "frames of 1518 bytes, one link",
+            SelfTestSetup::DirectLink(direct, flows(FrameSize::Fixed(1518))),
+        ),
+        ("frames of IMIX, one link", SelfTestSetup::DirectLink(direct, flows(FrameSize::Imix))),
+        ("frames of 64 bytes, router", SelfTestSetup::RouterFrames(flows(FrameSize::Fixed(64)))),
+        ("connections, router", SelfTestSetup::RouterConnections),
+        ("connections, 1 client, no GRO", SelfTestSetup::SingleClientNoGro),
+        ("connections, tracked", SelfTestSetup::TrackedConnections),
     ];
-    let many = (connection_load.endpoints.clients, connection_load.endpoints.servers);
+    let many = (connection_load.endpoints.client_count, connection_load.endpoints.server_count);
     let mut parts: Vec<SelfTestPart> =
         ways.iter().map(|(name, _)| SelfTestPart::new(name)).collect();
     let there: Vec<usize> = (0..ways.len()).collect();
@@ -163,137 +169,157 @@ pub fn run(
             progress(name);
             let mut part = SelfTestPart::new(name);
             match way {
-                PartKind::Direct(ifindex, flows) => {
-                    one_link(&mut runner, *ifindex, flows, options, &mut part)?;
+                SelfTestSetup::DirectLink(ifindex, flows) => {
+                    measure_direct_link(&mut runner, *ifindex, flows, options, &mut part)?;
                 }
-                PartKind::Router(flows) => frames(&mut runner, &router, flows, options, &mut part)?,
-                PartKind::Connections => connect(&mut runner, &plain, many, options, &mut part)?,
-                PartKind::Tracked => connect(&mut runner, &tracked, many, options, &mut part)?,
+                SelfTestSetup::RouterFrames(flows) => {
+                    measure_router_frames(&mut runner, &router, flows, options, &mut part)?
+                }
+                SelfTestSetup::RouterConnections => {
+                    measure_connections(&mut runner, &plain, many, options, &mut part)?
+                }
+                SelfTestSetup::TrackedConnections => {
+                    measure_connections(&mut runner, &tracked, many, options, &mut part)?
+                }
                 // Packets that follow one another have one address: the router looks it up once
                 // in eight (ip_route_use_hint; GRO's batch is what it is given at once).
-                PartKind::Least => connect(&mut runner, &least, (1, 1), options, &mut part)?,
+                SelfTestSetup::SingleClientNoGro => {
+                    measure_connections(&mut runner, &least, (1, 1), options, &mut part)?
+                }
             }
             if block > 0 {
-                parts[*at].add(part);
+                parts[*at].add_trial(part);
             }
         }
     }
-    Ok(SelfTestReport::of(parts, runner.scheduling(options.trial)?))
+    Ok(SelfTestReport::from_parts(parts, runner.describe_scheduling(options.trial_duration)?))
 }
 
 impl SelfTestReport {
     /// Of the parts in their order, with their medians.
-    fn of(mut parts: Vec<SelfTestPart>, scheduling: String) -> SelfTestReport {
+    fn from_parts(mut parts: Vec<SelfTestPart>, scheduling: String) -> SelfTestReport {
         let ratio = |over: &[f64], under: &[f64]| {
-            let pairs: Vec<(f64, f64)> = by_block(over).zip(by_block(under)).collect();
-            estimate::median_ratio(&pairs, 1)
+            let pairs: Vec<(f64, f64)> =
+                average_block_legs(over).zip(average_block_legs(under)).collect();
+            estimate::estimate_median_ratio(&pairs, 1)
         };
         let [.., frames, plain, _, tracked] = &parts[..] else { unreachable!("there are seven") };
-        let without_tracking = ratio(&plain.connections, &tracked.connections);
-        let beside_frames = ratio(&frames.rates, &plain.rates);
+        let without_tracking =
+            ratio(&plain.connection_rate_samples, &tracked.connection_rate_samples);
+        let beside_frames = ratio(&frames.pps_samples, &plain.pps_samples);
         for part in &mut parts {
-            part.pps = estimate::of_median(&part.rates, 1).map_or(0.0, |all| all.value);
+            part.pps = estimate::estimate_median(&part.pps_samples, 1).map_or(0.0, |all| all.value);
             part.connections_per_second =
-                estimate::of_median(&part.connections, 1).map_or(0.0, |all| all.value);
+                estimate::estimate_median(&part.connection_rate_samples, 1)
+                    .map_or(0.0, |all| all.value);
         }
         SelfTestReport { parts, without_tracking, beside_frames, scheduling }
     }
 }
 
 impl SelfTestPart {
-    fn add(&mut self, trial: SelfTestPart) {
+    fn add_trial(&mut self, trial: SelfTestPart) {
         self.offered += trial.offered;
         self.delivered += trial.delivered;
         self.dropped += trial.dropped;
         self.failed += trial.failed;
-        self.rates.extend(trial.rates);
-        self.connections.extend(trial.connections);
+        self.pps_samples.extend(trial.pps_samples);
+        self.connection_rate_samples.extend(trial.connection_rate_samples);
     }
 }
 
 /// Both legs of each block together.
-fn by_block(rates: &[f64]) -> impl Iterator<Item = f64> {
+fn average_block_legs(rates: &[f64]) -> impl Iterator<Item = f64> {
     rates.chunks(2).map(|legs| legs.iter().sum::<f64>() / legs.len() as f64)
 }
 
-fn load(runner: &mut TrialRunner, flows: &Flows) -> Result<(), LabError> {
-    let frames =
-        flows.frames(1).map_err(|message| LabError::Frames { path: "flows".into(), message })?;
-    let part = Scenario::default().with("flows", format!("{flows:?}").as_str());
-    runner.stage.load_frames(&part, &frames, 1)
+fn load_flow_frames(runner: &mut TrialRunner, flows: &FlowSpec) -> Result<(), LabError> {
+    let frames = flows
+        .generate_frames(1)
+        .map_err(|message| LabError::UnsendableFrames { path: "flows".into(), message })?;
+    let part = Scenario::default().with_coordinate("flows", format!("{flows:?}").as_str());
+    runner.resources.load_frames(&part, &frames, 1)
 }
 
-fn one_link(
+fn measure_direct_link(
     runner: &mut TrialRunner,
     ifindex: u32,
-    flows: &Flows,
+    flows: &FlowSpec,
     options: &SelfTestOptions,
     part: &mut SelfTestPart,
 ) -> Result<(), LabError> {
-    load(runner, flows)?;
-    let (played, arrived) = runner.play_directly(ifindex, options.trial)?;
+    load_flow_frames(runner, flows)?;
+    let (played, arrived) = runner.send_over_direct_link(ifindex, options.trial_duration)?;
     part.offered = played.offered;
     part.delivered = arrived.delivered;
-    part.rates.push(arrived.delivered as f64 / played.seconds.max(1e-9));
+    part.pps_samples.push(arrived.delivered as f64 / played.seconds.max(1e-9));
     Ok(())
 }
 
-fn frames(
+fn measure_router_frames(
     runner: &mut TrialRunner,
     firewall: &TestFirewall,
-    flows: &Flows,
+    flows: &FlowSpec,
     options: &SelfTestOptions,
     part: &mut SelfTestPart,
 ) -> Result<(), LabError> {
-    load(runner, flows)?;
-    let mut workload = FrameWorkload::new(FrameWorkload::overload(options.trial));
-    let seen = runner.trial(firewall, &mut workload, DropSource::Unwatched)?;
-    part.offered = seen.played.offered;
+    load_flow_frames(runner, flows)?;
+    let mut workload = FrameWorkload::new(FrameWorkload::overload_plan(options.trial_duration));
+    let seen = runner.run_trial(firewall, &mut workload, DropCountSource::NotCounted)?;
+    part.offered = seen.send_result.offered;
     part.delivered = seen.arrived.delivered;
-    part.dropped = seen.dropped.iter().filter(|d| !d.is_explanation()).map(|d| d.packets).sum();
-    part.rates.push(seen.arrived.delivered as f64 / seen.played.seconds.max(1e-9));
+    part.dropped =
+        seen.dropped.iter().filter(|d| !d.is_counted_elsewhere()).map(|d| d.packets).sum();
+    part.pps_samples.push(seen.arrived.delivered as f64 / seen.send_result.seconds.max(1e-9));
     Ok(())
 }
 
 /// Lets a firewall receive each packet separately.
-fn without_gro(runner: &mut TrialRunner, firewall: &TestFirewall) -> Result<(), LabError> {
+fn disable_gro(runner: &mut TrialRunner, firewall: &TestFirewall) -> Result<(), LabError> {
     let namespace = &firewall.namespace;
-    let ends = runner.stage.ends.as_mut().expect("a firewall is between them");
-    let Devices { input, output } = runner.stage.topology.devices();
+    let ends = runner.resources.tcp_ends.as_mut().expect("a firewall is between them");
+    let FirewallDevices { input, output } = runner.resources.topology.firewall_devices();
     for device in [input, output] {
-        ends.attach_pass(namespace, namespace.ifindex(device)?)?;
+        ends.attach_pass_program(namespace, namespace.ifindex(device)?)?;
         namespace.set_gro(device, false)?;
     }
     Ok(())
 }
 
-fn connect(
+fn measure_connections(
     runner: &mut TrialRunner,
     firewall: &TestFirewall,
     (clients, servers): (u32, u32),
     options: &SelfTestOptions,
     part: &mut SelfTestPart,
 ) -> Result<(), LabError> {
-    runner.stage.ends.as_mut().expect("a firewall is between them").take_part(clients, servers);
+    runner
+        .resources
+        .tcp_ends
+        .as_mut()
+        .expect("a firewall is between them")
+        .set_active_endpoints(clients, servers);
     let open = ConnectionPlan {
-        duration: options.trial,
+        duration: options.trial_duration,
         rate: 0,
         connections_max: 0,
-        close: Close::Fin,
-        verify: false,
-        secret: runner.stage.next_magic(1),
-        flood: 0,
+        close: ConnectionClose::Fin,
+        verify_checksums: false,
+        secret: runner.resources.next_trial_tag(1),
+        flood_syns_per_connection: 0,
     };
-    let seen = runner.trial(firewall, &mut TcpWorkload::new(open), DropSource::Unwatched)?;
-    let Measured::Connections(record) = &seen.measured else {
+    let seen =
+        runner.run_trial(firewall, &mut TcpWorkload::new(open), DropCountSource::NotCounted)?;
+    let TrialResults::Connections(record) = &seen.measured else {
         unreachable!("a workload of connections records them")
     };
-    let seconds = seen.played.seconds.max(1e-9);
-    part.offered = seen.played.offered;
+    let seconds = seen.send_result.seconds.max(1e-9);
+    part.offered = seen.send_result.offered;
     part.delivered = seen.arrived.delivered;
-    part.dropped = seen.dropped.iter().filter(|d| !d.is_explanation()).map(|d| d.packets).sum();
+    part.dropped =
+        seen.dropped.iter().filter(|d| !d.is_counted_elsewhere()).map(|d| d.packets).sum();
     part.failed = record.offered.saturating_sub(record.completed);
-    part.rates.push(seen.arrived.delivered as f64 / seconds);
-    part.connections.push(record.completed as f64 / seconds);
+    part.pps_samples.push(seen.arrived.delivered as f64 / seconds);
+    part.connection_rate_samples.push(record.completed as f64 / seconds);
     Ok(())
 }

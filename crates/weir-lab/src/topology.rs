@@ -7,10 +7,10 @@
 //! Every firewall sees the same addresses: its two devices, their MAC addresses, and a default
 //! route, so one table of frames serves all.
 
+mod connection_paths;
 pub(crate) mod firewall;
 mod gateway;
 mod local;
-mod paths;
 pub(crate) mod probe_routes;
 mod remote;
 
@@ -18,15 +18,15 @@ use std::path::Path;
 
 use weir_kernel::{Namespace, Session};
 use weir_packet::Mac;
-use weir_study::{ConnectionPath, Devices, Endpoints, Hosts};
+use weir_study::{ConnectionPath, Endpoints, FirewallDevices, HostsFile};
 
 use crate::LabError;
-use crate::host::router::{FIREWALL_MAC, SINK_ADDRESS, SOURCE_MAC};
-use crate::host::target::{Host, SharedTarget};
-use crate::observe::counters::DeviceReader;
-use crate::program::sink::Sink;
-use crate::program::tcp::TcpEnds;
-use crate::topology::local::{Link, LocalTestbed};
+use crate::bpf_program::sink::Sink;
+use crate::bpf_program::tcp::TcpEnds;
+use crate::host::router::{FIREWALL_IN_MAC, SINK_ADDRESS, SOURCE_MAC};
+use crate::host::target::{Host, SharedExecTarget};
+use crate::observe::counters::DeviceDropReader;
+use crate::topology::local::{GatewayLinks, LocalTestbed};
 use crate::topology::remote::RemoteTestbed;
 
 pub use crate::topology::firewall::TestFirewall;
@@ -37,7 +37,7 @@ pub struct Topology {
     /// Firewalls are on another host.
     remote: Option<RemoteTestbed>,
     sink: Sink,
-    is_probed: bool,
+    has_probe_routes: bool,
 }
 
 impl Topology {
@@ -45,9 +45,9 @@ impl Topology {
     ///
     /// # Errors
     /// Where the kernel refuses (not root).
-    pub fn new(session: Session, devices: Devices) -> Result<Topology, LabError> {
+    pub fn new(session: Session, devices: FirewallDevices) -> Result<Topology, LabError> {
         let local = LocalTestbed::new(session, devices)?;
-        Ok(Topology { local, remote: None, sink: Sink::new()?, is_probed: false })
+        Ok(Topology { local, remote: None, sink: Sink::new()?, has_probe_routes: false })
     }
 
     /// Lets all firewalls be on the host of the file from now on.
@@ -57,7 +57,7 @@ impl Topology {
     /// that are not there or in use.
     pub(crate) fn use_remote_host(
         &mut self,
-        hosts: &Hosts,
+        hosts: &HostsFile,
         weir: &Path,
         version: &str,
     ) -> Result<(), LabError> {
@@ -66,7 +66,7 @@ impl Topology {
     }
 
     /// The machine that firewalls are on.
-    pub(crate) fn host(&self) -> &dyn Host {
+    pub(crate) fn firewall_host(&self) -> &dyn Host {
         match &self.remote {
             Some(remote) => &remote.host,
             None => &*self.local.host,
@@ -74,13 +74,13 @@ impl Topology {
     }
 
     /// Where frames come from.
-    pub fn source(&self) -> &Namespace {
-        &self.local.source
+    pub fn source_namespace(&self) -> &Namespace {
+        &self.local.source_namespace
     }
 
     /// The sink's namespace.
-    pub(crate) fn sink_side(&self) -> &Namespace {
-        &self.local.sink_side
+    pub(crate) fn sink_namespace(&self) -> &Namespace {
+        &self.local.sink_namespace
     }
 
     /// What counts arrivals.
@@ -89,7 +89,7 @@ impl Topology {
     }
 
     /// Names of every firewall's devices.
-    pub(crate) fn devices(&self) -> &Devices {
+    pub(crate) fn firewall_devices(&self) -> &FirewallDevices {
         &self.local.devices
     }
 
@@ -99,25 +99,30 @@ impl Topology {
     }
 
     /// MAC addresses of the firewall's device towards the source, and of the source.
-    pub(crate) fn macs(&self) -> (Mac, Mac) {
+    pub(crate) fn firewall_and_source_macs(&self) -> (Mac, Mac) {
         let there = self.remote.as_ref().map(|remote| (remote.firewall_mac, remote.source_mac));
-        there.unwrap_or((FIREWALL_MAC, SOURCE_MAC))
+        there.unwrap_or((FIREWALL_IN_MAC, SOURCE_MAC))
     }
 
     /// Entries that the firewalls' machine lets a connection table have. The limit is one number
     /// for all network namespaces, and each table is measured against it on its own
     /// (nf_conntrack_core.c); 0 where there is no connection tracking.
-    pub(crate) fn table_limit(&self) -> Result<u64, LabError> {
-        let text = self.host().proc_file("sys/net/netfilter/nf_conntrack_max")?;
+    pub(crate) fn conntrack_limit(&self) -> Result<u64, LabError> {
+        let text = self.firewall_host().read_proc_file("sys/net/netfilter/nf_conntrack_max")?;
         Ok(text.trim().parse().unwrap_or(0))
     }
 
     /// A sysctl of the firewalls' machine that is a number.
-    pub(crate) fn machine_sysctl(&self, key: &str) -> Result<u64, LabError> {
-        let text = self.host().proc_file(&format!("sys/{}", key.replace('.', "/")))?;
+    pub(crate) fn read_machine_sysctl(&self, key: &str) -> Result<u64, LabError> {
+        let text =
+            self.firewall_host().read_proc_file(&format!("sys/{}", key.replace('.', "/")))?;
         text.trim().parse().map_err(|_| {
-            let host = if self.host().is_remote() { "the firewall's host" } else { "this machine" };
-            LabError::Host(format!("{host} has no sysctl {key}"))
+            let host = if self.firewall_host().is_remote() {
+                "the firewall's host"
+            } else {
+                "this machine"
+            };
+            LabError::FirewallHost(format!("{host} has no sysctl {key}"))
         })
     }
 
@@ -126,31 +131,31 @@ impl Topology {
     /// # Errors
     /// Where the kernel refuses.
     pub fn enable_probe_routes(&mut self) -> Result<(), LabError> {
-        for namespace in [&self.local.source, &self.local.sink_side] {
+        for namespace in [&self.local.source_namespace, &self.local.sink_namespace] {
             for part in ["all", "default"] {
-                namespace.sysctl(&format!("net.ipv4.conf.{part}.rp_filter"), "0")?;
+                namespace.set_sysctl(&format!("net.ipv4.conf.{part}.rp_filter"), "0")?;
             }
         }
-        self.sink.pass_streams_to(SINK_ADDRESS);
-        self.is_probed = true;
+        self.sink.pass_tcp_to_kernel(SINK_ADDRESS);
+        self.has_probe_routes = true;
         Ok(())
     }
 
     /// Gives the cables to a firewall, where one pair serves all of them.
-    pub(crate) fn select(&mut self, firewall: &TestFirewall) -> Result<(), LabError> {
+    pub(crate) fn switch_cables_to(&mut self, firewall: &TestFirewall) -> Result<(), LabError> {
         match &mut self.remote {
-            Some(remote) => remote.select(&self.local, firewall),
+            Some(remote) => remote.switch_cables_to(&self.local, firewall),
             None => Ok(()),
         }
     }
 
     /// A namespace that rulesets are loaded in to be timed, on the firewalls' machine.
-    pub(crate) fn bare(&mut self) -> Result<SharedTarget, LabError> {
+    pub(crate) fn create_load_timing_namespace(&mut self) -> Result<SharedExecTarget, LabError> {
         if let Some(remote) = &self.remote {
-            return remote.bare();
+            return remote.create_load_timing_namespace();
         }
-        let namespace = self.local.bare()?;
-        Ok(self.local.target(&namespace))
+        let namespace = self.local.create_detached_namespace()?;
+        Ok(self.local.exec_target(&namespace))
     }
 
     /// Creates a firewall between source and sink that forwards everything, IPv6 only on request,
@@ -158,26 +163,30 @@ impl Topology {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn firewall(&mut self, ipv6: bool) -> Result<TestFirewall, LabError> {
+    pub fn create_firewall(&mut self, ipv6: bool) -> Result<TestFirewall, LabError> {
         if let Some(remote) = &mut self.remote {
-            return remote.firewall(&mut self.local, &mut self.sink, (ipv6, self.is_probed));
+            return remote.create_firewall(
+                &mut self.local,
+                &mut self.sink,
+                (ipv6, self.has_probe_routes),
+            );
         }
         let local = &mut self.local;
-        let link = local.link(ipv6)?;
-        if self.is_probed {
+        let link = local.create_two_link_gateway(ipv6)?;
+        if self.has_probe_routes {
             local.enable_probe_routes(&link)?;
         }
-        let Link { namespace, near, far } = link;
-        let Devices { input, output } = &local.devices;
-        let far_index = local.sink_side.ifindex(&far)?;
-        self.sink.attach(&local.sink_side, far_index)?;
+        let GatewayLinks { namespace, source_device: near, sink_device: far } = link;
+        let FirewallDevices { input, output } = &local.devices;
+        let far_index = local.sink_namespace.ifindex(&far)?;
+        self.sink.attach(&local.sink_namespace, far_index)?;
         // Packets that the ring behind the source's device cannot accept are counted by both of its
         // ends (veth_get_stats64 in drivers/net/veth.c), so only the firewall's end is read.
-        let devices = DeviceReader::default()
-            .with(&namespace, &[input, output])?
-            .with(&local.sink_side, &[&far])?;
-        let ifindex = local.source.ifindex(&near)?;
-        local.firewall_of(namespace, ifindex, devices, (near, far))
+        let devices = DeviceDropReader::default()
+            .with_devices(&namespace, &[input, output])?
+            .with_devices(&local.sink_namespace, &[&far])?;
+        let ifindex = local.source_namespace.ifindex(&near)?;
+        local.assemble_firewall(namespace, ifindex, devices, (near, far))
     }
 
     /// Makes what is between clients and servers on their path. On the direct one that is nothing,
@@ -185,7 +194,7 @@ impl Topology {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn between(
+    pub fn create_connection_path(
         &mut self,
         path: ConnectionPath,
         ends: &mut TcpEnds,
@@ -193,11 +202,17 @@ impl Topology {
     ) -> Result<TestFirewall, LabError> {
         let local = &mut self.local;
         match (path, &mut self.remote) {
-            (ConnectionPath::Gateway, Some(remote)) => remote.between(local, ends, endpoints),
-            (ConnectionPath::Gateway, None) => gateway::between(local, ends, endpoints),
+            (ConnectionPath::Gateway, Some(remote)) => {
+                remote.create_connection_firewall(local, ends, endpoints)
+            }
+            (ConnectionPath::Gateway, None) => {
+                gateway::create_connection_gateway(local, ends, endpoints)
+            }
             (_, Some(_)) => unreachable!("other paths over hosts are refused before a run"),
-            (ConnectionPath::OneArmed, None) => paths::one_armed(local, ends, endpoints),
-            (ConnectionPath::Direct, None) => paths::direct(local, ends),
+            (ConnectionPath::OneArmed, None) => {
+                connection_paths::create_one_armed_gateway(local, ends, endpoints)
+            }
+            (ConnectionPath::Direct, None) => connection_paths::create_direct_path(local, ends),
         }
     }
 
@@ -206,20 +221,20 @@ impl Topology {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub(crate) fn firewall_for_sockets(
+    pub(crate) fn create_socket_firewall(
         &mut self,
         endpoints: &Endpoints,
         ports: u16,
     ) -> Result<TestFirewall, LabError> {
-        gateway::for_sockets(&mut self.local, endpoints, ports)
+        gateway::create_socket_gateway(&mut self.local, endpoints, ports)
     }
 
     /// Makes a host that is alone, with nothing but its loopback device.
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn lone_host(&mut self) -> Result<TestFirewall, LabError> {
-        self.local.lone_host()
+    pub fn create_loopback_host(&mut self) -> Result<TestFirewall, LabError> {
+        self.local.create_loopback_host()
     }
 
     /// Joins source and sink by one link, with nothing between them; returns the index of the
@@ -227,10 +242,10 @@ impl Topology {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn direct(&mut self) -> Result<u32, LabError> {
-        let (near, far) = self.local.one_link()?;
+    pub fn create_direct_link(&mut self) -> Result<u32, LabError> {
+        let (near, far) = self.local.create_direct_link()?;
         let local = &self.local;
-        self.sink.attach(&local.sink_side, local.sink_side.ifindex(&far)?)?;
-        Ok(local.source.ifindex(&near)?)
+        self.sink.attach(&local.sink_namespace, local.sink_namespace.ifindex(&far)?)?;
+        Ok(local.source_namespace.ifindex(&near)?)
     }
 }

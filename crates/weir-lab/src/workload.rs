@@ -1,14 +1,14 @@
 //! The traffic of a trial: frames, connections of the small TCP or of sockets, datagrams over
-//! loopback, probes. Each is a [`contract::Workload`].
+//! loopback, probes. Each is a [`workload_trait::Workload`].
 
-mod arrivals;
-pub(crate) mod contract;
+mod completion_sampling;
+mod frame_arrivals;
 pub(crate) mod frames;
 mod latency;
 pub(crate) mod loopback;
 pub(crate) mod probe;
-mod progress;
 mod settle;
 pub(crate) mod sockets;
-pub(crate) mod stage;
 pub(crate) mod tcp;
+pub(crate) mod workload_resources;
+pub(crate) mod workload_trait;

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 
 use weir_lab::frames;
 use weir_packet::pcap;
-use weir_stats::{Quantity, Record, State, Trial, TrialKind};
+use weir_stats::{Quantity, RunRecord, Trial, TrialKind, TrialState};
 
 use common::{frame, run_study};
 
@@ -42,26 +42,26 @@ blocks = 1
 loads = 0
 "#;
 
-fn run(name: &str, text: &str) -> Record {
+fn run(name: &str, text: &str) -> RunRecord {
     let text = format!("{text}{REST}");
     let study = common::study(name, "today-attack", SUBJECTS, &text);
     let folder = study.parent().unwrap();
     // Eight sources, of which the ruleset drops four.
     let frames: Vec<Vec<u8>> = (1..=8).map(|n| frame(Ipv4Addr::new(192, 0, 2, n))).collect();
     let path = folder.join("all.pcap");
-    pcap::write(&path, &frames).unwrap();
+    pcap::write_frames(&path, &frames).unwrap();
     let verdicts = ["drop\n".repeat(4), "accept\n".repeat(4)].concat();
     fs::write(frames::verdicts_path(&path), verdicts).unwrap();
     run_study(&study).unwrap()
 }
 
 fn of<'a>(
-    record: &'a Record,
+    record: &'a RunRecord,
     subject: &'a str,
     kind: TrialKind,
 ) -> impl Iterator<Item = &'a Trial> {
     record.trials.iter().filter(move |trial| {
-        trial.subject == subject && trial.kind == kind && trial.state != State::Warmup
+        trial.subject == subject && trial.kind == kind && trial.state != TrialState::Warmup
     })
 }
 
@@ -91,22 +91,22 @@ command = 'cp "FOLDER/all.pcap" "$FRAMES"; cp "FOLDER/all.pcap.verdicts" "$FRAME
     );
     let mut shares = Vec::new();
     for trial in of(&record, "strict", TrialKind::Rate) {
-        assert_eq!(trial.state, State::Accepted, "{trial:?}");
+        assert_eq!(trial.state, TrialState::Accepted, "{trial:?}");
         // Even to one frame, wherever the trial ended.
-        let illegal = trial.scenario.coordinate("illegal").unwrap().number().unwrap();
-        assert!(trial.to_drop.abs_diff(trial.offered * illegal / 100) <= 1, "{trial:?}");
-        shares.extend(Quantity::LeakedShare.of(trial));
+        let illegal = trial.scenario.coordinate("illegal").unwrap().as_number().unwrap();
+        assert!(trial.expected_drops.abs_diff(trial.offered * illegal / 100) <= 1, "{trial:?}");
+        shares.extend(Quantity::LeakedShare.value_in_trial(trial));
     }
     assert_eq!(shares, [0.0, 0.0], "where nothing is to be dropped nothing can leak");
-    let leaking = |trial: &&Trial| trial.to_drop > 0;
+    let leaking = |trial: &&Trial| trial.expected_drops > 0;
     let mut leaked = of(&record, "careless", TrialKind::Rate).filter(leaking).peekable();
     assert!(leaked.peek().is_some());
     for trial in leaked {
-        assert_eq!(trial.state, State::Failed, "what it lets through is no merit");
-        let by_rules = trial.dropped.iter().find(|drop| drop.counter == "rules");
+        assert_eq!(trial.state, TrialState::Failed, "what it lets through is no merit");
+        let by_rules = trial.drop_counts.iter().find(|drop| drop.counter == "rules");
         let dropped = by_rules.map_or(0, |drop| drop.packets);
         assert!(trial.leaked > 0 && dropped > 0, "{trial:?}");
-        assert_eq!(trial.leaked + dropped, trial.to_drop);
+        assert_eq!(trial.leaked + dropped, trial.expected_drops);
     }
 }
 
@@ -136,9 +136,9 @@ flood_axis = "flood"
     for (subject, share) in [("strict", 0.0), ("open", 1.0)] {
         let arrived: Vec<f64> = of(&record, subject, TrialKind::Connections)
             .filter_map(|trial| {
-                assert_eq!(trial.state, State::Accepted, "{trial:?}");
-                assert_eq!(Quantity::ConnectionFailureRatio.of(trial), Some(0.0));
-                Quantity::FloodArrivedShare.of(trial)
+                assert_eq!(trial.state, TrialState::Accepted, "{trial:?}");
+                assert_eq!(Quantity::ConnectionFailureRatio.value_in_trial(trial), Some(0.0));
+                Quantity::FloodArrivedShare.value_in_trial(trial)
             })
             .collect();
         assert_eq!(arrived, [share, share], "there and back with a flood, none without");

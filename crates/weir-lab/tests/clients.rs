@@ -4,8 +4,8 @@
 
 mod common;
 
-use weir_stats::{Connections, Quantity, Record, State, Trial, TrialKind};
-use weir_testkit::{lacking, lacks_root};
+use weir_stats::{ConnectionCounts, Quantity, RunRecord, Trial, TrialKind, TrialState};
+use weir_testkit::{skip_test, skip_without_root};
 
 use common::run_study;
 
@@ -72,7 +72,7 @@ blocks = 1
 loads = 0
 "#;
 
-fn ran(name: &str, clients: &str) -> Record {
+fn ran(name: &str, clients: &str) -> RunRecord {
     let study = common::study(name, "today-clients", SUBJECTS, &STUDY.replace("CLIENTS", clients));
     run_study(&study).unwrap()
 }
@@ -82,36 +82,44 @@ fn lacks(program: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let is_there = std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());
     if !is_there {
-        lacking(&format!("needs {program}: apt-get install {program}"));
+        skip_test(&format!("needs {program}: apt-get install {program}"));
     }
-    !is_there || lacks_root()
+    !is_there || skip_without_root()
 }
 
 /// Trials of a subject that count, or that failed, with their connections.
-fn of<'a>(record: &'a Record, subject: &str, firewall: &str) -> Vec<(&'a Trial, &'a Connections)> {
+fn of<'a>(
+    record: &'a RunRecord,
+    subject: &str,
+    firewall: &str,
+) -> Vec<(&'a Trial, &'a ConnectionCounts)> {
     let is_here = |trial: &&Trial| {
         let value = trial.scenario.coordinate("firewall").map(ToString::to_string);
         trial.subject == subject && value.as_deref() == Some(firewall)
     };
-    let trials = record.trials.iter().filter(|trial| trial.state != State::Warmup);
+    let trials = record.trials.iter().filter(|trial| trial.state != TrialState::Warmup);
     let here: Vec<_> =
-        trials.filter(is_here).map(|trial| (trial, trial.connections().unwrap())).collect();
+        trials.filter(is_here).map(|trial| (trial, trial.connection_counts().unwrap())).collect();
     assert!(here.len() >= 2, "{subject} through a firewall that {firewall}: {}", here.len());
     here
 }
 
 /// What every trial through the firewall that passes has to be.
-fn check_passed(trial: &Trial, connections: &Connections) {
-    assert_eq!((trial.kind, trial.state), (TrialKind::Sockets, State::Accepted), "{trial:?}");
+fn check_passed(trial: &Trial, connections: &ConnectionCounts) {
+    assert_eq!((trial.kind, trial.state), (TrialKind::Sockets, TrialState::Accepted), "{trial:?}");
     assert!(connections.completed > 0 && connections.failed.is_empty(), "{connections:?}");
-    assert_eq!((connections.missing(), connections.invalid), (0, 0), "{connections:?}");
-    assert!(Quantity::SocketsPerSecond.of(trial).unwrap() > 0.0);
-    assert!(Quantity::ClientReplyNsMean.of(trial).unwrap() > 0.0);
+    assert_eq!(
+        (connections.unaccounted_connections(), connections.invalid),
+        (0, 0),
+        "{connections:?}"
+    );
+    assert!(Quantity::SocketsPerSecond.value_in_trial(trial).unwrap() > 0.0);
+    assert!(Quantity::ClientReplyNsMean.value_in_trial(trial).unwrap() > 0.0);
 }
 
 /// What every trial through the firewall that refuses has to be.
-fn check_refused(trial: &Trial, connections: &Connections) {
-    assert_eq!((trial.state, connections.completed), (State::Failed, 0), "{connections:?}");
+fn check_refused(trial: &Trial, connections: &ConnectionCounts) {
+    assert_eq!((trial.state, connections.completed), (TrialState::Failed, 0), "{connections:?}");
     assert!(!connections.failed.is_empty(), "{connections:?}");
 }
 
@@ -125,18 +133,26 @@ fn httperf_asks_at_planned_times_as_weirs_sockets_do() {
         for (trial, connections) in of(&record, subject, "passes") {
             check_passed(trial, connections);
             assert_eq!(connections.offered + connections.given_up, 200, "0.4 s of 500 a second");
-            let packets = Quantity::PacketsPerReply.of(trial).unwrap();
+            let packets = Quantity::PacketsPerReply.value_in_trial(trial).unwrap();
             assert!((7.0..14.0).contains(&packets), "{subject}: {packets} packets a fetch");
         }
         for (trial, connections) in of(&record, subject, "refuses") {
             check_refused(trial, connections);
             let offered = connections.offered as i64;
-            assert_eq!(connections.failed_at("refused"), offered, "{subject}: {connections:?}");
+            assert_eq!(
+                connections.failures_at_step("refused"),
+                offered,
+                "{subject}: {connections:?}"
+            );
         }
     }
     let [(httperf, connections), ..] = of(&record, "httperf", "passes")[..] else { panic!() };
     assert_eq!(connections.client.as_ref().unwrap().name, "httperf");
-    assert_eq!(Quantity::ReplyNsP50.of(httperf), None, "its times count from another moment");
+    assert_eq!(
+        Quantity::ReplyNsP50.value_in_trial(httperf),
+        None,
+        "its times count from another moment"
+    );
     assert!(record.run.environment.tools["httperf"].contains("httperf"));
 }
 
@@ -154,11 +170,11 @@ fn wrk_asks_again_when_a_reply_is_there() {
             assert!(trial.seconds >= 1.0, "it counts whole seconds");
             let client = connections.client.as_ref().unwrap();
             assert_eq!((client.name.as_str(), client.reported.quantiles.len()), (subject, 4));
-            packets.push(Quantity::PacketsPerReply.of(trial).unwrap());
+            packets.push(Quantity::PacketsPerReply.value_in_trial(trial).unwrap());
         }
         for (trial, connections) in of(&record, subject, "refuses") {
             check_refused(trial, connections);
-            assert_eq!(connections.failed_at("refused"), 1, "it gives up: {connections:?}");
+            assert_eq!(connections.failures_at_step("refused"), 1, "it gives up: {connections:?}");
         }
     }
     assert!(packets[..2].iter().all(|packets| (7.0..14.0).contains(packets)), "{packets:?}");
@@ -167,14 +183,14 @@ fn wrk_asks_again_when_a_reply_is_there() {
 
 #[test]
 fn the_small_tcp_takes_the_place_of_sockets() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let record = ran("clients-stateless", r#""sockets", "stateless""#);
     for (trial, connections) in of(&record, "stateless", "passes") {
         check_passed(trial, connections);
         assert_eq!(connections.client.as_ref().unwrap().name, "stateless");
-        let packets = Quantity::PacketsPerReply.of(trial).unwrap();
+        let packets = Quantity::PacketsPerReply.value_in_trial(trial).unwrap();
         assert!((packets - 7.0).abs() < 0.1, "seven packets and no more: {packets}");
     }
     for (trial, connections) in of(&record, "stateless", "refuses") {
@@ -183,7 +199,7 @@ fn the_small_tcp_takes_the_place_of_sockets() {
     for (trial, connections) in of(&record, "sockets", "passes") {
         check_passed(trial, connections);
         assert!(connections.client.is_none());
-        assert!(Quantity::ReplyNsP50.of(trial).is_some());
+        assert!(Quantity::ReplyNsP50.value_in_trial(trial).is_some());
     }
 }
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use weir_kernel::Session;
-use weir_lab::host::router::{FIREWALL_MAC, SOURCE_MAC};
-use weir_lab::program::tcp::{BothEnds, ConnectionPlan, Opened, TcpEnds};
+use weir_lab::bpf_program::tcp::{ConnectionPlan, EndTallies, OpenResult, TcpEnds};
+use weir_lab::host::router::{FIREWALL_IN_MAC, SOURCE_MAC};
 use weir_lab::topology::{TestFirewall, Topology};
-use weir_stats::{Close, Connections};
+use weir_stats::{ConnectionClose, ConnectionCounts};
 use weir_study::ConnectionPath;
-use weir_study::Devices;
 use weir_study::Endpoints;
+use weir_study::FirewallDevices;
 
 /// Tests that play at once would measure each other.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -41,15 +41,18 @@ impl Pipeline {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         pin();
         let endpoints = Endpoints {
-            client: Ipv4Addr::new(198, 19, 0, 0),
-            clients: 256,
-            server: Ipv4Addr::new(198, 19, 128, 0),
-            servers: 4,
-            port: 80,
+            first_client: Ipv4Addr::new(198, 19, 0, 0),
+            client_count: 256,
+            first_server: Ipv4Addr::new(198, 19, 128, 0),
+            server_count: 4,
+            server_port: 80,
         };
-        let mut topology = Topology::new(Session::new().unwrap(), Devices::default()).unwrap();
-        let mut ends = TcpEnds::new(&endpoints, FIREWALL_MAC, SOURCE_MAC).unwrap();
-        let firewall = topology.between(ConnectionPath::Gateway, &mut ends, &endpoints).unwrap();
+        let mut topology =
+            Topology::new(Session::new().unwrap(), FirewallDevices::default()).unwrap();
+        let mut ends = TcpEnds::new(&endpoints, FIREWALL_IN_MAC, SOURCE_MAC).unwrap();
+        let firewall = topology
+            .create_connection_path(ConnectionPath::Gateway, &mut ends, &endpoints)
+            .unwrap();
         let duration = Duration::from_millis(200);
         Pipeline {
             topology,
@@ -63,32 +66,38 @@ impl Pipeline {
         }
     }
 
-    fn open(&mut self, close: Close, rate: u64, count: u64) -> (Opened, BothEnds, Connections) {
+    fn open(
+        &mut self,
+        close: ConnectionClose,
+        rate: u64,
+        count: u64,
+    ) -> (OpenResult, EndTallies, ConnectionCounts) {
         self.secret += 1;
         let open = ConnectionPlan {
             duration: self.duration,
             rate,
             connections_max: count,
             close,
-            verify: self.verify,
+            verify_checksums: self.verify,
             secret: self.secret,
-            flood: self.flood,
+            flood_syns_per_connection: self.flood,
         };
-        let source = self.topology.source().clone();
-        let opened = self.ends.open(&source, self.firewall.ifindex, &open).unwrap();
-        let ends = self.ends.read().unwrap();
-        let record = self.ends.record(&opened, &ends, close).unwrap();
-        assert_eq!(record.missing(), 0, "offered is completed and failed");
+        let source = self.topology.source_namespace().clone();
+        let opened =
+            self.ends.open_connections(&source, self.firewall.send_ifindex, &open).unwrap();
+        let ends = self.ends.read_tallies().unwrap();
+        let record = self.ends.build_connections_record(&opened, &ends, close).unwrap();
+        assert_eq!(record.unaccounted_connections(), 0, "offered is completed and failed");
         (opened, ends, record)
     }
 
     fn nft(&self, ruleset: &str) {
         // nft wants each rule on its own line.
         let ruleset = ruleset.replace('}', "\n}");
-        self.firewall.namespace.run(&["nft", "-f", "-"], ruleset.as_bytes()).unwrap();
+        self.firewall.namespace.run_command(&["nft", "-f", "-"], ruleset.as_bytes()).unwrap();
     }
 
-    fn failed(&self, record: &Connections) -> Vec<(String, i64)> {
+    fn failed(&self, record: &ConnectionCounts) -> Vec<(String, i64)> {
         record.failed.iter().map(|f| (f.at.clone(), f.connections)).collect()
     }
 }
@@ -96,14 +105,16 @@ impl Pipeline {
 #[test]
 fn connections_are_complete_behind_an_empty_firewall() {
     let mut pipeline = Pipeline::new();
-    for (close, packets) in [(Close::Fin, 7), (Close::Reset, 5), (Close::Never, 3)] {
+    for (close, packets) in
+        [(ConnectionClose::Fin, 7), (ConnectionClose::Reset, 5), (ConnectionClose::Never, 3)]
+    {
         let (opened, ends, record) = pipeline.open(close, 0, 1000);
         assert_eq!((opened.offered, record.completed), (1000, 1000), "{close:?}: {ends:?}");
         assert_eq!(ends.received(), 1000 * packets);
-        assert_eq!(opened.offered + ends.answered(), 1000 * packets);
+        assert_eq!(opened.offered + ends.answers_sent(), 1000 * packets);
         assert_eq!((record.invalid, record.resets, record.icmp), (0, 0, 0));
         assert_eq!(record.establish.count, 1000);
-        assert_eq!(record.whole.count, if close == Close::Fin { 1000 } else { 0 });
+        assert_eq!(record.whole.count, if close == ConnectionClose::Fin { 1000 } else { 0 });
     }
 }
 
@@ -122,10 +133,11 @@ fn a_firewall_with_state_sees_whole_connections() {
            }
          }",
     );
-    let (_, _, record) = pipeline.open(Close::Fin, 0, 1000);
+    let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 1000);
     assert_eq!(record.completed, 1000, "{record:?}");
     let list = ["nft", "list", "counters"];
-    let text = String::from_utf8(pipeline.firewall.namespace.run(&list, b"").unwrap()).unwrap();
+    let text =
+        String::from_utf8(pipeline.firewall.namespace.run_command(&list, b"").unwrap()).unwrap();
     assert!(text.contains("packets 1000 ") && text.contains("packets 6000 "), "{text}");
     assert!(text.contains("packets 0 "), "no packet was invalid: {text}");
     let count = pipeline.firewall.namespace.read_sysctl("net.netfilter.nf_conntrack_count");
@@ -148,7 +160,7 @@ fn connections_fail_at_the_step_that_a_firewall_breaks() {
             "flush ruleset
              table ip t {{ chain f {{ type filter hook forward priority 0; {rule} }} }}"
         ));
-        let (_, _, record) = pipeline.open(Close::Fin, 0, 500);
+        let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 500);
         assert_eq!(pipeline.failed(&record), [(at.to_owned(), 500)], "{rule}");
         assert_eq!(record.completed, 0);
     }
@@ -162,7 +174,7 @@ fn a_changed_payload_is_no_request() {
         "table ip t { chain f { type filter hook forward priority 0;
            ip daddr 198.19.128.0/24 @th,256,32 0x47455420 @th,352,32 set 0x30303030 } }",
     );
-    let (_, _, record) = pipeline.open(Close::Fin, 0, 100);
+    let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 100);
     assert_eq!(pipeline.failed(&record), [("request".to_owned(), 100)]);
     assert_eq!(record.invalid, 100);
 }
@@ -174,7 +186,7 @@ fn a_refusal_is_counted_by_its_kind() {
         "table ip t { chain f { type filter hook forward priority 0;
            tcp flags syn reject with tcp reset } }",
     );
-    let (_, _, record) = pipeline.open(Close::Fin, 0, 100);
+    let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 100);
     assert_eq!(pipeline.failed(&record), [("SYN".to_owned(), 100)]);
     assert_eq!(record.resets, 100);
 }
@@ -189,16 +201,16 @@ fn a_translating_firewall_is_no_obstacle() {
            chain post { type nat hook postrouting priority 100;
              oif eth1 snat to 198.19.250.1-198.19.250.99 } }",
     );
-    let (_, _, record) = pipeline.open(Close::Fin, 0, 500);
+    let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 500);
     assert_eq!(record.completed, 500, "{record:?}");
 }
 
 #[test]
 fn a_rate_of_connections_is_kept_or_what_is_given_up_is_said() {
     let mut pipeline = Pipeline::new();
-    let (opened, _, record) = pipeline.open(Close::Fin, 5000, 0);
+    let (opened, _, record) = pipeline.open(ConnectionClose::Fin, 5000, 0);
     assert!(opened.offered > 0 && opened.finished);
-    assert_eq!(opened.offered + opened.given_up, 1000, "0.2 s of 5,000 a second");
+    assert_eq!(opened.offered + opened.skipped_behind_schedule, 1000, "0.2 s of 5,000 a second");
     assert_eq!(record.completed, opened.offered);
 }
 
@@ -207,7 +219,7 @@ fn a_wrong_checksum_is_seen_where_checksums_are_verified() {
     let mut pipeline = Pipeline::new();
     let (_, _, record) = {
         pipeline.verify = true;
-        pipeline.open(Close::Fin, 0, 300)
+        pipeline.open(ConnectionClose::Fin, 0, 300)
     };
     assert_eq!((record.completed, record.invalid), (300, 0), "those of both ends are right");
     // The checksum is written over with one that does not fit.
@@ -216,10 +228,10 @@ fn a_wrong_checksum_is_seen_where_checksums_are_verified() {
            tcp flags == syn tcp checksum set 0x1234 } }",
     );
     pipeline.verify = false;
-    let (_, _, record) = pipeline.open(Close::Fin, 0, 300);
+    let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 300);
     assert_eq!(record.completed, 300, "without looking nobody notices");
     pipeline.verify = true;
-    let (_, _, record) = pipeline.open(Close::Fin, 0, 300);
+    let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 300);
     assert_eq!(pipeline.failed(&record), [("SYN".to_owned(), 300)]);
     assert_eq!(record.invalid, 300);
 }
@@ -228,7 +240,7 @@ fn a_wrong_checksum_is_seen_where_checksums_are_verified() {
 fn addresses_that_are_rewritten_without_tracking_are_seen_and_their_checksums_are_right() {
     let mut pipeline = Pipeline::new();
     pipeline.verify = true;
-    let (_, _, record) = pipeline.open(Close::Fin, 0, 300);
+    let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 300);
     assert_eq!(record.translated, 0);
     pipeline.nft(
         "table ip t {
@@ -238,7 +250,7 @@ fn addresses_that_are_rewritten_without_tracking_are_seen_and_their_checksums_ar
            chain after { type filter hook postrouting priority srcnat;
              ip saddr 198.19.0.0/24 ip saddr set (ip saddr & 0.0.0.255) | 198.19.64.0 } }",
     );
-    let (_, _, record) = pipeline.open(Close::Fin, 0, 300);
+    let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 300);
     assert_eq!((record.completed, record.translated, record.invalid), (300, 300, 0));
 }
 
@@ -246,17 +258,17 @@ fn addresses_that_are_rewritten_without_tracking_are_seen_and_their_checksums_ar
 fn a_flood_stands_evenly_between_connections_and_is_counted_apart() {
     let mut pipeline = Pipeline::new();
     pipeline.flood = 4;
-    let (opened, ends, record) = pipeline.open(Close::Fin, 0, 500);
+    let (opened, ends, record) = pipeline.open(ConnectionClose::Fin, 0, 500);
     assert_eq!((opened.offered, opened.flood, record.completed), (500, 2000, 500), "{ends:?}");
     assert_eq!((ends.server.flood, ends.received()), (2000, 500 * 7), "all of it arrives");
     pipeline.nft(
         "table ip t { chain f { type filter hook prerouting priority raw;
            ip saddr 198.18.128.0/17 drop } }",
     );
-    let (opened, ends, record) = pipeline.open(Close::Fin, 0, 500);
+    let (opened, ends, record) = pipeline.open(ConnectionClose::Fin, 0, 500);
     assert_eq!((opened.flood, ends.server.flood, record.completed), (2000, 0, 500));
     pipeline.nft("flush ruleset");
-    let (opened, _, record) = pipeline.open(Close::Fin, 5000, 0);
+    let (opened, _, record) = pipeline.open(ConnectionClose::Fin, 5000, 0);
     assert!(opened.flood.abs_diff(4 * opened.offered) <= 4, "{opened:?}");
     assert_eq!(record.completed, opened.offered);
 }
@@ -272,12 +284,12 @@ fn a_full_table_keeps_the_first_to_come_and_refuses_the_others() {
         text.trim().parse().unwrap()
     };
     let limit = read(&pipeline, "net.netfilter.nf_conntrack_max");
-    let before = pipeline.firewall.conntrack.read().unwrap();
+    let before = pipeline.firewall.conntrack_counters.read().unwrap();
     pipeline.duration = Duration::from_secs(60);
-    let (opened, _, record) = pipeline.open(Close::Never, 0, limit + 10_000);
+    let (opened, _, record) = pipeline.open(ConnectionClose::Never, 0, limit + 10_000);
     assert_eq!(opened.offered, limit + 10_000);
     assert_eq!(read(&pipeline, "net.netfilter.nf_conntrack_count"), limit);
-    let dropped = pipeline.firewall.conntrack.read().unwrap().dropped - before.dropped;
+    let dropped = pipeline.firewall.conntrack_counters.read().unwrap().dropped - before.dropped;
     assert_eq!(record.completed + dropped, opened.offered, "{record:?}");
     assert_eq!(record.completed, limit, "{record:?}");
 }

@@ -5,12 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_kernel::Session;
+use weir_lab::bpf_program::generator::{Generator, SendPlan};
+use weir_lab::bpf_program::sink::SinkCounts;
 use weir_lab::frames::Frame;
-use weir_lab::host::router::{FIREWALL_MAC, SOURCE_MAC};
-use weir_lab::program::generator::{Generator, Play};
-use weir_lab::program::sink::Arrived;
+use weir_lab::host::router::{FIREWALL_IN_MAC, SOURCE_MAC};
 use weir_lab::topology::{TestFirewall, Topology};
-use weir_study::Devices;
+use weir_study::FirewallDevices;
 
 /// UDP frames from 192.0.2.n to 198.51.100.2, each of another length.
 fn frames(count: u8) -> Vec<Frame> {
@@ -24,9 +24,9 @@ fn frames(count: u8) -> Vec<Frame> {
     (1..=count).map(frame).collect()
 }
 
-fn play(rate_pps: u64, packets_max: u64) -> Play {
+fn play(rate_pps: u64, packets_max: u64) -> SendPlan {
     let duration = Duration::from_millis(100);
-    Play { duration, rate_pps, packets_max, shuffled: true, seed: 1 }
+    SendPlan { duration, rate_pps, packets_max, shuffled: true, seed: 1 }
 }
 
 /// A UDP frame from 2001:db8::1 to 2001:db8:1::2.
@@ -58,20 +58,21 @@ impl Pipeline {
 
     fn of(frames: &[Frame]) -> Pipeline {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut topology = Topology::new(Session::new().unwrap(), Devices::default()).unwrap();
-        let firewall = topology.firewall(frames.iter().any(Frame::is_ipv6)).unwrap();
+        let mut topology =
+            Topology::new(Session::new().unwrap(), FirewallDevices::default()).unwrap();
+        let firewall = topology.create_firewall(frames.iter().any(Frame::is_ipv6)).unwrap();
         let mut generator = Generator::new().unwrap();
-        generator.load_frames(frames, 0x77, FIREWALL_MAC, SOURCE_MAC).unwrap();
-        topology.sink().expect(0x77);
+        generator.load_frames(frames, 0x77, FIREWALL_IN_MAC, SOURCE_MAC).unwrap();
+        topology.sink().set_expected_tag(0x77);
         Pipeline { topology, firewall, generator, _alone: alone }
     }
 
     /// What the sink counted since, as soon as that is as much as was offered: frames that another
     /// core was handed are on their way for a moment longer. After five seconds, what there is.
-    fn arrived(&mut self, before: Arrived, offered: u64) -> Arrived {
+    fn arrived(&mut self, before: SinkCounts, offered: u64) -> SinkCounts {
         let began = Instant::now();
         loop {
-            let arrived = self.topology.sink().read().unwrap().since(before);
+            let arrived = self.topology.sink().read_counts().unwrap().since(before);
             let seen = arrived.delivered + arrived.leaked + arrived.foreign;
             if seen >= offered || began.elapsed() > Duration::from_secs(5) {
                 return arrived;
@@ -80,28 +81,28 @@ impl Pipeline {
         }
     }
 
-    fn play(&mut self, play: &Play) -> weir_lab::program::generator::Played {
-        let source = self.topology.source().clone();
-        self.generator.play(&source, self.firewall.ifindex, play).unwrap()
+    fn play(&mut self, play: &SendPlan) -> weir_lab::bpf_program::generator::SendResult {
+        let source = self.topology.source_namespace().clone();
+        self.generator.send_frames(&source, self.firewall.send_ifindex, play).unwrap()
     }
 }
 
 #[test]
 fn every_frame_arrives_behind_an_empty_firewall() {
     let mut pipeline = Pipeline::new();
-    let before = pipeline.topology.sink().read().unwrap();
+    let before = pipeline.topology.sink().read_counts().unwrap();
     let played = pipeline.play(&play(0, 0));
     let arrived = pipeline.arrived(before, played.offered);
     assert!(played.offered > 0 && played.finished);
     assert_eq!(arrived.delivered + arrived.leaked, played.offered);
     assert_eq!(arrived.leaked, played.to_drop, "marked frames are told from others");
-    assert_eq!(pipeline.firewall.devices.dropped().unwrap(), 0);
+    assert_eq!(pipeline.firewall.device_drops.dropped_packets().unwrap(), 0);
 }
 
 #[test]
 fn ipv6_is_forwarded_too() {
     let mut pipeline = Pipeline::of(&[frame_v6()]);
-    let before = pipeline.topology.sink().read().unwrap();
+    let before = pipeline.topology.sink().read_counts().unwrap();
     let played = pipeline.play(&play(0, 1000));
     let arrived = pipeline.arrived(before, played.offered);
     assert_eq!((arrived.delivered, played.offered), (1000, 1000));
@@ -112,7 +113,7 @@ fn a_rate_is_kept_or_what_is_given_up_is_said() {
     let mut pipeline = Pipeline::new();
     let played = pipeline.play(&play(20_000, 0));
     assert!(played.offered > 0);
-    assert_eq!(played.offered + played.given_up, 2000, "0.1 s of 20,000 a second");
+    assert_eq!(played.offered + played.skipped_behind_schedule, 2000, "0.1 s of 20,000 a second");
 }
 
 #[test]
@@ -124,8 +125,8 @@ fn a_number_of_packets_is_kept() {
 #[test]
 fn frames_of_another_trial_are_foreign() {
     let mut pipeline = Pipeline::new();
-    pipeline.topology.sink().expect(0x78);
-    let before = pipeline.topology.sink().read().unwrap();
+    pipeline.topology.sink().set_expected_tag(0x78);
+    let before = pipeline.topology.sink().read_counts().unwrap();
     let played = pipeline.play(&play(0, 1000));
     let arrived = pipeline.arrived(before, played.offered);
     assert_eq!(arrived.delivered + arrived.leaked, 0);
@@ -136,10 +137,10 @@ fn frames_of_another_trial_are_foreign() {
 fn frames_lost_in_the_stack_are_in_its_counters() {
     let mut pipeline = Pipeline::new();
     // Without a route the firewall has to discard everything.
-    pipeline.firewall.namespace.ip(&["route del default"]).unwrap();
+    pipeline.firewall.namespace.run_ip_batch(&["route del default"]).unwrap();
     let played = pipeline.play(&play(0, 1000));
     let began = Instant::now();
-    let dropped = || pipeline.firewall.stack.dropped().unwrap();
+    let dropped = || pipeline.firewall.stack_counters.discarded_packets().unwrap();
     while dropped() < played.offered && began.elapsed() < Duration::from_secs(5) {
         std::thread::yield_now();
     }
@@ -150,12 +151,16 @@ fn frames_lost_in_the_stack_are_in_its_counters() {
 fn frames_into_a_link_without_napi_are_in_no_counter() {
     let mut pipeline = Pipeline::new();
     pipeline.firewall.namespace.set_gro("eth0", false).unwrap();
-    let before = pipeline.topology.sink().read().unwrap();
+    let before = pipeline.topology.sink().read_counts().unwrap();
     let played = pipeline.play(&play(0, 1000));
-    let arrived = pipeline.topology.sink().read().unwrap().since(before);
+    let arrived = pipeline.topology.sink().read_counts().unwrap().since(before);
     assert_eq!(played.offered, 1000);
     assert_eq!(arrived.delivered + arrived.leaked, 0);
-    assert_eq!(pipeline.firewall.devices.dropped().unwrap(), 0, "this is why there is a probe");
+    assert_eq!(
+        pipeline.firewall.device_drops.dropped_packets().unwrap(),
+        0,
+        "this is why there is a probe"
+    );
 }
 
 /// One core fills the ring, another one empties it. (Where two cores fill one, the kernel's own
@@ -169,14 +174,15 @@ fn frames_that_overflow_a_ring_are_counted_once() {
     let exec = ["ip", "netns", "exec", &name, "sh", "-c", threaded];
     assert!(Command::new(exec[0]).args(&exec[1..]).status().unwrap().success());
     for _ in 0..50 {
-        let arrived_before = pipeline.topology.sink().read().unwrap();
-        let dropped_before = pipeline.firewall.devices.dropped().unwrap();
+        let arrived_before = pipeline.topology.sink().read_counts().unwrap();
+        let dropped_before = pipeline.firewall.device_drops.dropped_packets().unwrap();
         let offered = pipeline.play(&play(0, 0)).offered;
         // What is in the ring when the generator ends is on its way for a moment longer.
         let began = Instant::now();
         let (seen, dropped) = loop {
-            let arrived = pipeline.topology.sink().read().unwrap().since(arrived_before);
-            let dropped = pipeline.firewall.devices.dropped().unwrap() - dropped_before;
+            let arrived = pipeline.topology.sink().read_counts().unwrap().since(arrived_before);
+            let dropped =
+                pipeline.firewall.device_drops.dropped_packets().unwrap() - dropped_before;
             let seen = arrived.delivered + arrived.leaked + dropped;
             if seen >= offered || began.elapsed() > Duration::from_secs(5) {
                 break (seen, dropped);

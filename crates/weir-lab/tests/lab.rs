@@ -8,12 +8,12 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use weir_lab::run;
-use weir_lab::{LabError, SELF_TESTS, StudyRunOptions, frames};
+use weir_lab::execute_study;
+use weir_lab::{LabError, SELF_COMPARISON_RUNS, StudyRunOptions, frames};
 use weir_packet::pcap;
-use weir_stats::compare::self_test;
-use weir_stats::search::Goal;
-use weir_stats::{Record, State, Trial, TrialKind};
+use weir_stats::rate_search::SearchGoal;
+use weir_stats::run_comparison::evaluate_aa_test;
+use weir_stats::{RunRecord, Trial, TrialKind, TrialState};
 use weir_study::StudyError;
 
 use common::{frame, options, run_study};
@@ -106,7 +106,7 @@ fn study(name: &str, subjects: &str, axes: &str) -> PathBuf {
     let half: Vec<Ipv4Addr> = far.iter().take(8).chain(&listed).copied().collect();
     for (name, sources) in [("far", &far), ("half", &half)] {
         let path = inner.with_file_name(format!("{name}.pcap"));
-        pcap::write(&path, sources.iter().map(|source| frame(*source))).unwrap();
+        pcap::write_frames(&path, sources.iter().map(|source| frame(*source))).unwrap();
         let verdict =
             |source: &Ipv4Addr| if listed.contains(source) { "drop\n" } else { "accept\n" };
         let verdicts: String = sources.iter().map(verdict).collect();
@@ -116,7 +116,7 @@ fn study(name: &str, subjects: &str, axes: &str) -> PathBuf {
 }
 
 fn of<'a>(
-    record: &'a Record,
+    record: &'a RunRecord,
     subject: &'a str,
     kind: TrialKind,
 ) -> impl Iterator<Item = &'a Trial> {
@@ -137,19 +137,26 @@ fn a_study_runs_from_its_file_to_its_records() {
     let nothing = "its command reports that there is nothing to measure at rules=8";
     assert_eq!(limits, [None, None, Some(nothing), None]);
     let picky = of(&record, "picky", TrialKind::Rate);
-    assert_eq!(picky.filter(|t| t.state == State::Accepted).count(), 2 * 2, "without rules alone");
+    assert_eq!(
+        picky.filter(|t| t.state == TrialState::Accepted).count(),
+        2 * 2,
+        "without rules alone"
+    );
     for subject in ["none", "linear"] {
-        let accepted: Vec<&Trial> =
-            of(&record, subject, TrialKind::Rate).filter(|t| t.state == State::Accepted).collect();
+        let accepted: Vec<&Trial> = of(&record, subject, TrialKind::Rate)
+            .filter(|t| t.state == TrialState::Accepted)
+            .collect();
         assert_eq!(accepted.len(), 2 * 2 * 2, "points, blocks, legs");
-        assert!(accepted.iter().all(|t| t.missing() == 0 && t.delivered > 0 && t.pps > 0.0));
+        assert!(
+            accepted.iter().all(|t| t.unaccounted_packets() == 0 && t.delivered > 0 && t.pps > 0.0)
+        );
     }
     assert_eq!(of(&record, "linear", TrialKind::Load).count(), 2 * 2);
-    assert!(of(&record, "linear", TrialKind::Add).all(|trial| trial.additions() == 3));
+    assert!(of(&record, "linear", TrialKind::Add).all(|trial| trial.added_rules() == 3));
     assert_eq!(of(&record, "linear", TrialKind::Add).count(), 2);
-    let read = weir_stats::folder::load(&study.with_file_name("records")).unwrap();
+    let read = weir_stats::run_folder::load_record(&study.with_file_name("records")).unwrap();
     assert!(read == record, "records are read as they were written");
-    assert!(matches!(run_study(&study), Err(LabError::Occupied(_))), "records are kept");
+    assert!(matches!(run_study(&study), Err(LabError::FolderNotEmpty(_))), "records are kept");
 }
 
 #[test]
@@ -157,8 +164,9 @@ fn loads_are_timed_where_the_devices_are_and_do_not_decide_about_rates() {
     let axes = r#"{ rules = [8], source = ["far"] }"#;
     let study = study("bound", r#""none", "bound", "untimed", "picky""#, axes);
     let record = run_study(&study).unwrap();
-    let accepted =
-        |subject, kind| of(&record, subject, kind).filter(|t| t.state == State::Accepted).count();
+    let accepted = |subject, kind| {
+        of(&record, subject, kind).filter(|t| t.state == TrialState::Accepted).count()
+    };
     assert_eq!(accepted("bound", TrialKind::Load), 2, "its devices are there");
     assert_eq!(accepted("untimed", TrialKind::Load), 0);
     for subject in ["none", "bound", "untimed"] {
@@ -192,16 +200,23 @@ loads = 1
     let options =
         |name: &str| StudyRunOptions { against_itself: Some(name.to_owned()), ..options() };
     let run_again = |name: &str, out: &str| {
-        run(&study, &study.with_file_name(out), &options(name), &mut |_| ())
+        execute_study(&study, &study.with_file_name(out), &options(name), &mut |_| ())
     };
     let record = run_again("linear", "records").unwrap();
-    let of_copy = |copy| record.trials.iter().filter(move |trial| trial.copy == copy);
+    let of_copy = |copy| record.trials.iter().filter(move |trial| trial.copy_index == copy);
     for copy in [0, 1] {
-        assert_eq!(of_copy(copy).count(), 2 * SELF_TESTS as usize, "one block has no scatter");
+        assert_eq!(
+            of_copy(copy).count(),
+            2 * SELF_COMPARISON_RUNS as usize,
+            "one block has no scatter"
+        );
     }
     assert!(record.trials.iter().all(|trial| trial.subject == "linear"));
-    let found = self_test(&record.trials, "linear", SELF_TESTS as usize);
-    assert_eq!((found.repetitions, found.points), (SELF_TESTS as usize, SELF_TESTS as usize));
+    let found = evaluate_aa_test(&record.trials, "linear", SELF_COMPARISON_RUNS as usize);
+    assert_eq!(
+        (found.repetitions, found.points),
+        (SELF_COMPARISON_RUNS as usize, SELF_COMPARISON_RUNS as usize)
+    );
     let picky = run_again("picky", "picky").unwrap();
     let limit = picky.run.subjects[0].limit.as_deref();
     assert_eq!(limit, Some("its command reports that there is nothing to measure at any point"));
@@ -216,19 +231,20 @@ fn packets_that_rules_drop_are_counted_by_the_rules() {
     let record = run_study(&study).unwrap();
     let mut seen = 0;
     for trial in
-        of(&record, "linear", TrialKind::Rate).filter(|trial| trial.state == State::Accepted)
+        of(&record, "linear", TrialKind::Rate).filter(|trial| trial.state == TrialState::Accepted)
     {
-        let rules = trial.dropped.iter().find(|drop| drop.counter == "rules").unwrap();
+        let rules = trial.drop_counts.iter().find(|drop| drop.counter == "rules").unwrap();
         assert!(rules.packets > 0);
-        assert_eq!(rules.packets, trial.to_drop);
+        assert_eq!(rules.packets, trial.expected_drops);
         assert_eq!(trial.delivered + rules.packets, trial.offered);
         seen += 1;
     }
     assert_eq!(seen, 4);
     let checked =
-        of(&record, "linear", TrialKind::Rate).find(|t| t.state == State::Warmup).unwrap();
-    let reason = checked.dropped.iter().find(|drop| drop.counter == "skb: NETFILTER_DROP").unwrap();
-    assert_eq!(reason.packets, checked.to_drop, "the kernel's reasons agree with the rules");
+        of(&record, "linear", TrialKind::Rate).find(|t| t.state == TrialState::Warmup).unwrap();
+    let reason =
+        checked.drop_counts.iter().find(|drop| drop.counter == "skb: NETFILTER_DROP").unwrap();
+    assert_eq!(reason.packets, checked.expected_drops, "the kernel's reasons agree with the rules");
 }
 
 #[test]
@@ -236,8 +252,8 @@ fn a_firewall_that_lets_everything_pass_is_caught() {
     let axes = r#"{ rules = [8], source = ["half"] }"#;
     let study = study("leaking", r#""leaky""#, axes);
     let record = run_study(&study).unwrap();
-    assert!(of(&record, "leaky", TrialKind::Rate).all(|trial| trial.state == State::Failed));
-    let why = record.trials.last().unwrap().why.clone().unwrap();
+    assert!(of(&record, "leaky", TrialKind::Rate).all(|trial| trial.state == TrialState::Failed));
+    let why = record.trials.last().unwrap().rejection_reason.clone().unwrap();
     assert!(why.contains("packets arrived that the ruleset drops"), "{why}");
 }
 
@@ -250,10 +266,10 @@ fn a_disturbed_trial_is_repeated_and_the_last_one_counted() {
     // No machine is as quiet as that.
     fs::write(&path, format!("{text}\n[noise]\nspin_ratio = 0.0\nrepeats = 1\n")).unwrap();
     let record = run_study(&study).unwrap();
-    let states: Vec<State> =
+    let states: Vec<TrialState> =
         of(&record, "none", TrialKind::Rate).map(|trial| trial.state).collect();
-    let twice = [State::Disturbed, State::Accepted];
-    assert_eq!(states, [&[State::Warmup][..], &twice, &twice, &twice, &twice].concat());
+    let twice = [TrialState::Disturbed, TrialState::Accepted];
+    assert_eq!(states, [&[TrialState::Warmup][..], &twice, &twice, &twice, &twice].concat());
     assert_eq!((record.run.counts.disturbed, record.run.counts.given_up), (4, 4));
 }
 
@@ -263,10 +279,10 @@ fn the_highest_rate_without_much_loss_is_searched() {
     let study = study("searched", r#""linear""#, axes);
     let out = study.with_file_name("records");
     // Wide enough for any machine to come to an end.
-    let goal = Goal { loss_ratio: 0.05, width: 0.3, ..Goal::PARTIAL_LOSS };
+    let goal = SearchGoal { loss_ratio: 0.05, width: 0.3, ..SearchGoal::PARTIAL_LOSS };
     let options = StudyRunOptions { search: Some(goal), ..options() };
-    let record = run(&study, &out, &options, &mut |_| ()).unwrap();
-    let kept = weir_stats::folder::load(&out).unwrap();
+    let record = execute_study(&study, &out, &options, &mut |_| ()).unwrap();
+    let kept = weir_stats::run_folder::load_record(&out).unwrap();
     let [search] = &kept.searches[..] else { panic!("one search: {:?}", kept.searches) };
     let found = serde_json::to_value(search).unwrap();
     let paced = of(&record, "linear", TrialKind::Paced).count() as u64;
@@ -284,13 +300,13 @@ fn a_search_where_every_frame_has_to_be_dropped_is_refused() {
         let study = study(name, r#""linear""#, r#"{ rules = [8], source = ["far"] }"#);
         let verdicts = frames::verdicts_path(&study.with_file_name("far.pcap"));
         fs::write(verdicts, format!("{verdict}\n").repeat(16)).unwrap();
-        let goal = Goal { loss_ratio: 0.05, width: 0.3, ..Goal::PARTIAL_LOSS };
+        let goal = SearchGoal { loss_ratio: 0.05, width: 0.3, ..SearchGoal::PARTIAL_LOSS };
         let options = StudyRunOptions { search: Some(goal), ..options() };
-        run(&study, &study.with_file_name("records"), &options, &mut |_| ())
+        execute_study(&study, &study.with_file_name("records"), &options, &mut |_| ())
     };
     assert_eq!(search("search-some", "accept").unwrap().searches.len(), 1);
     let error = search("search-none", "drop").unwrap_err();
-    assert!(matches!(error, LabError::Study(StudyError::Options(_))), "{error}");
+    assert!(matches!(error, LabError::Study(StudyError::InvalidOptions(_))), "{error}");
     let said = error.to_string();
     assert!(said.contains("`--search` at rules=8 source=far: every frame"), "{said}");
 }
@@ -303,8 +319,9 @@ fn a_rate_is_offered_and_what_is_lost_is_told() {
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("blocks = 2", "blocks = 2\nrate_pps = 10000")).unwrap();
     let record = run_study(&study).unwrap();
-    let paced: Vec<&Trial> =
-        of(&record, "linear", TrialKind::Paced).filter(|t| t.state == State::Accepted).collect();
+    let paced: Vec<&Trial> = of(&record, "linear", TrialKind::Paced)
+        .filter(|t| t.state == TrialState::Accepted)
+        .collect();
     assert_eq!(paced.len(), 4);
     assert!(paced.iter().all(|t| t.rate_pps == 10_000.0 && t.loss_ratio() == 0.0));
     assert!(paced.iter().all(|t| (1..=500).contains(&t.offered)), "0.05 s of 10,000 a second");
@@ -333,17 +350,17 @@ fn connections_are_complete_and_add_up_in_every_trial() {
         let record = run_study(&study).unwrap();
         for subject in ["none", "linear"] {
             let trials: Vec<&Trial> =
-                of(&record, subject, kind).filter(|t| t.state == State::Accepted).collect();
+                of(&record, subject, kind).filter(|t| t.state == TrialState::Accepted).collect();
             assert_eq!(trials.len(), 4, "{:?}", record.trials);
             for trial in trials {
-                let connections = trial.connections().unwrap();
-                assert_eq!(trial.missing(), 0);
-                assert_eq!(connections.missing(), 0);
+                let connections = trial.connection_counts().unwrap();
+                assert_eq!(trial.unaccounted_packets(), 0);
+                assert_eq!(connections.unaccounted_connections(), 0);
                 assert!(connections.completed > 0 && connections.failed.is_empty());
-                assert!(connections.establish.at(0.5).unwrap() > 0.0);
+                assert!(connections.establish.duration_at_quantile(0.5).unwrap() > 0.0);
             }
         }
-        let read = weir_stats::folder::load(&study.with_file_name("records")).unwrap();
+        let read = weir_stats::run_folder::load_record(&study.with_file_name("records")).unwrap();
         assert!(read == record, "records are read as they were written");
     }
 }
@@ -356,9 +373,9 @@ fn a_firewall_that_refuses_connections_fails_every_trial() {
     let trials: Vec<&Trial> = of(&record, "linear", TrialKind::Connections).collect();
     assert_eq!(trials.len(), 1 + 4, "validated once, not repeated");
     for trial in trials {
-        assert_eq!(trial.state, State::Failed);
-        let connections = trial.connections().unwrap();
-        assert_eq!((connections.completed, connections.missing()), (0, 0));
+        assert_eq!(trial.state, TrialState::Failed);
+        let connections = trial.connection_counts().unwrap();
+        assert_eq!((connections.completed, connections.unaccounted_connections()), (0, 0));
         assert_eq!(connections.failed[0].at, "SYN");
     }
 }
@@ -372,9 +389,10 @@ fn an_axis_sets_the_rate_of_connections() {
     fs::write(&path, text.replace("[0, 8]", "[0, 2000]").replace("[8]", "[2000]")).unwrap();
     let record = run_study(&study).unwrap();
     let mut seen = 0;
-    for trial in of(&record, "none", TrialKind::Connections).filter(|t| t.state == State::Accepted)
+    for trial in
+        of(&record, "none", TrialKind::Connections).filter(|t| t.state == TrialState::Accepted)
     {
-        let connections = trial.connections().unwrap();
+        let connections = trial.connection_counts().unwrap();
         assert_eq!(trial.rate_pps, 2000.0);
         assert_eq!(connections.offered + connections.given_up, 100, "0.05 s of 2,000 a second");
         seen += 1;
@@ -405,16 +423,16 @@ nft 'add table ip t; add chain ip t f { type filter hook forward priority 0; };
     let record = run_study(&study).unwrap();
     let mut seen = 0;
     for trial in
-        of(&record, "tracking", TrialKind::Concurrent).filter(|t| t.state == State::Accepted)
+        of(&record, "tracking", TrialKind::Concurrent).filter(|t| t.state == TrialState::Accepted)
     {
-        let table = trial.collected.table.as_ref().unwrap();
-        assert_eq!(trial.connections().unwrap().completed, 30_000);
-        assert_eq!((table.before, table.after, table.peak()), (0, 30_000, 30_000));
+        let table = trial.observations.table.as_ref().unwrap();
+        assert_eq!(trial.connection_counts().unwrap().completed, 30_000);
+        assert_eq!((table.before, table.after, table.peak_entries()), (0, 30_000, 30_000));
         assert!(table.samples.is_sorted_by_key(|(_, entries)| *entries), "they only grow");
         assert!(table.object_bytes > 100, "{table:?}");
         assert_eq!(table.bytes_per_connection(), None, "too few to tell");
-        assert!(trial.collected.snmp["Ip.ForwDatagrams"] >= 90_000);
-        assert!(trial.collected.softnet["processed"] > 0);
+        assert!(trial.observations.snmp["Ip.ForwDatagrams"] >= 90_000);
+        assert!(trial.observations.softnet["processed"] > 0);
         seen += 1;
     }
     assert_eq!(seen, 4, "{:?}", record.trials);

@@ -4,7 +4,7 @@
 
 mod common;
 
-use weir_stats::{Record, State, Trial, TrialKind};
+use weir_stats::{RunRecord, Trial, TrialKind, TrialState};
 
 use common::run_study;
 
@@ -58,13 +58,13 @@ blocks = 1
 loads = 0
 "#;
 
-fn record() -> Record {
+fn record() -> RunRecord {
     run_study(&common::study("loopback", "today-loopback", SUBJECTS, STUDY)).unwrap()
 }
 
 /// The measured trials of a subject, in both directions of the block.
-fn of<'a>(record: &'a Record, subject: &str) -> Vec<&'a Trial> {
-    let all = record.trials.iter().filter(|trial| trial.state != State::Warmup);
+fn of<'a>(record: &'a RunRecord, subject: &str) -> Vec<&'a Trial> {
+    let all = record.trials.iter().filter(|trial| trial.state != TrialState::Warmup);
     let trials: Vec<&Trial> =
         all.filter(|trial| trial.subject == subject && trial.kind == TrialKind::Rate).collect();
     assert!(trials.len() >= 2, "{subject}");
@@ -75,28 +75,28 @@ fn of<'a>(record: &'a Record, subject: &str) -> Vec<&'a Trial> {
 fn packets_to_a_port_that_nobody_listens_to_add_up() {
     let record = record();
     for trial in of(&record, "accepting") {
-        assert_eq!(trial.state, State::Accepted, "{:?}", trial.why);
+        assert_eq!(trial.state, TrialState::Accepted, "{:?}", trial.rejection_reason);
         assert!(trial.offered > 0);
         assert_eq!(trial.delivered, trial.offered);
-        assert_eq!(trial.collected.snmp["Icmp.OutDestUnreachs"], trial.offered, "all answered");
+        assert_eq!(trial.observations.snmp["Icmp.OutDestUnreachs"], trial.offered, "all answered");
     }
     for trial in of(&record, "dropping") {
-        assert_eq!(trial.state, State::Accepted, "{:?}", trial.why);
-        let rules = trial.dropped.iter().find(|drop| drop.counter == "rules").unwrap();
+        assert_eq!(trial.state, TrialState::Accepted, "{:?}", trial.rejection_reason);
+        let rules = trial.drop_counts.iter().find(|drop| drop.counter == "rules").unwrap();
         assert_eq!((rules.packets, trial.delivered, trial.leaked), (trial.offered, 0, 0));
     }
     for trial in of(&record, "silent") {
-        assert_eq!(trial.state, State::Accepted, "{:?}", trial.why);
+        assert_eq!(trial.state, TrialState::Accepted, "{:?}", trial.rejection_reason);
         assert_eq!(trial.delivered, trial.offered, "answers belong into no sum");
     }
     // The validation knows the kernel's reasons: rules that drop what they must not.
-    for trial in of(&record, "losing").into_iter().filter(|t| t.state != State::Failed) {
-        assert_eq!(trial.state, State::Unbalanced);
-        assert_eq!(trial.missing() as u64, trial.offered / 2);
+    for trial in of(&record, "losing").into_iter().filter(|t| t.state != TrialState::Failed) {
+        assert_eq!(trial.state, TrialState::Unbalanced);
+        assert_eq!(trial.unaccounted_packets() as u64, trial.offered / 2);
     }
-    assert!(of(&record, "losing").iter().any(|trial| trial.state == State::Unbalanced));
+    assert!(of(&record, "losing").iter().any(|trial| trial.state == TrialState::Unbalanced));
     for trial in of(&record, "leaking") {
-        assert_eq!(trial.state, State::Failed);
+        assert_eq!(trial.state, TrialState::Failed);
         assert_eq!(trial.leaked, trial.offered);
     }
 }

@@ -4,9 +4,9 @@
 //! it. No clock, no kernel: the "trials" are numbers from a seed.
 
 use weir_random::Rng;
-use weir_stats::series::{Selection, ratio};
+use weir_stats::trial_selection::{TrialSelection, estimate_selection_ratio};
 use weir_stats::{Estimate, Quantity, RatioDifference, Scenario, Trial, TrialKind};
-use weir_study::plan::block;
+use weir_study::trial_plan::plan_block;
 use weir_study::{PlannedTrial, Variant};
 
 const BLOCKS: u32 = 9;
@@ -33,7 +33,7 @@ impl Machine {
 }
 
 fn variants() -> Vec<Variant> {
-    ["one", "two", "same"].map(|name| Variant { subject: name.to_owned(), copy: 0 }).to_vec()
+    ["one", "two", "same"].map(|name| Variant { subject: name.to_owned(), copy_index: 0 }).to_vec()
 }
 
 /// "two" forwards 5 % less than "one"; "same" as much as "one".
@@ -49,7 +49,7 @@ fn run(steps: &[PlannedTrial], seed: u64) -> Vec<Trial> {
 fn trial(step: &PlannedTrial, pps: f64) -> Trial {
     Trial {
         block: step.block,
-        order: step.order,
+        order_in_block: step.order_in_block,
         leg: step.leg,
         offered: 1,
         delivered: 1,
@@ -60,8 +60,8 @@ fn trial(step: &PlannedTrial, pps: f64) -> Trial {
 }
 
 fn interleaved(seed: u64) -> Vec<PlannedTrial> {
-    let point = [Scenario::default().with("rules", 16)];
-    (0..BLOCKS).flat_map(|number| block(&point, |_| variants(), number, seed)).collect()
+    let point = [Scenario::default().with_coordinate("rules", 16)];
+    (0..BLOCKS).flat_map(|number| plan_block(&point, |_| variants(), number, seed)).collect()
 }
 
 /// The same trials, all of a subject before the next one begins.
@@ -74,9 +74,9 @@ fn one_after_another(seed: u64) -> Vec<PlannedTrial> {
 fn estimate(steps: &[PlannedTrial], subject: &str, seed: u64) -> Estimate {
     let trials = run(steps, seed);
     let point = Scenario::default();
-    let first = Selection::new(Quantity::Pps, subject, &point);
-    let second = Selection::new(Quantity::Pps, "one", &point);
-    ratio(first, second, &trials, seed).unwrap()
+    let first = TrialSelection::new(Quantity::Pps, subject, &point);
+    let second = TrialSelection::new(Quantity::Pps, "one", &point);
+    estimate_selection_ratio(first, second, &trials, seed).unwrap()
 }
 
 #[test]
@@ -91,7 +91,8 @@ fn interleaving_finds_a_small_difference_on_a_drifting_machine() {
 fn the_same_twice_is_seldom_called_different() {
     let different = (0..100)
         .filter(|seed| {
-            estimate(&interleaved(*seed), "same", *seed).difference(0.02) != RatioDifference::None
+            estimate(&interleaved(*seed), "same", *seed).classify_difference(0.02)
+                != RatioDifference::None
         })
         .count();
     assert!(different <= 5, "{different} of 100");
@@ -101,7 +102,7 @@ fn the_same_twice_is_seldom_called_different() {
 fn one_subject_after_another_is_caught_to_mislead() {
     let wrong = (0..100)
         .filter(|seed| {
-            estimate(&one_after_another(*seed), "same", *seed).difference(0.02)
+            estimate(&one_after_another(*seed), "same", *seed).classify_difference(0.02)
                 != RatioDifference::None
         })
         .count();

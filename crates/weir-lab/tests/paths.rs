@@ -2,7 +2,7 @@
 
 mod common;
 
-use weir_stats::{Connections, Member, Record, State, Trial, TrialKind};
+use weir_stats::{ConnectionCounts, EndpointCounts, RunRecord, Trial, TrialKind, TrialState};
 
 const SUBJECTS: &str = r#"
 [direct]
@@ -52,16 +52,16 @@ blocks = 1
 loads = 0
 "#;
 
-fn of<'a>(record: &'a Record, subject: &'a str) -> impl Iterator<Item = &'a Trial> {
+fn of<'a>(record: &'a RunRecord, subject: &'a str) -> impl Iterator<Item = &'a Trial> {
     let is_one = |trial: &&Trial| trial.kind == TrialKind::Connections;
     record.trials.iter().filter(is_one).filter(move |trial| trial.subject == subject)
 }
 
-fn connections(trial: &Trial) -> &Connections {
-    trial.connections().expect("a trial of connections counts them")
+fn connections(trial: &Trial) -> &ConnectionCounts {
+    trial.connection_counts().expect("a trial of connections counts them")
 }
 
-fn sum(members: &[Member], what: impl Fn(&Member) -> u64) -> u64 {
+fn sum(members: &[EndpointCounts], what: impl Fn(&EndpointCounts) -> u64) -> u64 {
     members.iter().map(what).sum()
 }
 
@@ -73,8 +73,12 @@ fn each_path_carries_connections_and_each_member_has_its_part() {
         let mut trials = 0;
         for trial in of(&record, subject) {
             let seen = connections(trial);
-            let clients = trial.scenario.coordinate("clients").unwrap().number().unwrap() as usize;
-            assert!(!matches!(trial.state, State::Failed | State::Unbalanced), "{trial:?}");
+            let clients =
+                trial.scenario.coordinate("clients").unwrap().as_number().unwrap() as usize;
+            assert!(
+                !matches!(trial.state, TrialState::Failed | TrialState::Unbalanced),
+                "{trial:?}"
+            );
             assert!(seen.completed > 100, "{subject}: {seen:?}");
             assert_eq!((seen.clients.len(), seen.servers.len()), (clients, 3));
             for members in [&seen.clients, &seen.servers] {
@@ -105,10 +109,13 @@ fn a_gateway_with_one_arm_tells_of_the_shorter_way_only_where_it_may() {
     let study = common::study("redirects", "today-paths", SUBJECTS, STUDY);
     let record = common::run_study(&study).unwrap();
     for subject in ["direct", "gateway", "arm"] {
-        assert!(of(&record, subject).all(|trial| trial.collected.redirects_sent == 0), "{subject}");
+        assert!(
+            of(&record, subject).all(|trial| trial.observations.redirects_sent == 0),
+            "{subject}"
+        );
     }
     let told: Vec<u64> =
-        of(&record, "telling").map(|trial| trial.collected.redirects_sent).collect();
+        of(&record, "telling").map(|trial| trial.observations.redirects_sent).collect();
     assert!(told.iter().all(|sent| *sent > 0), "{told:?}");
     // Clients and servers are told, and nobody else: each message arrives at one of them.
     let heard: u64 = of(&record, "telling").map(|trial| connections(trial).icmp).sum();

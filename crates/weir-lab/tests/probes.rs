@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use weir_lab::{LabError, frames};
 use weir_packet::pcap;
-use weir_stats::{Record, State, Trial, TrialKind};
+use weir_stats::{RunRecord, Trial, TrialKind, TrialState};
 use weir_study::StudyError;
 
 use common::{frame, run_study};
@@ -63,13 +63,13 @@ fn study(name: &str, subjects: &str, probe: &str) -> PathBuf {
     let text = STUDY.replace("SUBJECTS", subjects).replace("PROBE", probe);
     let inner = common::study(name, "today-probes", SUBJECTS, &text);
     let path = inner.with_file_name("all.pcap");
-    pcap::write(&path, [frame(Ipv4Addr::new(203, 0, 113, 1))]).unwrap();
+    pcap::write_frames(&path, [frame(Ipv4Addr::new(203, 0, 113, 1))]).unwrap();
     fs::write(frames::verdicts_path(&path), "accept\n").unwrap();
     inner
 }
 
 /// The only trial that asked this of a subject.
-fn asked<'a>(record: &'a Record, subject: &str, probe: &str, load: &str) -> &'a Trial {
+fn asked<'a>(record: &'a RunRecord, subject: &str, probe: &str, load: &str) -> &'a Trial {
     let is_it = |trial: &&Trial| {
         trial.subject == subject
             && trial.scenario.coordinate("probe") == Some(&probe.into())
@@ -94,21 +94,29 @@ fn every_question_is_answered_and_what_the_rules_drop_is_lost() {
     ] {
         for load in ["idle", "frames"] {
             let trial = asked(&record, "none", probe, load);
-            let found = trial.probe().unwrap();
-            assert_eq!(trial.state, State::Accepted, "{probe} {load}: {:?}", trial.why);
-            assert_eq!((trial.kind, found.planned, found.lost()), (kind, planned, 0));
+            let found = trial.probe_result().unwrap();
+            assert_eq!(
+                trial.state,
+                TrialState::Accepted,
+                "{probe} {load}: {:?}",
+                trial.rejection_reason
+            );
+            assert_eq!((trial.kind, found.planned, found.lost_requests()), (kind, planned, 0));
             assert_eq!(found.latency.count, planned);
-            assert!(found.latency.at(0.0).unwrap() > 0.0, "an answer takes time");
+            assert!(found.latency.duration_at_quantile(0.0).unwrap() > 0.0, "an answer takes time");
             assert_eq!(trial.offered > 0, load == "frames", "frames are played under load only");
-            assert_eq!(trial.missing(), 0);
+            assert_eq!(trial.unaccounted_packets(), 0);
         }
     }
     for probe in ["icmp", "udp"] {
         let trial = asked(&record, "every-second", probe, "idle");
-        assert_eq!(trial.probe().unwrap().lost(), 25, "{probe}");
-        assert_eq!(trial.state, State::Accepted, "a loss is a result");
+        assert_eq!(trial.probe_result().unwrap().lost_requests(), 25, "{probe}");
+        assert_eq!(trial.state, TrialState::Accepted, "a loss is a result");
     }
-    assert_eq!(asked(&record, "every-second", "shell", "idle").probe().unwrap().lost(), 0);
+    assert_eq!(
+        asked(&record, "every-second", "shell", "idle").probe_result().unwrap().lost_requests(),
+        0
+    );
 }
 
 #[test]
@@ -117,8 +125,8 @@ fn a_firewall_that_lets_no_echo_pass_fails() {
         loads = ["idle"]"#;
     let record = run_study(&study("deaf", r#""deaf""#, probe)).unwrap();
     let trial = asked(&record, "deaf", "icmp", "idle");
-    assert_eq!(trial.state, State::Failed);
-    assert_eq!(trial.probe().unwrap().lost(), 50);
+    assert_eq!(trial.state, TrialState::Failed);
+    assert_eq!(trial.probe_result().unwrap().lost_requests(), 50);
 }
 
 #[test]
@@ -128,11 +136,11 @@ fn a_stream_arrives_segment_by_segment() {
     let study = study("stream", r#""none""#, probe);
     let record = run_study(&study).unwrap();
     let trial = asked(&record, "none", "stream", "idle");
-    assert_eq!(trial.state, State::Accepted, "{:?}", trial.why);
-    let stream = trial.stream().unwrap();
+    assert_eq!(trial.state, TrialState::Accepted, "{:?}", trial.rejection_reason);
+    let stream = trial.stream_result().unwrap();
     assert!(stream.bytes > 0 && stream.seconds > 0.0);
     // Neither before the firewall nor in it are segments put together.
-    let received = trial.collected.snmp["Ip.InReceives"];
+    let received = trial.observations.snmp["Ip.InReceives"];
     assert!(received * 1500 > stream.bytes, "{received} packets for {} bytes", stream.bytes);
 }
 
@@ -144,7 +152,7 @@ fn a_probe_that_cannot_be_is_refused() {
         ("kinds = [\"icmp\"]\nloads = [\"idle\"]\nsubjects = [\"nobody\"]", "no subject `nobody`"),
     ] {
         let error = run_study(&study("refused-probe", r#""none""#, probe)).unwrap_err();
-        let LabError::Study(StudyError::Text { message: said, .. }) = &error else {
+        let LabError::Study(StudyError::InvalidFile { message: said, .. }) = &error else {
             panic!("{error}")
         };
         assert!(said.contains(message), "{probe}: {said}");

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 
-use weir_lab::run;
+use weir_lab::execute_study;
 use weir_lab::{LabError, StudyRunOptions};
-use weir_stats::search::Goal;
+use weir_stats::rate_search::SearchGoal;
 use weir_study::StudyError;
-use weir_study::load;
+use weir_study::load_study;
 
 const SUBJECTS: &str = "[none]\ntitle = \"t\"\nabout = \"a\"\nload = \"true\"\n";
 
@@ -43,7 +43,7 @@ shape = { min = 0.5 }
 
 /// What is said of a study and subjects.
 fn refused(name: &str, study: &str, subjects: &str) -> String {
-    match load(&written(name, study, subjects)) {
+    match load_study(&written(name, study, subjects)) {
         Ok(_) => String::new(),
         Err(error) => error.to_string(),
     }
@@ -53,8 +53,11 @@ fn refused(name: &str, study: &str, subjects: &str) -> String {
 fn run_refused(name: &str, study: &str, subjects: &str, options: &StudyRunOptions) -> LabError {
     let folder = written(name, study, subjects);
     let out = folder.with_file_name("records");
-    let error = run(&folder, &out, options, &mut |_| ()).unwrap_err();
-    if matches!(error, LabError::Study(StudyError::Text { .. } | StudyError::Options(_))) {
+    let error = execute_study(&folder, &out, options, &mut |_| ()).unwrap_err();
+    if matches!(
+        error,
+        LabError::Study(StudyError::InvalidFile { .. } | StudyError::InvalidOptions(_))
+    ) {
         assert!(!out.exists(), "{name}: refused before anything is written");
     }
     error
@@ -79,11 +82,15 @@ fn with_traffic(traffic: &str) -> String {
 
 #[test]
 fn a_search_of_what_plays_no_frames_is_refused_before_the_run() {
-    let search = StudyRunOptions { search: Some(Goal::ZERO_LOSS), ..StudyRunOptions::default() };
+    let search =
+        StudyRunOptions { search: Some(SearchGoal::ZERO_LOSS), ..StudyRunOptions::default() };
     // Frames can be searched: what stops this run is that its command makes none.
     let frames = run_refused("search-frames", STUDY, SUBJECTS, &search);
     assert!(
-        !matches!(frames, LabError::Study(StudyError::Text { .. } | StudyError::Options(_))),
+        !matches!(
+            frames,
+            LabError::Study(StudyError::InvalidFile { .. } | StudyError::InvalidOptions(_))
+        ),
         "{frames}"
     );
     let kinds = [
@@ -104,7 +111,8 @@ fn a_search_of_what_plays_no_frames_is_refused_before_the_run() {
 
 #[test]
 fn options_that_exclude_a_search_are_refused_by_name() {
-    let search = StudyRunOptions { search: Some(Goal::ZERO_LOSS), ..StudyRunOptions::default() };
+    let search =
+        StudyRunOptions { search: Some(SearchGoal::ZERO_LOSS), ..StudyRunOptions::default() };
     let resume = StudyRunOptions { resume: true, ..search.clone() };
     let said = run_refused("search-resume", STUDY, SUBJECTS, &resume).to_string();
     assert!(said.contains("`--search` and `--resume` exclude each other"), "{said}");
@@ -130,7 +138,10 @@ fn a_subject_against_itself_has_to_fit_the_study() {
     // A subject that the study does not list, and that fits.
     let fits = run_refused("aa-fits", STUDY, &subjects(""), &itself("other"));
     assert!(
-        !matches!(fits, LabError::Study(StudyError::Text { .. } | StudyError::Options(_))),
+        !matches!(
+            fits,
+            LabError::Study(StudyError::InvalidFile { .. } | StudyError::InvalidOptions(_))
+        ),
         "{fits}"
     );
     let loads = with_traffic("");

@@ -4,7 +4,7 @@
 
 mod common;
 
-use weir_stats::{Quantity, Record, State, Trial, TrialKind};
+use weir_stats::{Quantity, RunRecord, Trial, TrialKind, TrialState};
 
 use common::run_study;
 
@@ -48,10 +48,14 @@ blocks = 1
 loads = 0
 "#;
 
-fn of<'a>(record: &'a Record, subject: &'a str, clients: u64) -> impl Iterator<Item = &'a Trial> {
+fn of<'a>(
+    record: &'a RunRecord,
+    subject: &'a str,
+    clients: u64,
+) -> impl Iterator<Item = &'a Trial> {
     record.trials.iter().filter(move |trial| {
-        let here = trial.scenario.coordinate("clients").and_then(|value| value.number());
-        trial.subject == subject && trial.state != State::Warmup && here == Some(clients)
+        let here = trial.scenario.coordinate("clients").and_then(|value| value.as_number());
+        trial.subject == subject && trial.state != TrialState::Warmup && here == Some(clients)
     })
 }
 
@@ -62,30 +66,42 @@ fn real_clients_fetch_or_say_what_kept_them_from_it() {
     let mut seen = 0;
     for trial in of(&record, "open", 64) {
         seen += 1;
-        assert_eq!((trial.kind, trial.state), (TrialKind::Sockets, State::Accepted), "{trial:?}");
-        let connections = trial.connections().unwrap();
+        assert_eq!(
+            (trial.kind, trial.state),
+            (TrialKind::Sockets, TrialState::Accepted),
+            "{trial:?}"
+        );
+        let connections = trial.connection_counts().unwrap();
         assert!(connections.completed > 0 && connections.failed.is_empty(), "{connections:?}");
         assert_eq!(connections.offered + connections.given_up, 200, "0.2 s of 1,000 a second");
         assert_eq!(connections.invalid, 0, "as many replies came as were sent");
-        let packets = Quantity::PacketsPerReply.of(trial).unwrap();
+        let packets = Quantity::PacketsPerReply.value_in_trial(trial).unwrap();
         assert!((7.0..14.0).contains(&packets), "{packets} packets a fetch");
-        assert!(Quantity::PortsAllow.of(trial).unwrap() > 100.0);
+        assert!(Quantity::PortsAllow.value_in_trial(trial).unwrap() > 100.0);
     }
     for trial in of(&record, "open", 1) {
         seen += 1;
-        let connections = trial.connections().unwrap();
+        let connections = trial.connection_counts().unwrap();
         assert_eq!(connections.completed, 100, "each port once: {connections:?}");
         assert_eq!(
-            connections.failed_at("address not available"),
+            connections.failures_at_step("address not available"),
             connections.offered as i64 - 100
         );
-        assert_eq!(connections.missing(), 0);
+        assert_eq!(connections.unaccounted_connections(), 0);
     }
     for trial in of(&record, "refusing", 64) {
         seen += 1;
-        let connections = trial.connections().unwrap();
-        assert_eq!((trial.state, connections.completed), (State::Failed, 0), "{connections:?}");
-        assert_eq!(connections.failed_at("refused"), connections.offered as i64, "{connections:?}");
+        let connections = trial.connection_counts().unwrap();
+        assert_eq!(
+            (trial.state, connections.completed),
+            (TrialState::Failed, 0),
+            "{connections:?}"
+        );
+        assert_eq!(
+            connections.failures_at_step("refused"),
+            connections.offered as i64,
+            "{connections:?}"
+        );
     }
     assert_eq!(seen, 7, "there and back; of those that fail the first trial, too");
 }

@@ -1,19 +1,20 @@
 //! The papers' tunings in a namespace. Needs root.
 
 use weir_kernel::Session;
-use weir_lab::tune::{TUNINGS, TuningScope, apply};
+use weir_lab::paper_tunings::{PAPER_TUNINGS, TuningScope, apply_namespace_tunings};
 
 #[test]
 fn a_namespace_gets_what_it_can_have_and_the_machine_keeps_its_own() {
     let session = Session::new().unwrap();
-    let namespace = session.namespace("tuned").unwrap();
-    let of_machine = TUNINGS.iter().filter(|tuning| tuning.reach == TuningScope::Machine);
-    let before: Vec<Option<String>> = of_machine.clone().map(|tuning| tuning.now()).collect();
-    let applied = apply(&namespace).unwrap();
+    let namespace = session.create_namespace("tuned").unwrap();
+    let of_machine = PAPER_TUNINGS.iter().filter(|tuning| tuning.reach == TuningScope::Machine);
+    let before: Vec<Option<String>> =
+        of_machine.clone().map(|tuning| tuning.current_value()).collect();
+    let applied = apply_namespace_tunings(&namespace).unwrap();
     assert!(applied.len() > 8, "{applied:?}");
     for tuning in applied {
         let now = namespace.read_sysctl(tuning.sysctl).unwrap().replace('\t', " ");
         assert_eq!(now, tuning.value, "{}", tuning.sysctl);
     }
-    assert_eq!(of_machine.map(|tuning| tuning.now()).collect::<Vec<_>>(), before);
+    assert_eq!(of_machine.map(|tuning| tuning.current_value()).collect::<Vec<_>>(), before);
 }

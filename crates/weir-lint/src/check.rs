@@ -4,13 +4,13 @@ use weir_model::Firewall;
 
 use crate::context::LintContext;
 use crate::finding::Finding;
-use crate::group::group;
-use crate::levels::Level;
 use crate::lint::Severity;
-use crate::lints::follow;
+use crate::lint_levels::LintLevel;
+use crate::lints::run_follow_up_lints;
+use crate::merge_findings::merge_by_root_cause;
 use crate::options::LintOptions;
-use crate::registry::FAMILIES;
-use crate::suppress::sift;
+use crate::registry::LINT_FAMILIES;
+use crate::suppression_comments::apply_suppressions;
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
@@ -18,67 +18,67 @@ pub struct CheckReport {
     /// In the order of the text: IPv4, IPv6, sets.
     pub findings: Vec<Finding>,
     /// How many more a comment in the text allows (`# weir: allow(ID): reason`).
-    pub suppressed: usize,
+    pub suppressed_count: usize,
 }
 
 /// Runs the lints over a firewall.
 ///
 /// Sets are checked only if the firewall has some.
-pub fn check(firewall: &Firewall, options: &LintOptions) -> CheckReport {
-    check_but(firewall, options, |_| false)
+pub fn lint_firewall(firewall: &Firewall, options: &LintOptions) -> CheckReport {
+    lint_except_known(firewall, options, |_| false)
 }
 
 /// Runs the lints; known findings are omitted. The filter is applied rule by rule, before findings
 /// of one cause are merged.
-pub fn check_but(
+pub fn lint_except_known(
     firewall: &Firewall,
     options: &LintOptions,
     mut is_known: impl FnMut(&Finding) -> bool,
 ) -> CheckReport {
-    let mut checked = check_each(firewall, options);
+    let mut checked = lint_without_grouping(firewall, options);
     checked.findings.retain(|f| !is_known(f));
-    checked.findings = group(checked.findings);
+    checked.findings = merge_by_root_cause(checked.findings);
     for finding in &mut checked.findings {
         if let Some(program) = finding.program {
             finding.help.push_str(&format!(" (written by {program})"));
         }
     }
-    sort(&mut checked.findings);
+    sort_findings(&mut checked.findings);
     checked
 }
 
 /// Runs the lints; each finding is about one rule, chain or set.
-pub fn check_each(firewall: &Firewall, options: &LintOptions) -> CheckReport {
+pub fn lint_without_grouping(firewall: &Firewall, options: &LintOptions) -> CheckReport {
     let mut all = Vec::new();
     let context = LintContext::new(firewall, options);
-    for family in FAMILIES {
-        (family.look)(&context, &mut all);
+    for family in LINT_FAMILIES {
+        (family.run_lints)(&context, &mut all);
     }
-    all.extend(follow(&context, &all));
+    all.extend(run_follow_up_lints(&context, &all));
     for finding in &mut all {
-        level(finding, options);
+        assign_severity(finding, options);
     }
-    all.retain(|f| options.levels.of(f.lint) != Level::Allow);
-    let (mut findings, suppressed) = sift(firewall, all, &options.levels);
-    sort(&mut findings);
-    CheckReport { findings, suppressed }
+    all.retain(|f| options.levels.effective_level(f.lint) != LintLevel::Allow);
+    let (mut findings, suppressed) = apply_suppressions(firewall, all, &options.levels);
+    sort_findings(&mut findings);
+    CheckReport { findings, suppressed_count: suppressed }
 }
 
 /// How bad a finding is. What a program wrote is a note at most, unless the caller names the lint.
-fn level(finding: &mut Finding, options: &LintOptions) {
-    if let Some(Level::Report(severity)) = options.levels.asked(finding.lint) {
+fn assign_severity(finding: &mut Finding, options: &LintOptions) {
+    if let Some(LintLevel::Report(severity)) = options.levels.configured_level(finding.lint) {
         finding.severity = severity;
     }
-    if finding.program.is_some() && options.levels.named(finding.lint).is_none() {
+    if finding.program.is_some() && options.levels.explicit_level(finding.lint).is_none() {
         finding.severity = Severity::Note;
     }
 }
 
-fn sort(findings: &mut [Finding]) {
+fn sort_findings(findings: &mut [Finding]) {
     findings.sort_by_key(|f| (f.family.is_none(), f.family, f.span.start));
 }
 
-/// What [`check`](fn@check) finds by default.
-pub fn findings(firewall: &Firewall) -> Vec<Finding> {
-    check(firewall, &LintOptions::default()).findings
+/// What [`check`](fn@lint_firewall) finds by default.
+pub fn lint_with_default_options(firewall: &Firewall) -> Vec<Finding> {
+    lint_firewall(firewall, &LintOptions::default()).findings
 }

@@ -1,13 +1,15 @@
 //! The input of lints: a firewall whose rules are lowered once, and positions in it.
 
-use weir_model::programs::{Program, keeper_of, writer_of};
+use weir_model::managing_programs::{ManagingProgram, program_of_chain, program_that_wrote_rule};
 use weir_model::{Chain, Family, Firewall, Rule, RuleId, Ruleset, Span, Table};
 
-use crate::chains::{CatchAll, catch_alls, cut_off, reachable};
-use crate::finding::{Also, Edit, Finding};
-use crate::flow::{Flow, FlowPosition};
+use crate::chain_reachability::{
+    CatchAllRule, find_catch_all_rules, find_chains_behind_catch_all, find_reachable_chains,
+};
+use crate::finding::{Finding, RelatedPlace, RulesetEdit};
 use crate::lint::Lint;
 use crate::options::LintOptions;
+use crate::packet_set_flow::{PacketSetFlow, RulePosition};
 
 /// A firewall that is checked.
 pub(crate) struct LintContext<'a> {
@@ -20,13 +22,13 @@ pub(crate) struct LintContext<'a> {
 pub(crate) struct TableContext<'a> {
     pub ruleset: &'a Ruleset,
     pub table: &'a Table,
-    pub flow: Flow<'a>,
+    pub flow: PacketSetFlow<'a>,
     /// The rule of each chain that takes every packet, if there is one.
-    pub catch_all: Vec<Option<CatchAll>>,
+    pub catch_all_rules: Vec<Option<CatchAllRule>>,
     /// Which chains some packet may enter.
-    pub reachable: Vec<bool>,
+    pub reachable_chains: Vec<bool>,
     /// The chains that only rules after a catch-all lead to, with the chain of that catch-all.
-    pub cut_off: Vec<Option<usize>>,
+    pub chains_behind_catch_all: Vec<Option<usize>>,
 }
 
 impl<'a> LintContext<'a> {
@@ -34,16 +36,20 @@ impl<'a> LintContext<'a> {
     pub fn new(firewall: &'a Firewall, options: &'a LintOptions) -> Self {
         let tables = firewall.rulesets().flat_map(|r| r.tables.iter().map(move |t| (r, t)));
         let tables = tables.map(|(ruleset, table)| {
-            let flow = Flow::new(firewall, ruleset, table);
-            let catch_all = catch_alls(ruleset, table, flow.graph());
-            let reachable = reachable(table, flow.graph(), &catch_all);
+            let flow = PacketSetFlow::new(firewall, ruleset, table);
+            let catch_all = find_catch_all_rules(ruleset, table, flow.graph());
+            let reachable = find_reachable_chains(table, flow.graph(), &catch_all);
             TableContext {
                 ruleset,
                 table,
-                cut_off: cut_off(flow.graph(), &catch_all, &reachable),
+                chains_behind_catch_all: find_chains_behind_catch_all(
+                    flow.graph(),
+                    &catch_all,
+                    &reachable,
+                ),
                 flow,
-                catch_all,
-                reachable,
+                catch_all_rules: catch_all,
+                reachable_chains: reachable,
             }
         });
         LintContext { firewall, options, tables: tables.collect() }
@@ -65,16 +71,16 @@ impl<'a> TableContext<'a> {
         chains.flat_map(|(c, chain)| chain.rules.iter().enumerate().map(move |(i, r)| (c, i, r)))
     }
 
-    pub fn place(&self, chain: usize, rule: Option<usize>) -> RuleId {
+    pub fn rule_or_policy_id(&self, chain: usize, rule: Option<usize>) -> RuleId {
         let name = &self.chain(chain).name;
         match rule {
-            Some(rule) => RuleId::rule(self.family(), self.table.name, name, rule),
-            None => RuleId::policy(self.family(), self.table.name, name),
+            Some(rule) => RuleId::for_rule(self.family(), self.table.name, name, rule),
+            None => RuleId::for_policy(self.family(), self.table.name, name),
         }
     }
 
     /// Says something of a rule.
-    pub fn rule(
+    pub fn rule_finding(
         &self,
         lint: &'static Lint,
         chain: usize,
@@ -82,72 +88,88 @@ impl<'a> TableContext<'a> {
         message: impl Into<String>,
     ) -> Finding {
         let span = self.chain(chain).rules[rule].span;
-        self.say(lint, self.place(chain, Some(rule)), span, message.into())
-            .by(self.writer((chain, rule)))
+        self.new_finding(lint, self.rule_or_policy_id(chain, Some(rule)), span, message.into())
+            .with_program(self.program_of_rule((chain, rule)))
     }
 
     /// Says something of a chain.
-    pub fn of_chain(
+    pub fn chain_finding(
         &self,
         lint: &'static Lint,
         chain: usize,
         message: impl Into<String>,
     ) -> Finding {
-        self.say(lint, self.place(chain, None), self.chain(chain).span, message.into())
-            .by(self.keeper(chain))
+        self.new_finding(
+            lint,
+            self.rule_or_policy_id(chain, None),
+            self.chain(chain).span,
+            message.into(),
+        )
+        .with_program(self.program_of_chain(chain))
     }
 
     /// The program that wrote a rule.
-    pub fn writer(&self, (chain, rule): FlowPosition) -> Option<Program> {
+    pub fn program_of_rule(&self, (chain, rule): RulePosition) -> Option<ManagingProgram> {
         let chain = self.chain(chain);
-        writer_of(self.table, chain, &chain.rules[rule])
+        program_that_wrote_rule(self.table, chain, &chain.rules[rule])
     }
 
     /// The program that keeps a chain.
-    pub fn keeper(&self, chain: usize) -> Option<Program> {
-        keeper_of(self.table, self.chain(chain))
+    pub fn program_of_chain(&self, chain: usize) -> Option<ManagingProgram> {
+        program_of_chain(self.table, self.chain(chain))
     }
 
     /// Whether a rule is after one of its chain that takes every packet.
-    pub fn is_behind_catch_all(&self, (chain, rule): FlowPosition) -> bool {
-        self.catch_all[chain].is_some_and(|by| by.rule < rule)
+    pub fn is_behind_catch_all(&self, (chain, rule): RulePosition) -> bool {
+        self.catch_all_rules[chain].is_some_and(|by| by.rule < rule)
     }
 
     /// Whether some packet may come to a rule, as far as catch-alls and jumps go.
-    pub fn is_met(&self, at: FlowPosition) -> bool {
-        self.reachable[at.0] && !self.is_behind_catch_all(at)
+    pub fn is_reachable_rule(&self, at: RulePosition) -> bool {
+        self.reachable_chains[at.0] && !self.is_behind_catch_all(at)
     }
 
     /// A rule, or a chain, as what is to blame.
-    pub fn at(&self, chain: usize, rule: Option<usize>) -> (RuleId, Span) {
+    pub fn id_and_span(&self, chain: usize, rule: Option<usize>) -> (RuleId, Span) {
         let span = match rule {
             Some(rule) => self.chain(chain).rules[rule].span,
             None => self.chain(chain).span,
         };
-        (self.place(chain, rule), span)
+        (self.rule_or_policy_id(chain, rule), span)
     }
 
     /// What a place of this table is known by among the causes of a lint.
-    pub fn key(&self, chain: usize, rule: Option<usize>) -> String {
-        self.place(chain, rule).to_string()
+    pub fn root_cause_key(&self, chain: usize, rule: Option<usize>) -> String {
+        self.rule_or_policy_id(chain, rule).to_string()
     }
 
-    fn say(&self, lint: &'static Lint, place: RuleId, span: Span, message: String) -> Finding {
+    fn new_finding(
+        &self,
+        lint: &'static Lint,
+        place: RuleId,
+        span: Span,
+        message: String,
+    ) -> Finding {
         Finding {
             place: Some(place),
             family: Some(self.family()),
-            ..Finding::about(lint, span, message)
+            ..Finding::new_without_place(lint, span, message)
         }
     }
 
     /// The edit that removes a rule.
-    pub fn removal(&self, chain: usize, rule: usize) -> Edit {
-        Edit::RemoveRule { rule: self.place(chain, Some(rule)) }
+    pub fn remove_rule_edit(&self, chain: usize, rule: usize) -> RulesetEdit {
+        RulesetEdit::RemoveRule { rule: self.rule_or_policy_id(chain, Some(rule)) }
     }
 
     /// Another rule that has to do with a finding.
-    pub fn beside(&self, chain: usize, rule: usize, label: impl Into<String>) -> Also {
+    pub fn related_rule(
+        &self,
+        chain: usize,
+        rule: usize,
+        label: impl Into<String>,
+    ) -> RelatedPlace {
         let span = self.chain(chain).rules[rule].span;
-        Also { place: self.place(chain, Some(rule)), span, label: label.into() }
+        RelatedPlace { place: self.rule_or_policy_id(chain, Some(rule)), span, label: label.into() }
     }
 }

@@ -1,7 +1,7 @@
 //! A finding: where, why, and what to do about it.
 
-use weir_model::programs::Program;
-use weir_model::{Family, Name, Rule, RuleId, Span, TableName};
+use weir_model::managing_programs::ManagingProgram;
+use weir_model::{Family, Rule, RuleId, SharedName, Span, TableName};
 
 use crate::lint::{Lint, Severity};
 use crate::root_cause::RootCause;
@@ -23,27 +23,27 @@ pub struct Finding {
     pub span: Span,
     /// Related positions in the same text: further affected rules, and the rules that cause the
     /// finding.
-    pub also: Vec<Also>,
+    pub related: Vec<RelatedPlace>,
     /// What to do about it.
     pub help: String,
     /// Rules that a packet tries in vain because of it; 0 where it costs nothing.
-    pub tried: u32,
+    pub wasted_comparisons: u32,
     /// What weir can do about it.
     pub fix: Option<Fix>,
     /// The program that wrote what causes it.
-    pub program: Option<Program>,
+    pub program: Option<ManagingProgram>,
     /// What findings of the same cause are put together by.
-    pub(crate) cause: Option<Box<RootCause>>,
+    pub(crate) root_cause: Option<Box<RootCause>>,
 }
 
 impl Finding {
     /// The lint's id.
-    pub fn id(&self) -> &'static str {
+    pub fn lint_id(&self) -> &'static str {
         self.lint.id
     }
 
     /// A finding without a place in a ruleset.
-    pub(crate) fn about(lint: &'static Lint, span: Span, message: String) -> Finding {
+    pub(crate) fn new_without_place(lint: &'static Lint, span: Span, message: String) -> Finding {
         Finding {
             lint,
             severity: lint.severity,
@@ -51,53 +51,53 @@ impl Finding {
             place: None,
             family: None,
             span,
-            also: Vec::new(),
+            related: Vec::new(),
             help: String::new(),
-            tried: 0,
+            wasted_comparisons: 0,
             fix: None,
             program: None,
-            cause: None,
+            root_cause: None,
         }
     }
 
     /// With what it has in common with others.
-    pub(crate) fn caused(mut self, cause: RootCause) -> Finding {
-        self.cause = Some(Box::new(cause));
+    pub(crate) fn with_root_cause(mut self, cause: RootCause) -> Finding {
+        self.root_cause = Some(Box::new(cause));
         self
     }
 
     /// Caused by what a program wrote.
-    pub(crate) fn by(mut self, program: Option<Program>) -> Finding {
+    pub(crate) fn with_program(mut self, program: Option<ManagingProgram>) -> Finding {
         self.program = program;
         self
     }
 
     /// With what to do about it.
-    pub(crate) fn help(mut self, help: impl Into<String>) -> Finding {
+    pub(crate) fn with_help(mut self, help: impl Into<String>) -> Finding {
         self.help = help.into();
         self
     }
 
     /// With another place.
-    pub(crate) fn also(mut self, also: Also) -> Finding {
-        self.also.push(also);
+    pub(crate) fn with_related_place(mut self, also: RelatedPlace) -> Finding {
+        self.related.push(also);
         self
     }
 
     /// With the rules that a packet tries in vain.
-    pub(crate) fn tried(mut self, rules: usize) -> Finding {
-        self.tried = u32::try_from(rules).unwrap_or(u32::MAX);
+    pub(crate) fn with_wasted_comparisons(mut self, rules: usize) -> Finding {
+        self.wasted_comparisons = u32::try_from(rules).unwrap_or(u32::MAX);
         self
     }
 
     /// With an edit after which every counter that is left counts as before.
-    pub(crate) fn fix(mut self, edits: Vec<Edit>) -> Finding {
+    pub(crate) fn with_fix(mut self, edits: Vec<RulesetEdit>) -> Finding {
         self.fix = Some(Fix { edits, changes_counters: false });
         self
     }
 
     /// With an edit that loses or changes counters.
-    pub(crate) fn fix_with_counters(mut self, edits: Vec<Edit>) -> Finding {
+    pub(crate) fn with_counter_changing_fix(mut self, edits: Vec<RulesetEdit>) -> Finding {
         self.fix = Some(Fix { edits, changes_counters: true });
         self
     }
@@ -105,7 +105,7 @@ impl Finding {
 
 /// Another place that has to do with a finding.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Also {
+pub struct RelatedPlace {
     /// Where.
     pub place: RuleId,
     /// Where in the same text.
@@ -118,14 +118,14 @@ pub struct Also {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fix {
     /// What is changed.
-    pub edits: Vec<Edit>,
+    pub edits: Vec<RulesetEdit>,
     /// Counters of rules are lost or change: a removed rule matches packets.
     pub changes_counters: bool,
 }
 
 /// One edit of a firewall.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Edit {
+pub enum RulesetEdit {
     /// Remove the rule.
     RemoveRule {
         /// Which rule.
@@ -145,11 +145,11 @@ pub enum Edit {
         /// Table.
         table: TableName,
         /// Chain.
-        chain: Name,
+        chain: SharedName,
     },
     /// Remove the set.
     RemoveSet {
         /// Its name.
-        set: Name,
+        set: SharedName,
     },
 }

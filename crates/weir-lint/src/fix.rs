@@ -1,37 +1,37 @@
 //! Applies the fixes of findings.
 //!
 //! One fix may enable another: without a rule its chain is empty, and without the chain the jump to
-//! it has no effect. So [`fix`](fn@fix) finds, edits, and repeats, until nothing is left that it
-//! may fix. It proves nothing: its caller compares the firewall before and after.
+//! it has no effect. So [`fix`](fn@apply_fixes) finds, edits, and repeats, until nothing is left
+//! that it may fix. It proves nothing: its caller compares the firewall before and after.
 
 use std::collections::BTreeSet;
 
-use weir_model::effect::named::{Objects, shares_objects};
-use weir_model::effect::{Conntrack, conntrack_of, conntrack_of_all};
-use weir_model::programs::owner_of;
-use weir_model::{Family, Firewall, Name, Rule};
+use weir_model::effect::shared_objects::{SharedObjects, uses_shared_objects};
+use weir_model::effect::{ConntrackDemand, rule_conntrack_demand, total_conntrack_demand};
+use weir_model::managing_programs::program_of_chain_or_set;
+use weir_model::{Family, Firewall, Rule, SharedName};
 
-use crate::check::check_each;
-use crate::edit::apply;
-use crate::finding::{Edit, Finding};
-use crate::levels::Level;
+use crate::apply_edits::apply_edits;
+use crate::check::lint_without_grouping;
+use crate::finding::{Finding, RulesetEdit};
+use crate::lint_levels::LintLevel;
 use crate::options::LintOptions;
-use crate::registry::lints;
+use crate::registry::all_lints;
 
 /// Rounds of finding and editing at most.
-const ROUNDS: usize = 16;
+const MAX_FIX_ROUNDS: usize = 16;
 
 /// What may be done.
 #[derive(Clone, Debug, Default)]
 pub struct FixOptions {
     /// Findings of these lints are fixed.
-    pub ids: BTreeSet<&'static str>,
+    pub lint_ids: BTreeSet<&'static str>,
     /// Counters of rules may be lost, or count otherwise.
-    pub counters: bool,
+    pub allow_counter_changes: bool,
     /// Chains that may be changed although another program seems to own them.
-    pub chains: Vec<String>,
+    pub changeable_foreign_chains: Vec<String>,
     /// Levels and what counters mean: what is allowed is not fixed.
-    pub check: LintOptions,
+    pub lint_options: LintOptions,
     /// One finding is fixed before the next is looked for. Two findings may each be right because
     /// of the other's rule, so that only one of them can be fixed; this takes as many checks as
     /// there are findings.
@@ -40,67 +40,69 @@ pub struct FixOptions {
 
 /// What was done.
 #[derive(Clone, Debug, Default)]
-pub struct Fixed {
+pub struct FixResult {
     /// The firewall afterwards.
     pub firewall: Firewall,
     /// Findings that were fixed, with their places in the firewall of their round.
-    pub done: Vec<Finding>,
+    pub fixed_findings: Vec<Finding>,
     /// Findings of these lints that stay, and why.
-    pub left: Vec<(Finding, Left)>,
+    pub unfixed_findings: Vec<(Finding, UnfixedReason)>,
 }
 
 /// Why a finding was not fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Left {
+pub enum UnfixedReason {
     /// It is for a person to decide.
-    Person,
+    NeedsHumanDecision,
     /// Counters of rules would be lost, or count otherwise.
-    Counters,
+    ChangesCounters,
     /// Another program seems to own the chain.
-    Foreign,
+    ForeignChain,
     /// Nothing else would use conntrack: fragments would no longer be reassembled, and the nat
     /// table would not be traversed.
-    Conntrack,
+    LastConntrackUse,
     /// A rule of it makes or configures an object that other rules use by name.
-    Object,
+    ChangesNamedObject,
     /// Nothing else would have fragments reassembled (`-m socket`, `TPROXY`).
-    Fragments,
+    LastReassemblyUse,
 }
 
-impl Left {
+impl UnfixedReason {
     /// The reason, in words.
     pub fn as_str(self) -> &'static str {
         match self {
-            Left::Person => "needs a decision by a person",
-            Left::Counters => "would change counters: --allow counters",
-            Left::Foreign => "in a chain of another program: --chains NAME",
-            Left::Conntrack => "the last rules that use conntrack",
-            Left::Object => "creates or configures what other rules use by name",
-            Left::Fragments => "the last rules that cause reassembly of fragments",
+            UnfixedReason::NeedsHumanDecision => "needs a decision by a person",
+            UnfixedReason::ChangesCounters => "would change counters: --allow counters",
+            UnfixedReason::ForeignChain => "in a chain of another program: --chains NAME",
+            UnfixedReason::LastConntrackUse => "the last rules that use conntrack",
+            UnfixedReason::ChangesNamedObject => {
+                "creates or configures what other rules use by name"
+            }
+            UnfixedReason::LastReassemblyUse => "the last rules that cause reassembly of fragments",
         }
     }
 }
 
 /// Does what the options let it do.
-pub fn fix(firewall: &Firewall, options: &FixOptions) -> Fixed {
-    let mut check_options = options.check.clone();
+pub fn apply_fixes(firewall: &Firewall, options: &FixOptions) -> FixResult {
+    let mut check_options = options.lint_options.clone();
     // A lint that is off by default is looked for where it is named.
-    for lint in lints().filter(|l| options.ids.contains(l.id) && !l.on) {
-        if check_options.levels.asked(lint) == Some(Level::Allow) {
-            check_options.levels.set_lint(lint, Level::Report(lint.severity));
+    for lint in all_lints().filter(|l| options.lint_ids.contains(l.id) && !l.enabled_by_default) {
+        if check_options.levels.configured_level(lint) == Some(LintLevel::Allow) {
+            check_options.levels.set_lint(lint, LintLevel::Report(lint.severity));
         }
     }
-    let mut fixed = Fixed { firewall: firewall.clone(), ..Fixed::default() };
+    let mut fixed = FixResult { firewall: firewall.clone(), ..FixResult::default() };
     let rounds = match options.one_by_one {
-        true => ROUNDS + firewall.rulesets().map(|r| r.rules().count()).sum::<usize>(),
-        false => ROUNDS,
+        true => MAX_FIX_ROUNDS + firewall.rulesets().map(|r| r.rules().count()).sum::<usize>(),
+        false => MAX_FIX_ROUNDS,
     };
     for _ in 0..rounds {
-        let found = check_each(&fixed.firewall, &check_options).findings;
-        let found = found.into_iter().filter(|f| options.ids.contains(f.id()));
+        let found = lint_without_grouping(&fixed.firewall, &check_options).findings;
+        let found = found.into_iter().filter(|f| options.lint_ids.contains(f.lint_id()));
         let (mut now, mut left) = (Vec::new(), Vec::new());
         for f in found {
-            match hindrance(&f, options) {
+            match reason_not_to_fix(&f, options) {
                 None => now.push(f),
                 Some(why) => left.push((f, why)),
             }
@@ -108,88 +110,107 @@ pub fn fix(firewall: &Firewall, options: &FixOptions) -> Fixed {
         if options.one_by_one {
             now.truncate(1);
         }
-        let mut after = apply(&fixed.firewall, &edits(&now));
-        let lost = lost(&fixed.firewall, &after);
+        let mut after = apply_edits(&fixed.firewall, &collect_edits(&now));
+        let lost = lost_conntrack_uses(&fixed.firewall, &after);
         for (family, what) in lost.into_iter().flatten() {
             let why = match what {
-                Conntrack::Tracks => Left::Conntrack,
-                _ => Left::Fragments,
+                ConntrackDemand::Tracking => UnfixedReason::LastConntrackUse,
+                _ => UnfixedReason::LastReassemblyUse,
             };
-            let switches = |rule: &Rule, of| of == family && conntrack_of(rule) == what;
-            after = leave(&fixed.firewall, why, switches, &mut now, &mut left);
+            let switches = |rule: &Rule, of| of == family && rule_conntrack_demand(rule) == what;
+            after = withhold_fixes_touching(&fixed.firewall, why, switches, &mut now, &mut left);
         }
-        if changes_objects(&fixed.firewall, &after) {
-            after = leave(&fixed.firewall, Left::Object, shares_objects, &mut now, &mut left);
+        if changes_named_objects(&fixed.firewall, &after) {
+            after = withhold_fixes_touching(
+                &fixed.firewall,
+                UnfixedReason::ChangesNamedObject,
+                uses_shared_objects,
+                &mut now,
+                &mut left,
+            );
         }
-        fixed.left = left;
+        fixed.unfixed_findings = left;
         if now.is_empty() || after == fixed.firewall {
             break;
         }
         fixed.firewall = after;
-        fixed.done.append(&mut now);
+        fixed.fixed_findings.append(&mut now);
     }
     fixed
 }
 
-fn edits(findings: &[Finding]) -> Vec<Edit> {
+fn collect_edits(findings: &[Finding]) -> Vec<RulesetEdit> {
     findings.iter().filter_map(|f| f.fix.as_ref()).flat_map(|x| x.edits.clone()).collect()
 }
 
-fn hindrance(f: &Finding, options: &FixOptions) -> Option<Left> {
+fn reason_not_to_fix(f: &Finding, options: &FixOptions) -> Option<UnfixedReason> {
     let fix = match &f.fix {
         Some(fix) => fix,
-        None => return Some(Left::Person),
+        None => return Some(UnfixedReason::NeedsHumanDecision),
     };
-    let named = |chain: &Name| options.chains.iter().any(|c| c.as_str() == &**chain);
-    if f.place.as_ref().is_some_and(|p| owner_of(&p.chain).is_some() && !named(&p.chain)) {
-        return Some(Left::Foreign);
+    let named = |chain: &SharedName| {
+        options.changeable_foreign_chains.iter().any(|c| c.as_str() == &**chain)
+    };
+    if f.place
+        .as_ref()
+        .is_some_and(|p| program_of_chain_or_set(&p.chain).is_some() && !named(&p.chain))
+    {
+        return Some(UnfixedReason::ForeignChain);
     }
-    (fix.changes_counters && !options.counters).then_some(Left::Counters)
+    (fix.changes_counters && !options.allow_counter_changes)
+        .then_some(UnfixedReason::ChangesCounters)
 }
 
 /// By family, what the rules switch on before and not after.
-fn lost(before: &Firewall, after: &Firewall) -> [Option<(Family, Conntrack)>; 2] {
+fn lost_conntrack_uses(
+    before: &Firewall,
+    after: &Firewall,
+) -> [Option<(Family, ConntrackDemand)>; 2] {
     [Family::V4, Family::V6].map(|family| {
         let on = |firewall: &Firewall| {
             let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules());
-            conntrack_of_all(rules.map(|(_, _, rule)| rule))
+            total_conntrack_demand(rules.map(|(_, _, rule)| rule))
         };
         (on(after) != on(before)).then(|| (family, on(before)))
     })
 }
 
 /// Whether other rules configure some object that rules share by name afterwards, or none makes it.
-fn changes_objects(before: &Firewall, after: &Firewall) -> bool {
-    let [before, after] = [before, after].map(|f| Objects::of(f.rulesets()));
-    before.first_change(&after).is_some()
+fn changes_named_objects(before: &Firewall, after: &Firewall) -> bool {
+    let [before, after] = [before, after].map(|f| SharedObjects::from_rulesets(f.rulesets()));
+    before.first_differing_object(&after).is_some()
 }
 
 /// Leaves the findings whose fixes touch rules of a kind, which matter by being there; the firewall
 /// after all other fixes.
-fn leave(
+fn withhold_fixes_touching(
     firewall: &Firewall,
-    why: Left,
+    why: UnfixedReason,
     kind: impl Fn(&Rule, Family) -> bool + Copy,
     now: &mut Vec<Finding>,
-    left: &mut Vec<(Finding, Left)>,
+    left: &mut Vec<(Finding, UnfixedReason)>,
 ) -> Firewall {
     let (stay, rest): (Vec<_>, Vec<_>) =
-        std::mem::take(now).into_iter().partition(|f| touches(firewall, f, kind));
+        std::mem::take(now).into_iter().partition(|f| fix_touches_rule(firewall, f, kind));
     left.extend(stay.into_iter().map(|f| (f, why)));
     *now = rest;
-    apply(firewall, &edits(now))
+    apply_edits(firewall, &collect_edits(now))
 }
 
 /// Whether a fix touches a rule of that kind.
-fn touches(firewall: &Firewall, f: &Finding, kind: impl Fn(&Rule, Family) -> bool) -> bool {
+fn fix_touches_rule(
+    firewall: &Firewall,
+    f: &Finding,
+    kind: impl Fn(&Rule, Family) -> bool,
+) -> bool {
     f.fix.iter().flat_map(|x| &x.edits).any(|edit| match edit {
-        Edit::RemoveRule { rule } | Edit::ReplaceRule { rule, .. } => {
-            firewall.rule(rule).is_some_and(|r| kind(r, rule.family))
+        RulesetEdit::RemoveRule { rule } | RulesetEdit::ReplaceRule { rule, .. } => {
+            firewall.find_rule(rule).is_some_and(|r| kind(r, rule.family))
         }
-        Edit::RemoveChain { family, table, chain } => {
+        RulesetEdit::RemoveChain { family, table, chain } => {
             let chain = firewall.ruleset(*family).and_then(|r| r.table(table)?.chain(chain));
             chain.is_some_and(|c| c.rules.iter().any(|r| kind(r, *family)))
         }
-        Edit::RemoveSet { .. } => false,
+        RulesetEdit::RemoveSet { .. } => false,
     })
 }

@@ -1,30 +1,30 @@
 //! The lints: one file for each, or for a few that are detected together.
 
-pub(crate) mod budget;
 pub(crate) mod catch_all;
-pub(crate) mod chains;
-pub(crate) mod comment;
+pub(crate) mod contradictory_tests;
 pub(crate) mod costly_match;
-pub(crate) mod established;
-pub(crate) mod families;
-pub(crate) mod fragments;
-pub(crate) mod impossible;
-pub(crate) mod linear;
-pub(crate) mod log;
-pub(crate) mod loopback_nat;
-pub(crate) mod opaque;
-pub(crate) mod overlap;
-pub(crate) mod policy;
-pub(crate) mod sets;
-pub(crate) mod shadow;
-pub(crate) mod tracking;
-pub(crate) mod unused;
+pub(crate) mod fragments_bypassing_drop;
+pub(crate) mod ipv4_ipv6_mismatch;
+pub(crate) mod late_established_rule;
+pub(crate) mod linear_rule_runs;
+pub(crate) mod loopback_and_nat;
+pub(crate) mod malformed_weir_comments;
+pub(crate) mod missing_final_drop;
+pub(crate) mod overlapping_rules;
+pub(crate) mod shadowed_rules;
+pub(crate) mod stateful_limits;
+pub(crate) mod uncounted_rules;
+pub(crate) mod unknown_modules;
+pub(crate) mod unlimited_log;
+pub(crate) mod unneeded_conntrack;
+pub(crate) mod unreachable_and_empty_chains;
+pub(crate) mod unused_and_full_sets;
 
-pub use self::linear::LINEAR_RULES;
+pub use self::linear_rule_runs::LINEAR_RUN_THRESHOLD;
 use crate::context::LintContext;
 use crate::finding::Finding;
 
 /// What follows from what was found.
-pub(crate) fn follow(context: &LintContext<'_>, found: &[Finding]) -> Vec<Finding> {
-    tracking::unneeded(context, found)
+pub(crate) fn run_follow_up_lints(context: &LintContext<'_>, found: &[Finding]) -> Vec<Finding> {
+    unneeded_conntrack::find_unneeded_conntrack(context, found)
 }

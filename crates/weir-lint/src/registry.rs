@@ -1,46 +1,46 @@
 //! The registry of all lints.
 //!
 //! To add one: its file in [`lints`](crate::lints), its page in `docs/lints`, its family in
-//! [`FAMILIES`].
+//! [`LINT_FAMILIES`].
 
 use thiserror::Error;
 
-use crate::family::LintFamily;
-use crate::levels::{Level, LintLevels};
 use crate::lint::Lint;
+use crate::lint_family::LintFamily;
+use crate::lint_levels::{LintLevel, LintLevels};
 use crate::lints::*;
 
 /// All families, in the order of evaluation.
-pub(crate) static FAMILIES: &[&LintFamily] = &[
-    &catch_all::FAMILY,
-    &impossible::FAMILY,
-    &shadow::FAMILY,
-    &chains::FAMILY,
-    &sets::FAMILY,
-    &opaque::FAMILY,
-    &policy::FAMILY,
-    &linear::FAMILY,
-    &established::FAMILY,
-    &tracking::FAMILY,
-    &costly_match::FAMILY,
-    &log::FAMILY,
-    &budget::FAMILY,
-    &fragments::FAMILY,
-    &loopback_nat::FAMILY,
-    &families::FAMILY,
-    &overlap::FAMILY,
-    &unused::FAMILY,
-    &comment::FAMILY,
+pub(crate) static LINT_FAMILIES: &[&LintFamily] = &[
+    &catch_all::LINT_FAMILY,
+    &contradictory_tests::LINT_FAMILY,
+    &shadowed_rules::LINT_FAMILY,
+    &unreachable_and_empty_chains::LINT_FAMILY,
+    &unused_and_full_sets::LINT_FAMILY,
+    &unknown_modules::LINT_FAMILY,
+    &missing_final_drop::LINT_FAMILY,
+    &linear_rule_runs::LINT_FAMILY,
+    &late_established_rule::LINT_FAMILY,
+    &unneeded_conntrack::LINT_FAMILY,
+    &costly_match::LINT_FAMILY,
+    &unlimited_log::LINT_FAMILY,
+    &stateful_limits::LINT_FAMILY,
+    &fragments_bypassing_drop::LINT_FAMILY,
+    &loopback_and_nat::LINT_FAMILY,
+    &ipv4_ipv6_mismatch::LINT_FAMILY,
+    &overlapping_rules::LINT_FAMILY,
+    &uncounted_rules::LINT_FAMILY,
+    &malformed_weir_comments::LINT_FAMILY,
 ];
 
 /// Every lint.
-pub fn lints() -> impl Iterator<Item = &'static Lint> {
-    FAMILIES.iter().flat_map(|f| f.lints.iter().copied())
+pub fn all_lints() -> impl Iterator<Item = &'static Lint> {
+    LINT_FAMILIES.iter().flat_map(|f| f.lints.iter().copied())
 }
 
 /// The lint of that name.
-pub fn lint(id: &str) -> Option<&'static Lint> {
-    lints().find(|l| l.id == id)
+pub fn find_lint(id: &str) -> Option<&'static Lint> {
+    all_lints().find(|l| l.id == id)
 }
 
 /// No lint has that name.
@@ -53,12 +53,12 @@ impl LintLevels {
     ///
     /// # Errors
     /// [`UnknownLint`].
-    pub fn set(&mut self, id: &str, level: Level) -> Result<(), UnknownLint> {
+    pub fn set_level(&mut self, id: &str, level: LintLevel) -> Result<(), UnknownLint> {
         if id == "all" {
             self.set_all(level);
             return Ok(());
         }
-        let lint = lint(id).ok_or_else(|| UnknownLint(id.to_owned()))?;
+        let lint = find_lint(id).ok_or_else(|| UnknownLint(id.to_owned()))?;
         self.set_lint(lint, level);
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! What `weir check` reports, and what it does not.
 
 use weir_lint::{
-    Finding, FixOptions, Left, Level, LintLevels, LintOptions, Severity, check, counts, findings,
-    fix, lints,
+    Finding, FixOptions, LintLevel, LintLevels, LintOptions, Severity, UnfixedReason, all_lints,
+    apply_fixes, count_ruleset, lint_firewall, lint_with_default_options,
 };
 use weir_model::{Firewall, RuleId};
 use weir_syntax::iptables::{ParseOptions, parse};
@@ -14,14 +14,14 @@ fn firewall(text: &str, sets: &str) -> Firewall {
 }
 
 fn look(text: &str, sets: &str) -> Vec<Finding> {
-    findings(&firewall(text, sets))
+    lint_with_default_options(&firewall(text, sets))
 }
 
 /// Findings of a filter table, as `id place`.
 fn found(rules: &str) -> Vec<String> {
-    let place = |f: &Finding| f.place.as_ref().map(RuleId::place).unwrap_or_default();
+    let place = |f: &Finding| f.place.as_ref().map(RuleId::path_in_family).unwrap_or_default();
     let all = look(&format!("*filter\n{rules}COMMIT\n"), "");
-    all.iter().map(|f| format!("{} {}", f.id(), place(f))).collect()
+    all.iter().map(|f| format!("{} {}", f.lint_id(), place(f))).collect()
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn unreachable_chains_are_found_through_other_unreachable_ones() {
         -A FORWARD -j c\n-A a -j b\n-A b -j DROP\n-A c -p tcp -j DROP\n";
     assert_eq!(found(rules), ["unreachable-chain filter/a/policy"]);
     let all = look(&format!("*filter\n{rules}COMMIT\n"), "");
-    let also: Vec<_> = all[0].also.iter().map(|a| a.place.place()).collect();
+    let also: Vec<_> = all[0].related.iter().map(|a| a.place.path_in_family()).collect();
     assert_eq!(also, ["filter/b/policy"]);
 }
 
@@ -57,7 +57,7 @@ fn duplicates_are_found_whatever_their_comment() {
 -A FORWARD -s 192.0.2.2/32 -p tcp -j REJECT --reject-with icmp-port-unreachable
 ";
     let all = look(&format!("*filter\n:FORWARD ACCEPT [0:0]\n{rules}COMMIT\n"), "");
-    let said: Vec<_> = all.iter().map(|f| (f.id(), f.severity)).collect();
+    let said: Vec<_> = all.iter().map(|f| (f.lint_id(), f.severity)).collect();
     assert_eq!(said, [("duplicate-rule", Severity::Note), ("duplicate-rule", Severity::Warning)]);
 }
 
@@ -125,11 +125,11 @@ fn jumps_to_empty_chains_and_loops_are_found() {
     let text = "*filter\n:a - [0:0]\n:b - [0:0]\n:c - [0:0]\n-A FORWARD -p tcp -j a\n\
         -A a -j b\n-A b -p tcp -g c\n-A c -p tcp -j DROP\nCOMMIT\n";
     let mut looped = firewall(text, "");
-    assert_eq!(findings(&looped).len(), 0);
+    assert_eq!(lint_with_default_options(&looped).len(), 0);
     let table = &mut looped.v4.as_mut().expect("a v4 ruleset").tables[0];
     let b = table.chains.iter_mut().find(|c| &*c.name == "b").expect("b");
     b.rules[0].target = weir_model::Target::Goto("a".into());
-    let ids: Vec<_> = findings(&looped).iter().map(|f| f.id()).collect();
+    let ids: Vec<_> = lint_with_default_options(&looped).iter().map(|f| f.lint_id()).collect();
     assert_eq!(ids, ["unreachable-chain", "jump-loop"]);
 }
 
@@ -173,7 +173,7 @@ fn sets_are_judged_where_some_are_given() {
     let sets = "create used hash:ip family inet\nadd used 192.0.2.1\n\
         create spare hash:ip family inet\nadd spare 192.0.2.1\n\
         create void hash:ip family inet\n";
-    let ids: Vec<_> = look(text, sets).iter().map(|f| f.id()).collect();
+    let ids: Vec<_> = look(text, sets).iter().map(|f| f.lint_id()).collect();
     assert_eq!(ids, ["unknown-set", "empty-set", "unused-set"]);
     assert_eq!(look(text, "").len(), 0);
 }
@@ -185,8 +185,9 @@ fn every_finding_has_a_kind_a_place_in_the_text_and_help() {
     assert_eq!(all.len(), 2);
     for f in all {
         assert!(!f.help.is_empty() && !f.message.ends_with('.'));
-        let range = f.span.range().expect("a place");
-        let begins = if f.id() == "rule-after-catch-all" { "-A FORWARD -j DROP" } else { ":a" };
+        let range = f.span.byte_range().expect("a place");
+        let begins =
+            if f.lint_id() == "rule-after-catch-all" { "-A FORWARD -j DROP" } else { ":a" };
         assert!(text[range].starts_with(begins));
     }
 }
@@ -195,7 +196,7 @@ fn every_finding_has_a_kind_a_place_in_the_text_and_help() {
 fn counts_say_what_is_there() {
     let text = "*filter\n:a - [0:0]\n-A FORWARD -s 192.0.2.1/32 -p tcp -m tcp --dport 1 -j a\n\
         -A a -p tcp -m tcp --dport 2\n-A a -j LOG\nCOMMIT\n";
-    let counted = counts(&firewall(text, "create s hash:ip family inet\nadd s 192.0.2.1\n"));
+    let counted = count_ruleset(&firewall(text, "create s hash:ip family inet\nadd s 192.0.2.1\n"));
     assert_eq!((counted.rules, counted.sets, counted.elements), (3, 1, 1));
     assert_eq!(counted.tables[0].chains[0].chain, "a");
     let names: Vec<_> = counted.matches.iter().map(|c| (c.name.as_str(), c.count)).collect();
@@ -211,12 +212,12 @@ fn several_rules_together_shadow_one_and_are_named() {
     let whole = "-A FORWARD -s 10.0.0.0/8 -p tcp -m tcp --dport 22 -j ACCEPT\n";
     let text = |rules: String| format!("*filter\n{rules}-A FORWARD -j DROP\nCOMMIT\n");
     let all = look(&text(format!("{halves}{rule}{whole}")), "");
-    let by: Vec<_> = all.iter().map(|f| (f.id(), f.also.len())).collect();
+    let by: Vec<_> = all.iter().map(|f| (f.lint_id(), f.related.len())).collect();
     assert_eq!(by, [("shadowed-rule", 1), ("shadowed-rule", 2)]);
     // Without one half, a packet is left.
     let udp = halves.replace("-p tcp", "-p udp");
     let all = look(&text(format!("{udp}{whole}")), "");
-    assert!(all.iter().all(|f| f.id() != "shadowed-rule"), "{all:?}");
+    assert!(all.iter().all(|f| f.lint_id() != "shadowed-rule"), "{all:?}");
 }
 
 #[test]
@@ -292,9 +293,9 @@ fn a_comment_with_a_reason_allows_a_finding_and_one_without_use_is_told() {
         let text = format!(
             "*filter\n-A FORWARD -p tcp -j DROP\n{comment}-A FORWARD -p tcp -j DROP\nCOMMIT\n"
         );
-        let checked = check(&firewall(&text, ""), &LintOptions::default());
-        let ids: Vec<_> = checked.findings.iter().map(|f| f.id()).collect();
-        (ids, checked.suppressed)
+        let checked = lint_firewall(&firewall(&text, ""), &LintOptions::default());
+        let ids: Vec<_> = checked.findings.iter().map(|f| f.lint_id()).collect();
+        (ids, checked.suppressed_count)
     };
     assert_eq!(rules(""), (vec!["duplicate-rule"], 0));
     assert_eq!(rules("# weir: allow(duplicate-rule): on purpose\n"), (vec![], 1));
@@ -312,20 +313,20 @@ fn a_comment_with_a_reason_allows_a_finding_and_one_without_use_is_told() {
 fn levels_of_one_lint_win_over_those_of_all() {
     let text = "*filter\n-A FORWARD -p tcp -j DROP\n-A FORWARD -p tcp -j DROP\n\
         -A FORWARD -m mark --mark 0x2/0x1 -j DROP\nCOMMIT\n";
-    let with = |asked: &[(&str, Level)]| {
+    let with = |asked: &[(&str, LintLevel)]| {
         let mut levels = LintLevels::default();
-        asked.iter().for_each(|(id, level)| levels.set(id, *level).expect("a lint"));
+        asked.iter().for_each(|(id, level)| levels.set_level(id, *level).expect("a lint"));
         let options = LintOptions { levels, ..LintOptions::default() };
-        let found = check(&firewall(text, ""), &options).findings;
-        found.iter().map(|f| (f.id(), f.severity)).collect::<Vec<_>>()
+        let found = lint_firewall(&firewall(text, ""), &options).findings;
+        found.iter().map(|f| (f.lint_id(), f.severity)).collect::<Vec<_>>()
     };
     let (duplicate, never) = ("duplicate-rule", "never-matches");
     assert_eq!(with(&[]), [(duplicate, Severity::Note), (never, Severity::Warning)]);
-    let error = Level::Report(Severity::Error);
+    let error = LintLevel::Report(Severity::Error);
     assert_eq!(with(&[("all", error)]), [(duplicate, Severity::Error), (never, Severity::Error)]);
-    assert_eq!(with(&[("all", error), (never, Level::Allow)]), [(duplicate, Severity::Error)]);
-    assert_eq!(with(&[(never, error), ("all", Level::Allow)]), [(never, Severity::Error)]);
-    assert!(LintLevels::default().set("no-such-lint", error).is_err());
+    assert_eq!(with(&[("all", error), (never, LintLevel::Allow)]), [(duplicate, Severity::Error)]);
+    assert_eq!(with(&[(never, error), ("all", LintLevel::Allow)]), [(never, Severity::Error)]);
+    assert!(LintLevels::default().set_level("no-such-lint", error).is_err());
 }
 
 #[test]
@@ -335,11 +336,13 @@ fn the_last_rule_that_has_fragments_put_together_is_left() {
             "*mangle\n:PREROUTING ACCEPT [0:0]\n:U - [0:0]\n\
              -A PREROUTING -p udp -m udp --dport 53 -j DROP\n-A PREROUTING -j ACCEPT\n{rules}COMMIT\n"
         );
-        let ids = lints().filter(|l| l.fix && l.on).map(|l| l.id).collect();
-        let options = FixOptions { ids, counters: true, ..FixOptions::default() };
-        let fixed = fix(&firewall(&text, ""), &options);
+        let ids =
+            all_lints().filter(|l| l.is_fixable && l.enabled_by_default).map(|l| l.id).collect();
+        let options =
+            FixOptions { lint_ids: ids, allow_counter_changes: true, ..FixOptions::default() };
+        let fixed = apply_fixes(&firewall(&text, ""), &options);
         let rules = fixed.firewall.v4.as_ref().map_or(0, |r| r.rules().count());
-        (rules, fixed.left.iter().map(|(_, why)| *why).collect::<Vec<_>>())
+        (rules, fixed.unfixed_findings.iter().map(|(_, why)| *why).collect::<Vec<_>>())
     };
     // The control: a rule that switches nothing on.
     assert_eq!(fixed("-A PREROUTING -m mark --mark 0x1 -j ACCEPT\n"), (2, vec![]));
@@ -350,21 +353,21 @@ fn the_last_rule_that_has_fragments_put_together_is_left() {
         "-A U -m socket -j ACCEPT\n",
     ] {
         let (rules, left) = fixed(rule);
-        assert_eq!((rules, &left[..]), (3, &[Left::Fragments][..]), "{rule}");
+        assert_eq!((rules, &left[..]), (3, &[UnfixedReason::LastReassemblyUse][..]), "{rule}");
     }
     let (_, left) = fixed("-A PREROUTING -m state --state NEW -j ACCEPT\n");
-    assert_eq!(left, [Left::Conntrack]);
+    assert_eq!(left, [UnfixedReason::LastConntrackUse]);
 }
 
 /// Places of the only finding: its own, then the others with their labels.
 fn places(rules: &str) -> (String, Vec<String>) {
     let mut all = look(&format!("*filter\n:FORWARD DROP [0:0]\n{rules}COMMIT\n"), "");
-    all.retain(|f| f.id() != "linear-addresses");
-    let ids: Vec<_> = all.iter().map(Finding::id).collect();
+    all.retain(|f| f.lint_id() != "linear-addresses");
+    let ids: Vec<_> = all.iter().map(Finding::lint_id).collect();
     let [f] = &all[..] else { panic!("{ids:?}") };
-    let place = f.place.as_ref().expect("a place").place();
-    let also = f.also.iter().map(|a| format!("{}: {}", a.place.place(), a.label));
-    (format!("{} {place}", f.id()), also.collect())
+    let place = f.place.as_ref().expect("a place").path_in_family();
+    let also = f.related.iter().map(|a| format!("{}: {}", a.place.path_in_family(), a.label));
+    (format!("{} {place}", f.lint_id()), also.collect())
 }
 
 #[test]
@@ -414,11 +417,11 @@ fn a_comment_at_one_place_of_a_finding_leaves_the_others() {
     assert_eq!(also, ["filter/FORWARD/3: no packet reaches this rule"]);
     let text = |rules: &str| format!("*filter\n:FORWARD DROP [0:0]\n{rules}COMMIT\n");
     // Before the rule to blame it speaks for all.
-    let all = check(
+    let all = lint_firewall(
         &firewall(&text(&format!("{comment}{wide}{rule}{other}")), ""),
         &LintOptions::default(),
     );
-    assert_eq!((all.findings.len(), all.suppressed), (0, 2));
+    assert_eq!((all.findings.len(), all.suppressed_count), (0, 2));
 }
 
 #[test]
@@ -426,11 +429,11 @@ fn what_programs_write_is_a_note_unless_the_lint_is_named() {
     let severity = |rules: &str, asked: Option<&str>| {
         let mut levels = LintLevels::default();
         if let Some(id) = asked {
-            levels.set(id, Level::Report(Severity::Error)).expect("a lint");
+            levels.set_level(id, LintLevel::Report(Severity::Error)).expect("a lint");
         }
         let text = format!("*filter\n:FORWARD DROP [0:0]\n:INPUT DROP [0:0]\n{rules}COMMIT\n");
         let options = LintOptions { levels, ..LintOptions::default() };
-        let found = check(&firewall(&text, ""), &options).findings;
+        let found = lint_firewall(&firewall(&text, ""), &options).findings;
         found.iter().map(|f| f.severity).max()
     };
     let shadowed = |chain: &str| {
@@ -461,7 +464,7 @@ fn rows_that_no_packet_reaches_cost_nothing() {
         (1..20).map(|p| format!("-A FORWARD -p tcp -m tcp --dport {p} -j ACCEPT\n")).collect();
     let ids = |rules: &str| {
         let all = look(&format!("*filter\n:FORWARD DROP [0:0]\n{rules}COMMIT\n"), "");
-        all.iter().map(Finding::id).collect::<Vec<_>>()
+        all.iter().map(Finding::lint_id).collect::<Vec<_>>()
     };
     assert_eq!(ids(&row), ["linear-ports"]);
     assert_eq!(ids(&format!("-A FORWARD -j DROP\n{row}")), ["rule-after-catch-all"]);

@@ -2,11 +2,11 @@
 //! and around every boundary gets the same verdict and the same effects, and rules that never
 //! counted count nothing.
 
-use weir_lint::{Finding, apply, findings};
+use weir_lint::{Finding, apply_edits, lint_with_default_options};
 use weir_model::{Family, Firewall, RuleId, TableName};
-use weir_semantics::{Entry, Interpreter, Outcome, Seeded};
+use weir_semantics::{Interpreter, JourneyKind, Outcome, SeededOracle};
 use weir_syntax::iptables::{ParseOptions, parse};
-use weir_traffic::{TrafficOptions, packets};
+use weir_traffic::{TrafficOptions, generate_packets};
 
 /// A stream of choices; the same seed, the same ruleset.
 struct Rng(u64);
@@ -108,7 +108,7 @@ fn firewall(text: &str) -> Firewall {
 /// In what two outcomes differ, counters of rules aside.
 fn differs(a: &Outcome<'_>, b: &Outcome<'_>, counters: bool) -> Option<String> {
     if counters {
-        return a.difference(b).map(|d| format!("{d:?}"));
+        return a.first_difference(b).map(|d| format!("{d:?}"));
     }
     let same = a.verdict == b.verdict && a.effects == b.effects && a.packet == b.packet;
     (!same).then(|| format!("{:?} becomes {:?}", a.verdict, b.verdict))
@@ -118,11 +118,12 @@ fn differs(a: &Outcome<'_>, b: &Outcome<'_>, counters: bool) -> Option<String> {
 fn compare(before: &Firewall, after: &Firewall, count: usize, counters: bool) -> Option<String> {
     let (old, new) = (Interpreter::new(before), Interpreter::new(after));
     let ruleset = before.v4.as_ref().expect("v4 rules");
-    for entry in [Entry::Forward] {
-        let options = TrafficOptions { entry, count, ..TrafficOptions::default() };
-        for packet in packets(ruleset, &before.sets, &options) {
-            let a = old.journey(&packet, entry, &mut Seeded(1));
-            let b = new.journey(&packet, entry, &mut Seeded(1));
+    for entry in [JourneyKind::Forward] {
+        let options =
+            TrafficOptions { journey_kind: entry, max_packets: count, ..TrafficOptions::default() };
+        for packet in generate_packets(ruleset, &before.sets, &options) {
+            let a = old.journey(&packet, entry, &mut SeededOracle(1));
+            let b = new.journey(&packet, entry, &mut SeededOracle(1));
             if let Some(what) = differs(&a, &b, counters) {
                 return Some(format!("{what} for {packet:?}"));
             }
@@ -135,9 +136,9 @@ const CERTAIN: [&str; 5] =
     ["duplicate-rule", "shadowed-rule", "jump-never-matches", "never-matches", "redundant-rule"];
 
 fn certain(firewall: &Firewall) -> Vec<Finding> {
-    findings(firewall)
+    lint_with_default_options(firewall)
         .into_iter()
-        .filter(|f| CERTAIN.contains(&f.id()) && f.fix.is_some())
+        .filter(|f| CERTAIN.contains(&f.lint_id()) && f.fix.is_some())
         .collect()
 }
 
@@ -151,16 +152,21 @@ fn without_what_is_shadowed_or_redundant_nothing_changes() {
         let mut any_redundant = false;
         for f in certain(&before) {
             let fix = f.fix.clone().expect("it can be fixed");
-            let after = apply(&before, &fix.edits);
+            let after = apply_edits(&before, &fix.edits);
             if let Some(what) = compare(&before, &after, 250, !fix.changes_counters) {
-                panic!("seed {seed}: {} at {:?}: {}: {what}\n{text}", f.id(), f.place, f.message);
+                panic!(
+                    "seed {seed}: {} at {:?}: {}: {what}\n{text}",
+                    f.lint_id(),
+                    f.place,
+                    f.message
+                );
             }
             *(if fix.changes_counters { &mut redundant } else { &mut taken }) += 1;
             any_redundant |= fix.changes_counters;
             all.extend(fix.edits);
         }
         // All of them at once.
-        if let Some(what) = compare(&before, &apply(&before, &all), 500, !any_redundant) {
+        if let Some(what) = compare(&before, &apply_edits(&before, &all), 500, !any_redundant) {
             panic!("seed {seed}: all findings together: {what}\n{text}");
         }
     }
@@ -177,12 +183,12 @@ fn without_other_rules_something_changes() {
         let found = certain(&before);
         let chain = &before.v4.as_ref().expect("v4 rules").tables[0].chains;
         let chain = chain.iter().find(|c| &*c.name == "FORWARD").expect("FORWARD");
-        let rule = RuleId::rule(Family::V4, TableName::Filter, &chain.name, 0);
+        let rule = RuleId::for_rule(Family::V4, TableName::Filter, &chain.name, 0);
         if found.iter().any(|f| f.place.as_ref() == Some(&rule)) {
             continue;
         }
-        let edit = weir_lint::Edit::RemoveRule { rule };
-        let after = apply(&before, &[edit]);
+        let edit = weir_lint::RulesetEdit::RemoveRule { rule };
+        let after = apply_edits(&before, &[edit]);
         noticed += usize::from(compare(&before, &after, 250, true).is_some());
     }
     assert!(noticed >= 10, "{noticed} of 20 were noticed");

@@ -8,14 +8,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_diagram::{CompareOptions, compare};
-use weir_lint::{Edit, Finding, LintOptions, Severity, apply, check};
+use weir_lint::{Finding, LintOptions, RulesetEdit, Severity, apply_edits, check};
 use weir_model::{Family, Firewall, Policy, Rule, RuleId, Ruleset, TableName};
 use weir_packet::Transport;
-use weir_semantics::{Entry, Interpreter, Outcome, Seeded, Verdict};
+use weir_semantics::{Interpreter, JourneyKind, Outcome, SeededOracle, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse, print_rule};
-use weir_testkit::data;
-use weir_testkit::random::TestRng;
-use weir_traffic::{TrafficOptions, packets};
+use weir_testkit::random_ruleset::TestRng;
+use weir_testkit::testdata;
+use weir_traffic::{TrafficOptions, generate_packets};
 
 /// Findings that are confirmed.
 const SAMPLE: usize = 100;
@@ -36,7 +36,7 @@ struct Case {
 fn cases() -> Vec<Case> {
     let mut out = Vec::new();
     for extension in ["iptables", "loadable", "ip6tables"] {
-        for path in data::files_in(&data::corpus(), extension) {
+        for path in testdata::files_with_extension(&testdata::corpus_folder(), extension) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let bytes = std::fs::read(&path).expect("a readable file");
             let text = String::from_utf8_lossy(&bytes);
@@ -45,7 +45,7 @@ fn cases() -> Vec<Case> {
                 Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
                 Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
             };
-            let findings = check(&firewall, &LintOptions::default()).findings;
+            let findings = lint_firewall(&firewall, &LintOptions::default()).findings;
             out.push(Case { name, firewall, findings });
         }
     }
@@ -58,8 +58,8 @@ fn table(cases: &[Case]) {
     let mut rows: BTreeMap<(Severity, String, &str), (usize, usize)> = BTreeMap::new();
     for f in cases.iter().flat_map(|c| &c.findings) {
         let program = f.program.map_or_else(|| "–".to_owned(), |p| p.to_string());
-        let row = rows.entry((f.severity, program, f.id())).or_default();
-        (row.0, row.1) = (row.0 + 1, row.1 + 1 + f.also.len());
+        let row = rows.entry((f.severity, program, f.lint_id())).or_default();
+        (row.0, row.1) = (row.0 + 1, row.1 + 1 + f.related.len());
     }
     println!("severity  program      findings  places  kind");
     for ((severity, program, id), (findings, places)) in rows.iter().rev() {
@@ -88,7 +88,7 @@ fn a_sample_of_the_findings_of_published_rulesets_is_right() {
     let mut all: Vec<(usize, usize)> = cases.iter().enumerate().flat_map(numbers).collect();
     let mut rng = TestRng::new(seed);
     for i in 0..all.len() {
-        let other = i + rng.below(all.len() - i);
+        let other = i + rng.number_below(all.len() - i);
         all.swap(i, other);
     }
     all.truncate(SAMPLE);
@@ -99,12 +99,12 @@ fn a_sample_of_the_findings_of_published_rulesets_is_right() {
             all.iter().filter(|(of, _)| *of == c).map(|(_, f)| &case.findings[*f]).collect();
         for (f, said) in drawn.iter().zip(confirm(case, &drawn)) {
             match said {
-                Ok(how) => *confirmed.entry(format!("{}: {how}", f.id())).or_default() += 1,
+                Ok(how) => *confirmed.entry(format!("{}: {how}", f.lint_id())).or_default() += 1,
                 Err(why) => wrong.push(format!(
                     "{}: {} at {}: {}: {why}",
                     case.name,
-                    f.id(),
-                    f.place.as_ref().map(RuleId::place).unwrap_or_default(),
+                    f.lint_id(),
+                    f.place.as_ref().map(RuleId::path_in_family).unwrap_or_default(),
                     f.message
                 )),
             }
@@ -121,7 +121,7 @@ fn a_sample_of_the_findings_of_published_rulesets_is_right() {
 #[derive(Default)]
 struct Seen {
     /// Packets by the rule that they matched, some of them.
-    matched: HashMap<RuleId, Vec<(weir_packet::Packet, Entry, u32)>>,
+    matched: HashMap<RuleId, Vec<(weir_packet::Packet, JourneyKind, u32)>>,
     /// Most rules that one packet tried.
     tried: u32,
 }
@@ -129,19 +129,23 @@ struct Seen {
 fn follow(case: &Case, ruleset: &Ruleset, watched: &BTreeSet<RuleId>) -> Seen {
     let mut seen = Seen::default();
     let interpreter = Interpreter::new(&case.firewall);
-    for entry in Entry::ALL {
-        let options = TrafficOptions { entry, count: PACKETS, ..TrafficOptions::default() };
-        for packet in packets(ruleset, &case.firewall.sets, &options) {
-            let outcome = interpreter.journey(&packet, entry, &mut Seeded(1));
-            seen.tried = seen.tried.max(outcome.tried);
+    for entry in JourneyKind::ALL {
+        let options = TrafficOptions {
+            journey_kind: entry,
+            max_packets: PACKETS,
+            ..TrafficOptions::default()
+        };
+        for packet in generate_packets(ruleset, &case.firewall.sets, &options) {
+            let outcome = interpreter.journey(&packet, entry, &mut SeededOracle(1));
+            seen.tried = seen.tried.max(outcome.rules_tried);
             for place in outcome.hits.iter().filter_map(|hit| hit.rule_id(ruleset.family)) {
                 if watched.contains(&place) {
                     let matched = seen.matched.entry(place).or_default();
                     // The kernel forwards nothing from or to lo.
                     let real =
-                        entry != Entry::Forward || (packet.iif != "lo" && packet.oif != "lo");
+                        entry != JourneyKind::Forward || (packet.iif != "lo" && packet.oif != "lo");
                     if matched.len() < MATCHED && real {
-                        matched.push((packet.clone(), entry, outcome.tried));
+                        matched.push((packet.clone(), entry, outcome.rules_tried));
                     }
                 }
             }
@@ -160,13 +164,13 @@ fn confirm(case: &Case, drawn: &[&Finding]) -> Vec<Said> {
     let mut watched = BTreeSet::new();
     for f in drawn {
         watched.extend(f.place.clone());
-        watched.extend(f.also.iter().map(|a| a.place.clone()));
+        watched.extend(f.related.iter().map(|a| a.place.clone()));
         watched.extend(removed(ruleset, &removals(f)));
     }
     let seen = follow(case, ruleset, &watched);
     let mut said: Vec<Said> = drawn.iter().map(|f| confirm_one(case, ruleset, f, &seen)).collect();
     let large = ruleset.rules().count() >= LARGE;
-    let all: Vec<Edit> = drawn.iter().flat_map(|f| removals(f)).collect();
+    let all: Vec<RulesetEdit> = drawn.iter().flat_map(|f| removals(f)).collect();
     let together = if large { proven(&case.firewall, &all) } else { Ok(()) };
     for (f, said) in drawn.iter().zip(&mut said) {
         let edits = removals(f);
@@ -181,14 +185,15 @@ fn confirm(case: &Case, drawn: &[&Finding]) -> Vec<Said> {
 }
 
 /// What is removed to show that it has no effect.
-fn removals(f: &Finding) -> Vec<Edit> {
+fn removals(f: &Finding) -> Vec<RulesetEdit> {
     let Some(family) = f.family else { return Vec::new() };
-    let chain = |p: &RuleId| Edit::RemoveChain { family, table: p.table, chain: p.chain.clone() };
-    let places = || f.place.iter().chain(f.also.iter().map(|a| &a.place));
-    match f.id() {
+    let chain =
+        |p: &RuleId| RulesetEdit::RemoveChain { family, table: p.table, chain: p.chain.clone() };
+    let places = || f.place.iter().chain(f.related.iter().map(|a| &a.place));
+    match f.lint_id() {
         "jump-to-empty-chain" => {
-            let jumps = f.also.iter().map(|a| a.place.clone());
-            jumps.map(|rule| Edit::RemoveRule { rule }).collect()
+            let jumps = f.related.iter().map(|a| a.place.clone());
+            jumps.map(|rule| RulesetEdit::RemoveRule { rule }).collect()
         }
         "unreachable-chain" => places().map(chain).collect(),
         _ => f.fix.iter().flat_map(|x| x.edits.clone()).collect(),
@@ -196,13 +201,13 @@ fn removals(f: &Finding) -> Vec<Edit> {
 }
 
 /// The rules that edits remove.
-fn removed(ruleset: &Ruleset, edits: &[Edit]) -> Vec<RuleId> {
-    let of = |edit: &Edit| match edit {
-        Edit::RemoveRule { rule } => vec![rule.clone()],
-        Edit::RemoveChain { table, chain, .. } => {
+fn removed(ruleset: &Ruleset, edits: &[RulesetEdit]) -> Vec<RuleId> {
+    let of = |edit: &RulesetEdit| match edit {
+        RulesetEdit::RemoveRule { rule } => vec![rule.clone()],
+        RulesetEdit::RemoveChain { table, chain, .. } => {
             let rules =
                 ruleset.table(table).and_then(|t| t.chain(chain)).map_or(0, |c| c.rules.len());
-            let rule = |i| RuleId::rule(ruleset.family, *table, chain, i);
+            let rule = |i| RuleId::for_rule(ruleset.family, *table, chain, i);
             (0..rules).map(rule).collect()
         }
         _ => Vec::new(),
@@ -212,10 +217,10 @@ fn removed(ruleset: &Ruleset, edits: &[Edit]) -> Vec<RuleId> {
 
 /// Verdict and effects are the same for all packets without what is removed, as far as diagrams
 /// can tell.
-fn proven(firewall: &Firewall, edits: &[Edit]) -> Result<(), String> {
-    let without = apply(firewall, edits);
-    let options = CompareOptions { regions: 1, ..CompareOptions::default() };
-    let comparison = compare(firewall, &without, &options).map_err(|e| e.to_string())?;
+fn proven(firewall: &Firewall, edits: &[RulesetEdit]) -> Result<(), String> {
+    let without = apply_edits(firewall, edits);
+    let options = CompareOptions { regions_max: 1, ..CompareOptions::default() };
+    let comparison = compare_firewalls(firewall, &without, &options).map_err(|e| e.to_string())?;
     match comparison.differences().next() {
         Some((_, d)) => Err(format!("{:?} for {:?}", d.difference, d.witness.packet)),
         None => Ok(()),
@@ -235,14 +240,14 @@ fn confirm_one(case: &Case, ruleset: &Ruleset, f: &Finding, seen: &Seen) -> Said
         None => Ok(()),
     };
     let edits = removals(f);
-    match f.id() {
+    match f.lint_id() {
         "duplicate-rule"
         | "shadowed-rule"
         | "jump-never-matches"
         | "rule-after-catch-all"
         | "unreachable-chain" => {
             never(&removed(ruleset, &edits))?;
-            Ok(match f.severity == Severity::Warning && f.id() == "shadowed-rule" {
+            Ok(match f.severity == Severity::Warning && f.lint_id() == "shadowed-rule" {
                 true if moved(case, ruleset, f) => {
                     "removed: no change; moved up: it matched packets"
                 }
@@ -254,22 +259,22 @@ fn confirm_one(case: &Case, ruleset: &Ruleset, f: &Finding, seen: &Seen) -> Said
             Ok("no packet matched")
         }
         "redundant-rule" | "jump-to-empty-chain" => {
-            let without = apply(&case.firewall, &edits);
+            let without = apply_edits(&case.firewall, &edits);
             let (old, new) = (Interpreter::new(&case.firewall), Interpreter::new(&without));
             for (packet, entry, _) in removed(ruleset, &edits).iter().flat_map(&matched) {
-                let a = old.journey(packet, *entry, &mut Seeded(1));
-                let b = new.journey(packet, *entry, &mut Seeded(1));
+                let a = old.journey(packet, *entry, &mut SeededOracle(1));
+                let b = new.journey(packet, *entry, &mut SeededOracle(1));
                 if !same(&a, &b) {
                     return Err(format!("{:?} becomes {:?}: {packet:?}", a.verdict, b.verdict));
                 }
             }
             Ok("removed: all verdicts the same")
         }
-        "linear-addresses" | "linear-ports" => match seen.tried >= f.tried {
+        "linear-addresses" | "linear-ports" => match seen.tried >= f.wasted_comparisons {
             true => Ok("a packet was compared with that many rules"),
             false => Err(format!("no packet tried more than {} rules", seen.tried)),
         },
-        "conntrack-not-first" => match matched(place).iter().all(|m| m.2 > f.tried) {
+        "conntrack-not-first" => match matched(place).iter().all(|m| m.2 > f.wasted_comparisons) {
             true => Ok("the packets that it matched had tried that many rules"),
             false => Err("a packet got there sooner".to_owned()),
         },
@@ -302,9 +307,9 @@ fn never_set(ruleset: &Ruleset, f: &Finding) -> Said {
 /// DNAT gives packets to the port another destination.
 fn redirected(case: &Case, f: &Finding, seen: &Seen) -> Said {
     let interpreter = Interpreter::new(&case.firewall);
-    let matched = f.also.iter().filter_map(|a| seen.matched.get(&a.place));
-    let moved = |(packet, entry, _): &(weir_packet::Packet, Entry, u32)| {
-        interpreter.journey(packet, *entry, &mut Seeded(1)).packet.daddr != packet.daddr
+    let matched = f.related.iter().filter_map(|a| seen.matched.get(&a.place));
+    let moved = |(packet, entry, _): &(weir_packet::Packet, JourneyKind, u32)| {
+        interpreter.journey(packet, *entry, &mut SeededOracle(1)).packet.daddr != packet.daddr
     };
     match matched.flatten().any(moved) {
         true => Ok("DNAT changed the destination of packets to that port"),
@@ -314,7 +319,7 @@ fn redirected(case: &Case, f: &Finding, seen: &Seen) -> Said {
 
 /// Whether the first rule after the one to blame matches packets when it is moved before it.
 fn moved(case: &Case, ruleset: &Ruleset, f: &Finding) -> bool {
-    let [Edit::RemoveRule { rule: from }, ..] = &removals(f)[..] else { return false };
+    let [RulesetEdit::RemoveRule { rule: from }, ..] = &removals(f)[..] else { return false };
     let Some(to) = f.place.as_ref().filter(|p| p.chain == from.chain && *p != from) else {
         return false;
     };
@@ -347,8 +352,8 @@ fn policy_matters(firewall: &Firewall, family: Family, place: &RuleId) -> Said {
             chain.policy = Some(Policy::Drop);
         }
     }
-    let options = CompareOptions { regions: 1, ..CompareOptions::default() };
-    let comparison = compare(firewall, &closed, &options).map_err(|e| e.to_string())?;
+    let options = CompareOptions { regions_max: 1, ..CompareOptions::default() };
+    let comparison = compare_firewalls(firewall, &closed, &options).map_err(|e| e.to_string())?;
     match comparison.differences().next() {
         Some(_) => Ok("with the policy DROP, an accepted packet is dropped"),
         None => Err("the policy decides about no packet".to_owned()),
@@ -358,9 +363,13 @@ fn policy_matters(firewall: &Firewall, family: Family, place: &RuleId) -> Said {
 /// Neighbour solicitations and advertisements to the host are dropped.
 fn neighbours(firewall: &Firewall, ruleset: &Ruleset) -> Said {
     let interpreter = Interpreter::new(firewall);
-    let options = TrafficOptions { entry: Entry::Input, count: PACKETS, ..Default::default() };
+    let options = TrafficOptions {
+        journey_kind: JourneyKind::Input,
+        max_packets: PACKETS,
+        ..Default::default()
+    };
     let mut sent = 0;
-    for mut packet in packets(ruleset, &firewall.sets, &options) {
+    for mut packet in generate_packets(ruleset, &firewall.sets, &options) {
         // Unsolicited packets of the link; those of lo are no neighbours.
         if packet.proto != 58 || packet.iif == "lo" || packet.fragment.offset > 0 {
             continue;
@@ -368,7 +377,8 @@ fn neighbours(firewall: &Firewall, ruleset: &Ruleset) -> Said {
         for kind in [135, 136] {
             if let Transport::Icmp { kind: of_packet, code, .. } = &mut packet.transport {
                 (*of_packet, *code) = (kind, 0);
-                let outcome = interpreter.journey(&packet, Entry::Input, &mut Seeded(1));
+                let outcome =
+                    interpreter.journey(&packet, JourneyKind::Input, &mut SeededOracle(1));
                 sent += 1;
                 if outcome.verdict == Verdict::Accept {
                     return Err(format!("{packet:?} is accepted"));

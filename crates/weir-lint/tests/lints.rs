@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_lint::{Level, Lint, LintLevels, LintOptions, Severity, check, lints};
+use weir_lint::{Lint, LintLevel, LintLevels, LintOptions, Severity, all_lints, lint_firewall};
 use weir_model::{Family, Firewall};
 use weir_syntax::iptables::{ParseOptions, parse};
 
@@ -31,30 +31,30 @@ fn ruleset(section: &str) -> Firewall {
 /// The lints that speak, with this one among them whether it is on or off.
 fn found(firewall: &Firewall, lint: &Lint) -> BTreeSet<&'static str> {
     let mut levels = LintLevels::default();
-    levels.set(lint.id, Level::Report(Severity::Warning)).expect("a lint");
-    let checked = check(firewall, &LintOptions { counters: true, levels });
-    checked.findings.iter().map(|f| f.id()).collect()
+    levels.set_level(lint.id, LintLevel::Report(Severity::Warning)).expect("a lint");
+    let checked = lint_firewall(firewall, &LintOptions { counters_are_real: true, levels });
+    checked.findings.iter().map(|f| f.lint_id()).collect()
 }
 
 #[test]
 fn what_a_page_shows_before_is_found_and_after_is_not() {
-    for lint in lints() {
+    for lint in all_lints() {
         // No parser lets a loop through, and no command a set that is not there.
         if lint.id == "jump-loop" {
             continue;
         }
-        let before = found(&ruleset(lint.section("Before")), lint);
+        let before = found(&ruleset(lint.page_section("Before")), lint);
         assert!(before.contains(lint.id), "{}: before the cure: {before:?}", lint.id);
-        let after = found(&ruleset(lint.section("After")), lint);
+        let after = found(&ruleset(lint.page_section("After")), lint);
         assert!(!after.contains(lint.id), "{}: after the cure: {after:?}", lint.id);
     }
 }
 
 #[test]
 fn what_is_cured_brings_nothing_worse() {
-    for lint in lints().filter(|l| l.id != "jump-loop") {
-        let after = ruleset(lint.section("After"));
-        let found = check(&after, &LintOptions::default()).findings;
+    for lint in all_lints().filter(|l| l.id != "jump-loop") {
+        let after = ruleset(lint.page_section("After"));
+        let found = lint_firewall(&after, &LintOptions::default()).findings;
         let worse: Vec<_> = found.iter().filter(|f| f.severity == Severity::Error).collect();
         assert!(worse.is_empty(), "{}: {worse:?}", lint.id);
     }
@@ -62,18 +62,18 @@ fn what_is_cured_brings_nothing_worse() {
 
 #[test]
 fn every_page_has_its_parts() {
-    for lint in lints() {
-        assert_eq!(lint.page.lines().next(), Some(format!("# {}", lint.id).as_str()));
+    for lint in all_lints() {
+        assert_eq!(lint.page_markdown.lines().next(), Some(format!("# {}", lint.id).as_str()));
         assert!(lint.title().ends_with('.'), "{}: a title is a sentence", lint.id);
         for heading in ["Why it matters", "Cure", "Before", "After"] {
-            assert!(!lint.section(heading).is_empty(), "{}: {heading}", lint.id);
+            assert!(!lint.page_section(heading).is_empty(), "{}: {heading}", lint.id);
         }
     }
 }
 
 #[test]
 fn every_page_is_a_lints_and_no_two_lints_have_one_name() {
-    let ids: Vec<_> = lints().map(|l| l.id).collect();
+    let ids: Vec<_> = all_lints().map(|l| l.id).collect();
     let distinct: BTreeSet<_> = ids.iter().copied().collect();
     assert_eq!(ids.len(), distinct.len());
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lints");
@@ -86,12 +86,12 @@ fn every_page_is_a_lints_and_no_two_lints_have_one_name() {
 
 #[test]
 fn a_lint_that_can_be_fixed_says_so() {
-    for lint in lints().filter(|l| l.id != "jump-loop") {
+    for lint in all_lints().filter(|l| l.id != "jump-loop") {
         let mut levels = LintLevels::default();
-        levels.set(lint.id, Level::Report(Severity::Note)).expect("a lint");
-        let options = LintOptions { counters: true, levels };
-        let all = check(&ruleset(lint.section("Before")), &options).findings;
+        levels.set_level(lint.id, LintLevel::Report(Severity::Note)).expect("a lint");
+        let options = LintOptions { counters_are_real: true, levels };
+        let all = lint_firewall(&ruleset(lint.page_section("Before")), &options).findings;
         let fixed = all.iter().any(|f| f.lint == lint && f.fix.is_some());
-        assert_eq!(fixed, lint.fix, "{}", lint.id);
+        assert_eq!(fixed, lint.is_fixable, "{}", lint.id);
     }
 }

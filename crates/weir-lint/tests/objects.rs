@@ -2,11 +2,11 @@
 //! differ in that rule differ, even if no packet reaches it. Each pair comes with a control in
 //! which the rule changes nothing.
 
-use weir_diagram::{CompareError, CompareOptions, Identity, compare};
-use weir_lint::{FixOptions, Left, fix};
-use weir_model::effect::named::{Objects, load_order};
+use weir_diagram::{CompareError, CompareOptions, StatefulTestPairing, compare_firewalls};
+use weir_lint::{FixOptions, UnfixedReason, apply_fixes};
+use weir_model::effect::shared_objects::{SharedObjects, rules_in_load_order};
 use weir_model::{Family, Firewall, Ruleset};
-use weir_semantics::{AlwaysTrue, Entry, Interpreter, OutcomeDifference};
+use weir_semantics::{AlwaysTrueOracle, Interpreter, JourneyKind, OutcomeDifference};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
 
@@ -14,7 +14,7 @@ fn ruleset(text: &str, family: Family) -> Ruleset {
     let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
     match parse(text, &options) {
         Ok(ruleset) => ruleset,
-        Err(errors) => panic!("{}", weir_syntax::render(&errors, "text", text, false)),
+        Err(errors) => panic!("{}", weir_syntax::render_diagnostics(&errors, "text", text, false)),
     }
 }
 
@@ -22,9 +22,9 @@ fn firewall(text: &str) -> Firewall {
     Firewall { v4: Some(ruleset(text, Family::V4)), ..Firewall::default() }
 }
 
-fn equal(before: &Firewall, after: &Firewall, identity: Identity) -> bool {
-    let options = CompareOptions { identity, ..CompareOptions::default() };
-    compare(before, after, &options).expect("both load").is_equal()
+fn equal(before: &Firewall, after: &Firewall, identity: StatefulTestPairing) -> bool {
+    let options = CompareOptions { stateful_pairing: identity, ..CompareOptions::default() };
+    compare_firewalls(before, after, &options).expect("both load").is_equal()
 }
 
 /// A ruleset with a rule that no packet reaches, after a rule that goes to a chain which drops.
@@ -75,10 +75,10 @@ fn removing_the_rule_that_makes_a_named_object_is_a_difference() {
     let (chain, other) = (hashlimit("100/sec", "h"), hashlimit("1/hour", "other"));
     let chain = format!("-A U {chain} -j ACCEPT\n");
     let (with, without) = (shadowed(&format!("{other} -j ACCEPT"), &chain), shadowed("", &chain));
-    assert!(equal(&firewall(&with), &firewall(&without), Identity::Text));
+    assert!(equal(&firewall(&with), &firewall(&without), StatefulTestPairing::ByRuleText));
     for (uses, other, alike) in makers() {
         let chain = format!("-A U {uses} -j ACCEPT\n");
-        for identity in [Identity::Text, Identity::Credit] {
+        for identity in [StatefulTestPairing::ByRuleText, StatefulTestPairing::ByCredit] {
             // Rules keep the numbers that they have in the text with the maker.
             let of = |maker: &str| {
                 let with = firewall(&shadowed(maker, &chain));
@@ -111,17 +111,17 @@ fn a_chain_that_nobody_calls_configures_what_comes_behind_it_in_load_order() {
     // Chains are loaded by name: A before M, Z behind it, whichever the file has first.
     let pair = |chain: &str| (firewall(&text("", chain, "")), firewall(&text("", chain, wide)));
     let (a, b) = pair("Z");
-    assert!(equal(&a, &b, Identity::Text));
+    assert!(equal(&a, &b, StatefulTestPairing::ByRuleText));
     let (a, b) = pair("A");
-    assert!(!equal(&a, &b, Identity::Text));
+    assert!(!equal(&a, &b, StatefulTestPairing::ByRuleText));
     // Tables are loaded as the file has them.
     let mangle = "*mangle\n:PREROUTING ACCEPT [0:0]\n:U - [0:0]\n\
                   -A U -m recent --name R --rcheck MASK --rsource\nCOMMIT\n";
     let before = |mask: &str| firewall(&text(&mangle.replace("MASK", mask), "Z", ""));
     let behind =
         |mask: &str| firewall(&format!("{}{}", text("", "Z", ""), mangle.replace("MASK", mask)));
-    assert!(equal(&behind(""), &behind(wide), Identity::Text));
-    assert!(!equal(&before(""), &before(wide), Identity::Text));
+    assert!(equal(&behind(""), &behind(wide), StatefulTestPairing::ByRuleText));
+    assert!(!equal(&before(""), &before(wide), StatefulTestPairing::ByRuleText));
 }
 
 #[test]
@@ -130,7 +130,8 @@ fn rules_are_loaded_by_hook_and_then_by_name() {
                 :INPUT ACCEPT [0:0]\n:A - [0:0]\n-A Z -j DROP\n-A OUTPUT -j Z\n-A FORWARD -j A\n\
                 -A INPUT -j Z\n-A A -j DROP\nCOMMIT\n";
     let ruleset = ruleset(text, Family::V4);
-    let order: Vec<&str> = load_order(&ruleset).map(|(_, chain, _)| &*chain.name).collect();
+    let order: Vec<&str> =
+        rules_in_load_order(&ruleset).map(|(_, chain, _)| &*chain.name).collect();
     assert_eq!(order, ["INPUT", "FORWARD", "OUTPUT", "A", "Z"]);
 }
 
@@ -152,9 +153,13 @@ fn the_families_share_a_recent_list_and_have_hashlimit_tables_of_their_own() {
     assert!(equal(
         &both(&table, &unreached(&hashlimit("1/hour", "h"))),
         &both(&table, without),
-        Identity::Text
+        StatefulTestPairing::ByRuleText
     ));
-    assert!(!equal(&both(recent, &unreached(wide)), &both(recent, without), Identity::Text));
+    assert!(!equal(
+        &both(recent, &unreached(wide)),
+        &both(recent, without),
+        StatefulTestPairing::ByRuleText
+    ));
 }
 
 #[test]
@@ -166,13 +171,13 @@ fn the_interpreter_sees_which_rule_made_a_table() {
         let mut without = with.clone();
         without.v4.as_mut().expect("a ruleset").tables[0].chains[0].rules.remove(1);
         let (a, b) = (Interpreter::new(&with), Interpreter::new(&without));
-        let a = a.journey(&packet, Entry::Input, &mut AlwaysTrue);
-        let b = b.journey(&packet, Entry::Input, &mut AlwaysTrue);
-        assert_eq!(a.asked.len(), 2, "whether it drops, and whether it holds");
-        a.difference(&b)
+        let a = a.journey(&packet, JourneyKind::Input, &mut AlwaysTrueOracle);
+        let b = b.journey(&packet, JourneyKind::Input, &mut AlwaysTrueOracle);
+        assert_eq!(a.questions.len(), 2, "whether it drops, and whether it holds");
+        a.first_difference(&b)
     };
     assert_eq!(differ("100/sec"), None);
-    assert_eq!(differ("1/hour"), Some(OutcomeDifference::Stateful));
+    assert_eq!(differ("1/hour"), Some(OutcomeDifference::StatefulQuestions));
 }
 
 /// The estimator is made in mangle, and asked in filter.
@@ -191,15 +196,18 @@ fn maker(name: &str) -> String {
 
 #[test]
 fn a_ruleset_that_does_not_load_is_not_equal_to_one_that_does() {
-    let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+    let options = CompareOptions {
+        stateful_pairing: StatefulTestPairing::ByRuleText,
+        ..CompareOptions::default()
+    };
     let with = firewall(&estimated(&maker("x")));
     let two = firewall(&estimated(&format!("{}{}", maker("x"), maker("y"))));
     // The control: an estimator that nobody asks.
-    assert!(compare(&two, &with, &options).expect("both load").is_equal());
+    assert!(compare_firewalls(&two, &with, &options).expect("both load").is_equal());
     for without in ["", &maker("y")] {
         let without = firewall(&estimated(without));
         for (a, b, bad) in [(&with, &without, "second"), (&without, &with, "first")] {
-            match compare(a, b, &options) {
+            match compare_firewalls(a, b, &options) {
                 Err(CompareError::DoesNotLoad { which, object, .. }) => {
                     assert_eq!((which, &*object), (bad, "rate estimator x"));
                 }
@@ -211,18 +219,25 @@ fn a_ruleset_that_does_not_load_is_not_equal_to_one_that_does() {
     let late =
         "*filter\n:INPUT ACCEPT [0:0]\n:U - [0:0]\n-A INPUT -m rateest --rateest1 x -j DROP\n";
     let late = firewall(&format!("{late}{}COMMIT\n", maker("x")));
-    assert_eq!(Objects::of(late.rulesets()).missing().count(), 1);
+    assert_eq!(SharedObjects::from_rulesets(late.rulesets()).missing_objects().count(), 1);
 }
 
 #[test]
 fn rules_that_make_what_others_use_are_not_fixed_away() {
     let ids = ["shadowed-rule", "rule-after-catch-all", "unreachable-chain", "empty-chain"];
-    let options =
-        FixOptions { ids: ids.into_iter().collect(), counters: true, ..FixOptions::default() };
+    let options = FixOptions {
+        lint_ids: ids.into_iter().collect(),
+        allow_counter_changes: true,
+        ..FixOptions::default()
+    };
     let fixed = |text: &str| {
-        let fixed = fix(&firewall(text), &options);
-        let left = fixed.left.iter().filter(|(_, why)| *why == Left::Object).count();
-        (fixed.done.len(), left)
+        let fixed = apply_fixes(&firewall(text), &options);
+        let left = fixed
+            .unfixed_findings
+            .iter()
+            .filter(|(_, why)| *why == UnfixedReason::ChangesNamedObject)
+            .count();
+        (fixed.fixed_findings.len(), left)
     };
     for (uses, other, alike) in makers() {
         let chain = format!("-A U {uses} -j ACCEPT\n");

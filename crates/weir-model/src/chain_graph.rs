@@ -34,7 +34,7 @@ pub struct ChainJump {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ChainGraph<'n> {
-    index: HashMap<&'n str, usize>,
+    index_by_name: HashMap<&'n str, usize>,
     /// By chain, in the order of its rules.
     jumps: Vec<Vec<ChainJump>>,
 }
@@ -53,13 +53,13 @@ impl<'n> ChainGraph<'n> {
         let index: HashMap<&str, usize> = chains.iter().map(|c| &*c.name).zip(0..).collect();
         let of = |(from, chain): (usize, &Chain)| {
             let to = chain.rules.iter().enumerate().filter_map(|(rule, r)| {
-                let to = *index.get(&**r.target.chain()?)?;
+                let to = *index.get(&**r.target.jump_target()?)?;
                 Some(ChainJump { from, rule, to })
             });
             to.collect()
         };
         let jumps = chains.iter().enumerate().map(of).collect();
-        ChainGraph { index, jumps }
+        ChainGraph { index_by_name: index, jumps }
     }
 
     /// The graph of chains that are not those of a [`Table`]: their names, and for each of them the
@@ -75,12 +75,12 @@ impl<'n> ChainGraph<'n> {
             let to = |(rule, name)| Some(ChainJump { from, rule, to: *index.get(name)? });
             jumps.extend(calls(from).into_iter().filter_map(to));
         }
-        ChainGraph { index, jumps }
+        ChainGraph { index_by_name: index, jumps }
     }
 
     /// The number of the chain of that name.
-    pub fn chain(&self, name: &str) -> Option<usize> {
-        self.index.get(name).copied()
+    pub fn chain_index(&self, name: &str) -> Option<usize> {
+        self.index_by_name.get(name).copied()
     }
 
     /// How many chains there are.
@@ -94,7 +94,7 @@ impl<'n> ChainGraph<'n> {
     }
 
     /// The jumps of a chain, in the order of its rules.
-    pub fn jumps(&self, chain: usize) -> &[ChainJump] {
+    pub fn jumps_from(&self, chain: usize) -> &[ChainJump] {
         &self.jumps[chain]
     }
 
@@ -111,22 +111,22 @@ impl<'n> ChainGraph<'n> {
     }
 
     /// For each chain the jumps that lead to it, chain by chain.
-    pub fn callers(&self) -> Vec<Vec<ChainJump>> {
+    pub fn jumps_by_callee(&self) -> Vec<Vec<ChainJump>> {
         let mut callers = vec![Vec::new(); self.len()];
         self.all_jumps().for_each(|j| callers[j.to].push(*j));
         callers
     }
 
     /// Which chains a walk that begins in some of them may enter, those included.
-    pub fn reach(&self, starts: impl IntoIterator<Item = usize>) -> Vec<bool> {
+    pub fn reachable_from(&self, starts: impl IntoIterator<Item = usize>) -> Vec<bool> {
         let mut reached = vec![false; self.len()];
-        self.spread(starts, &mut reached, |_| true);
+        self.mark_reachable(starts, &mut reached, |_| true);
         reached
     }
 
     /// Marks the chains that a walk from `starts` enters by jumps that `follows` lets through, and
     /// gives those that were not marked before. Behind a marked chain nothing is followed again.
-    pub fn spread(
+    pub fn mark_reachable(
         &self,
         starts: impl IntoIterator<Item = usize>,
         reached: &mut [bool],
@@ -166,35 +166,35 @@ impl<'n> ChainGraph<'n> {
     pub fn callees_first(&self, start: usize) -> Result<Vec<usize>, usize> {
         let (mut order, mut closing) = (Vec::new(), None);
         let mut states = vec![WalkState::New; self.len()];
-        self.depth_first(start, &mut states, &mut order, &mut |j| {
+        self.depth_first_from(start, &mut states, &mut order, &mut |j| {
             closing.get_or_insert(j.to);
         });
         closing.map_or(Ok(order), Err)
     }
 
     /// All chains, each behind those that it leads to, but for the jumps that close a loop.
-    pub fn order(&self) -> Vec<usize> {
-        self.walk_all(&mut |_| {})
+    pub fn all_callees_first(&self) -> Vec<usize> {
+        self.depth_first_all(&mut |_| {})
     }
 
     /// The jumps that close a loop in a depth-first walk through the table: none where the kernel
     /// would load it.
-    pub fn closing_jumps(&self) -> Vec<ChainJump> {
+    pub fn back_edges(&self) -> Vec<ChainJump> {
         let mut closing = Vec::new();
-        self.walk_all(&mut |jump| closing.push(*jump));
+        self.depth_first_all(&mut |jump| closing.push(*jump));
         closing
     }
 
     /// Whether some chain reaches itself: the kernel refuses to load such a table.
     pub fn has_loop(&self) -> bool {
-        !self.closing_jumps().is_empty()
+        !self.back_edges().is_empty()
     }
 
     /// The most jumps that a walk from `start` can follow one inside the other.
     ///
     /// # Errors
     /// A chain that reaches itself.
-    pub fn depth(&self, start: usize) -> Result<usize, usize> {
+    pub fn max_jump_depth(&self, start: usize) -> Result<usize, usize> {
         let mut depths = vec![0; self.len()];
         for chain in self.callees_first(start)? {
             depths[chain] = self.jumps[chain].iter().map(|j| depths[j.to] + 1).max().unwrap_or(0);
@@ -202,11 +202,11 @@ impl<'n> ChainGraph<'n> {
         Ok(depths[start])
     }
 
-    fn walk_all(&self, closes: &mut dyn FnMut(&ChainJump)) -> Vec<usize> {
+    fn depth_first_all(&self, closes: &mut dyn FnMut(&ChainJump)) -> Vec<usize> {
         let (mut order, mut states) = (Vec::new(), vec![WalkState::New; self.len()]);
         for start in 0..self.len() {
             if states[start] == WalkState::New {
-                self.depth_first(start, &mut states, &mut order, closes);
+                self.depth_first_from(start, &mut states, &mut order, closes);
             }
         }
         order
@@ -214,7 +214,7 @@ impl<'n> ChainGraph<'n> {
 
     /// Adds each chain that `start` reaches and that is new to `order` when all of its jumps are
     /// done; a jump to a chain that is still open closes a loop.
-    fn depth_first(
+    fn depth_first_from(
         &self,
         start: usize,
         states: &mut [WalkState],
@@ -245,15 +245,18 @@ impl<'n> ChainGraph<'n> {
 
 impl Table {
     /// The jumps between its chains.
-    pub fn graph(&self) -> ChainGraph<'_> {
+    pub fn chain_graph(&self) -> ChainGraph<'_> {
         ChainGraph::new(&self.chains)
     }
 
     /// The chains that a walk from chains of these names may enter, those included.
-    pub fn chains_reached_from<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Vec<&Chain> {
-        let graph = self.graph();
-        let starts = names.into_iter().filter_map(|name| graph.chain(name));
-        let reached = graph.reach(starts);
+    pub fn chains_reachable_from<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Vec<&Chain> {
+        let graph = self.chain_graph();
+        let starts = names.into_iter().filter_map(|name| graph.chain_index(name));
+        let reached = graph.reachable_from(starts);
         self.chains.iter().zip(reached).filter(|(_, is)| *is).map(|(chain, _)| chain).collect()
     }
 }

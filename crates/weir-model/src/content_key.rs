@@ -9,7 +9,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use crate::credit::tool;
+use crate::credit::iptables_tool_name;
 use crate::rule_id::RuleId;
 use crate::ruleset::{Rule, Ruleset};
 
@@ -40,8 +40,8 @@ pub fn content_keys(
     text: impl Fn(&Rule) -> String,
 ) -> impl Iterator<Item = (ContentKey, RuleId, &Rule)> {
     let mut seen: HashMap<u128, u32> = HashMap::new();
-    ruleset.rule_ids().map(move |(id, rule)| {
-        let digest = digest(&id, &text(rule));
+    ruleset.rules_with_ids().map(move |(id, rule)| {
+        let digest = digest_rule(&id, &text(rule));
         let count = seen.entry(digest).or_default();
         let ordinal = *count;
         *count += 1;
@@ -49,10 +49,10 @@ pub fn content_keys(
     })
 }
 
-fn digest(id: &RuleId, text: &str) -> u128 {
+fn digest_rule(id: &RuleId, text: &str) -> u128 {
     let mut hash = Sha256::new();
     // No part holds a zero byte, so that no two lists of parts are one text.
-    for part in [tool(id.family), id.table.as_str(), &id.chain, text] {
+    for part in [iptables_tool_name(id.family), id.table.as_str(), &id.chain, text] {
         hash.update(part);
         hash.update([0]);
     }

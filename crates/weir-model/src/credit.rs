@@ -7,7 +7,7 @@ use weir_packet::Family;
 
 /// The program whose rules are those of a family: `iptables` or `ip6tables`. Counters and places
 /// of rules begin with it.
-pub const fn tool(family: Family) -> &'static str {
+pub const fn iptables_tool_name(family: Family) -> &'static str {
     match family {
         Family::V4 => "iptables",
         Family::V6 => "ip6tables",

@@ -6,15 +6,15 @@
 //! barrier: safe by default.
 //!
 //! [`Field::read`] and [`Field::write`] say where a packet has a field. A row with a usual value is
-//! a *plain* field ([`Field::plain`]): interpreter, diagrams, boxes, traffic and the packet
-//! language need to know nothing else about it.
+//! a *plain* field ([`Field::independent_fields`]): interpreter, diagrams, boxes, traffic and the
+//! packet language need to know nothing else about it.
 
 mod display;
 
 use weir_packet::{Addr, CtState, Family, Packet, PktType, Transport};
 
 pub use self::display::{PROTOCOL_NAMES, TCP_FLAG_NAMES, protocol_name};
-use crate::matching::ct_state;
+use crate::rule_match::ct_state;
 
 /// A field that rules test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,13 +72,13 @@ pub enum Layer {
 
 /// How a pass may treat two rules that differ in a field (after pf's rule field classes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Merge {
+pub enum MergeClass {
     /// The values may be folded into one set: an exact value, a prefix or a range.
-    Combine,
+    Mergeable,
     /// May differ inside a compiled run, but never merged: bit tests.
-    Keep,
+    KeepSeparate,
     /// Must be equal inside a merged group.
-    Break,
+    MustBeEqual,
 }
 
 /// One row of the table.
@@ -91,22 +91,22 @@ pub struct FieldRow {
     /// Header it is part of.
     pub layer: Layer,
     /// Width in bits for IPv4 and IPv6; 0 for names.
-    pub bits: (u32, u32),
+    pub bit_widths: (u32, u32),
     /// Byte offset in its header for IPv4 and IPv6, where it lies in one.
-    pub offset: Option<(u16, u16)>,
+    pub header_offset: Option<(u16, u16)>,
     /// iptables' option.
-    pub iptables: &'static str,
+    pub iptables_option: &'static str,
     /// nft's expression for IPv4 and IPv6; `th` is a placeholder for the transport protocol's name.
-    pub nft: (&'static str, &'static str),
+    pub nft_expression: (&'static str, &'static str),
     /// How a pass may treat it.
-    pub merge: Merge,
+    pub merge_class: MergeClass,
     /// The value of an ordinary packet, for a *plain* field: a number that every packet has, that
     /// may have any value of its width, and that can change alone.
-    pub usual: Option<u128>,
+    pub ordinary_value: Option<u128>,
 }
 
 #[expect(clippy::too_many_arguments, reason = "the columns of the table below")]
-const fn row(
+const fn field_row(
     field: Field,
     name: &'static str,
     layer: Layer,
@@ -114,42 +114,52 @@ const fn row(
     offset: Option<(u16, u16)>,
     iptables: &'static str,
     nft: (&'static str, &'static str),
-    merge: Merge,
+    merge: MergeClass,
     usual: Option<u128>,
 ) -> FieldRow {
-    FieldRow { field, name, layer, bits, offset, iptables, nft, merge, usual }
+    FieldRow {
+        field,
+        name,
+        layer,
+        bit_widths: bits,
+        header_offset: offset,
+        iptables_option: iptables,
+        nft_expression: nft,
+        merge_class: merge,
+        ordinary_value: usual,
+    }
 }
 
 /// All fields, in the order of [`Field`].
 #[rustfmt::skip]
 pub const FIELDS: [FieldRow; 18] = {
     use Layer::{Link, Meta, Network, Transport};
-    use Merge::{Break, Combine, Keep};
+    use MergeClass::{MustBeEqual, Mergeable, KeepSeparate};
     [
-        row(Field::Iif,       "iif",      Meta,      (0, 0),     None,           "-i",              ("iifname", "iifname"),             Break,   None),
-        row(Field::Oif,       "oif",      Meta,      (0, 0),     None,           "-o",              ("oifname", "oifname"),             Break,   None),
-        row(Field::Saddr,     "saddr",    Network,   (32, 128),  Some((12, 8)),  "-s",              ("ip saddr", "ip6 saddr"),          Combine, None),
-        row(Field::Daddr,     "daddr",    Network,   (32, 128),  Some((16, 24)), "-d",              ("ip daddr", "ip6 daddr"),          Combine, None),
-        row(Field::Proto,     "proto",    Network,   (8, 8),     Some((9, 6)),   "-p",              ("meta l4proto", "meta l4proto"),   Combine, None),
-        row(Field::Fragment,  "fragment", Network,   (1, 1),     Some((6, 40)),  "-f",              ("ip frag-off & 0x1fff != 0", ""),  Keep,    None),
-        row(Field::Sport,     "sport",    Transport, (16, 16),   Some((0, 0)),   "--sport",         ("th sport", "th sport"),           Combine, None),
-        row(Field::Dport,     "dport",    Transport, (16, 16),   Some((2, 2)),   "--dport",         ("th dport", "th dport"),           Combine, None),
-        row(Field::TcpFlags,  "flags",    Transport, (8, 8),     Some((13, 13)), "--tcp-flags",     ("tcp flags", "tcp flags"),         Keep,    None),
-        row(Field::Icmp,      "icmp",     Transport, (16, 16),   Some((0, 0)),   "--icmp-type",     ("icmp type", "icmpv6 type"),       Combine, None),
-        row(Field::SourceMac, "smac",     Link,      (48, 48),   Some((6, 6)),   "--mac-source",    ("ether saddr", "ether saddr"),     Combine, None),
-        row(Field::CtState,   "ct state", Meta,      (7, 7),     None,           "--ctstate",       ("ct state", "ct state"),           Keep,    None),
-        row(Field::Mark,      "mark",     Meta,      (32, 32),   None,           "--mark",          ("meta mark", "meta mark"),         Combine, Some(0)),
-        row(Field::CtMark,    "ct mark",  Meta,      (32, 32),   None,           "--mark",          ("ct mark", "ct mark"),             Combine, None),
-        row(Field::Length,    "length",   Network,   (16, 16),   None,           "--length",        ("meta length", "meta length"),     Combine, None),
-        row(Field::Ttl,       "ttl",      Network,   (8, 8),     Some((8, 7)),   "--ttl-eq",        ("ip ttl", "ip6 hoplimit"),         Combine, Some(64)),
-        row(Field::Tos,       "tos",      Network,   (8, 8),     None,           "--tos",           ("ip dscp", "ip6 dscp"),            Combine, Some(0)),
-        row(Field::PktType,   "pkttype",  Meta,      (3, 3),     None,           "--pkt-type",      ("meta pkttype", "meta pkttype"),   Combine, None),
+        field_row(Field::Iif,       "iif",      Meta,      (0, 0),     None,           "-i",              ("iifname", "iifname"),             MustBeEqual,   None),
+        field_row(Field::Oif,       "oif",      Meta,      (0, 0),     None,           "-o",              ("oifname", "oifname"),             MustBeEqual,   None),
+        field_row(Field::Saddr,     "saddr",    Network,   (32, 128),  Some((12, 8)),  "-s",              ("ip saddr", "ip6 saddr"),          Mergeable, None),
+        field_row(Field::Daddr,     "daddr",    Network,   (32, 128),  Some((16, 24)), "-d",              ("ip daddr", "ip6 daddr"),          Mergeable, None),
+        field_row(Field::Proto,     "proto",    Network,   (8, 8),     Some((9, 6)),   "-p",              ("meta l4proto", "meta l4proto"),   Mergeable, None),
+        field_row(Field::Fragment,  "fragment", Network,   (1, 1),     Some((6, 40)),  "-f",              ("ip frag-off & 0x1fff != 0", ""),  KeepSeparate,    None),
+        field_row(Field::Sport,     "sport",    Transport, (16, 16),   Some((0, 0)),   "--sport",         ("th sport", "th sport"),           Mergeable, None),
+        field_row(Field::Dport,     "dport",    Transport, (16, 16),   Some((2, 2)),   "--dport",         ("th dport", "th dport"),           Mergeable, None),
+        field_row(Field::TcpFlags,  "flags",    Transport, (8, 8),     Some((13, 13)), "--tcp-flags",     ("tcp flags", "tcp flags"),         KeepSeparate,    None),
+        field_row(Field::Icmp,      "icmp",     Transport, (16, 16),   Some((0, 0)),   "--icmp-type",     ("icmp type", "icmpv6 type"),       Mergeable, None),
+        field_row(Field::SourceMac, "smac",     Link,      (48, 48),   Some((6, 6)),   "--mac-source",    ("ether saddr", "ether saddr"),     Mergeable, None),
+        field_row(Field::CtState,   "ct state", Meta,      (7, 7),     None,           "--ctstate",       ("ct state", "ct state"),           KeepSeparate,    None),
+        field_row(Field::Mark,      "mark",     Meta,      (32, 32),   None,           "--mark",          ("meta mark", "meta mark"),         Mergeable, Some(0)),
+        field_row(Field::CtMark,    "ct mark",  Meta,      (32, 32),   None,           "--mark",          ("ct mark", "ct mark"),             Mergeable, None),
+        field_row(Field::Length,    "length",   Network,   (16, 16),   None,           "--length",        ("meta length", "meta length"),     Mergeable, None),
+        field_row(Field::Ttl,       "ttl",      Network,   (8, 8),     Some((8, 7)),   "--ttl-eq",        ("ip ttl", "ip6 hoplimit"),         Mergeable, Some(64)),
+        field_row(Field::Tos,       "tos",      Network,   (8, 8),     None,           "--tos",           ("ip dscp", "ip6 dscp"),            Mergeable, Some(0)),
+        field_row(Field::PktType,   "pkttype",  Meta,      (3, 3),     None,           "--pkt-type",      ("meta pkttype", "meta pkttype"),   Mergeable, None),
     ]
 };
 
 /// What a packet has in a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read {
+pub enum FieldReading {
     /// A value.
     Value(u128),
     /// The packet has no such field: the test is false, whether negated or not.
@@ -165,16 +175,16 @@ impl Field {
     }
 
     /// Width in bits; 0 for device names.
-    pub fn bits(self, family: Family) -> u32 {
+    pub fn bit_width(self, family: Family) -> u32 {
         match family {
-            Family::V4 => self.row().bits.0,
-            Family::V6 => self.row().bits.1,
+            Family::V4 => self.row().bit_widths.0,
+            Family::V6 => self.row().bit_widths.1,
         }
     }
 
     /// The largest value that the field can hold.
-    pub fn max(self, family: Family) -> u128 {
-        match self.bits(family) {
+    pub fn max_value(self, family: Family) -> u128 {
+        match self.bit_width(family) {
             0 => 0,
             128 => u128::MAX,
             n => (1 << n) - 1,
@@ -182,7 +192,7 @@ impl Field {
     }
 
     /// The device name, for the two fields that are names. A missing device is the empty name.
-    pub fn device(self, packet: &Packet) -> Option<&str> {
+    pub fn device_name(self, packet: &Packet) -> Option<&str> {
         match self {
             Field::Iif => Some(&packet.iif),
             Field::Oif => Some(&packet.oif),
@@ -190,11 +200,12 @@ impl Field {
         }
     }
 
-    /// The plain fields ([`FieldRow::usual`]): those of headers, then metadata.
-    pub fn plain() -> impl Iterator<Item = Field> {
+    /// The plain fields ([`FieldRow::ordinary_value`]): those of headers, then metadata.
+    pub fn independent_fields() -> impl Iterator<Item = Field> {
         let of = |meta: bool| {
-            let is_plain =
-                move |row: &&FieldRow| row.usual.is_some() && (row.layer == Layer::Meta) == meta;
+            let is_plain = move |row: &&FieldRow| {
+                row.ordinary_value.is_some() && (row.layer == Layer::Meta) == meta
+            };
             FIELDS.iter().filter(is_plain).map(|row| row.field)
         };
         of(false).chain(of(true))
@@ -206,28 +217,28 @@ impl Field {
     /// xt_multiport.c, xt_sctp.c), the MAC address where there is no Ethernet header
     /// (xt_mac.c), the connection mark where there is no connection (xt_connmark.c). A TCP
     /// fragment at offset 1 could overwrite flags: xt_tcpudp.c drops it.
-    pub fn read(self, packet: &Packet) -> Read {
+    pub fn read(self, packet: &Packet) -> FieldReading {
         match self {
-            Field::Iif | Field::Oif => Read::Absent,
-            Field::Saddr => Read::Value(packet.saddr.0),
-            Field::Daddr => Read::Value(packet.daddr.0),
-            Field::Proto => Read::Value(packet.proto.into()),
-            Field::Fragment => Read::Value((packet.fragment.offset != 0).into()),
+            Field::Iif | Field::Oif => FieldReading::Absent,
+            Field::Saddr => FieldReading::Value(packet.saddr.0),
+            Field::Daddr => FieldReading::Value(packet.daddr.0),
+            Field::Proto => FieldReading::Value(packet.proto.into()),
+            Field::Fragment => FieldReading::Value((packet.fragment.offset != 0).into()),
             Field::Sport | Field::Dport | Field::TcpFlags | Field::Icmp => {
                 self.read_transport(packet)
             }
             Field::SourceMac => match packet.smac {
-                Some(m) => Read::Value(m.iter().fold(0, |n, b| n << 8 | u128::from(*b))),
-                None => Read::Absent,
+                Some(m) => FieldReading::Value(m.iter().fold(0, |n, b| n << 8 | u128::from(*b))),
+                None => FieldReading::Absent,
             },
-            Field::CtState => Read::Value(ct_bits(packet).into()),
-            Field::Mark => Read::Value(packet.mark.into()),
-            Field::CtMark if packet.ct.has_entry() => Read::Value(packet.ct.mark.into()),
-            Field::CtMark => Read::Absent,
-            Field::Length => Read::Value(packet.len() as u128),
-            Field::Ttl => Read::Value(packet.ttl.into()),
-            Field::Tos => Read::Value(packet.tos.into()),
-            Field::PktType => Read::Value(match packet.pkttype {
+            Field::CtState => FieldReading::Value(encode_ct_state(packet).into()),
+            Field::Mark => FieldReading::Value(packet.mark.into()),
+            Field::CtMark if packet.ct.has_entry() => FieldReading::Value(packet.ct.mark.into()),
+            Field::CtMark => FieldReading::Absent,
+            Field::Length => FieldReading::Value(packet.len() as u128),
+            Field::Ttl => FieldReading::Value(packet.ttl.into()),
+            Field::Tos => FieldReading::Value(packet.tos.into()),
+            Field::PktType => FieldReading::Value(match packet.pkttype {
                 PktType::Unicast => 0,
                 PktType::Broadcast => 1,
                 PktType::Multicast => 2,
@@ -295,28 +306,32 @@ impl Field {
         }
     }
 
-    fn read_transport(self, packet: &Packet) -> Read {
+    fn read_transport(self, packet: &Packet) -> FieldReading {
         // ip6_tables.c counts fragment offsets in bytes, so that xt_tcpudp.c never sees a 1 there.
         if packet.fragment.offset == 1 && packet.proto == 6 && packet.family == Family::V4 {
-            return Read::Truncated;
+            return FieldReading::Truncated;
         }
         if packet.fragment.offset != 0 {
-            return Read::Absent;
+            return FieldReading::Absent;
         }
         match (&packet.transport, self) {
-            (Transport::Truncated, _) => Read::Truncated,
-            (Transport::Tcp { flags, .. }, Field::TcpFlags) => Read::Value((*flags).into()),
+            (Transport::Truncated, _) => FieldReading::Truncated,
+            (Transport::Tcp { flags, .. }, Field::TcpFlags) => FieldReading::Value((*flags).into()),
             (Transport::Icmp { kind, code, .. }, Field::Icmp) => {
-                Read::Value(u128::from(*kind) << 8 | u128::from(*code))
+                FieldReading::Value(u128::from(*kind) << 8 | u128::from(*code))
             }
-            (_, Field::Sport) => packet.ports().map_or(Read::Absent, |p| Read::Value(p.0.into())),
-            (_, Field::Dport) => packet.ports().map_or(Read::Absent, |p| Read::Value(p.1.into())),
-            _ => Read::Absent,
+            (_, Field::Sport) => {
+                packet.ports().map_or(FieldReading::Absent, |p| FieldReading::Value(p.0.into()))
+            }
+            (_, Field::Dport) => {
+                packet.ports().map_or(FieldReading::Absent, |p| FieldReading::Value(p.1.into()))
+            }
+            _ => FieldReading::Absent,
         }
     }
 }
 
-fn ct_bits(packet: &Packet) -> u16 {
+fn encode_ct_state(packet: &Packet) -> u16 {
     let ct = packet.ct;
     let state = match ct.state {
         CtState::Invalid => ct_state::INVALID,
@@ -343,18 +358,24 @@ mod tests {
 
     #[test]
     fn a_plain_field_holds_every_value_of_its_width_and_changes_no_other() {
-        assert_eq!(Field::plain().collect::<Vec<_>>(), [Field::Ttl, Field::Tos, Field::Mark]);
+        assert_eq!(
+            Field::independent_fields().collect::<Vec<_>>(),
+            [Field::Ttl, Field::Tos, Field::Mark]
+        );
         for family in [Family::V4, Family::V6] {
             let before = Packet::new(family, Addr(1), Addr(2), 17);
-            for field in Field::plain() {
-                assert_eq!(field.read(&before), Read::Value(field.row().usual.expect("plain")));
-                let max = field.max(family);
+            for field in Field::independent_fields() {
+                assert_eq!(
+                    field.read(&before),
+                    FieldReading::Value(field.row().ordinary_value.expect("plain"))
+                );
+                let max = field.max_value(family);
                 for value in [0, 1, max / 3, max] {
                     let mut after = before.clone();
                     field.write(&mut after, value);
                     for other in FIELDS.iter().map(|row| row.field) {
                         let want = match other == field {
-                            true => Read::Value(value),
+                            true => FieldReading::Value(value),
                             false => other.read(&before),
                         };
                         assert_eq!(other.read(&after), want, "{field:?} {value} {other:?}");
@@ -368,15 +389,15 @@ mod tests {
     fn a_later_fragment_has_no_ports() {
         let mut p = Packet::new(Family::V4, Default::default(), Default::default(), 17);
         p.transport = Transport::Udp { sport: 1, dport: 2 };
-        assert_eq!(Field::Dport.read(&p), Read::Value(2));
+        assert_eq!(Field::Dport.read(&p), FieldReading::Value(2));
         p.fragment.offset = 185;
-        assert_eq!(Field::Dport.read(&p), Read::Absent);
+        assert_eq!(Field::Dport.read(&p), FieldReading::Absent);
     }
 
     #[test]
     fn a_tcp_fragment_at_offset_one_is_truncated() {
         let mut p = Packet::new(Family::V4, Default::default(), Default::default(), 6);
         p.fragment.offset = 1;
-        assert_eq!(Field::Dport.read(&p), Read::Truncated);
+        assert_eq!(Field::Dport.read(&p), FieldReading::Truncated);
     }
 }

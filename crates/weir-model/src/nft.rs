@@ -6,7 +6,7 @@
 //! packet by packet and its counters read back.
 
 use crate::ruleset::{Hook, Policy, TableName};
-use crate::{Effect, Family, Name, NatTarget, RuleIndex};
+use crate::{Effect, Family, NatTarget, RuleIndex, SharedName};
 
 /// All tables of a form.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,9 +23,9 @@ pub struct Table {
     /// Name, e.g. `weir_filter`.
     pub name: String,
     /// The iptables table that it replaces.
-    pub stands_for: TableName,
+    pub iptables_table: TableName,
     /// Verdict maps.
-    pub maps: Vec<Map>,
+    pub maps: Vec<VerdictMap>,
     /// Chains; base chains last, so that every name is known when it is used.
     pub chains: Vec<Chain>,
 }
@@ -84,13 +84,13 @@ pub enum Statement {
     /// The rule continues only if the caller says so.
     Opaque(OpaqueStatement),
     /// `counter`, and the originals it is part of.
-    Counter(Vec<Credit>),
+    Counter(Vec<CreditedOriginal>),
     /// A verdict.
     Verdict(Verdict),
     /// Looks the key up; a hit counts in the element and gives its verdict.
     Vmap {
         /// What is looked up.
-        key: Vec<Key>,
+        key: Vec<MapKeyPart>,
         /// Name of the map.
         map: String,
     },
@@ -104,7 +104,7 @@ pub enum Statement {
 
 /// An original whose counter a counter is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Credit {
+pub enum CreditedOriginal {
     /// A rule of the table's family.
     Rule(RuleIndex),
     /// The policy of the iptables table that the table stands for.
@@ -130,7 +130,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// The chain that it names.
-    pub fn chain(&self) -> Option<&str> {
+    pub fn jump_target(&self) -> Option<&str> {
         match self {
             Verdict::Jump(c) | Verdict::Goto(c) => Some(c),
             Verdict::Accept | Verdict::Drop | Verdict::Return | Verdict::Continue => None,
@@ -143,16 +143,16 @@ impl Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Test {
     /// What is loaded.
-    pub load: Load,
+    pub expression: LoadExpression,
     /// What it is compared with.
-    pub with: With,
+    pub comparand: Comparand,
     /// `!=`.
     pub negated: bool,
 }
 
 /// What nft can load from a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Load {
+pub enum LoadExpression {
     /// `iifname`; empty where there is none.
     Iifname,
     /// `oifname`; empty where there is none.
@@ -167,7 +167,7 @@ pub enum Load {
     FragmentOffset,
     /// `@th,0,24`: the first three bytes of the transport header. A length that the fast path does
     /// not take, so that later fragments have none (net/netfilter/nft_payload.c).
-    HeaderStart,
+    TransportHeaderStart,
     /// `th sport`: two bytes at 0 of the transport header, fragment or not.
     Sport,
     /// `th dport`: two bytes at 2 of the transport header, fragment or not.
@@ -198,32 +198,40 @@ pub enum Load {
     PktType,
 }
 
-impl Load {
+impl LoadExpression {
     /// True for what lies in the transport header: the fast path of nft_payload reads it in later
     /// fragments too (net/netfilter/nf_tables_core.c).
-    pub const fn is_transport(self) -> bool {
+    pub const fn is_in_transport_header(self) -> bool {
         matches!(
             self,
-            Load::Sport | Load::Dport | Load::TcpFlags | Load::IcmpType | Load::IcmpTypeCode
+            LoadExpression::Sport
+                | LoadExpression::Dport
+                | LoadExpression::TcpFlags
+                | LoadExpression::IcmpType
+                | LoadExpression::IcmpTypeCode
         )
     }
 
     /// The largest value of what is loaded.
-    pub const fn highest(self, family: Family) -> u128 {
+    pub const fn max_value(self, family: Family) -> u128 {
         match self {
-            Load::Saddr | Load::Daddr => family.max(),
-            Load::Sport | Load::Dport | Load::IcmpTypeCode => 0xffff,
-            Load::TcpFlags | Load::IcmpType | Load::L4proto | Load::Ttl | Load::Tos => 0xff,
-            Load::EtherSaddr => 0xffff_ffff_ffff,
-            Load::HeaderStart => 0xff_ffff,
-            Load::FragmentOffset => 0x1fff,
+            LoadExpression::Saddr | LoadExpression::Daddr => family.max_addr(),
+            LoadExpression::Sport | LoadExpression::Dport | LoadExpression::IcmpTypeCode => 0xffff,
+            LoadExpression::TcpFlags
+            | LoadExpression::IcmpType
+            | LoadExpression::L4proto
+            | LoadExpression::Ttl
+            | LoadExpression::Tos => 0xff,
+            LoadExpression::EtherSaddr => 0xffff_ffff_ffff,
+            LoadExpression::TransportHeaderStart => 0xff_ffff,
+            LoadExpression::FragmentOffset => 0x1fff,
             _ => u32::MAX as u128,
         }
     }
 }
 
 /// Names of ICMP types, as nft says them (nftables src/proto.c).
-pub const ICMP_TYPES: &[(&str, u128)] = &[
+pub const ICMP_TYPE_NAMES: &[(&str, u128)] = &[
     ("echo-reply", 0),
     ("destination-unreachable", 3),
     ("source-quench", 4),
@@ -242,7 +250,7 @@ pub const ICMP_TYPES: &[(&str, u128)] = &[
 ];
 
 /// Names of ICMPv6 types, as nft says them (nftables src/proto.c).
-pub const ICMPV6_TYPES: &[(&str, u128)] = &[
+pub const ICMPV6_TYPE_NAMES: &[(&str, u128)] = &[
     ("destination-unreachable", 1),
     ("packet-too-big", 2),
     ("time-exceeded", 3),
@@ -266,7 +274,7 @@ pub const ICMPV6_TYPES: &[(&str, u128)] = &[
 
 /// Names of route types that iptables and nft share, in the order of nft's numbers, in which it
 /// prints them.
-pub const ROUTE_TYPES: [&str; 8] = [
+pub const ROUTE_TYPE_NAMES: [&str; 8] = [
     "unicast",
     "local",
     "broadcast",
@@ -301,9 +309,9 @@ pub mod ct_status {
 
 /// What a loaded value is compared with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum With {
+pub enum Comparand {
     /// One of the intervals contains it; sorted, disjoint, both ends included.
-    Spans(Vec<(u128, u128)>),
+    InSpans(Vec<(u128, u128)>),
     /// `value & mask == wanted`.
     Masked {
         /// Bits looked at.
@@ -316,7 +324,7 @@ pub enum With {
     /// A device name, or all names that begin so.
     Device {
         /// Name, without `*`.
-        name: Name,
+        name: SharedName,
         /// `name*`.
         prefix: bool,
     },
@@ -330,60 +338,60 @@ pub struct OpaqueStatement {
     /// The original rule.
     pub rule: RuleIndex,
     /// Which of its matches.
-    pub index: usize,
+    pub match_index: usize,
     /// It is stateful: no second rule may have it.
     pub stateful: bool,
     /// The text says the opposite of the match.
-    pub inverted: bool,
+    pub is_inverted: bool,
 }
 
 impl OpaqueStatement {
     /// It tests the packet's conntrack entry. Without one the rule ends there, negated or not
     /// (`nft_ct_get_eval` in net/netfilter/nft_ct.c).
     #[must_use]
-    pub fn needs_entry(&self) -> bool {
+    pub fn needs_conntrack_entry(&self) -> bool {
         self.text.starts_with("ct ")
     }
 }
 
 /// One part of a map's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
+pub struct MapKeyPart {
     /// What is loaded.
-    pub load: Load,
+    pub expression: LoadExpression,
     /// `& mask` before the lookup.
     pub mask: Option<u128>,
 }
 
 /// A verdict map whose elements count.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Map {
+pub struct VerdictMap {
     /// Name.
     pub name: String,
     /// Parts of the key.
-    pub key: Vec<Key>,
+    pub key: Vec<MapKeyPart>,
     /// `flags interval`: elements may be spans.
-    pub interval: bool,
+    pub has_intervals: bool,
     /// Elements; no two hold the same key.
-    pub elements: Vec<Element>,
+    pub elements: Vec<VerdictMapElement>,
 }
 
 /// An element of a verdict map.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Element {
+pub struct VerdictMapElement {
     /// One for each part of the key.
-    pub key: Vec<ElementKey>,
+    pub key: Vec<ElementKeyPart>,
     /// The originals that its counter is part of.
-    pub credit: Vec<Credit>,
+    pub credit: Vec<CreditedOriginal>,
     /// Its verdict.
     pub verdict: Verdict,
 }
 
 /// One part of an element's key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ElementKey {
+pub enum ElementKeyPart {
     /// Values from the first to the second, both included.
     Span(u128, u128),
     /// A device name.
-    Device(Name),
+    Device(SharedName),
 }

@@ -2,16 +2,16 @@
 //! content.
 //!
 //! [`RuleId`] is what people and manifests name a rule by. [`RuleIndex`] stands for it in the
-//! credit of rules and elements, which passes copy and merge by the million; [`RuleIds`] leads from
-//! one to the other. Both are those of one text: a rule that is inserted moves all behind it. The
-//! [`ContentKey`](crate::ContentKey) of a rule stays.
+//! credit of rules and elements, which passes copy and merge by the million; [`RuleIdTable`] leads
+//! from one to the other. Both are those of one text: a rule that is inserted moves all behind it.
+//! The [`ContentKey`](crate::ContentKey) of a rule stays.
 
 use std::fmt;
 
-use crate::credit::{Counter, tool};
+use crate::credit::{Counter, iptables_tool_name};
 use crate::rule_index::RuleIndex;
 use crate::ruleset::{Firewall, Rule, Ruleset, TableName};
-use crate::{Family, Name};
+use crate::{Family, SharedName};
 
 /// Where an original rule or policy stands, as manifests name it: `iptables/filter/FORWARD/3`,
 /// `ip6tables/filter/FORWARD/policy`.
@@ -22,24 +22,24 @@ pub struct RuleId {
     /// Table.
     pub table: TableName,
     /// Chain.
-    pub chain: Name,
+    pub chain: SharedName,
     /// Number from 1 as `iptables -L --line-numbers` counts; `None` is the chain's policy.
     pub number: Option<u32>,
 }
 
 impl RuleId {
     /// The rule of that index in its chain.
-    pub fn rule(family: Family, table: TableName, chain: &Name, index: usize) -> RuleId {
+    pub fn for_rule(family: Family, table: TableName, chain: &SharedName, index: usize) -> RuleId {
         RuleId { family, table, chain: chain.clone(), number: Some(index as u32 + 1) }
     }
 
     /// The policy of a chain.
-    pub fn policy(family: Family, table: TableName, chain: &Name) -> RuleId {
+    pub fn for_policy(family: Family, table: TableName, chain: &SharedName) -> RuleId {
         RuleId { family, table, chain: chain.clone(), number: None }
     }
 
     /// Where it stands in its family's ruleset: `filter/FORWARD/3`, `filter/FORWARD/policy`.
-    pub fn place(&self) -> String {
+    pub fn path_in_family(&self) -> String {
         match self.number {
             Some(n) => format!("{}/{}/{n}", self.table, self.chain),
             None => format!("{}/{}/policy", self.table, self.chain),
@@ -49,14 +49,14 @@ impl RuleId {
 
 impl fmt::Display for RuleId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", tool(self.family), self.place())
+        write!(f, "{}/{}", iptables_tool_name(self.family), self.path_in_family())
     }
 }
 
 /// The counter of the rule or policy itself.
 impl From<&RuleId> for Counter {
     fn from(id: &RuleId) -> Counter {
-        let tool = tool(id.family).to_owned();
+        let tool = iptables_tool_name(id.family).to_owned();
         let (table, chain) = (id.table.to_string(), id.chain.to_string());
         match id.number {
             Some(number) => Counter::Rule { tool, table, chain, number },
@@ -67,32 +67,33 @@ impl From<&RuleId> for Counter {
 
 /// The identities of the rules of a ruleset as read, by index.
 #[derive(Clone, Debug, Default)]
-pub struct RuleIds(Vec<RuleId>);
+pub struct RuleIdTable(Vec<RuleId>);
 
-impl RuleIds {
+impl RuleIdTable {
     /// Those of a ruleset as read: rules in reading order.
-    pub fn of(ruleset: &Ruleset) -> Self {
+    pub fn from_ruleset(ruleset: &Ruleset) -> Self {
         let credited = |(id, rule): (RuleId, &Rule)| Some((*rule.credit.first()?, id));
-        let mut ids: Vec<(RuleIndex, RuleId)> = ruleset.rule_ids().filter_map(credited).collect();
+        let mut ids: Vec<(RuleIndex, RuleId)> =
+            ruleset.rules_with_ids().filter_map(credited).collect();
         ids.sort_by_key(|(index, _)| *index);
         let dense = ids.iter().zip(0..).all(|((index, _), at)| index.0 == at);
         assert!(dense, "rules of a ruleset as read are numbered in order, each once");
-        RuleIds(ids.into_iter().map(|(_, id)| id).collect())
+        RuleIdTable(ids.into_iter().map(|(_, id)| id).collect())
     }
 
     /// The identity of a rule.
-    pub fn id(&self, index: RuleIndex) -> &RuleId {
+    pub fn rule_id(&self, index: RuleIndex) -> &RuleId {
         &self.0[index.0 as usize]
     }
 
     /// The identity of a rule as the manifest writes it: `iptables/filter/FORWARD/3`.
-    pub fn name(&self, index: RuleIndex) -> String {
-        self.id(index).to_string()
+    pub fn rule_id_text(&self, index: RuleIndex) -> String {
+        self.rule_id(index).to_string()
     }
 
     /// The name of the first original rule that a rule stands for, where it stands for one.
-    pub fn of_rule(&self, rule: &Rule) -> Option<String> {
-        rule.credit.first().map(|&index| self.name(index))
+    pub fn first_credited_id(&self, rule: &Rule) -> Option<String> {
+        rule.credit.first().map(|&index| self.rule_id_text(index))
     }
 
     /// How many original rules there are.
@@ -108,7 +109,7 @@ impl RuleIds {
 
 impl Firewall {
     /// The rule of that identity; `None` for a policy, too.
-    pub fn rule(&self, id: &RuleId) -> Option<&Rule> {
+    pub fn find_rule(&self, id: &RuleId) -> Option<&Rule> {
         let index = (id.number? as usize).checked_sub(1)?;
         self.ruleset(id.family)?.table(&id.table)?.chain(&id.chain)?.rules.get(index)
     }
@@ -116,20 +117,20 @@ impl Firewall {
 
 impl Ruleset {
     /// Every rule with its identity, in order.
-    pub fn rule_ids(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
+    pub fn rules_with_ids(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
         let chains = self.tables.iter().flat_map(|t| t.chains.iter().map(move |c| (t.name, c)));
         chains.flat_map(move |(table, chain)| {
-            let id = move |i| RuleId::rule(self.family, table, &chain.name, i);
+            let id = move |i| RuleId::for_rule(self.family, table, &chain.name, i);
             chain.rules.iter().enumerate().map(move |(i, rule)| (id(i), rule))
         })
     }
 
     /// Shows every rule with its identity, in order, to something that may change it.
-    pub fn for_each_rule(&mut self, mut change: impl FnMut(RuleId, &mut Rule)) {
+    pub fn for_each_rule_mut(&mut self, mut change: impl FnMut(RuleId, &mut Rule)) {
         for table in &mut self.tables {
             for chain in &mut table.chains {
                 for (i, rule) in chain.rules.iter_mut().enumerate() {
-                    change(RuleId::rule(self.family, table.name, &chain.name, i), rule);
+                    change(RuleId::for_rule(self.family, table.name, &chain.name, i), rule);
                 }
             }
         }

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use crate::counters::Counters;
-use crate::matching::{Base, Match};
+use crate::ipset::IpSet;
 use crate::rule_index::RuleIndex;
-use crate::set::IpSet;
+use crate::rule_match::{BaseMatch, Match};
 use crate::span::Span;
 use crate::target::Target;
-use crate::{Family, Name};
+use crate::{Family, SharedName};
 
 /// All that is in force on one host: both families and the sets they share.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,7 +36,7 @@ impl Firewall {
     }
 
     /// The set of that name.
-    pub fn set(&self, name: &str) -> Option<&IpSet> {
+    pub fn find_set(&self, name: &str) -> Option<&IpSet> {
         self.sets.iter().find(|s| &*s.name == name)
     }
 }
@@ -177,7 +177,7 @@ pub enum Hook {
 
 impl Hook {
     /// The built-in chain's name.
-    pub const fn chain(self) -> &'static str {
+    pub const fn chain_name(self) -> &'static str {
         match self {
             Hook::Prerouting => "PREROUTING",
             Hook::Input => "INPUT",
@@ -188,10 +188,10 @@ impl Hook {
     }
 
     /// The hook of a built-in chain's name.
-    pub fn of_chain(name: &str) -> Option<Self> {
+    pub fn from_chain_name(name: &str) -> Option<Self> {
         [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting]
             .into_iter()
-            .find(|h| h.chain() == name)
+            .find(|h| h.chain_name() == name)
     }
 }
 
@@ -199,7 +199,7 @@ impl Hook {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
     /// Its name.
-    pub name: Name,
+    pub name: SharedName,
     /// The outcome of packets that no rule decided; only built-in chains have one.
     pub policy: Option<Policy>,
     /// The policy's counters, where the text has them.
@@ -214,7 +214,7 @@ pub struct Chain {
 
 impl Chain {
     /// An empty chain: built-in where `policy` is given.
-    pub fn new(name: impl Into<Name>, policy: Option<Policy>) -> Self {
+    pub fn new(name: impl Into<SharedName>, policy: Option<Policy>) -> Self {
         Chain {
             name: name.into(),
             policy,
@@ -242,7 +242,7 @@ pub struct Rule {
     /// itself; a jump that a pass made credits none.
     pub credit: Vec<RuleIndex>,
     /// The header tests that iptables evaluates first (`-s -d -i -o -p -f`).
-    pub base: Base,
+    pub base: BaseMatch,
     /// The other matches, evaluated left to right.
     pub matches: Vec<Match>,
     /// What happens when all of them hold.
@@ -252,7 +252,7 @@ pub struct Rule {
     /// Where the rule is in its text.
     pub span: Span,
     /// The position of each of `matches` (same length), then of the target.
-    pub spans: Vec<Span>,
+    pub match_spans: Vec<Span>,
     /// Comment lines before the rule's line.
     pub leading_comments: Vec<String>,
 }
@@ -262,12 +262,12 @@ impl Rule {
     pub fn new(target: Target) -> Self {
         Rule {
             credit: Vec::new(),
-            base: Base::default(),
+            base: BaseMatch::default(),
             matches: Vec::new(),
             target,
             counters: None,
             span: Span::NONE,
-            spans: Vec::new(),
+            match_spans: Vec::new(),
             leading_comments: Vec::new(),
         }
     }

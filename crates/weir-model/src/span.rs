@@ -14,7 +14,7 @@ impl Span {
     pub const NONE: Span = Span { start: u32::MAX, end: u32::MAX };
 
     /// The bytes, or `None` for [`Span::NONE`].
-    pub fn range(self) -> Option<std::ops::Range<usize>> {
+    pub fn byte_range(self) -> Option<std::ops::Range<usize>> {
         (self != Span::NONE).then_some(self.start as usize..self.end as usize)
     }
 }

@@ -1,7 +1,7 @@
 //! Targets of a rule.
 
-use crate::matching::{Opaque, OptionValue};
-use crate::name::Name;
+use crate::rule_match::{ExtensionOption, OpaqueExtension};
+use crate::shared_name::SharedName;
 
 /// Target of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -15,9 +15,9 @@ pub enum Target {
     /// `-j RETURN`: back to the caller, or the policy in a built-in chain.
     Return,
     /// `-j chain`.
-    Jump(Name),
+    Jump(SharedName),
     /// `-g chain`: as a jump, but what the chain does not decide returns to the caller's caller.
-    Goto(Name),
+    Goto(SharedName),
     /// `-j REJECT --reject-with WORD`: drops, and answers.
     Reject(&'static str),
     /// Hands the packet to user space or a local socket (`NFQUEUE`, `QUEUE`, `TPROXY`, `SYNPROXY`),
@@ -28,7 +28,7 @@ pub enum Target {
     /// Does something, and the traversal continues with the next rule.
     Effect(Box<Effect>),
     /// A target that weir does not know; whether it ends the traversal is not known either.
-    Opaque(Box<Opaque>),
+    Opaque(Box<OpaqueExtension>),
 }
 
 /// An extension target by name and typed options.
@@ -37,7 +37,7 @@ pub struct ExtensionTarget {
     /// Name, as in `-j LOG`.
     pub module: &'static str,
     /// Options with typed values, in the order `iptables-save` prints them.
-    pub options: Vec<OptionValue>,
+    pub options: Vec<ExtensionOption>,
 }
 
 /// Targets of the nat table.
@@ -103,7 +103,7 @@ pub enum Effect {
     /// `TTL`/`HL`.
     Ttl {
         /// How.
-        op: TtlChange,
+        op: TtlOperation,
         /// By or to how much.
         value: u8,
     },
@@ -115,7 +115,7 @@ pub enum Effect {
 
 /// What `TTL` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TtlChange {
+pub enum TtlOperation {
     /// `--ttl-set`.
     Set,
     /// `--ttl-inc`.
@@ -131,7 +131,7 @@ impl Target {
     }
 
     /// The chain that a jump or goto names.
-    pub fn chain(&self) -> Option<&Name> {
+    pub fn jump_target(&self) -> Option<&SharedName> {
         match self {
             Target::Jump(c) | Target::Goto(c) => Some(c),
             _ => None,

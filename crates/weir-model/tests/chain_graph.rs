@@ -49,7 +49,7 @@ proptest! {
             let after = |jumps: usize, chain: usize| walks[start][jumps][chain];
             let first = |chain: usize| (0..CHAINS).find(|jumps| after(*jumps, chain));
             let reached: Vec<bool> = (0..CHAINS).map(|c| first(c).is_some()).collect();
-            prop_assert_eq!(&graph.reach([start]), &reached);
+            prop_assert_eq!(&graph.reachable_from([start]), &reached);
 
             let distances = graph.distances(start);
             prop_assert!(distances.is_sorted_by_key(|(_, distance)| *distance));
@@ -61,7 +61,7 @@ proptest! {
             // A walk of as many jumps as there are chains meets one of them twice.
             let endless = walks[start][CHAINS].contains(&true);
             let longest = (0..=CHAINS).rev().find(|jumps| walks[start][*jumps].contains(&true));
-            match graph.depth(start) {
+            match graph.max_jump_depth(start) {
                 Ok(depth) => prop_assert_eq!((endless, Some(depth)), (false, longest)),
                 Err(chain) => {
                     prop_assert!(endless && reached[chain]);
@@ -79,12 +79,12 @@ proptest! {
         for start in 0..CHAINS {
             let Ok(order) = graph.callees_first(start) else { continue };
             prop_assert_eq!(order.last(), Some(&start));
-            prop_assert_eq!(order.len(), graph.reach([start]).iter().filter(|r| **r).count());
-            for jump in order.iter().flat_map(|c| graph.jumps(*c)) {
+            prop_assert_eq!(order.len(), graph.reachable_from([start]).iter().filter(|r| **r).count());
+            for jump in order.iter().flat_map(|c| graph.jumps_from(*c)) {
                 prop_assert!(place(&order, jump.to) < place(&order, jump.from));
             }
         }
-        let (order, closing) = (graph.order(), graph.closing_jumps());
+        let (order, closing) = (graph.all_callees_first(), graph.back_edges());
         prop_assert_eq!(order.len(), CHAINS);
         for jump in graph.all_jumps().filter(|j| !closing.contains(j)) {
             prop_assert!(place(&order, jump.to) < place(&order, jump.from));
@@ -100,14 +100,14 @@ proptest! {
         let mut all = Vec::new();
         for (from, chain) in chains.iter().enumerate() {
             for (rule, target) in chain.rules.iter().map(|r| &r.target).enumerate() {
-                let to = target.chain().and_then(|name| name.parse().ok());
+                let to = target.jump_target().and_then(|name| name.parse().ok());
                 prop_assert_eq!(graph.callee(from, rule), to);
                 all.extend(to.map(|to| ChainJump { from, rule, to }));
             }
         }
         prop_assert_eq!(all.len(), edges.len());
         prop_assert_eq!(graph.all_jumps().copied().collect::<Vec<_>>(), all.clone());
-        for (to, callers) in graph.callers().into_iter().enumerate() {
+        for (to, callers) in graph.jumps_by_callee().into_iter().enumerate() {
             prop_assert!(all.iter().filter(|j| j.to == to).eq(&callers));
         }
     }
@@ -118,11 +118,11 @@ proptest! {
         let graph = ChainGraph::new(&all);
         let kept: Vec<_> = edges.iter().copied().filter(|(from, _)| *from != left).collect();
         let mut reached = vec![false; CHAINS];
-        let entered = graph.spread([0], &mut reached, |jump| jump.from != left);
+        let entered = graph.mark_reachable([0], &mut reached, |jump| jump.from != left);
         let kept = chains(&kept);
-        prop_assert_eq!(&reached, &ChainGraph::new(&kept).reach([0]));
+        prop_assert_eq!(&reached, &ChainGraph::new(&kept).reachable_from([0]));
         prop_assert_eq!(entered.len(), reached.iter().filter(|r| **r).count());
-        prop_assert!(graph.spread([0], &mut reached, |_| true).is_empty());
+        prop_assert!(graph.mark_reachable([0], &mut reached, |_| true).is_empty());
     }
 }
 
@@ -132,14 +132,14 @@ fn chains_may_nest_as_deeply_as_there_are_chains() {
     let names: Vec<String> = (0..=DEEP).map(|n| n.to_string()).collect();
     let next = |n: usize| names.get(n + 1).map(|name| (0, &**name)).into_iter().collect();
     let graph = ChainGraph::from_names(names.iter().map(|n| &**n), next);
-    assert_eq!(graph.depth(0), Ok(DEEP));
+    assert_eq!(graph.max_jump_depth(0), Ok(DEEP));
     assert_eq!(graph.callees_first(0).map(|order| order[0]), Ok(DEEP));
     assert_eq!(graph.distances(0).last(), Some(&(DEEP, DEEP)));
-    assert!(graph.reach([0]).iter().all(|reached| *reached));
+    assert!(graph.reachable_from([0]).iter().all(|reached| *reached));
     assert!(!graph.has_loop());
 
     let back = |n: usize| vec![(0, &*names[(n + 1) % names.len()])];
     let ring = ChainGraph::from_names(names.iter().map(|n| &**n), back);
-    assert_eq!(ring.depth(0), Err(0));
-    assert_eq!(ring.closing_jumps(), [ChainJump { from: DEEP, rule: 0, to: 0 }]);
+    assert_eq!(ring.max_jump_depth(0), Err(0));
+    assert_eq!(ring.back_edges(), [ChainJump { from: DEEP, rule: 0, to: 0 }]);
 }

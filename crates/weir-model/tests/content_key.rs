@@ -30,7 +30,7 @@ fn text_of(n: u8) -> String {
 }
 
 fn text(rule: &Rule) -> String {
-    rule.target.chain().map(ToString::to_string).unwrap_or_default()
+    rule.target.jump_target().map(ToString::to_string).unwrap_or_default()
 }
 
 /// The keys with the chain, of 0 to 3, and the text that they stand for.
@@ -95,7 +95,7 @@ fn family_table_and_chain_are_part_of_a_key() {
     v6.family = Family::V6;
     let (other, id, rule) = content_keys(&v6, text).next().expect("a rule");
     assert_ne!(other, key(2));
-    assert_eq!(id, RuleId::rule(Family::V6, TableName::Filter, &"FORWARD".into(), 0));
+    assert_eq!(id, RuleId::for_rule(Family::V6, TableName::Filter, &"FORWARD".into(), 0));
     assert_eq!(
         (id.to_string().as_str(), text(rule).as_str()),
         ("ip6tables/filter/FORWARD/1", "rule-1")

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::mask::host_bits;
+use crate::mask::contiguous_host_mask;
 
 /// Address family of a packet, a ruleset or a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,7 +16,7 @@ pub enum Family {
 
 impl Family {
     /// Bits of an address: 32 or 128.
-    pub const fn bits(self) -> u32 {
+    pub const fn addr_bits(self) -> u32 {
         match self {
             Family::V4 => 32,
             Family::V6 => 128,
@@ -24,7 +24,7 @@ impl Family {
     }
 
     /// The address with every bit set, also the mask of a host.
-    pub const fn max(self) -> u128 {
+    pub const fn max_addr(self) -> u128 {
         match self {
             Family::V4 => u32::MAX as u128,
             Family::V6 => u128::MAX,
@@ -38,15 +38,15 @@ impl Family {
     /// ```
     ///
     /// # Units and ranges
-    /// `len`: 0 to [`bits`](Family::bits); longer is taken as a host.
-    pub const fn mask(self, len: u32) -> u128 {
+    /// `len`: 0 to [`addr_bits`](Family::addr_bits); longer is taken as a host.
+    pub const fn netmask(self, len: u32) -> u128 {
         if len == 0 {
             return 0;
         }
-        if len >= self.bits() {
-            return self.max();
+        if len >= self.addr_bits() {
+            return self.max_addr();
         }
-        (self.max() << (self.bits() - len)) & self.max()
+        (self.max_addr() << (self.addr_bits() - len)) & self.max_addr()
     }
 
     /// The prefix length of a mask, or `None` if its ones are not contiguous.
@@ -57,8 +57,8 @@ impl Family {
     /// assert_eq!(Family::V4.prefix_len(0xffff_00ff), None);
     /// ```
     pub const fn prefix_len(self, mask: u128) -> Option<u32> {
-        match host_bits(mask, self.max()) {
-            Some(host) if mask <= self.max() => Some(self.bits() - host.count_ones()),
+        match contiguous_host_mask(mask, self.max_addr()) {
+            Some(host) if mask <= self.max_addr() => Some(self.addr_bits() - host.count_ones()),
             _ => None,
         }
     }
@@ -72,7 +72,7 @@ pub struct Addr(pub u128);
 
 impl Addr {
     /// The address in the standard library's form.
-    pub fn ip(self, family: Family) -> IpAddr {
+    pub fn to_ip_addr(self, family: Family) -> IpAddr {
         match family {
             Family::V4 => IpAddr::V4(Ipv4Addr::from(self.0 as u32)),
             Family::V6 => IpAddr::V6(Ipv6Addr::from(self.0)),
@@ -86,7 +86,7 @@ impl Addr {
     /// assert_eq!(Addr(0xc000_0201).display(Family::V4).to_string(), "192.0.2.1");
     /// ```
     pub fn display(self, family: Family) -> impl fmt::Display {
-        self.ip(family)
+        self.to_ip_addr(family)
     }
 }
 

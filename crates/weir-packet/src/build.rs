@@ -3,7 +3,7 @@
 //! Lengths and checksums are those of the packet as it is. The checksum of a fragment covers the
 //! bytes that it has; UDP over IPv4 then has "no checksum", which is correct for every fragment.
 
-use crate::checksum::{Internet, crc32c};
+use crate::checksum::{InternetChecksum, crc32c};
 use crate::{Family, Mac, Packet, PktType, Transport};
 
 /// Protocol numbers that the bytes depend on.
@@ -19,7 +19,7 @@ pub(crate) mod proto {
 }
 
 /// Receive window of every TCP header that weir writes.
-const TCP_WINDOW: u16 = 64_240;
+const TCP_WINDOW_BYTES: u16 = 64_240;
 
 impl Packet {
     /// The bytes from the network header on, with all checksums right.
@@ -38,11 +38,11 @@ impl Packet {
     /// are no multiple of four bytes up to 40.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.len());
-        self.push_network(&mut out);
+        self.push_network_header(&mut out);
         let start = out.len();
-        self.push_transport(&mut out);
+        self.push_transport_header(&mut out);
         out.extend_from_slice(&self.payload);
-        self.set_checksum(&mut out[start..]);
+        self.set_transport_checksum(&mut out[start..]);
         debug_assert_eq!(out.len(), self.len());
         out
     }
@@ -55,7 +55,7 @@ impl Packet {
         out.extend_from_slice(&match self.pkttype {
             PktType::Unicast => dmac,
             PktType::Broadcast => [0xff; 6],
-            PktType::Multicast => self.group_mac(),
+            PktType::Multicast => self.multicast_mac(),
         });
         out.extend_from_slice(&self.smac.unwrap_or_default());
         out.extend_from_slice(match self.family {
@@ -67,7 +67,7 @@ impl Packet {
     }
 
     /// RFC 1112, section 6.4 and RFC 2464, section 7.
-    fn group_mac(&self) -> Mac {
+    fn multicast_mac(&self) -> Mac {
         let a = (self.daddr.0 as u32).to_be_bytes();
         match self.family {
             Family::V4 => [0x01, 0x00, 0x5e, a[1] & 0x7f, a[2], a[3]],
@@ -75,7 +75,7 @@ impl Packet {
         }
     }
 
-    fn push_network(&self, out: &mut Vec<u8>) {
+    fn push_network_header(&self, out: &mut Vec<u8>) {
         let long = "a packet has at most 65,535 bytes";
         let f = self.fragment;
         match self.family {
@@ -86,14 +86,14 @@ impl Packet {
                 out.extend_from_slice(&[0x45 + self.ip_options / 4, self.tos]);
                 out.extend_from_slice(&length.to_be_bytes());
                 out.extend_from_slice(&self.ident.to_be_bytes());
-                let flags = u16::from(f.dont) << 14 | u16::from(f.more) << 13;
+                let flags = u16::from(f.dont_fragment) << 14 | u16::from(f.more_fragments) << 13;
                 out.extend_from_slice(&(flags | (f.offset & 0x1fff)).to_be_bytes());
                 out.extend_from_slice(&[self.ttl, self.proto, 0, 0]);
                 out.extend_from_slice(&(self.saddr.0 as u32).to_be_bytes());
                 out.extend_from_slice(&(self.daddr.0 as u32).to_be_bytes());
                 out.resize(20 + options, 1);
-                let mut sum = Internet::new();
-                sum.add(&out[..20 + options]);
+                let mut sum = InternetChecksum::new();
+                sum.add_bytes(&out[..20 + options]);
                 out[10..12].copy_from_slice(&sum.finish().to_be_bytes());
             }
             Family::V6 => {
@@ -107,7 +107,9 @@ impl Packet {
                 out.extend_from_slice(&self.daddr.0.to_be_bytes());
                 if self.is_fragment() {
                     out.extend_from_slice(&[self.proto, 0]);
-                    out.extend_from_slice(&(f.offset << 3 | u16::from(f.more)).to_be_bytes());
+                    out.extend_from_slice(
+                        &(f.offset << 3 | u16::from(f.more_fragments)).to_be_bytes(),
+                    );
                     out.extend_from_slice(&u32::from(self.ident).to_be_bytes());
                 }
             }
@@ -115,7 +117,7 @@ impl Packet {
     }
 
     /// The transport header with zeros where its checksum will be.
-    fn push_transport(&self, out: &mut Vec<u8>) {
+    fn push_transport_header(&self, out: &mut Vec<u8>) {
         match &self.transport {
             Transport::Tcp { sport, dport, seq, ack, flags, options } => {
                 assert!(options.len() <= 40 && options.len().is_multiple_of(4), "TCP options");
@@ -123,7 +125,7 @@ impl Packet {
                 out.extend_from_slice(&seq.to_be_bytes());
                 out.extend_from_slice(&ack.to_be_bytes());
                 out.extend_from_slice(&[(5 + options.len() as u8 / 4) << 4, *flags]);
-                out.extend_from_slice(&TCP_WINDOW.to_be_bytes());
+                out.extend_from_slice(&TCP_WINDOW_BYTES.to_be_bytes());
                 out.extend_from_slice(&[0; 4]);
                 out.extend_from_slice(options);
             }
@@ -149,7 +151,7 @@ impl Packet {
     }
 
     /// Fills in the checksum of `bytes`, the transport header and all after it.
-    fn set_checksum(&self, bytes: &mut [u8]) {
+    fn set_transport_checksum(&self, bytes: &mut [u8]) {
         let at = match self.transport {
             Transport::Tcp { .. } => 16,
             Transport::Udp { .. } => 6,
@@ -165,13 +167,13 @@ impl Packet {
         if is_udp && self.family == Family::V4 && self.is_fragment() && self.proto == proto::UDP {
             return;
         }
-        let mut sum = Internet::new();
+        let mut sum = InternetChecksum::new();
         let is_icmp4 = self.proto == proto::ICMP && !is_udp && at == 2;
         if !is_icmp4 {
             let length = bytes.len();
             sum.add_pseudo_header(self.family, self.saddr, self.daddr, self.proto, length);
         }
-        sum.add(bytes);
+        sum.add_bytes(bytes);
         let value = match sum.finish() {
             // Zero would say that there is none.
             0 if is_udp => 0xffff,
@@ -211,7 +213,7 @@ mod tests {
     fn a_piece_of_a_udp_datagram_says_no_checksum() {
         let mut p = udp();
         assert_ne!(p.to_bytes()[26..28], [0, 0]);
-        p.fragment.more = true;
+        p.fragment.more_fragments = true;
         assert_eq!(p.to_bytes()[26..28], [0, 0]);
     }
 
@@ -225,9 +227,9 @@ mod tests {
             p.payload = vec![0xab; 5];
             let bytes = p.to_bytes();
             let transport = &bytes[bytes.len() - 29..];
-            let mut sum = Internet::new();
+            let mut sum = InternetChecksum::new();
             sum.add_pseudo_header(family, p.saddr, p.daddr, p.proto, transport.len());
-            sum.add(transport);
+            sum.add_bytes(transport);
             assert_eq!(sum.finish(), 0, "{family:?}");
         }
     }

@@ -11,18 +11,18 @@ use crate::{Addr, Family};
 /// assert_eq!(sum.finish(), !0xf204);
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Internet {
+pub struct InternetChecksum {
     sum: u64,
 }
 
-impl Internet {
+impl InternetChecksum {
     /// Nothing summed yet.
     pub fn new() -> Self {
-        Internet::default()
+        InternetChecksum::default()
     }
 
     /// Adds bytes; an odd last byte is padded with zero, so only the last call may have one.
-    pub fn add(&mut self, bytes: &[u8]) {
+    pub fn add_bytes(&mut self, bytes: &[u8]) {
         let (pairs, odd) = bytes.as_chunks::<2>();
         for pair in pairs {
             self.sum += u64::from(u16::from_be_bytes(*pair));
@@ -44,8 +44,8 @@ impl Internet {
     ) {
         for addr in [saddr, daddr] {
             match family {
-                Family::V4 => self.add(&(addr.0 as u32).to_be_bytes()),
-                Family::V6 => self.add(&addr.0.to_be_bytes()),
+                Family::V4 => self.add_bytes(&(addr.0 as u32).to_be_bytes()),
+                Family::V6 => self.add_bytes(&addr.0.to_be_bytes()),
             }
         }
         self.sum += u64::from(proto) + bytes as u64;
@@ -69,10 +69,10 @@ impl Internet {
 pub fn crc32c(bytes: &[u8]) -> u32 {
     !bytes
         .iter()
-        .fold(!0, |crc, byte| CRC32C[((crc ^ u32::from(*byte)) & 0xff) as usize] ^ (crc >> 8))
+        .fold(!0, |crc, byte| CRC32C_TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize] ^ (crc >> 8))
 }
 
-const CRC32C: [u32; 256] = {
+const CRC32C_TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut i = 0;
     while i < 256 {
@@ -96,19 +96,19 @@ mod tests {
     fn a_packet_with_its_checksum_in_place_sums_to_zero() {
         let mut header =
             vec![0x45, 0, 0, 20, 0, 1, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 7];
-        let mut sum = Internet::new();
-        sum.add(&header);
+        let mut sum = InternetChecksum::new();
+        sum.add_bytes(&header);
         header[10..12].copy_from_slice(&sum.finish().to_be_bytes());
-        let mut again = Internet::new();
-        again.add(&header);
+        let mut again = InternetChecksum::new();
+        again.add_bytes(&header);
         assert_eq!(again.finish(), 0);
     }
 
     #[test]
     fn an_odd_byte_is_padded() {
-        let (mut odd, mut even) = (Internet::new(), Internet::new());
-        odd.add(&[1, 2, 3]);
-        even.add(&[1, 2, 3, 0]);
+        let (mut odd, mut even) = (InternetChecksum::new(), InternetChecksum::new());
+        odd.add_bytes(&[1, 2, 3]);
+        even.add_bytes(&[1, 2, 3, 0]);
         assert_eq!(odd.finish(), even.finish());
     }
 }

@@ -12,7 +12,7 @@
 /// assert_eq!(host_bits(0xffff_ff00, 0xffff_ffff), Some(0xff));
 /// assert_eq!(host_bits(0xffff_00ff, 0xffff_ffff), None);
 /// ```
-pub const fn host_bits(mask: u128, max: u128) -> Option<u128> {
+pub const fn contiguous_host_mask(mask: u128, max: u128) -> Option<u128> {
     let host = max & !mask;
     if host & host.wrapping_add(1) == 0 { Some(host) } else { None }
 }
@@ -26,7 +26,7 @@ pub const fn host_bits(mask: u128, max: u128) -> Option<u128> {
 /// assert_eq!(masked_interval(0x0a01, 0xff00, 0xffff), None);
 /// ```
 pub const fn masked_interval(value: u128, mask: u128, max: u128) -> Option<(u128, u128)> {
-    match host_bits(mask, max) {
+    match contiguous_host_mask(mask, max) {
         Some(host) if value & host == 0 => Some((value, value | host)),
         _ => None,
     }
@@ -40,7 +40,7 @@ pub const fn masked_interval(value: u128, mask: u128, max: u128) -> Option<(u128
 /// assert_eq!(prefix_mask((0x0a00, 0x0bfe), 0xffff), None);
 /// assert_eq!(prefix_mask((0x0aff, 0x0bfe), 0xffff), None);
 /// ```
-pub const fn prefix_mask((lo, hi): (u128, u128), max: u128) -> Option<u128> {
+pub const fn interval_to_mask((lo, hi): (u128, u128), max: u128) -> Option<u128> {
     if lo > hi {
         return None;
     }
@@ -75,15 +75,15 @@ mod tests {
             for hi in 0..=0xff {
                 let of =
                     |mask: &u128| lo <= hi && masked_interval(lo, *mask, 0xff) == Some((lo, hi));
-                assert_eq!(prefix_mask((lo, hi), 0xff), (0..=0xff).find(of), "{lo:x}-{hi:x}");
+                assert_eq!(interval_to_mask((lo, hi), 0xff), (0..=0xff).find(of), "{lo:x}-{hi:x}");
             }
         }
     }
 
     #[test]
     fn the_widest_values_have_prefixes_like_others() {
-        assert_eq!(host_bits(0, u128::MAX), Some(u128::MAX));
-        assert_eq!(host_bits(u128::MAX, u128::MAX), Some(0));
-        assert_eq!(prefix_mask((0, u128::MAX), u128::MAX), Some(0));
+        assert_eq!(contiguous_host_mask(0, u128::MAX), Some(u128::MAX));
+        assert_eq!(contiguous_host_mask(u128::MAX, u128::MAX), Some(0));
+        assert_eq!(interval_to_mask((0, u128::MAX), u128::MAX), Some(0));
     }
 }

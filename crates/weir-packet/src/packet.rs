@@ -59,7 +59,7 @@ pub struct Packet {
     /// The packet's mark.
     pub mark: u32,
     /// Its conntrack state.
-    pub ct: Ct,
+    pub ct: ConntrackInfo,
 }
 
 /// Fragment fields of the network header.
@@ -68,9 +68,9 @@ pub struct Fragment {
     /// Offset in units of eight bytes, 0 to 8191.
     pub offset: u16,
     /// More fragments follow.
-    pub more: bool,
+    pub more_fragments: bool,
     /// Don't fragment (IPv4).
-    pub dont: bool,
+    pub dont_fragment: bool,
 }
 
 /// The transport header.
@@ -144,7 +144,7 @@ pub enum PktType {
 
 /// What conntrack knows of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Ct {
+pub struct ConntrackInfo {
     /// The state that `-m state` and `-m conntrack --ctstate` see.
     pub state: CtState,
     /// The connection's source was translated (`--ctstate SNAT`).
@@ -152,15 +152,15 @@ pub struct Ct {
     /// The connection's destination was translated (`--ctstate DNAT`).
     pub dnat: bool,
     /// The packet goes in the reply direction.
-    pub reply: bool,
+    pub is_reply_direction: bool,
     /// The connection's mark.
     pub mark: u32,
 }
 
-impl Ct {
+impl ConntrackInfo {
     /// A packet in the given state, in the original direction, untranslated, unmarked.
-    pub const fn of(state: CtState) -> Self {
-        Ct { state, snat: false, dnat: false, reply: false, mark: 0 }
+    pub const fn from_state(state: CtState) -> Self {
+        ConntrackInfo { state, snat: false, dnat: false, is_reply_direction: false, mark: 0 }
     }
 
     /// True where the packet has a conntrack entry.
@@ -205,7 +205,7 @@ impl Packet {
             payload: Vec::new(),
             pkttype: PktType::Unicast,
             mark: 0,
-            ct: Ct::default(),
+            ct: ConntrackInfo::default(),
         }
     }
 
@@ -249,6 +249,6 @@ impl Packet {
 
     /// True where the packet is a piece of a datagram, the first one included.
     pub fn is_fragment(&self) -> bool {
-        self.fragment.offset != 0 || self.fragment.more
+        self.fragment.offset != 0 || self.fragment.more_fragments
     }
 }

@@ -8,30 +8,30 @@ use crate::{Addr, Family, Fragment, Packet, Transport};
 #[non_exhaustive]
 pub enum ParseError {
     /// Fewer bytes than the header says, or than a header has.
-    Short {
+    TooShort {
         /// Bytes that are there.
         bytes: usize,
         /// Bytes that should be.
         wanted: usize,
     },
     /// Neither IPv4 nor IPv6.
-    Version(u8),
+    UnknownIpVersion(u8),
     /// IPv4 options or IPv6 extension headers other than the fragment header: a packet that is
     /// built again would not have them.
-    Extension(&'static str),
+    UnsupportedHeader(&'static str),
     /// A length field that contradicts itself.
-    Length(&'static str),
+    InvalidLength(&'static str),
 }
 
 impl std::fmt::Display for ParseError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            ParseError::Short { bytes, wanted } => {
+            ParseError::TooShort { bytes, wanted } => {
                 write!(f, "packet has {bytes} bytes where {wanted} are needed")
             }
-            ParseError::Version(v) => write!(f, "packet of IP version {v}"),
-            ParseError::Extension(what) => write!(f, "packet with {what}"),
-            ParseError::Length(what) => write!(f, "packet with a wrong {what}"),
+            ParseError::UnknownIpVersion(v) => write!(f, "packet of IP version {v}"),
+            ParseError::UnsupportedHeader(what) => write!(f, "packet with {what}"),
+            ParseError::InvalidLength(what) => write!(f, "packet with a wrong {what}"),
         }
     }
 }
@@ -52,11 +52,11 @@ impl Packet {
     /// See [`ParseError`]. A cut-off *transport* header is not an error: see
     /// [`Transport::Truncated`].
     pub fn parse(bytes: &[u8]) -> Result<Packet, ParseError> {
-        let first = bytes.first().ok_or(ParseError::Short { bytes: 0, wanted: 20 })?;
+        let first = bytes.first().ok_or(ParseError::TooShort { bytes: 0, wanted: 20 })?;
         match first >> 4 {
             4 => parse_v4(bytes),
             6 => parse_v6(bytes),
-            v => Err(ParseError::Version(v)),
+            v => Err(ParseError::UnknownIpVersion(v)),
         }
     }
 
@@ -66,7 +66,7 @@ impl Packet {
     /// As [`parse`](Packet::parse).
     pub fn parse_frame(frame: &[u8]) -> Result<Packet, ParseError> {
         let Some((header, rest)) = frame.split_first_chunk::<14>() else {
-            return Err(ParseError::Short { bytes: frame.len(), wanted: 14 });
+            return Err(ParseError::TooShort { bytes: frame.len(), wanted: 14 });
         };
         let mut packet = Packet::parse(rest)?;
         packet.smac = header[6..12].try_into().ok();
@@ -74,77 +74,81 @@ impl Packet {
     }
 }
 
-fn take<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], ParseError> {
+fn read_array<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], ParseError> {
     let wanted = at + N;
-    let short = ParseError::Short { bytes: bytes.len(), wanted };
+    let short = ParseError::TooShort { bytes: bytes.len(), wanted };
     bytes.get(at..wanted).and_then(|b| b.try_into().ok()).ok_or(short)
 }
 
 fn parse_v4(bytes: &[u8]) -> Result<Packet, ParseError> {
-    let header: [u8; 20] = take(bytes, 0)?;
+    let header: [u8; 20] = read_array(bytes, 0)?;
     match header[0] & 0x0f {
         5 => {}
-        0..5 => return Err(ParseError::Length("header length")),
-        _ => return Err(ParseError::Extension("IPv4 options")),
+        0..5 => return Err(ParseError::InvalidLength("header length")),
+        _ => return Err(ParseError::UnsupportedHeader("IPv4 options")),
     }
-    let total = usize::from(be16(&header[2..]));
+    let total = usize::from(read_be16(&header[2..]));
     if total < 20 {
-        return Err(ParseError::Length("total length"));
+        return Err(ParseError::InvalidLength("total length"));
     }
     let body =
-        bytes.get(20..total).ok_or(ParseError::Short { bytes: bytes.len(), wanted: total })?;
-    let saddr = Addr(u32::from_be_bytes(take(&header, 12)?).into());
-    let daddr = Addr(u32::from_be_bytes(take(&header, 16)?).into());
+        bytes.get(20..total).ok_or(ParseError::TooShort { bytes: bytes.len(), wanted: total })?;
+    let saddr = Addr(u32::from_be_bytes(read_array(&header, 12)?).into());
+    let daddr = Addr(u32::from_be_bytes(read_array(&header, 16)?).into());
     let mut p = Packet::new(Family::V4, saddr, daddr, header[9]);
-    (p.tos, p.ttl, p.ident) = (header[1], header[8], be16(&header[4..]));
-    let flags = be16(&header[6..]);
-    p.fragment =
-        Fragment { offset: flags & 0x1fff, more: flags & 0x2000 != 0, dont: flags & 0x4000 != 0 };
-    read_transport(&mut p, body);
+    (p.tos, p.ttl, p.ident) = (header[1], header[8], read_be16(&header[4..]));
+    let flags = read_be16(&header[6..]);
+    p.fragment = Fragment {
+        offset: flags & 0x1fff,
+        more_fragments: flags & 0x2000 != 0,
+        dont_fragment: flags & 0x4000 != 0,
+    };
+    split_transport(&mut p, body);
     Ok(p)
 }
 
 fn parse_v6(bytes: &[u8]) -> Result<Packet, ParseError> {
-    let header: [u8; 40] = take(bytes, 0)?;
-    let total = 40 + usize::from(be16(&header[4..]));
-    let short = ParseError::Short { bytes: bytes.len(), wanted: total };
+    let header: [u8; 40] = read_array(bytes, 0)?;
+    let total = 40 + usize::from(read_be16(&header[4..]));
+    let short = ParseError::TooShort { bytes: bytes.len(), wanted: total };
     let mut body = bytes.get(40..total).ok_or(short)?;
-    let saddr = Addr(u128::from_be_bytes(take(&header, 8)?));
-    let daddr = Addr(u128::from_be_bytes(take(&header, 24)?));
+    let saddr = Addr(u128::from_be_bytes(read_array(&header, 8)?));
+    let daddr = Addr(u128::from_be_bytes(read_array(&header, 24)?));
     let mut p = Packet::new(Family::V6, saddr, daddr, header[6]);
-    p.tos = (be16(&header) >> 4) as u8;
+    p.tos = (read_be16(&header) >> 4) as u8;
     p.ttl = header[7];
     if p.proto == proto::FRAGMENT {
-        let fragment: [u8; 8] = take(body, 0)?;
+        let fragment: [u8; 8] = read_array(body, 0)?;
         body = &body[8..];
         p.proto = fragment[0];
-        let offset = be16(&fragment[2..]);
-        p.fragment = Fragment { offset: offset >> 3, more: offset & 1 == 1, dont: false };
-        p.ident = be16(&fragment[6..]);
+        let offset = read_be16(&fragment[2..]);
+        p.fragment =
+            Fragment { offset: offset >> 3, more_fragments: offset & 1 == 1, dont_fragment: false };
+        p.ident = read_be16(&fragment[6..]);
         if !p.is_fragment() {
-            return Err(ParseError::Extension("an atomic fragment header"));
+            return Err(ParseError::UnsupportedHeader("an atomic fragment header"));
         }
     }
     // Hop-by-hop, routing, another fragment, authentication, destination options, mobility.
     if p.fragment.offset == 0 && matches!(p.proto, 0 | 43 | 44 | 51 | 60 | 135) {
-        return Err(ParseError::Extension("IPv6 extension headers"));
+        return Err(ParseError::UnsupportedHeader("IPv6 extension headers"));
     }
-    read_transport(&mut p, body);
+    split_transport(&mut p, body);
     Ok(p)
 }
 
 /// The transport header and the payload out of what follows the network header.
-fn read_transport(p: &mut Packet, body: &[u8]) {
+fn split_transport(p: &mut Packet, body: &[u8]) {
     let (transport, header_bytes) = if p.fragment.offset != 0 {
         (Transport::None, 0)
     } else {
-        transport_of(p.family, p.proto, body)
+        parse_transport(p.family, p.proto, body)
     };
     p.payload = body[header_bytes..].to_vec();
     p.transport = transport;
 }
 
-fn transport_of(family: Family, number: u8, body: &[u8]) -> (Transport, usize) {
+fn parse_transport(family: Family, number: u8, body: &[u8]) -> (Transport, usize) {
     let wanted = match (number, family) {
         (proto::TCP, _) => 20,
         (proto::UDP | proto::UDPLITE, _) => 8,
@@ -156,8 +160,9 @@ fn transport_of(family: Family, number: u8, body: &[u8]) -> (Transport, usize) {
     if body.len() < wanted {
         return (Transport::Truncated, 0);
     }
-    let (sport, dport) = (be16(body), be16(&body[2..]));
-    let word = |at: usize| u32::from(be16(&body[at..])) << 16 | u32::from(be16(&body[at + 2..]));
+    let (sport, dport) = (read_be16(body), read_be16(&body[2..]));
+    let word =
+        |at: usize| u32::from(read_be16(&body[at..])) << 16 | u32::from(read_be16(&body[at + 2..]));
     match number {
         proto::TCP => {
             let bytes = usize::from(body[12] >> 4) * 4;
@@ -179,7 +184,7 @@ fn transport_of(family: Family, number: u8, body: &[u8]) -> (Transport, usize) {
 }
 
 /// The first two bytes as a number.
-fn be16(bytes: &[u8]) -> u16 {
+fn read_be16(bytes: &[u8]) -> u16 {
     u16::from_be_bytes([bytes[0], bytes[1]])
 }
 
@@ -201,12 +206,18 @@ mod tests {
         assert!(Packet::parse(&whole).is_ok());
         let mut options = whole.clone();
         options[0] = 0x46;
-        assert_eq!(Packet::parse(&options), Err(ParseError::Extension("IPv4 options")));
-        assert_eq!(Packet::parse(&whole[..19]), Err(ParseError::Short { bytes: 19, wanted: 20 }));
-        assert_eq!(Packet::parse(&[0x50]), Err(ParseError::Version(5)));
+        assert_eq!(Packet::parse(&options), Err(ParseError::UnsupportedHeader("IPv4 options")));
+        assert_eq!(
+            Packet::parse(&whole[..19]),
+            Err(ParseError::TooShort { bytes: 19, wanted: 20 })
+        );
+        assert_eq!(Packet::parse(&[0x50]), Err(ParseError::UnknownIpVersion(5)));
         let mut hop = Packet::new(Family::V6, Addr(1), Addr(2), 59).to_bytes();
         hop[6] = 0;
-        assert_eq!(Packet::parse(&hop), Err(ParseError::Extension("IPv6 extension headers")));
+        assert_eq!(
+            Packet::parse(&hop),
+            Err(ParseError::UnsupportedHeader("IPv6 extension headers"))
+        );
     }
 
     #[test]
@@ -215,7 +226,7 @@ mod tests {
             for family in [Family::V4, Family::V6] {
                 let mut p = Packet::new(family, Addr(1), Addr(2), number);
                 p.payload = vec![0x5f; 64];
-                p.fragment.more = true;
+                p.fragment.more_fragments = true;
                 let bytes = p.to_bytes();
                 for n in 0..bytes.len() {
                     assert!(Packet::parse(&bytes[..n]).is_err());

@@ -14,7 +14,10 @@ const SNAPLEN: u32 = 262_144;
 ///
 /// # Errors
 /// Where the file cannot be written.
-pub fn write<F: AsRef<[u8]>>(path: &Path, frames: impl IntoIterator<Item = F>) -> io::Result<()> {
+pub fn write_frames<F: AsRef<[u8]>>(
+    path: &Path,
+    frames: impl IntoIterator<Item = F>,
+) -> io::Result<()> {
     let mut out = BufWriter::new(fs::File::create(path)?);
     out.write_all(&MAGIC_MICROSECONDS.to_le_bytes())?;
     out.write_all(&2u16.to_le_bytes())?;
@@ -38,12 +41,12 @@ pub fn write<F: AsRef<[u8]>>(path: &Path, frames: impl IntoIterator<Item = F>) -
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidData`] if the file is no such file, or ends inside a frame.
-pub fn read(path: &Path) -> io::Result<Vec<Vec<u8>>> {
+pub fn read_frames(path: &Path) -> io::Result<Vec<Vec<u8>>> {
     let bytes = fs::read(path)?;
-    frames_of(&bytes).map_err(|what| io::Error::new(io::ErrorKind::InvalidData, what))
+    parse_frames(&bytes).map_err(|what| io::Error::new(io::ErrorKind::InvalidData, what))
 }
 
-fn frames_of(bytes: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
+fn parse_frames(bytes: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
     let first: [u8; 4] = bytes.get(..4).and_then(|b| b.try_into().ok()).ok_or("no pcap file")?;
     let is_magic = |n: u32| n == MAGIC_MICROSECONDS || n == MAGIC_NANOSECONDS;
     let word_of: fn([u8; 4]) -> u32 = match (u32::from_le_bytes(first), u32::from_be_bytes(first)) {
@@ -76,20 +79,20 @@ mod tests {
     fn what_is_written_is_read() {
         let path = std::env::temp_dir().join(format!("weir-pcap-{}.pcap", std::process::id()));
         let frames = vec![vec![1u8; 60], vec![], vec![2; 1514]];
-        write(&path, &frames).unwrap();
-        assert_eq!(read(&path).unwrap(), frames);
+        write_frames(&path, &frames).unwrap();
+        assert_eq!(read_frames(&path).unwrap(), frames);
         fs::remove_file(&path).unwrap();
     }
 
     #[test]
     fn a_file_that_ends_inside_a_frame_is_refused() {
         let path = std::env::temp_dir().join(format!("weir-cut-{}.pcap", std::process::id()));
-        write(&path, [[7u8; 20]]).unwrap();
+        write_frames(&path, [[7u8; 20]]).unwrap();
         let bytes = fs::read(&path).unwrap();
         fs::remove_file(&path).unwrap();
-        assert_eq!(frames_of(&bytes).unwrap().len(), 1);
+        assert_eq!(parse_frames(&bytes).unwrap().len(), 1);
         for cut in [3, 10, 30, bytes.len() - 1] {
-            assert!(frames_of(&bytes[..cut]).is_err(), "{cut}");
+            assert!(parse_frames(&bytes[..cut]).is_err(), "{cut}");
         }
     }
 }

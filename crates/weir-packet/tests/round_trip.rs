@@ -52,14 +52,14 @@ fn packet() -> impl Strategy<Value = Packet> {
         })
         .prop_map(|((family, proto), transport, fields, pieces, smac, payload, shape)| {
             let (saddr, daddr, tos, ttl, ident) = fields;
-            let (saddr, daddr) = (Addr(saddr & family.max()), Addr(daddr & family.max()));
+            let (saddr, daddr) = (Addr(saddr & family.max_addr()), Addr(daddr & family.max_addr()));
             let mut p = Packet::new(family, saddr, daddr, proto);
             (p.tos, p.ttl, p.smac, p.payload) = (tos, ttl, Some(smac), payload);
             p.transport = transport;
             let (offset, more, dont) = pieces;
             match shape {
                 1 => {
-                    p.fragment = Fragment { offset, more, dont: false };
+                    p.fragment = Fragment { offset, more_fragments: more, dont_fragment: false };
                     if offset != 0 {
                         p.transport = Transport::None;
                     }
@@ -68,7 +68,7 @@ fn packet() -> impl Strategy<Value = Packet> {
                     p.transport = Transport::Truncated;
                     p.payload.truncate(3);
                 }
-                _ => p.fragment.dont = dont && family == Family::V4,
+                _ => p.fragment.dont_fragment = dont && family == Family::V4,
             }
             if family == Family::V4 || p.is_fragment() {
                 p.ident = ident;

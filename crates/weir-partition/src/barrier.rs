@@ -9,32 +9,34 @@
 
 use std::fmt;
 
-use weir_model::effect::UNKNOWN_TARGET;
-use weir_model::{Family, Hotdrop, Layer, Rule, Target, Test, effects_of, tests_of};
+use weir_model::effect::UNKNOWN_TARGET_ROW;
+use weir_model::{Family, Hotdrop, Layer, Rule, Target, Test, lower_to_tests, target_effects};
 
 /// Why a rule stays where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Barrier {
+pub enum BarrierReason {
     /// A stateful match.
-    Stateful,
+    StatefulMatch,
     /// A match whose answer the packet does not give.
-    Opaque,
+    OpaqueMatch,
     /// A match that tests a set, whose content may change.
-    Set,
+    ChangeableSet,
     /// A target that weir does not know.
     UnknownTarget,
     /// A target whose effect depends on more than the packet.
-    TargetState,
+    StatefulTarget,
 }
 
-impl fmt::Display for Barrier {
+impl fmt::Display for BarrierReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Barrier::Stateful => "has a stateful match",
-            Barrier::Opaque => "has a match that the packet does not determine",
-            Barrier::Set => "tests a set, whose content may change",
-            Barrier::UnknownTarget => "has a target that weir does not know",
-            Barrier::TargetState => "has a target whose effect depends on more than the packet",
+            BarrierReason::StatefulMatch => "has a stateful match",
+            BarrierReason::OpaqueMatch => "has a match that the packet does not determine",
+            BarrierReason::ChangeableSet => "tests a set, whose content may change",
+            BarrierReason::UnknownTarget => "has a target that weir does not know",
+            BarrierReason::StatefulTarget => {
+                "has a target whose effect depends on more than the packet"
+            }
         })
     }
 }
@@ -51,41 +53,41 @@ impl fmt::Display for Barrier {
 /// rule.matches.push(Match::Set(set));
 /// assert_eq!(barrier(&rule, Family::V4), Some(Barrier::Set));
 /// ```
-pub fn barrier(rule: &Rule, family: Family) -> Option<Barrier> {
-    for t in tests_of(rule, family) {
+pub fn find_barrier_reason(rule: &Rule, family: Family) -> Option<BarrierReason> {
+    for t in lower_to_tests(rule, family) {
         match t {
-            Test::Opaque { stateful: true, .. } => return Some(Barrier::Stateful),
-            Test::Opaque { stateful: false, .. } => return Some(Barrier::Opaque),
-            Test::Set { .. } => return Some(Barrier::Set),
+            Test::Opaque { stateful: true, .. } => return Some(BarrierReason::StatefulMatch),
+            Test::Opaque { stateful: false, .. } => return Some(BarrierReason::OpaqueMatch),
+            Test::Set { .. } => return Some(BarrierReason::ChangeableSet),
             Test::Field { .. } | Test::EitherPort { .. } | Test::Never => {}
         }
     }
-    match effects_of(&rule.target) {
-        UNKNOWN_TARGET => Some(Barrier::UnknownTarget),
-        row if row.stateful => Some(Barrier::TargetState),
+    match target_effects(&rule.target) {
+        UNKNOWN_TARGET_ROW => Some(BarrierReason::UnknownTarget),
+        row if row.stateful => Some(BarrierReason::StatefulTarget),
         _ => None,
     }
 }
 
 /// Whether a rule is stateful, or may be as far as weir knows: it must be evaluated exactly as
 /// often as before.
-pub fn keeps_state(rule: &Rule, family: Family) -> bool {
+pub fn is_stateful_rule(rule: &Rule, family: Family) -> bool {
     let stateful = |t: &Test| matches!(t, Test::Opaque { stateful: true, .. });
-    tests_of(rule, family).iter().any(stateful) || effects_of(&rule.target).stateful
+    lower_to_tests(rule, family).iter().any(stateful) || target_effects(&rule.target).stateful
 }
 
 /// Whether a rule only counts, and its evaluation drops nothing.
-pub fn only_counts(rule: &Rule, family: Family) -> bool {
-    rule.target == Target::None && !may_drop(rule, family)
+pub fn is_count_only_rule(rule: &Rule, family: Family) -> bool {
+    rule.target == Target::None && !can_drop_truncated(rule, family)
 }
 
 /// Whether a truncated packet may be dropped by trying the rule.
-pub fn may_drop(rule: &Rule, family: Family) -> bool {
-    tests_of(rule, family).iter().any(looks_at_transport)
+pub fn can_drop_truncated(rule: &Rule, family: Family) -> bool {
+    lower_to_tests(rule, family).iter().any(reads_transport_header)
 }
 
 /// Whether the test reads a transport header: it drops a packet that has too little of one.
-pub fn looks_at_transport(test: &Test) -> bool {
+pub fn reads_transport_header(test: &Test) -> bool {
     match test {
         Test::Field { field, .. } => field.row().layer == Layer::Transport,
         Test::EitherPort { .. } => true,
@@ -96,22 +98,27 @@ pub fn looks_at_transport(test: &Test) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use weir_model::matching::{Match, SetMatch, Stateful};
+    use weir_model::rule_match::{Match, SetMatch, StatefulMatch};
 
     use super::*;
 
     #[test]
     fn a_budget_a_set_and_an_unknown_target_are_barriers() {
         let plain = Rule::new(Target::Accept);
-        assert_eq!(barrier(&plain, Family::V4), None);
+        assert_eq!(find_barrier_reason(&plain, Family::V4), None);
         let mut limited = plain.clone();
         limited
             .matches
-            .push(Match::Stateful(Box::new(Stateful { module: "limit", options: vec![] })));
-        assert_eq!(barrier(&limited, Family::V4), Some(Barrier::Stateful));
+            .push(Match::Stateful(Box::new(StatefulMatch { module: "limit", options: vec![] })));
+        assert_eq!(find_barrier_reason(&limited, Family::V4), Some(BarrierReason::StatefulMatch));
         let mut in_set = plain.clone();
-        let set = SetMatch { negated: false, name: "s".into(), dirs: vec![true], options: vec![] };
+        let set = SetMatch {
+            negated: false,
+            name: "s".into(),
+            src_directions: vec![true],
+            options: vec![],
+        };
         in_set.matches.push(Match::Set(set));
-        assert_eq!(barrier(&in_set, Family::V4), Some(Barrier::Set));
+        assert_eq!(find_barrier_reason(&in_set, Family::V4), Some(BarrierReason::ChangeableSet));
     }
 }

@@ -14,7 +14,7 @@ pub type Interval = (u128, u128);
 /// use weir_partition::interval::joined;
 /// assert_eq!(joined(vec![(80, 80), (443, 443), (70, 90), (91, 92)]), [(70, 92), (443, 443)]);
 /// ```
-pub fn joined(mut intervals: Vec<Interval>) -> Vec<Interval> {
+pub fn join_intervals(mut intervals: Vec<Interval>) -> Vec<Interval> {
     intervals.sort_unstable();
     let mut out: Vec<Interval> = Vec::with_capacity(intervals.len());
     for (lo, hi) in intervals {
@@ -42,8 +42,8 @@ pub struct IntervalSet(Vec<Interval>);
 impl IntervalSet {
     /// The numbers of some intervals, in any order. An interval whose end is below its start is
     /// empty: `-m udp` accepts such a range of ports, and matches nothing.
-    pub fn of(intervals: impl IntoIterator<Item = Interval>) -> IntervalSet {
-        IntervalSet(joined(intervals.into_iter().filter(|(lo, hi)| lo <= hi).collect()))
+    pub fn from_intervals(intervals: impl IntoIterator<Item = Interval>) -> IntervalSet {
+        IntervalSet(join_intervals(intervals.into_iter().filter(|(lo, hi)| lo <= hi).collect()))
     }
 
     /// Its intervals, sorted.
@@ -87,7 +87,7 @@ impl IntervalSet {
 
     /// The numbers in either.
     pub fn or(&self, other: &IntervalSet) -> IntervalSet {
-        IntervalSet(joined(self.0.iter().chain(&other.0).copied().collect()))
+        IntervalSet(join_intervals(self.0.iter().chain(&other.0).copied().collect()))
     }
 
     /// The numbers of `0..=max` that are not in it.
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     fn complement(intervals: &[Interval], max: u128) -> Vec<Interval> {
-        IntervalSet::of(intervals.iter().copied()).complement(max).into_intervals()
+        IntervalSet::from_intervals(intervals.iter().copied()).complement(max).into_intervals()
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn an_interval_written_backwards_holds_nothing() {
-        assert!(IntervalSet::of([(90, 80)]).is_empty());
+        assert!(IntervalSet::from_intervals([(90, 80)]).is_empty());
         assert_eq!(complement(&[(90, 80)], 100), [(0, 100)]);
     }
 }

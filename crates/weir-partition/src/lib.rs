@@ -15,15 +15,15 @@
 //!
 //! **Rules as boxes.** A [`HyperRect`] has an interval, or a set of codes, on each axis. The axis
 //! of the transport header keeps ports three-valued: they are present, or absent in a later
-//! fragment, or the header is truncated and the packet dropped. [`Lowering`] turns a rule into
+//! fragment, or the header is truncated and the packet dropped. [`BoxLowering`] turns a rule into
 //! boxes ([`MatchSpace`]): what it matches, what it drops by its evaluation, and whether that is
 //! exact. Fields that a table changes during the traversal are never assumed to be known.
 //!
-//! **Runs of rules.** [`partition`] divides all packets into boxes on which a run behaves
-//! uniformly: a deciding rule and the rules credited before it. [`stretches()`] does that for one
-//! field, in the time of sorting. Both have a budget, because there can be exponentially many
-//! boxes. A run ends at a [`Barrier`]: a rule whose packets cannot be described as a set, or that
-//! must be evaluated exactly as often as before.
+//! **Runs of rules.** [`partition_run`] divides all packets into boxes on which a run behaves
+//! uniformly: a deciding rule and the rules credited before it. [`split_elementary_intervals()`]
+//! does that for one field, in the time of sorting. Both have a budget, because there can be
+//! exponentially many boxes. A run ends at a [`BarrierReason`]: a rule whose packets cannot be
+//! described as a set, or that must be evaluated exactly as often as before.
 //!
 //! Boxes suit single rules; they do not suit sets that many rules form together. For those, the
 //! diagrams of `weir-diagram` cover every packet, at a higher cost.
@@ -42,24 +42,29 @@
 
 #![forbid(unsafe_code)]
 
-mod algebra;
 mod barrier;
-mod boxes;
+mod bit_pattern;
+mod box_partition;
+mod elementary_intervals;
+pub mod hyper_rect;
 pub mod interval;
 mod match_space;
-mod pattern;
-mod point;
+mod packet_box;
 pub mod predicate;
 mod prefix;
-pub mod rect;
-mod stretches;
+mod test_algebra;
 
-pub use self::algebra::{TestAlgebra, approach, other_device};
-pub use self::barrier::{Barrier, barrier, keeps_state, looks_at_transport, may_drop, only_counts};
-pub use self::boxes::{BoxBudget, Decision, NotPartitioned, RunBox, partition};
+pub use self::barrier::{
+    BarrierReason, can_drop_truncated, find_barrier_reason, is_count_only_rule, is_stateful_rule,
+    reads_transport_header,
+};
+pub use self::bit_pattern::BitPattern;
+pub use self::box_partition::{BoxBudget, BoxDecision, PartitionError, RunBox, partition_run};
+pub use self::elementary_intervals::{
+    ElementaryIntervals, RuleListInterner, RuleListsTooLong, split_elementary_intervals,
+};
+pub use self::hyper_rect::{CodeAxis, CodeSet, HyperRect};
 pub use self::interval::{Interval, IntervalSet};
-pub use self::match_space::{Atom, Lowering, MatchSpace};
-pub use self::pattern::BitPattern;
+pub use self::match_space::{AtomicTest, BoxLowering, MatchSpace};
 pub use self::prefix::Prefix;
-pub use self::rect::{CodeAxis, CodeSet, HyperRect};
-pub use self::stretches::{ListsTooLong, RuleLists, Stretches, stretches};
+pub use self::test_algebra::{TestAlgebra, is_disjoint_device, take_tests_before_transport};

@@ -4,8 +4,8 @@
 
 use weir_model::{Family, Field, Predicate};
 
+use crate::bit_pattern::BitPattern;
 use crate::interval::Interval;
-use crate::pattern::BitPattern;
 
 /// Whether no value of the field has both.
 ///
@@ -18,15 +18,15 @@ use crate::pattern::BitPattern;
 /// assert!(!is_disjoint(&ssh, &ssh, Field::Dport, Family::V4));
 /// ```
 pub fn is_disjoint(p: &Predicate, q: &Predicate, field: Field, family: Family) -> bool {
-    use Predicate::{AnyBit, Device, In, Masked};
+    use Predicate::{AnyBit, Device, InSpans, Masked};
     match (p, q) {
-        (In(a), In(b)) => a.iter().all(|x| b.iter().all(|y| x.1 < y.0 || y.1 < x.0)),
+        (InSpans(a), InSpans(b)) => a.iter().all(|x| b.iter().all(|y| x.1 < y.0 || y.1 < x.0)),
         (Masked { value: v, mask: m }, Masked { value: w, mask: n }) => {
             BitPattern::new(*v, *m).is_disjoint(BitPattern::new(*w, *n))
         }
-        (In(a), Masked { value, mask }) | (Masked { value, mask }, In(a)) => {
+        (InSpans(a), Masked { value, mask }) | (Masked { value, mask }, InSpans(a)) => {
             let pattern = BitPattern::new(*value, *mask);
-            match pattern.interval(field.max(family)) {
+            match pattern.to_interval(field.max_value(family)) {
                 Some((lo, hi)) => a.iter().all(|x| x.1 < lo || hi < x.0),
                 None => a.iter().all(|x| x.0 == x.1 && !pattern.contains(x.0)),
             }
@@ -54,24 +54,24 @@ pub fn is_disjoint(p: &Predicate, q: &Predicate, field: Field, family: Family) -
 /// assert!(!implies(&site, &host, Field::Saddr, Family::V4));
 /// ```
 pub fn implies(p: &Predicate, q: &Predicate, field: Field, family: Family) -> bool {
-    use Predicate::{AnyBit, Device, In, Masked, Present};
-    let max = field.max(family);
+    use Predicate::{AnyBit, Device, InSpans, Masked, Present};
+    let max = field.max_value(family);
     let within = |x: &Interval, b: &[Interval]| b.iter().any(|y| y.0 <= x.0 && x.1 <= y.1);
     match (p, q) {
         (_, Present) => true,
-        (In(a), In(b)) => a.iter().all(|x| within(x, b)),
+        (InSpans(a), InSpans(b)) => a.iter().all(|x| within(x, b)),
         (Masked { value: v, mask: m }, Masked { value: w, mask: n }) => {
             BitPattern::new(*w, *n).covers(BitPattern::new(*v, *m))
         }
-        (In(a), Masked { value, mask }) => {
+        (InSpans(a), Masked { value, mask }) => {
             let pattern = BitPattern::new(*value, *mask);
-            match pattern.interval(max) {
+            match pattern.to_interval(max) {
                 Some(interval) => a.iter().all(|x| within(x, &[interval])),
                 None => a.iter().all(|x| x.0 == x.1 && pattern.contains(x.0)),
             }
         }
-        (Masked { value, mask }, In(b)) => BitPattern::new(*value, *mask)
-            .interval(max)
+        (Masked { value, mask }, InSpans(b)) => BitPattern::new(*value, *mask)
+            .to_interval(max)
             .is_some_and(|interval| within(&interval, b)),
         (AnyBit(m), AnyBit(n)) => m & !n == 0,
         (Device { name: a, prefix: pa }, Device { name: b, prefix: pb }) => match (pa, pb) {

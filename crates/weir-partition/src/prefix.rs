@@ -27,12 +27,12 @@ impl Prefix {
     /// let p = Prefix::of(Family::V4, 0xc000_02ff, 24);
     /// assert_eq!(p.addr, 0xc000_0200);
     /// ```
-    pub const fn of(family: Family, addr: u128, len: u32) -> Prefix {
-        Prefix { addr: addr & family.mask(len), len }
+    pub const fn containing_addr(family: Family, addr: u128, len: u32) -> Prefix {
+        Prefix { addr: addr & family.netmask(len), len }
     }
 
     /// The prefix that a match names; `None` if it is negated or its mask has holes.
-    pub fn of_match(family: Family, m: &AddrMatch) -> Option<Prefix> {
+    pub fn from_match(family: Family, m: &AddrMatch) -> Option<Prefix> {
         if m.negated {
             return None;
         }
@@ -42,12 +42,12 @@ impl Prefix {
 
     /// The match that names the prefix.
     pub fn to_match(self, family: Family) -> AddrMatch {
-        AddrMatch { negated: false, addr: Addr(self.addr), mask: Addr(family.mask(self.len)) }
+        AddrMatch { negated: false, addr: Addr(self.addr), mask: Addr(family.netmask(self.len)) }
     }
 
     /// Whether every address of `other` is in this prefix.
     pub const fn covers(self, family: Family, other: Prefix) -> bool {
-        self.len <= other.len && other.addr & family.mask(self.len) == self.addr
+        self.len <= other.len && other.addr & family.netmask(self.len) == self.addr
     }
 
     /// Whether the two share an address: one covers the other.
@@ -56,16 +56,16 @@ impl Prefix {
     }
 
     /// The longest prefix that covers both.
-    pub fn common(self, family: Family, other: Prefix) -> Prefix {
+    pub fn longest_common(self, family: Family, other: Prefix) -> Prefix {
         let differing = self.addr ^ other.addr;
-        let above = 128 - family.bits();
-        let equal = (differing << above).leading_zeros().min(family.bits());
-        Prefix::of(family, self.addr, equal.min(self.len).min(other.len))
+        let above = 128 - family.addr_bits();
+        let equal = (differing << above).leading_zeros().min(family.addr_bits());
+        Prefix::containing_addr(family, self.addr, equal.min(self.len).min(other.len))
     }
 
     /// The highest address.
-    pub const fn last(self, family: Family) -> u128 {
-        self.addr | (family.max() & !family.mask(self.len))
+    pub const fn last_addr(self, family: Family) -> u128 {
+        self.addr | (family.max_addr() & !family.netmask(self.len))
     }
 
     /// Text as the kernel's tools print it: `192.0.2.0/24`.
@@ -82,9 +82,9 @@ mod tests {
 
     #[test]
     fn a_prefix_covers_what_is_inside_and_nothing_else() {
-        let wide = Prefix::of(V4, 0x0a00_0000, 8);
-        let inside = Prefix::of(V4, 0x0a0b_0000, 16);
-        let outside = Prefix::of(V4, 0x0b00_0000, 16);
+        let wide = Prefix::containing_addr(V4, 0x0a00_0000, 8);
+        let inside = Prefix::containing_addr(V4, 0x0a0b_0000, 16);
+        let outside = Prefix::containing_addr(V4, 0x0b00_0000, 16);
         assert!(wide.covers(V4, inside) && wide.covers(V4, wide));
         assert!(!wide.covers(V4, outside) && !inside.covers(V4, wide));
         assert!(inside.overlaps(V4, wide) && !inside.overlaps(V4, outside));
@@ -92,19 +92,25 @@ mod tests {
 
     #[test]
     fn the_common_prefix_is_the_longest() {
-        let a = Prefix::of(V4, 0x0a00_0001, 32);
-        let b = Prefix::of(V4, 0x0a00_0002, 32);
-        assert_eq!(a.common(V4, b), Prefix::of(V4, 0x0a00_0000, 30));
-        assert_eq!(a.common(V4, a), a);
-        let v6 = Prefix::of(Family::V6, 1, 128);
-        assert_eq!(v6.common(Family::V6, Prefix::of(Family::V6, 1 << 127, 1)), Prefix::ALL);
+        let a = Prefix::containing_addr(V4, 0x0a00_0001, 32);
+        let b = Prefix::containing_addr(V4, 0x0a00_0002, 32);
+        assert_eq!(a.longest_common(V4, b), Prefix::containing_addr(V4, 0x0a00_0000, 30));
+        assert_eq!(a.longest_common(V4, a), a);
+        let v6 = Prefix::containing_addr(Family::V6, 1, 128);
+        assert_eq!(
+            v6.longest_common(Family::V6, Prefix::containing_addr(Family::V6, 1 << 127, 1)),
+            Prefix::ALL
+        );
     }
 
     #[test]
     fn a_mask_with_holes_and_a_negation_are_no_prefix() {
         let plain = AddrMatch { negated: false, addr: Addr(0x0a00_0000), mask: Addr(0xff00_0000) };
-        assert_eq!(Prefix::of_match(V4, &plain), Some(Prefix::of(V4, 0x0a00_0000, 8)));
-        assert_eq!(Prefix::of_match(V4, &AddrMatch { negated: true, ..plain }), None);
-        assert_eq!(Prefix::of_match(V4, &AddrMatch { mask: Addr(0xff00_00ff), ..plain }), None);
+        assert_eq!(
+            Prefix::from_match(V4, &plain),
+            Some(Prefix::containing_addr(V4, 0x0a00_0000, 8))
+        );
+        assert_eq!(Prefix::from_match(V4, &AddrMatch { negated: true, ..plain }), None);
+        assert_eq!(Prefix::from_match(V4, &AddrMatch { mask: Addr(0xff00_00ff), ..plain }), None);
     }
 }

@@ -1,18 +1,22 @@
 //! Boxes of random runs against the interpreter, packet by packet.
 
 use weir_model::{Family, Firewall, Hook, Packet, Policy, Ruleset, TableName, Target};
-use weir_partition::{BoxBudget, Decision, Lowering, NotPartitioned, RunBox, partition};
-use weir_semantics::{AlwaysFalse, Interpreter, Verdict};
+use weir_partition::{BoxBudget, BoxDecision, BoxLowering, PartitionError, RunBox, partition_run};
+use weir_semantics::{AlwaysFalseOracle, Interpreter, Verdict};
 use weir_syntax::iptables::ParseOptions;
-use weir_testkit::random::{self, RulesShape, TestRng};
-use weir_traffic::{TrafficOptions, packets};
+use weir_testkit::random_ruleset::{self, RulesetShape, TestRng};
+use weir_traffic::{TrafficOptions, generate_packets};
 
 /// A filter table with one chain, whose rules are a run of a random chain. Jumps become counters,
 /// so that what is listed is what counts.
 fn run_of(seed: u64) -> Firewall {
     let mut rng = TestRng::new(seed);
-    let shape = RulesShape { tables: false, opaque: false, ..RulesShape::random(&mut rng, 12) };
-    let text = random::ruleset(seed, &shape);
+    let shape = RulesetShape {
+        all_tables: false,
+        opaque_matches: false,
+        ..RulesetShape::random(&mut rng, 12)
+    };
+    let text = random_ruleset::generate_ruleset(seed, &shape);
     let family = if shape.v6 { Family::V6 } else { Family::V4 };
     let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
     let read = weir_syntax::iptables::parse(&text, &options);
@@ -42,21 +46,25 @@ fn run_of(seed: u64) -> Firewall {
 /// The rules that count a packet in the chain, by index, and whether it is dropped.
 fn walked(interpreter: &Interpreter<'_>, packet: &Packet) -> (Vec<usize>, bool) {
     let mut packet = packet.clone();
-    let (verdict, log) =
-        interpreter.walk(TableName::Filter, Hook::Forward, &mut packet, &mut AlwaysFalse);
+    let (verdict, log) = interpreter.walk_table(
+        TableName::Filter,
+        Hook::Forward,
+        &mut packet,
+        &mut AlwaysFalseOracle,
+    );
     let rules = log.hits.iter().filter_map(|hit| hit.rule_id(Family::V4)?.number);
     (rules.map(|n| n as usize - 1).collect(), verdict == Verdict::Drop)
 }
 
 fn said(run: &RunBox, targets: &[Target]) -> (Vec<usize>, bool) {
-    let mut rules = run.credited.clone();
+    let mut rules = run.credited_rules.clone();
     let dropped = match run.decision {
-        Decision::Rule(rule) => {
+        BoxDecision::Rule(rule) => {
             rules.push(rule);
             targets[rule] == Target::Drop
         }
-        Decision::CutHeader(_) => true,
-        Decision::None => false,
+        BoxDecision::TruncatedHeader(_) => true,
+        BoxDecision::ContinueAfterRun => false,
     };
     (rules, dropped)
 }
@@ -70,34 +78,37 @@ fn every_packet_is_in_one_box_and_meets_what_the_box_says() {
         let ruleset = firewall.v4.as_mut().or(firewall.v6.as_mut()).expect("a ruleset");
         let context = own.v4.as_ref().or(own.v6.as_ref()).expect("a ruleset");
         let table = context.table(&TableName::Filter).expect("a filter");
-        let mut lowering = Lowering::new(&own, context, table);
+        let mut lowering = BoxLowering::new(&own, context, table);
         let rules = &table.chain("FORWARD").expect("a chain").rules;
         let budget = BoxBudget::default();
-        let boxes = partition(&mut lowering, rules, budget);
-        let end = boxes.as_ref().map_or_else(|e| e.rule(), |_| rules.len());
+        let boxes = partition_run(&mut lowering, rules, budget);
+        let end = boxes.as_ref().map_or_else(|e| e.failing_rule(), |_| rules.len());
         let run = &rules[..end];
-        let boxes = partition(&mut lowering, run, budget).expect("the rules before it fit");
+        let boxes = partition_run(&mut lowering, run, budget).expect("the rules before it fit");
         for (i, a) in boxes.iter().enumerate() {
-            assert!(boxes[i + 1..].iter().all(|b| !a.packets.meets(&b.packets)), "seed {seed}");
+            assert!(
+                boxes[i + 1..].iter().all(|b| !a.packets.intersects(&b.packets)),
+                "seed {seed}"
+            );
         }
         let chains = ruleset.tables.iter_mut().flat_map(|t| &mut t.chains);
         chains.filter(|c| &*c.name == "FORWARD").for_each(|c| c.rules.truncate(end));
         let ruleset = ruleset.clone();
         let interpreter = Interpreter::new(&firewall);
         let targets: Vec<Target> = run.iter().map(|r| r.target.clone()).collect();
-        let options = TrafficOptions { count: 400, seed, ..TrafficOptions::default() };
-        for packet in packets(&ruleset, &[], &options) {
-            let point = lowering.point(&packet, &|_, _| false);
-            let of: Vec<&RunBox> = boxes.iter().filter(|b| b.packets.holds(&point)).collect();
+        let options = TrafficOptions { max_packets: 400, seed, ..TrafficOptions::default() };
+        for packet in generate_packets(&ruleset, &[], &options) {
+            let point = lowering.box_of_packet(&packet, &|_, _| false);
+            let of: Vec<&RunBox> = boxes.iter().filter(|b| b.packets.covers(&point)).collect();
             let [one] = of[..] else {
                 panic!("seed {seed}: {} boxes hold {packet:?}", of.len());
             };
             let (is, expected) = (said(one, &targets), walked(&interpreter, &packet));
             assert_eq!(is, expected, "seed {seed}: {one:?} {packet:?}");
             compared += 1;
-            decided += usize::from(matches!(one.decision, Decision::Rule(_)));
-            cut += usize::from(matches!(one.decision, Decision::CutHeader(_)));
-            credited += one.credited.len();
+            decided += usize::from(matches!(one.decision, BoxDecision::Rule(_)));
+            cut += usize::from(matches!(one.decision, BoxDecision::TruncatedHeader(_)));
+            credited += one.credited_rules.len();
         }
     }
     println!(
@@ -114,8 +125,8 @@ fn no_device_is_beside_the_empty_prefix() {
     let firewall = Firewall { v4: Some(ruleset.clone()), ..Firewall::default() };
     let table = ruleset.table(&TableName::Filter).expect("a filter");
     let rules = &table.chain("FORWARD").expect("a chain").rules;
-    let mut lowering = Lowering::new(&firewall, &ruleset, table);
-    assert_eq!(lowering.reach(&rules[1]).cells, []);
+    let mut lowering = BoxLowering::new(&firewall, &ruleset, table);
+    assert_eq!(lowering.lower_rule(&rules[1]).matched_boxes, []);
     let interpreter = Interpreter::new(&firewall);
     for device in ["", "eth1", "eth2"] {
         let mut packet = Packet::new(Family::V4, Default::default(), Default::default(), 17);
@@ -134,12 +145,15 @@ fn a_budget_that_is_exceeded_names_the_rule() {
     let table = ruleset.table(&TableName::Filter).expect("a filter");
     let rules = &table.chain("FORWARD").expect("a chain").rules;
     assert!(rules.iter().all(|r| r.target.leaves_chain()));
-    let mut lowering = Lowering::new(&firewall, &ruleset, table);
-    let all = partition(&mut lowering, rules, BoxBudget::default()).expect("a small run");
-    let budget = |boxes| BoxBudget { boxes, ..BoxBudget::default() };
-    assert_eq!(partition(&mut lowering, rules, budget(all.len())), Ok(all));
-    let refused = partition(&mut lowering, rules, budget(7));
-    assert_eq!(refused, Err(NotPartitioned::TooMany { rule: 2 }));
-    let few = BoxBudget { comparisons: 2, ..BoxBudget::default() };
-    assert_eq!(partition(&mut lowering, rules, few), Err(NotPartitioned::TooMany { rule: 1 }));
+    let mut lowering = BoxLowering::new(&firewall, &ruleset, table);
+    let all = partition_run(&mut lowering, rules, BoxBudget::default()).expect("a small run");
+    let budget = |boxes| BoxBudget { boxes_max: boxes, ..BoxBudget::default() };
+    assert_eq!(partition_run(&mut lowering, rules, budget(all.len())), Ok(all));
+    let refused = partition_run(&mut lowering, rules, budget(7));
+    assert_eq!(refused, Err(PartitionError::TooManyBoxes { rule: 2 }));
+    let few = BoxBudget { comparisons_max: 2, ..BoxBudget::default() };
+    assert_eq!(
+        partition_run(&mut lowering, rules, few),
+        Err(PartitionError::TooManyBoxes { rule: 1 })
+    );
 }

@@ -1,10 +1,12 @@
 //! The algebra of sets against brute force over small fields.
 
 use proptest::prelude::*;
-use weir_model::{Family, Field, Name, Predicate};
+use weir_model::{Family, Field, Predicate, SharedName};
 use weir_partition::interval::Interval;
 use weir_partition::predicate::{implies, is_disjoint};
-use weir_partition::{BitPattern, CodeAxis, CodeSet, HyperRect, IntervalSet, Prefix, stretches};
+use weir_partition::{
+    BitPattern, CodeAxis, CodeSet, HyperRect, IntervalSet, Prefix, split_elementary_intervals,
+};
 
 /// The highest number of the small field.
 const MAX: u128 = 31;
@@ -33,7 +35,7 @@ fn predicate() -> impl Strategy<Value = Predicate> {
     let top = !MAX & 0xffff_ffff;
     prop_oneof![
         Just(Predicate::Present),
-        intervals().prop_map(Predicate::In),
+        intervals().prop_map(Predicate::InSpans),
         (0..=MAX, 0..=MAX)
             .prop_map(move |(v, m)| Predicate::Masked { value: v & m, mask: m | top }),
         (0..=MAX).prop_map(Predicate::AnyBit),
@@ -41,8 +43,10 @@ fn predicate() -> impl Strategy<Value = Predicate> {
 }
 
 fn device() -> impl Strategy<Value = Predicate> {
-    ("[ab]{0,2}", any::<bool>())
-        .prop_map(|(name, prefix)| Predicate::Device { name: Name::from(name.as_str()), prefix })
+    ("[ab]{0,2}", any::<bool>()).prop_map(|(name, prefix)| Predicate::Device {
+        name: SharedName::from(name.as_str()),
+        prefix,
+    })
 }
 
 /// A box that is small on two axes, in the header and in two atoms.
@@ -50,12 +54,12 @@ fn small_box() -> impl Strategy<Value = Option<HyperRect>> {
     let span = || (0u128..5, 0u128..5);
     let atoms = prop::collection::vec((0u32..2, any::<bool>()), 0..3);
     (span(), span(), 1usize..8, atoms).prop_map(|(saddr, dport, header, atoms)| {
-        let codes = CodeSet::of((0..3).filter(|c| header >> c & 1 == 1));
-        let rect = HyperRect::all(Family::V4)
-            .within(Field::Saddr, saddr)?
-            .within(Field::Dport, dport)?
-            .among(CodeAxis::Header, codes)?;
-        atoms.into_iter().try_fold(rect, |rect, (atom, holds)| rect.where_atom(atom, holds))
+        let codes = CodeSet::from_codes((0..3).filter(|c| header >> c & 1 == 1));
+        let rect = HyperRect::all_packets(Family::V4)
+            .restrict_to_interval(Field::Saddr, saddr)?
+            .restrict_to_interval(Field::Dport, dport)?
+            .restrict_to_codes(CodeAxis::HeaderPresence, codes)?;
+        atoms.into_iter().try_fold(rect, |rect, (atom, holds)| rect.restrict_by_atom(atom, holds))
     })
 }
 
@@ -63,12 +67,17 @@ fn points() -> Vec<HyperRect> {
     let mut out = Vec::new();
     for n in 0..5u128 * 5 * 3 * 4 {
         let (saddr, dport, header, atoms) = (n % 5, n / 5 % 5, n / 25 % 3, n / 75);
-        let point = HyperRect::all(Family::V4)
-            .within(Field::Saddr, (saddr, saddr))
-            .and_then(|r| r.within(Field::Dport, (dport, dport)))
-            .and_then(|r| r.among(CodeAxis::Header, CodeSet::of([header as usize])))
-            .and_then(|r| r.where_atom(0, atoms & 1 == 1))
-            .and_then(|r| r.where_atom(1, atoms & 2 == 2));
+        let point = HyperRect::all_packets(Family::V4)
+            .restrict_to_interval(Field::Saddr, (saddr, saddr))
+            .and_then(|r| r.restrict_to_interval(Field::Dport, (dport, dport)))
+            .and_then(|r| {
+                r.restrict_to_codes(
+                    CodeAxis::HeaderPresence,
+                    CodeSet::from_codes([header as usize]),
+                )
+            })
+            .and_then(|r| r.restrict_by_atom(0, atoms & 1 == 1))
+            .and_then(|r| r.restrict_by_atom(1, atoms & 2 == 2));
         out.push(point.expect("a point"));
     }
     out
@@ -77,7 +86,7 @@ fn points() -> Vec<HyperRect> {
 proptest! {
     #[test]
     fn interval_sets_are_sets_of_numbers(a in intervals(), b in intervals()) {
-        let (x, y) = (IntervalSet::of(a.clone()), IntervalSet::of(b.clone()));
+        let (x, y) = (IntervalSet::from_intervals(a.clone()), IntervalSet::from_intervals(b.clone()));
         let (in_a, in_b) = (members(&a), members(&b));
         let pairs = || in_a.iter().zip(&in_b);
         let check = |set: &IntervalSet, expected: Vec<bool>| {
@@ -108,7 +117,7 @@ proptest! {
             let parts = minus.iter().filter(|r| r.contains(v)).count();
             prop_assert_eq!(parts, usize::from(p.contains(v) && !both));
         }
-        if let Some((lo, hi)) = p.interval(MAX) {
+        if let Some((lo, hi)) = p.to_interval(MAX) {
             prop_assert!(all().all(|v| p.contains(v) == (lo <= v && v <= hi)));
         }
     }
@@ -117,10 +126,10 @@ proptest! {
     fn a_yes_about_two_tests_is_right(p in predicate(), q in predicate()) {
         let (field, family) = (Field::Mark, Family::V4);
         if is_disjoint(&p, &q, field, family) {
-            prop_assert!(!(0..=MAX).any(|v| p.holds(v) && q.holds(v)));
+            prop_assert!(!(0..=MAX).any(|v| p.holds_for_value(v) && q.holds_for_value(v)));
         }
         if implies(&p, &q, field, family) {
-            prop_assert!((0..=MAX).all(|v| !p.holds(v) || q.holds(v)));
+            prop_assert!((0..=MAX).all(|v| !p.holds_for_value(v) || q.holds_for_value(v)));
         }
     }
 
@@ -128,21 +137,21 @@ proptest! {
     fn a_yes_about_two_devices_is_right(p in device(), q in device()) {
         let names = || ["", "a", "b", "aa", "ab", "ba", "bb", "aab", "abb"].into_iter();
         if is_disjoint(&p, &q, Field::Iif, Family::V4) {
-            prop_assert!(!names().any(|n| p.holds_device(n) && q.holds_device(n)));
+            prop_assert!(!names().any(|n| p.holds_for_device(n) && q.holds_for_device(n)));
         }
         if implies(&p, &q, Field::Iif, Family::V4) {
-            prop_assert!(names().all(|n| !p.holds_device(n) || q.holds_device(n)));
+            prop_assert!(names().all(|n| !p.holds_for_device(n) || q.holds_for_device(n)));
         }
     }
 
     #[test]
     fn prefixes_are_bit_patterns(a in 0..=MAX, b in 0..=MAX, m in 120u32..=128, n in 120u32..=128) {
         let v6 = Family::V6;
-        let (p, q) = (Prefix::of(v6, a, m), Prefix::of(v6, b, n));
-        let of = |p: Prefix| BitPattern::new(p.addr, v6.mask(p.len));
+        let (p, q) = (Prefix::containing_addr(v6, a, m), Prefix::containing_addr(v6, b, n));
+        let of = |p: Prefix| BitPattern::new(p.addr, v6.netmask(p.len));
         prop_assert_eq!(p.covers(v6, q), of(p).covers(of(q)));
         prop_assert_eq!(p.overlaps(v6, q), !of(p).is_disjoint(of(q)));
-        prop_assert_eq!(of(p).interval(v6.max()), Some((p.addr, p.last(v6))));
+        prop_assert_eq!(of(p).to_interval(v6.max_addr()), Some((p.addr, p.last_addr(v6))));
     }
 
     #[test]
@@ -152,14 +161,14 @@ proptest! {
         a.minus(&b, &mut minus);
         let (mut meets, mut holds) = (false, true);
         for point in points() {
-            let (in_a, in_b) = (a.holds(&point), b.holds(&point));
-            prop_assert_eq!(and.as_ref().is_some_and(|r| r.holds(&point)), in_a && in_b);
-            let parts = minus.iter().filter(|r| r.holds(&point)).count();
+            let (in_a, in_b) = (a.covers(&point), b.covers(&point));
+            prop_assert_eq!(and.as_ref().is_some_and(|r| r.covers(&point)), in_a && in_b);
+            let parts = minus.iter().filter(|r| r.covers(&point)).count();
             prop_assert_eq!(parts, usize::from(in_a && !in_b), "{:?}", point);
             (meets, holds) = (meets || in_a && in_b, holds && (in_a || !in_b));
         }
-        prop_assert_eq!(a.meets(&b), meets);
-        prop_assert!(!a.holds(&b) || holds);
+        prop_assert_eq!(a.intersects(&b), meets);
+        prop_assert!(!a.covers(&b) || holds);
     }
 
     #[test]
@@ -168,9 +177,9 @@ proptest! {
     ) {
         let (values, decides): (Vec<_>, Vec<bool>) = rules
             .into_iter()
-            .map(|(v, d)| (IntervalSet::of(v).into_intervals(), d))
+            .map(|(v, d)| (IntervalSet::from_intervals(v).into_intervals(), d))
             .unzip();
-        let found = stretches(&values, &decides, 1000).expect("a small run");
+        let found = split_elementary_intervals(&values, &decides, 1000).expect("a small run");
         for v in 0..=MAX {
             let mut expected = Vec::new();
             for (i, of) in values.iter().enumerate() {
@@ -181,8 +190,8 @@ proptest! {
                     }
                 }
             }
-            let at = found.stretches.iter().find(|((lo, hi), _)| *lo <= v && v <= *hi);
-            let list = at.map_or(&[][..], |(_, class)| &found.lists[*class]);
+            let at = found.intervals.iter().find(|((lo, hi), _)| *lo <= v && v <= *hi);
+            let list = at.map_or(&[][..], |(_, class)| &found.rule_lists[*class]);
             prop_assert_eq!(list, &expected[..]);
         }
     }
@@ -191,6 +200,6 @@ proptest! {
 #[test]
 fn lists_that_are_too_long_are_refused() {
     let nested: Vec<_> = (0..20).map(|i| vec![(i, 100 - i)]).collect();
-    assert!(stretches(&nested, &[false; 20], 50).is_err());
-    assert!(stretches(&nested, &[false; 20], 1000).is_ok());
+    assert!(split_elementary_intervals(&nested, &[false; 20], 50).is_err());
+    assert!(split_elementary_intervals(&nested, &[false; 20], 1000).is_ok());
 }

@@ -4,17 +4,17 @@
 //!
 //! Passes with a sense of equality that diagrams do not support are excluded.
 
-use weir_diagram::{CompareOptions, CompareScope, ComparisonVerdict, compare};
-use weir_example::{IspOptions, isp};
+use weir_diagram::{CompareOptions, CompareScope, ComparisonVerdict, compare_firewalls};
+use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_model::{Family, Firewall, Hook};
-use weir_passes::{Equivalence, Evidence, Pass, RunOptions, passes, run_checked};
+use weir_passes::{Equivalence, Evidence, Pass, RunOptions, passes, run_checked_passes};
 use weir_syntax::iptables::{ParseOptions, parse};
-use weir_testkit::Clock;
+use weir_testkit::BenchmarkClock;
 
 fn main() {
     let files: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     if files.is_empty() {
-        proof("generated network, IPv4", &isp(&IspOptions::default()).v4);
+        proof("generated network, IPv4", &generate_isp_ruleset(&IspOptions::default()).v4);
     }
     for file in files {
         let bytes = std::fs::read(&file).expect("a readable file");
@@ -31,12 +31,14 @@ fn proof(name: &str, text: &str) {
         Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
         Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
     };
-    let strict =
-        |pass: &&dyn Pass| matches!(pass.equivalence(), Equivalence::Strict | Equivalence::Summed);
-    let all: Vec<&dyn Pass> = passes::ALL.into_iter().filter(strict).collect();
+    let strict = |pass: &&dyn Pass| {
+        matches!(pass.equivalence(), Equivalence::Strict | Equivalence::SummedCounters)
+    };
+    let all: Vec<&dyn Pass> = passes::ALL_PASSES.into_iter().filter(strict).collect();
     let mut options = RunOptions { trust: true, ..RunOptions::default() };
-    options.pass.allow_counters = true;
-    let run = run_checked(&before, &all, &options, &mut |_, _| {}).expect("nothing is compared");
+    options.pass.allow_counter_loss = true;
+    let run =
+        run_checked_passes(&before, &all, &options, &mut |_, _| {}).expect("nothing is compared");
     let acted: Vec<&str> =
         run.steps.iter().filter(|s| s.evidence == Evidence::Trusted).map(|s| s.pass).collect();
     let rules = |f: &Firewall| f.rulesets().map(|r| r.rules().count()).sum::<usize>();
@@ -49,14 +51,15 @@ fn proof(name: &str, text: &str) {
     for (what, scope) in
         [("FORWARD", CompareScope::Hook(Hook::Forward)), ("all journeys", CompareScope::Journey)]
     {
-        let clock = Clock::start();
+        let clock = BenchmarkClock::start();
         let options = CompareOptions { scope, ..CompareOptions::default() };
-        let found = compare(&before, &run.firewall, &options).expect("no mistake in weir");
+        let found =
+            compare_firewalls(&before, &run.firewall, &options).expect("no mistake in weir");
         let time = clock.to_string();
         let most = found.parts.iter().map(|p| p.statistics.memory_bytes).max().unwrap_or(0);
         let steps: u64 = found.parts.iter().map(|p| p.statistics.steps).sum();
-        let why = found.parts.iter().find_map(|p| match &p.answer {
-            ComparisonVerdict::Unknown { why } => Some(why.as_str()),
+        let why = found.parts.iter().find_map(|p| match &p.verdict {
+            ComparisonVerdict::Undecided { why } => Some(why.as_str()),
             _ => None,
         });
         println!(

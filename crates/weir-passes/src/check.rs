@@ -5,24 +5,25 @@
 //! the stateful matches evaluated, and the credit of every original rule must be the same. A
 //! difference is reported as a packet, with its path through both.
 //!
-//! Anything that evaluates a packet can be compared: [`equal`] takes a function that sends a packet
-//! through it and reports how the outcome differs. [`through`] is that function for a firewall.
+//! Anything that evaluates a packet can be compared: [`compare_on_packets`] takes a function that
+//! sends a packet through it and reports how the outcome differs. [`compare_with_iptables_form`] is
+//! that function for a firewall.
 
 mod counterexample;
 mod equivalence;
-mod oracle;
+mod payload_oracle;
 mod proof;
 
-use weir_artefact::Checked;
+use weir_artefact::EqualityCheck;
 use weir_model::{Firewall, Packet};
-use weir_semantics::{Entry, Interpreter, Oracle, Outcome, Seeded};
+use weir_semantics::{Interpreter, JourneyKind, Oracle, Outcome, SeededOracle};
 use weir_traffic::TrafficOptions;
 
-pub use self::counterexample::{Counterexample, Differs, describe};
-pub(crate) use self::equivalence::Judge;
-pub use self::equivalence::classes;
-pub use self::oracle::{Bytes, u32_holds};
-pub use self::proof::{Proof, prove};
+pub use self::counterexample::{Counterexample, FormDifference, describe_outcome};
+pub(crate) use self::equivalence::EquivalenceJudge;
+pub use self::equivalence::group_merged_rules;
+pub use self::payload_oracle::{PayloadOracle, evaluate_u32_expression};
+pub use self::proof::{ProofResult, prove_equivalence};
 
 use crate::Equivalence;
 
@@ -40,15 +41,15 @@ pub struct CheckOptions {
 
 /// The first of some packets that a pass's result treats in another way, in the pass's own sense of
 /// equal.
-pub fn first_difference(
+pub fn find_counterexample(
     equivalence: Equivalence,
     before: &Firewall,
     after: &Firewall,
-    packets: &[(Entry, Packet)],
+    packets: &[(JourneyKind, Packet)],
     answers: &mut dyn Oracle,
 ) -> Option<Box<Counterexample>> {
-    let mut judge = Judge::new(equivalence, before, after);
-    packets.iter().find_map(|(entry, packet)| judge.example(packet, *entry, answers))
+    let mut judge = EquivalenceJudge::new(equivalence, before, after);
+    packets.iter().find_map(|(entry, packet)| judge.find_counterexample(packet, *entry, answers))
 }
 
 /// Compares a firewall with a form of it.
@@ -59,68 +60,81 @@ pub fn first_difference(
 ///
 /// # Errors
 /// The first packet that is treated in another way.
-pub fn equal<'f>(
+pub fn compare_on_packets<'f>(
     before: &'f Firewall,
     boundaries: &[&Firewall],
     options: &CheckOptions,
-    mut form: impl FnMut(&Packet, Entry, &Outcome<'f>, &mut dyn Oracle) -> Option<Differs>,
+    mut form: impl FnMut(&Packet, JourneyKind, &Outcome<'f>, &mut dyn Oracle) -> Option<FormDifference>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Checked, Box<Counterexample>> {
+) -> Result<EqualityCheck, Box<Counterexample>> {
     let old = Interpreter::new(before);
-    let mut answers = Bytes(Seeded(options.seed));
+    let mut answers = PayloadOracle(SeededOracle(options.seed));
     let mut checked = 0u64;
     let sources = [before].into_iter().chain(boundaries.iter().copied()).enumerate();
     for (i, source) in sources {
         progress("checking", i as f64 / (1 + boundaries.len()) as f64);
         // Most of the boundaries are the ruleset's own.
         let share = if i == 0 { 1 } else { 4 };
-        for (entry, packets) in sample(source, options, share) {
+        for (entry, packets) in generate_check_packets(source, options, share) {
             for packet in packets {
                 let outcome = old.journey(&packet, entry, &mut answers);
                 checked += 1;
-                if let Some(Differs { what, after }) = form(&packet, entry, &outcome, &mut answers)
+                if let Some(FormDifference { difference: what, outcome_after: after }) =
+                    form(&packet, entry, &outcome, &mut answers)
                 {
-                    let (before, difference) = (describe(&outcome), what);
-                    let example = Counterexample { packet, entry, difference, before, after };
+                    let (before, difference) = (describe_outcome(&outcome), what);
+                    let example = Counterexample {
+                        packet,
+                        entry,
+                        difference,
+                        outcome_before: before,
+                        outcome_after: after,
+                    };
                     return Err(Box::new(example));
                 }
             }
         }
     }
     progress("checking", 1.0);
-    Ok(Checked { packets: checked, seed: options.seed, ..Checked::default() })
+    Ok(EqualityCheck { packets: checked, seed: options.seed, ..EqualityCheck::default() })
 }
 
 /// Packets for the rules of a firewall, by entry: a part of those that the options request, most of
 /// them forwarded.
-pub fn sample(
+pub fn generate_check_packets(
     firewall: &Firewall,
     options: &CheckOptions,
     share: usize,
-) -> Vec<(Entry, Vec<Packet>)> {
+) -> Vec<(JourneyKind, Vec<Packet>)> {
     let mut out = Vec::new();
     for ruleset in firewall.rulesets() {
-        for entry in Entry::ALL {
-            let way = if entry == Entry::Forward { 2 } else { 4 };
+        for entry in JourneyKind::ALL {
+            let way = if entry == JourneyKind::Forward { 2 } else { 4 };
             let count = options.packets / way / share;
-            let traffic = TrafficOptions { seed: options.seed, count, entry, ..Default::default() };
-            out.push((entry, weir_traffic::packets(ruleset, &firewall.sets, &traffic)));
+            let traffic = TrafficOptions {
+                seed: options.seed,
+                max_packets: count,
+                journey_kind: entry,
+                ..Default::default()
+            };
+            out.push((entry, weir_traffic::generate_packets(ruleset, &firewall.sets, &traffic)));
         }
     }
     out
 }
 
 /// Sends packets through a form that is iptables again.
-pub fn through<'a>(
+pub fn compare_with_iptables_form<'a>(
     before: &Firewall,
     after: &'a Firewall,
-) -> impl FnMut(&Packet, Entry, &Outcome<'_>, &mut dyn Oracle) -> Option<Differs> + 'a {
-    let new = Interpreter::comparing(after, before);
+) -> impl FnMut(&Packet, JourneyKind, &Outcome<'_>, &mut dyn Oracle) -> Option<FormDifference> + 'a
+{
+    let new = Interpreter::new_for_comparison(after, before);
     move |packet, entry, before, answers| {
         let outcome = new.journey(packet, entry, answers);
-        before.difference(&outcome).map(|d| Differs {
-            what: format!("{d:?} differs").to_lowercase(),
-            after: describe(&outcome),
+        before.first_difference(&outcome).map(|d| FormDifference {
+            difference: format!("{d:?} differs").to_lowercase(),
+            outcome_after: describe_outcome(&outcome),
         })
     }
 }

@@ -73,40 +73,42 @@ impl Default for CostModel {
 
 /// What a packet's whole way takes more for one construction of `studies/calibrate`, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Slopes {
+pub struct CalibrationSlopes {
     /// For each rule that does not match.
-    pub checks: f64,
+    pub per_check_ns: f64,
     /// For each level of a binary tree of chains: a goto, and half a failed check.
-    pub levels: f64,
+    pub per_tree_level_ns: f64,
     /// For each rule that looks into a `hash:ip` set.
-    pub sets: f64,
+    pub per_ip_set_ns: f64,
     /// For each rule that looks into a `hash:net` set with one prefix length.
-    pub nets_of_one: f64,
+    pub per_net_set_1_length_ns: f64,
     /// For each rule that looks into a `hash:net` set with nine.
-    pub nets_of_nine: f64,
+    pub per_net_set_9_lengths_ns: f64,
     /// For each rule that looks into an nft map.
-    pub maps: f64,
+    pub per_map_ns: f64,
     /// For one rule that needs connections to be tracked.
-    pub conntrack: f64,
+    pub conntrack_rule_ns: f64,
     /// For each rule that searches forty bytes for a string.
-    pub strings: f64,
+    pub per_string_search_ns: f64,
 }
 
 impl CostModel {
     /// The costs of a machine, from measurements on it; limits have their defaults.
     ///
     /// Costs are rounded to a hundredth; a negative value, within the noise, becomes zero.
-    pub fn measured(slopes: &Slopes) -> Self {
-        let check_ns = slopes.checks;
+    pub fn from_slopes(slopes: &CalibrationSlopes) -> Self {
+        let check_ns = slopes.per_check_ns;
         let price = |ns: f64| (ns.max(0.0) * 100.0).round() / 100.0;
         CostModel {
             check_ns: price(check_ns),
-            jump_ns: price(slopes.levels - check_ns / 2.0),
-            set_ns: price(slopes.sets - check_ns),
-            probe_ns: price((slopes.nets_of_nine - slopes.nets_of_one) / 8.0),
-            map_ns: price(slopes.maps),
-            conntrack_ns: price(slopes.conntrack - check_ns),
-            byte_ns: price((slopes.strings - check_ns) / 40.0),
+            jump_ns: price(slopes.per_tree_level_ns - check_ns / 2.0),
+            set_ns: price(slopes.per_ip_set_ns - check_ns),
+            probe_ns: price(
+                (slopes.per_net_set_9_lengths_ns - slopes.per_net_set_1_length_ns) / 8.0,
+            ),
+            map_ns: price(slopes.per_map_ns),
+            conntrack_ns: price(slopes.conntrack_rule_ns - check_ns),
+            byte_ns: price((slopes.per_string_search_ns - check_ns) / 40.0),
             ..CostModel::default()
         }
     }
@@ -115,16 +117,16 @@ impl CostModel {
     ///
     /// A node with `n` children costs `n/2` checks and a jump and divides the rules by `n`; the
     /// best `n` is the same at every level.
-    pub fn search_ns(&self, rules: usize) -> f64 {
+    pub fn tree_search_ns(&self, rules: usize) -> f64 {
         let linear = self.check_ns * (rules as f64 + 1.0) / 2.0;
         if rules < 4 {
             return linear;
         }
-        linear.min(self.level_ns() * (rules as f64).ln())
+        linear.min(self.tree_ns_per_e_fold() * (rules as f64).ln())
     }
 
     /// The cost of dividing the rules by *e*, at the best number of children.
-    fn level_ns(&self) -> f64 {
+    fn tree_ns_per_e_fold(&self) -> f64 {
         (2..=64u32)
             .map(|n| {
                 let n = f64::from(n);
@@ -146,27 +148,30 @@ mod tests {
     #[test]
     fn a_long_list_is_dearer_than_a_tree_and_a_short_one_is_not() {
         let cost = CostModel::default();
-        assert!(cost.search_ns(10_000) < cost.linear_ns(10_000) / 20.0);
-        assert!(cost.search_ns(3) <= cost.linear_ns(3));
+        assert!(cost.tree_search_ns(10_000) < cost.linear_ns(10_000) / 20.0);
+        assert!(cost.tree_search_ns(3) <= cost.linear_ns(3));
     }
 
     #[test]
     fn a_price_is_what_a_construction_adds_to_its_rules() {
-        let slopes = Slopes {
-            checks: 4.0,
-            levels: 22.0,
-            sets: 94.0,
-            nets_of_one: 100.0,
-            nets_of_nine: 260.0,
-            maps: 30.0,
-            conntrack: 304.0,
-            strings: 44.0,
+        let slopes = CalibrationSlopes {
+            per_check_ns: 4.0,
+            per_tree_level_ns: 22.0,
+            per_ip_set_ns: 94.0,
+            per_net_set_1_length_ns: 100.0,
+            per_net_set_9_lengths_ns: 260.0,
+            per_map_ns: 30.0,
+            conntrack_rule_ns: 304.0,
+            per_string_search_ns: 44.0,
         };
-        let cost = CostModel::measured(&slopes);
+        let cost = CostModel::from_slopes(&slopes);
         assert_eq!((cost.check_ns, cost.jump_ns, cost.set_ns), (4.0, 20.0, 90.0));
         assert_eq!((cost.probe_ns, cost.map_ns), (20.0, 30.0));
         assert_eq!((cost.conntrack_ns, cost.byte_ns), (300.0, 1.0));
-        let noise = CostModel::measured(&Slopes { checks: 4.0, ..Slopes::default() });
+        let noise = CostModel::from_slopes(&CalibrationSlopes {
+            per_check_ns: 4.0,
+            ..CalibrationSlopes::default()
+        });
         assert_eq!(noise.jump_ns, 0.0, "a price is never negative");
     }
 
@@ -174,6 +179,6 @@ mod tests {
     fn dear_jumps_make_the_search_dearer() {
         let cheap = CostModel { jump_ns: 5.0, ..CostModel::default() };
         let dear = CostModel { jump_ns: 60.0, ..CostModel::default() };
-        assert!(cheap.search_ns(1000) < dear.search_ns(1000));
+        assert!(cheap.tree_search_ns(1000) < dear.tree_search_ns(1000));
     }
 }

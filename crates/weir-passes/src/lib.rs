@@ -1,56 +1,57 @@
 //! A cheaper ruleset with the same meaning: one file per pass.
 //!
-//! A chain is divided into *barriers* and *runs* ([`run`]). Barriers keep their places and order;
-//! runs are rewritten into a prefix tree of chains ([`tree`]) or into sets ([`sets`]). Costs are
-//! passed in as a value ([`CostModel`]). [`Skeleton`] is the same tree for programs that manage
-//! their own list of addresses.
+//! A chain is divided into *barriers* and *runs* ([`rule_runs`]). Barriers keep their places and
+//! order; runs are rewritten into a prefix tree of chains ([`prefix_tree`]) or into sets
+//! ([`set_folding`]). Costs are passed in as a value ([`CostModel`]). [`Skeleton`] is the same tree
+//! for programs that manage their own list of addresses.
 //!
 //! [`passes`] has all passes by name; [`Pass`] is their interface. No pass prints, loads or
-//! measures anything, and none is trusted: [`run_checked`] compares the ruleset before and after
-//! each of them ([`check`], [`structure`]).
+//! measures anything, and none is trusted: [`run_checked_passes`] compares the ruleset before and
+//! after each of them ([`check`], [`structure_check`]).
 
 #![forbid(unsafe_code)]
 
-mod chains;
+mod chain_names;
 pub mod check;
-mod checked;
+mod checked_run;
 pub mod cost;
+pub mod packet_cost;
 mod pass;
 pub mod passes;
-pub mod price;
+pub mod prefix_tree;
 mod rewrite;
-pub mod run;
-pub mod sets;
+pub mod rule_runs;
+pub mod set_folding;
 pub mod skeleton;
-pub mod structure;
-pub mod tree;
+pub mod structure_check;
 
-pub use chains::ChainNames;
+pub use chain_names::ChainNameAllocator;
 pub use check::{CheckOptions, Counterexample, ProgressFn};
-pub use checked::{
-    CheckedRun, PassStep, RefusedPass, RunOptions, Tried, Unproven, Why, run_checked,
+pub use checked_run::{
+    CheckedRun, MeanRulesTried, NoProofReason, PassRefusalReason, PassReport, RefusedPass,
+    RunOptions, run_checked_passes,
 };
-pub use cost::{CostModel, Slopes};
-pub use pass::{Context, Counting, Equivalence, Pass, PassOptions};
-pub use run::Axis;
+pub use cost::{CalibrationSlopes, CostModel};
+pub use pass::{CounterPreservation, Equivalence, Pass, PassContext, PassOptions};
+pub use rule_runs::AddressAxis;
 pub use skeleton::{Skeleton, SkeletonError};
 pub use weir_artefact::Evidence;
 pub use weir_partition::Prefix;
 
-use weir_artefact::manifest::{CompiledRun, Kept};
+use weir_artefact::manifest::{CompiledRun, UnchangedRule};
 use weir_model::{IpSet, RuleIndex, Ruleset};
 
 /// What a pass made of a ruleset.
 #[derive(Clone, Debug)]
-pub struct Rewritten {
+pub struct RewrittenRuleset {
     /// The new ruleset; every copy of an original rule carries its credit.
     pub ruleset: Ruleset,
     /// Sets that the new rules use; their elements carry the credit.
     pub sets: Vec<IpSet>,
     /// What was compiled, in the order of the text.
-    pub compiled: Vec<CompiledRun>,
+    pub compiled_runs: Vec<CompiledRun>,
     /// Unchanged rules next to compiled ones, and why.
-    pub kept: Vec<Kept>,
+    pub unchanged_rules: Vec<UnchangedRule>,
     /// Rules that were left out because no packet reaches them: their counters are always zero.
-    pub dead: Vec<RuleIndex>,
+    pub dead_rules: Vec<RuleIndex>,
 }

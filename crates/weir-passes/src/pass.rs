@@ -2,26 +2,26 @@
 //!
 //! A pass is a function from a ruleset to a ruleset. It declares its name, one sentence, what
 //! happens to the counters, and in what sense the new ruleset is equal to the old one
-//! ([`Equivalence`]). None of this is trusted: [`run_checked`](crate::run_checked) compares both
-//! rulesets in that sense, and never in a weaker one because a packet differed.
+//! ([`Equivalence`]). None of this is trusted: [`run_checked_passes`](crate::run_checked_passes)
+//! compares both rulesets in that sense, and never in a weaker one because a packet differed.
 
 use weir_artefact::Deviation;
 use weir_artefact::manifest::CompiledRun;
-use weir_model::{Chain, Family, IpSet, RuleIds, RuleIndex, Ruleset, TableName};
+use weir_model::{Chain, Family, IpSet, RuleIdTable, RuleIndex, Ruleset, TableName};
 
-use crate::{CostModel, Rewritten};
-use weir_model::programs::{Program, program_of};
+use crate::{CostModel, RewrittenRuleset};
+use weir_model::managing_programs::{ManagingProgram, preserved_program_of_chain};
 
 /// The outcome of the counters of rules that a pass removes, merges or moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counting {
+pub enum CounterPreservation {
     /// Every original rule still has its own counter, or never counted.
-    Keeps,
+    Preserved,
     /// A rule's counter is the sum of some counters of the new ruleset.
     Derivable,
     /// Some are lost, or known only as a sum of several rules. Such a pass runs only where that is
-    /// allowed ([`PassOptions::allow_counters`]).
-    Loses,
+    /// allowed ([`PassOptions::allow_counter_loss`]).
+    Lost,
 }
 
 /// In what sense what a pass makes is equal to what it was given.
@@ -33,9 +33,9 @@ pub enum Equivalence {
     /// As strict, but matches on a packet's bytes are evaluated on its bytes, because the pass
     /// replaces one match by another. There is no proof, because a diagram identifies questions by
     /// their text.
-    StrictOnBytes,
+    StrictOnPacketBytes,
     /// As strict, but rules that were merged are counted as one: their counter is the sum.
-    Summed,
+    SummedCounters,
     /// As strict for packets that no rule of the pass dropped. For packets that it dropped in raw
     /// PREROUTING: the ruleset dropped them, too, silently, on their path, without evaluating a
     /// stateful match or an observable effect. Their counters are not compared.
@@ -54,11 +54,11 @@ pub struct PassOptions {
     /// Prefix lengths of a tree's levels, ascending; the cost model chooses where `None`.
     pub levels: Option<Vec<u8>>,
     /// At most eight characters that distinguish weir's sets of this ruleset from others.
-    pub id: String,
+    pub set_name_id: String,
     /// Passes that lose counters may run.
-    pub allow_counters: bool,
+    pub allow_counter_loss: bool,
     /// Programs whose chains may be rewritten.
-    pub programs: Vec<Program>,
+    pub rewritable_programs: Vec<ManagingProgram>,
 }
 
 impl Default for PassOptions {
@@ -66,28 +66,29 @@ impl Default for PassOptions {
         PassOptions {
             cost: CostModel::default(),
             levels: None,
-            id: "weir".to_owned(),
-            allow_counters: false,
-            programs: Vec::new(),
+            set_name_id: "weir".to_owned(),
+            allow_counter_loss: false,
+            rewritable_programs: Vec::new(),
         }
     }
 }
 
 /// The context of a running pass.
 #[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
+pub struct PassContext<'a> {
     /// How to work.
     pub options: &'a PassOptions,
     /// Places of the ruleset as read: reports name its rules.
-    pub places: &'a RuleIds,
+    pub rule_ids: &'a RuleIdTable,
     /// All sets that there are, those of earlier passes included.
     pub sets: &'a [IpSet],
 }
 
-impl Context<'_> {
+impl PassContext<'_> {
     /// Whether the chain may be rewritten: it is not one that another program rewrites.
-    pub fn may_touch(&self, chain: &Chain) -> bool {
-        program_of(&chain.name).is_none_or(|p| self.options.programs.contains(&p))
+    pub fn may_rewrite(&self, chain: &Chain) -> bool {
+        preserved_program_of_chain(&chain.name)
+            .is_none_or(|p| self.options.rewritable_programs.contains(&p))
     }
 }
 
@@ -97,11 +98,11 @@ pub trait Pass {
     fn name(&self) -> &'static str;
 
     /// What it does, in one sentence.
-    fn about(&self) -> &'static str;
+    fn description(&self) -> &'static str;
 
     /// The outcome of counters.
-    fn counters(&self) -> Counting {
-        Counting::Keeps
+    fn counter_preservation(&self) -> CounterPreservation {
+        CounterPreservation::Preserved
     }
 
     /// In what sense the new ruleset is equal.
@@ -115,25 +116,31 @@ pub trait Pass {
     }
 
     /// The new ruleset; without `compiled` if nothing changed.
-    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten;
+    fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset;
 }
 
-impl Rewritten {
+impl RewrittenRuleset {
     /// The unchanged ruleset.
     pub fn unchanged(ruleset: &Ruleset) -> Self {
-        Rewritten {
+        RewrittenRuleset {
             ruleset: ruleset.clone(),
             sets: Vec::new(),
-            compiled: Vec::new(),
-            kept: Vec::new(),
-            dead: Vec::new(),
+            compiled_runs: Vec::new(),
+            unchanged_rules: Vec::new(),
+            dead_rules: Vec::new(),
         }
     }
 
     /// Notes what became of `rules` rules from the first of them on.
-    pub fn note(&mut self, context: &Context<'_>, first: &[RuleIndex], rules: usize, into: String) {
-        let first = first.first().map(|&id| context.places.name(id)).unwrap_or_default();
-        self.compiled.push(CompiledRun { first, rules: rules as u32, into });
+    pub fn record_compiled_run(
+        &mut self,
+        context: &PassContext<'_>,
+        first: &[RuleIndex],
+        rules: usize,
+        into: String,
+    ) {
+        let first = first.first().map(|&id| context.rule_ids.rule_id_text(id)).unwrap_or_default();
+        self.compiled_runs.push(CompiledRun { first, rules: rules as u32, into });
     }
 }
 
@@ -148,7 +155,7 @@ pub(crate) fn chain_mut<'r>(
 }
 
 /// Beginning of the names of sets that are made for a family.
-pub(crate) fn stem(options: &PassOptions, family: Family) -> String {
+pub(crate) fn set_name_prefix(options: &PassOptions, family: Family) -> String {
     let letter = if family == Family::V4 { 4 } else { 6 };
-    format!("w{letter}-{}-", options.id)
+    format!("w{letter}-{}-", options.set_name_id)
 }

@@ -1,7 +1,7 @@
 //! All passes, one file each, by name.
 //!
-//! In the order of [`ALL`] each pass helps the next: first dead rules are removed, then tests
-//! become cheaper, then the shape of chains changes.
+//! In the order of [`ALL_PASSES`] each pass helps the next: first dead rules are removed, then
+//! tests become cheaper, then the shape of chains changes.
 
 pub mod chain_tree;
 pub mod cheaper_match;
@@ -10,31 +10,31 @@ pub mod fold_into_set;
 pub mod inline_chain;
 pub mod merge_adjacent;
 pub mod notrack;
+mod packet_class;
 pub mod remove_duplicates;
 pub mod remove_shadowed;
 pub mod reorder_by_hits;
 pub mod split_by_protocol;
-mod way;
 
 use crate::Pass;
 
 /// Every pass over iptables rulesets, in the order in which they are best run.
-pub const ALL: [&dyn Pass; 11] = [
-    &remove_duplicates::RemoveDuplicates,
-    &remove_shadowed::RemoveShadowed,
-    &cheaper_match::CheaperMatch,
-    &inline_chain::InlineChain,
-    &merge_adjacent::MergeAdjacent,
-    &reorder_by_hits::ReorderByHits,
-    &notrack::Notrack,
-    &early_drop::EarlyDrop,
-    &fold_into_set::FoldIntoSet,
-    &split_by_protocol::SplitByProtocol,
-    &chain_tree::ChainTree,
+pub const ALL_PASSES: [&dyn Pass; 11] = [
+    &remove_duplicates::RemoveDuplicatesPass,
+    &remove_shadowed::RemoveShadowedPass,
+    &cheaper_match::CheaperMatchPass,
+    &inline_chain::InlineChainPass,
+    &merge_adjacent::MergeAdjacentPass,
+    &reorder_by_hits::ReorderByHitsPass,
+    &notrack::NotrackPass,
+    &early_drop::EarlyDropPass,
+    &fold_into_set::FoldIntoSetPass,
+    &split_by_protocol::SplitByProtocolPass,
+    &chain_tree::ChainTreePass,
 ];
 
 /// The pass that the nft form is: runs of rules that test one field become verdict maps. It is not
-/// among [`ALL`], for what it makes is not an iptables ruleset.
+/// among [`ALL_PASSES`], for what it makes is not an iptables ruleset.
 pub const FOLD_INTO_VERDICT_MAP: &str = "fold_into_verdict_map";
 
 /// The pass of that name.
@@ -44,6 +44,6 @@ pub const FOLD_INTO_VERDICT_MAP: &str = "fold_into_verdict_map";
 /// assert_eq!(passes::by_name("chain_tree").unwrap().name(), "chain_tree");
 /// assert!(passes::by_name("no_such_pass").is_none());
 /// ```
-pub fn by_name(name: &str) -> Option<&'static dyn Pass> {
-    ALL.into_iter().find(|p| p.name() == name)
+pub fn find_pass(name: &str) -> Option<&'static dyn Pass> {
+    ALL_PASSES.into_iter().find(|p| p.name() == name)
 }

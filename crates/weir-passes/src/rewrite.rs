@@ -2,34 +2,37 @@
 
 use std::collections::HashSet;
 
-use weir_artefact::manifest::Kept;
-use weir_model::effect::{conntrack_of, conntrack_of_all};
-use weir_model::{Chain, Hook, Policy, Rule, RuleIndex, Ruleset, Table, TableName, tool};
+use weir_artefact::manifest::UnchangedRule;
+use weir_model::effect::{rule_conntrack_demand, total_conntrack_demand};
+use weir_model::{
+    Chain, Hook, Policy, Rule, RuleIndex, Ruleset, Table, TableName, iptables_tool_name,
+};
 use weir_partition::TestAlgebra;
 
-use crate::Rewritten;
-use crate::pass::{Context, chain_mut};
-use weir_model::programs::program_of;
+use crate::RewrittenRuleset;
+use crate::pass::{PassContext, chain_mut};
+use weir_model::managing_programs::preserved_program_of_chain;
 
 /// Runs a pass over the chains that are not another program's; those are restored as they were.
-pub(crate) fn leave_programs_alone(
+pub(crate) fn rewrite_except_program_chains(
     ruleset: &Ruleset,
-    context: &Context<'_>,
-    pass: impl FnOnce(&Ruleset) -> Rewritten,
-) -> Rewritten {
+    context: &PassContext<'_>,
+    pass: impl FnOnce(&Ruleset) -> RewrittenRuleset,
+) -> RewrittenRuleset {
     let mut ours = ruleset.clone();
     let mut theirs = Vec::new();
     for table in &mut ours.tables {
-        for chain in table.chains.iter_mut().filter(|c| !context.may_touch(c)) {
+        for chain in table.chains.iter_mut().filter(|c| !context.may_rewrite(c)) {
             theirs.push((table.name, chain.name.clone(), std::mem::take(&mut chain.rules)));
         }
     }
     let mut made = pass(&ours);
     for (table, name, rules) in theirs {
         let chain = chain_mut(&mut made.ruleset, table, &name).expect("a pass keeps all chains");
-        if let (Some(program), true) = (program_of(&name), rules.len() > 1) {
-            let rule = format!("{}/{table}/{name}", tool(ruleset.family));
-            made.kept.push(Kept { rule, why: format!("its chain belongs to {program}") });
+        if let (Some(program), true) = (preserved_program_of_chain(&name), rules.len() > 1) {
+            let rule = format!("{}/{table}/{name}", iptables_tool_name(ruleset.family));
+            made.unchanged_rules
+                .push(UnchangedRule { rule, why: format!("its chain belongs to {program}") });
         }
         chain.rules = rules;
     }
@@ -37,24 +40,24 @@ pub(crate) fn leave_programs_alone(
 }
 
 /// Chains that may be rewritten, with their tables.
-pub(crate) fn rewritable<'r>(
+pub(crate) fn rewritable_chains<'r>(
     ruleset: &'r Ruleset,
-    context: &'r Context<'_>,
+    context: &'r PassContext<'_>,
 ) -> impl Iterator<Item = (&'r Table, &'r Chain)> {
     let chains = ruleset.tables.iter().flat_map(|t| t.chains.iter().map(move |c| (t, c)));
-    chains.filter(|(_, c)| context.may_touch(c))
+    chains.filter(|(_, c)| context.may_rewrite(c))
 }
 
 /// Rewrites chain by chain: `pass` gives the new rules of one, or `None` if it stays.
 pub(crate) fn rewrite_chains(
     ruleset: &Ruleset,
-    context: &Context<'_>,
-    mut pass: impl FnMut(&Chain, TestAlgebra, &mut Rewritten) -> Option<Vec<Rule>>,
-) -> Rewritten {
-    let mut made = Rewritten::unchanged(ruleset);
+    context: &PassContext<'_>,
+    mut pass: impl FnMut(&Chain, TestAlgebra, &mut RewrittenRuleset) -> Option<Vec<Rule>>,
+) -> RewrittenRuleset {
+    let mut made = RewrittenRuleset::unchanged(ruleset);
     for (t, table) in ruleset.tables.iter().enumerate() {
-        let algebra = TestAlgebra::of(table, ruleset.family);
-        for (c, chain) in table.chains.iter().enumerate().filter(|(_, c)| context.may_touch(c)) {
+        let algebra = TestAlgebra::for_table(table, ruleset.family);
+        for (c, chain) in table.chains.iter().enumerate().filter(|(_, c)| context.may_rewrite(c)) {
             if let Some(rules) = pass(chain, algebra, &mut made) {
                 made.ruleset.tables[t].chains[c].rules = rules;
             }
@@ -65,40 +68,41 @@ pub(crate) fn rewrite_chains(
 
 /// Leaves out rules that no packet reaches. One that is the last to use conntrack, or to have
 /// fragments reassembled, stays: it switches that on by being there.
-pub(crate) fn remove(
+pub(crate) fn remove_dead_rules(
     ruleset: &Ruleset,
     dead: &HashSet<RuleIndex>,
     why: &str,
-    context: &Context<'_>,
-) -> Rewritten {
-    let mut made = Rewritten::unchanged(ruleset);
+    context: &PassContext<'_>,
+) -> RewrittenRuleset {
+    let mut made = RewrittenRuleset::unchanged(ruleset);
     let is_dead = |r: &Rule| r.credit.iter().any(|id| dead.contains(id));
     let rules = || ruleset.rules().map(|(_, _, r)| r);
-    let on = conntrack_of_all(rules());
-    let needed = conntrack_of_all(rules().filter(|r| !is_dead(r))) != on;
-    let stays = |r: &Rule| !is_dead(r) || (needed && conntrack_of(r) == on);
+    let on = total_conntrack_demand(rules());
+    let needed = total_conntrack_demand(rules().filter(|r| !is_dead(r))) != on;
+    let stays = |r: &Rule| !is_dead(r) || (needed && rule_conntrack_demand(r) == on);
     for chain in made.ruleset.tables.iter_mut().flat_map(|t| &mut t.chains) {
         chain.rules.retain(stays);
     }
     for (_, _, rule) in ruleset.rules().filter(|(_, _, r)| is_dead(r)) {
         if !stays(rule) {
-            made.dead.extend(&rule.credit);
-            made.note(context, &rule.credit, 1, format!("nothing: {why}"));
+            made.dead_rules.extend(&rule.credit);
+            made.record_compiled_run(context, &rule.credit, 1, format!("nothing: {why}"));
         }
     }
     made
 }
 
 /// The built-in chain of raw at a hook, which is made where it is missing.
-pub(crate) fn raw_chain(ruleset: &mut Ruleset, hook: Hook) -> &mut Chain {
+pub(crate) fn ensure_raw_chain(ruleset: &mut Ruleset, hook: Hook) -> &mut Chain {
     if ruleset.table(&TableName::Raw).is_none() {
         let chains = TableName::Raw.hooks().iter();
         ruleset.tables.push(Table {
             name: TableName::Raw,
-            chains: chains.map(|h| Chain::new(h.chain(), Some(Policy::Accept))).collect(),
+            chains: chains.map(|h| Chain::new(h.chain_name(), Some(Policy::Accept))).collect(),
             leading_comments: Vec::new(),
             trailing_comments: Vec::new(),
         });
     }
-    chain_mut(ruleset, TableName::Raw, hook.chain()).expect("a parser brings in built-in chains")
+    chain_mut(ruleset, TableName::Raw, hook.chain_name())
+        .expect("a parser brings in built-in chains")
 }

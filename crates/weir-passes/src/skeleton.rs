@@ -23,20 +23,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_model::{Chain, Family, Hook, Name, Policy, Rule, Ruleset, Table, TableName, Target};
+use weir_model::{
+    Chain, Family, Hook, Policy, Rule, Ruleset, SharedName, Table, TableName, Target,
+};
 
-use crate::{Axis, ChainNames, Prefix};
+use crate::{AddressAxis, ChainNameAllocator, Prefix};
 
 /// A search tree of chains over addresses.
 #[derive(Clone, Debug)]
 pub struct Skeleton {
     name: String,
-    axis: Axis,
+    axis: AddressAxis,
     family: Family,
     table: TableName,
     levels: Vec<u32>,
-    connected: BTreeSet<Name>,
-    elements: BTreeMap<Prefix, Name>,
+    entry_chains: BTreeSet<SharedName>,
+    elements: BTreeMap<Prefix, SharedName>,
 }
 
 /// Why there is no such skeleton.
@@ -44,9 +46,9 @@ pub struct Skeleton {
 #[non_exhaustive]
 pub enum SkeletonError {
     /// The levels do not rise, or one is not a prefix length of the family.
-    Levels,
+    InvalidLevels,
     /// The name is empty, or too long to leave room for the prefix in a chain's name.
-    Name {
+    InvalidName {
         /// The longest name that fits, in characters.
         length_max: usize,
     },
@@ -55,10 +57,10 @@ pub enum SkeletonError {
 impl std::fmt::Display for SkeletonError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            SkeletonError::Levels => {
+            SkeletonError::InvalidLevels => {
                 f.write_str("levels must rise and be prefix lengths of the family")
             }
-            SkeletonError::Name { length_max } => {
+            SkeletonError::InvalidName { length_max } => {
                 write!(f, "a skeleton's name has 1 to {length_max} characters")
             }
         }
@@ -77,19 +79,19 @@ impl Skeleton {
     /// [`SkeletonError`] if the name is too long or the levels do not rise.
     pub fn new(
         name: &str,
-        axis: Axis,
+        axis: AddressAxis,
         family: Family,
         table: TableName,
         levels: &[u8],
     ) -> Result<Self, SkeletonError> {
         let length_max = Self::NAME_LENGTH_MAX;
         if name.is_empty() || name.len() > length_max {
-            return Err(SkeletonError::Name { length_max });
+            return Err(SkeletonError::InvalidName { length_max });
         }
         let levels: Vec<u32> = levels.iter().map(|&l| l.into()).collect();
         let rise = levels.windows(2).all(|w| w[0] < w[1]);
-        if !rise || levels.iter().any(|&l| l == 0 || l >= family.bits()) {
-            return Err(SkeletonError::Levels);
+        if !rise || levels.iter().any(|&l| l == 0 || l >= family.addr_bits()) {
+            return Err(SkeletonError::InvalidLevels);
         }
         Ok(Skeleton {
             name: name.to_owned(),
@@ -97,30 +99,30 @@ impl Skeleton {
             family,
             table,
             levels,
-            connected: BTreeSet::new(),
+            entry_chains: BTreeSet::new(),
             elements: BTreeMap::new(),
         })
     }
 
     /// Sends a chain's packets into the tree: the chain's rule is a jump to the root.
-    pub fn connect_to(&mut self, chain: &str) {
-        self.connected.insert(chain.into());
+    pub fn add_entry_chain(&mut self, chain: &str) {
+        self.entry_chains.insert(chain.into());
     }
 
     /// Sends packets of a prefix (or of one address) to a chain, and returns the chain that they
     /// went to before. Where prefixes overlap, the narrower is tried first.
-    pub fn insert_element(&mut self, prefix: Prefix, chain: &str) -> Option<Name> {
-        let prefix = Prefix::of(self.family, prefix.addr, prefix.len);
+    pub fn insert_element(&mut self, prefix: Prefix, chain: &str) -> Option<SharedName> {
+        let prefix = Prefix::containing_addr(self.family, prefix.addr, prefix.len);
         self.elements.insert(prefix, chain.into())
     }
 
     /// Removes a prefix, with every node that is empty without it, and returns its chain.
-    pub fn delete_element(&mut self, prefix: Prefix) -> Option<Name> {
-        self.elements.remove(&Prefix::of(self.family, prefix.addr, prefix.len))
+    pub fn delete_element(&mut self, prefix: Prefix) -> Option<SharedName> {
+        self.elements.remove(&Prefix::containing_addr(self.family, prefix.addr, prefix.len))
     }
 
     /// The elements with their chains, in the order of their addresses.
-    pub fn elements(&self) -> impl Iterator<Item = (Prefix, &Name)> {
+    pub fn elements(&self) -> impl Iterator<Item = (Prefix, &SharedName)> {
         self.elements.iter().map(|(p, c)| (*p, c))
     }
 
@@ -128,18 +130,19 @@ impl Skeleton {
     ///
     /// The chains that elements name are declared empty; a program fills them, or loads with
     /// `--noflush` if they are in the kernel already.
-    pub fn commit(&self) -> Ruleset {
+    pub fn build_ruleset(&self) -> Ruleset {
         let mut chains = Vec::new();
-        for name in &self.connected {
-            let built_in = Hook::of_chain(name).is_some_and(|h| self.table.hooks().contains(&h));
+        for name in &self.entry_chains {
+            let built_in =
+                Hook::from_chain_name(name).is_some_and(|h| self.table.hooks().contains(&h));
             let mut chain = Chain::new(name.clone(), built_in.then_some(Policy::Accept));
-            chain.rules.push(Rule::new(Target::Jump(self.chain_of(Prefix::ALL))));
+            chain.rules.push(Rule::new(Target::Jump(self.node_chain_name(Prefix::ALL))));
             chains.push(chain);
         }
-        let elements: Vec<(Prefix, &Name)> = self.elements().collect();
-        self.node(Prefix::ALL, 0, &elements, &mut chains);
-        let own: BTreeSet<Name> = chains.iter().map(|c| c.name.clone()).collect();
-        let targets: BTreeSet<&Name> =
+        let elements: Vec<(Prefix, &SharedName)> = self.elements().collect();
+        self.write_node(Prefix::ALL, 0, &elements, &mut chains);
+        let own: BTreeSet<SharedName> = chains.iter().map(|c| c.name.clone()).collect();
+        let targets: BTreeSet<&SharedName> =
             self.elements.values().filter(|n| !own.contains(*n)).collect();
         chains.extend(targets.into_iter().map(|n| Chain::new(n.clone(), None)));
         let mut ruleset = Ruleset::new(self.family);
@@ -153,34 +156,36 @@ impl Skeleton {
     }
 
     /// Writes the node of a prefix and everything below it.
-    fn node(
+    fn write_node(
         &self,
         at: Prefix,
         level: usize,
-        elements: &[(Prefix, &Name)],
+        elements: &[(Prefix, &SharedName)],
         chains: &mut Vec<Chain>,
     ) {
         let slot = chains.len();
-        chains.push(Chain::new(self.chain_of(at), None));
+        chains.push(Chain::new(self.node_chain_name(at), None));
         let mut rules = Vec::new();
         let next = self.levels.get(level).copied().unwrap_or(u32::MAX);
         let (mut own, below): (Vec<_>, Vec<_>) =
             elements.iter().copied().partition(|(p, _)| p.len < next);
-        for group in below.chunk_by(|a, b| self.head(a.0, next) == self.head(b.0, next)) {
-            let child = self.head(group[0].0, next);
-            rules.push(self.way(child, self.chain_of(child)));
-            self.node(child, level + 1, group, chains);
+        for group in below
+            .chunk_by(|a, b| self.truncate_prefix(a.0, next) == self.truncate_prefix(b.0, next))
+        {
+            let child = self.truncate_prefix(group[0].0, next);
+            rules.push(self.make_jump_rule(child, self.node_chain_name(child)));
+            self.write_node(child, level + 1, group, chains);
         }
         own.sort_by_key(|(p, _)| std::cmp::Reverse(p.len));
-        rules.extend(own.into_iter().map(|(p, chain)| self.way(p, chain.clone())));
+        rules.extend(own.into_iter().map(|(p, chain)| self.make_jump_rule(p, chain.clone())));
         chains[slot].rules = rules;
     }
 
-    fn head(&self, prefix: Prefix, len: u32) -> Prefix {
-        Prefix::of(self.family, prefix.addr, len)
+    fn truncate_prefix(&self, prefix: Prefix, len: u32) -> Prefix {
+        Prefix::containing_addr(self.family, prefix.addr, len)
     }
 
-    fn way(&self, prefix: Prefix, chain: Name) -> Rule {
+    fn make_jump_rule(&self, prefix: Prefix, chain: SharedName) -> Rule {
         let mut rule = Rule::new(Target::Jump(chain));
         self.axis.set_prefix(&mut rule, self.family, prefix);
         rule
@@ -188,7 +193,7 @@ impl Skeleton {
 
     /// The chain of a node: the short name, `s` or `d`, and the prefix. A prefix of IPv6 is
     /// written in hexadecimal without its zeros at the end, or by a digest where it is too long.
-    fn chain_of(&self, prefix: Prefix) -> Name {
+    fn node_chain_name(&self, prefix: Prefix) -> SharedName {
         let (name, letter) = (&self.name, self.axis.letter());
         let text = match self.family {
             Family::V4 => format!("{name}_{letter}{}", prefix.display(self.family)),
@@ -198,7 +203,7 @@ impl Skeleton {
                 format!("{name}_{letter}{}/{}", &hex[..digits], prefix.len)
             }
         };
-        if text.len() <= ChainNames::LENGTH_MAX {
+        if text.len() <= ChainNameAllocator::NAME_LENGTH_MAX {
             return text.into();
         }
         let mixed = (prefix.addr ^ (prefix.addr >> 64)) as u64;
@@ -212,21 +217,22 @@ mod tests {
     use super::*;
 
     fn prefix(a: [u8; 4], len: u32) -> Prefix {
-        Prefix::of(Family::V4, u32::from_be_bytes(a).into(), len)
+        Prefix::containing_addr(Family::V4, u32::from_be_bytes(a).into(), len)
     }
 
     fn skeleton() -> Skeleton {
-        Skeleton::new("bw", Axis::Source, Family::V4, TableName::Mangle, &[8, 16, 24]).unwrap()
+        Skeleton::new("bw", AddressAxis::Source, Family::V4, TableName::Mangle, &[8, 16, 24])
+            .unwrap()
     }
 
     fn chains(s: &Skeleton) -> Vec<String> {
-        s.commit().tables[0].chains.iter().map(|c| c.name.to_string()).collect()
+        s.build_ruleset().tables[0].chains.iter().map(|c| c.name.to_string()).collect()
     }
 
     #[test]
     fn deleting_the_last_element_of_a_node_removes_the_node() {
         let mut s = skeleton();
-        s.connect_to("FORWARD");
+        s.add_entry_chain("FORWARD");
         s.insert_element(prefix([192, 0, 2, 1], 32), "one");
         let before = chains(&s);
         s.insert_element(prefix([198, 51, 100, 1], 32), "two");
@@ -250,36 +256,41 @@ mod tests {
         let mut s = skeleton();
         s.insert_element(prefix([192, 0, 0, 0], 12), "wide");
         s.insert_element(prefix([192, 0, 2, 1], 32), "narrow");
-        let ruleset = s.commit();
+        let ruleset = s.build_ruleset();
         let node = ruleset.tables[0].chain("bw_s192.0.0.0/8").unwrap();
-        let targets: Vec<_> = node.rules.iter().map(|r| &**r.target.chain().unwrap()).collect();
+        let targets: Vec<_> =
+            node.rules.iter().map(|r| &**r.target.jump_target().unwrap()).collect();
         assert_eq!(targets, ["bw_s192.0.0.0/16", "wide"]);
     }
 
     #[test]
     fn levels_that_do_not_rise_and_long_names_are_refused() {
         let new = |name, levels: &[u8]| {
-            Skeleton::new(name, Axis::Source, Family::V4, TableName::Filter, levels).map(|_| ())
+            Skeleton::new(name, AddressAxis::Source, Family::V4, TableName::Filter, levels)
+                .map(|_| ())
         };
         assert_eq!(new("bw", &[8, 16]), Ok(()));
-        assert_eq!(new("bw", &[16, 8]), Err(SkeletonError::Levels));
-        assert_eq!(new("bw", &[8, 32]), Err(SkeletonError::Levels));
-        assert_eq!(new("bandwidth", &[8]), Err(SkeletonError::Name { length_max: 8 }));
+        assert_eq!(new("bw", &[16, 8]), Err(SkeletonError::InvalidLevels));
+        assert_eq!(new("bw", &[8, 32]), Err(SkeletonError::InvalidLevels));
+        assert_eq!(new("bandwidth", &[8]), Err(SkeletonError::InvalidName { length_max: 8 }));
     }
 
     #[test]
     fn names_of_long_prefixes_fit() {
         let mut s = Skeleton::new(
             "shortname".get(..8).unwrap(),
-            Axis::Destination,
+            AddressAxis::Destination,
             Family::V6,
             TableName::Filter,
             &[32, 48, 64, 112],
         )
         .unwrap();
-        s.insert_element(Prefix::of(Family::V6, 0x2001_0db8 << 96 | 1, 128), "customer");
+        s.insert_element(
+            Prefix::containing_addr(Family::V6, 0x2001_0db8 << 96 | 1, 128),
+            "customer",
+        );
         let all = chains(&s);
-        assert!(all.iter().all(|c| c.len() <= ChainNames::LENGTH_MAX), "{all:?}");
+        assert!(all.iter().all(|c| c.len() <= ChainNameAllocator::NAME_LENGTH_MAX), "{all:?}");
         assert!(all.contains(&"shortnam_d20010db8/32".to_owned()), "{all:?}");
     }
 }

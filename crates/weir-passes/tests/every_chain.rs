@@ -8,14 +8,16 @@
 
 use std::fmt::Write as _;
 
-use weir_model::matching::{Match, Neg, TcpFlags};
+use weir_model::rule_match::{Match, Negatable, TcpFlagsMatch};
 use weir_model::{
-    Addr, CtState, Family, Firewall, Packet, Rule, RuleIds, RuleIndex, Ruleset, Span,
+    Addr, CtState, Family, Firewall, Packet, Rule, RuleIdTable, RuleIndex, Ruleset, Span,
 };
-use weir_packet::{Ct, Transport, tcp_flag};
-use weir_passes::check::{Bytes, first_difference};
-use weir_passes::{Context, CostModel, Equivalence, Pass, PassOptions, passes, structure};
-use weir_semantics::{Entry, Seeded};
+use weir_packet::{ConntrackInfo, Transport, tcp_flag};
+use weir_passes::check::{PayloadOracle, find_counterexample};
+use weir_passes::{
+    CostModel, Equivalence, Pass, PassContext, PassOptions, passes, structure_check,
+};
+use weir_semantics::{JourneyKind, SeededOracle};
 use weir_syntax::iptables::{self, ParseOptions};
 
 /// Rules by the letters of an alphabet; `NET` and `PART` are prefixes, one in the other.
@@ -208,14 +210,15 @@ impl Words {
         }
         let text = said(&(text + "COMMIT\n"), family);
         let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
-        let mut around = iptables::parse(&text, &options)
-            .unwrap_or_else(|d| panic!("{}", weir_syntax::render(&d, "alphabet", &text, false)));
+        let mut around = iptables::parse(&text, &options).unwrap_or_else(|d| {
+            panic!("{}", weir_syntax::render_diagnostics(&d, "alphabet", &text, false))
+        });
         let chains = &mut around.tables[0].chains;
         let x = chains.iter_mut().find(|c| &*c.name == "X").expect("the chain");
         let mut letters = std::mem::take(&mut x.rules);
         // Later letters are hit more often, for the pass that goes by it.
         for (i, rule) in letters.iter_mut().enumerate() {
-            (rule.span, rule.spans) = (Span::NONE, Vec::new());
+            (rule.span, rule.match_spans) = (Span::NONE, Vec::new());
             rule.counters = Some(weir_model::Counters { packets: i as u64 * 7 % 11, bytes: 0 });
         }
         Words { around, letters }
@@ -251,7 +254,7 @@ impl Words {
 }
 
 /// The universe: five sources, what their packets carry, three states, all ways.
-fn universe(family: Family) -> Vec<(Entry, Packet)> {
+fn universe(family: Family) -> Vec<(JourneyKind, Packet)> {
     let base: u128 = match family {
         Family::V4 => 0xc000_0200,
         Family::V6 => 0x2001_0db8 << 96,
@@ -279,7 +282,7 @@ fn universe(family: Family) -> Vec<(Entry, Packet)> {
         (47, Transport::None, 0),
     ];
     let mut out = Vec::new();
-    for entry in Entry::ALL {
+    for entry in JourneyKind::ALL {
         for source in [0, 1, 2, 3, 9] {
             for (proto, transport, offset) in &carried {
                 for state in [CtState::New, CtState::Established, CtState::Invalid] {
@@ -287,11 +290,11 @@ fn universe(family: Family) -> Vec<(Entry, Packet)> {
                     let mut p = Packet::new(family, from, to, *proto);
                     p.transport = transport.clone();
                     p.fragment.offset = *offset;
-                    p.ct = Ct::of(state);
-                    if entry != Entry::Output {
+                    p.ct = ConntrackInfo::from_state(state);
+                    if entry != JourneyKind::Output {
                         p.iif = "eth0".into();
                     }
-                    if entry != Entry::Input {
+                    if entry != JourneyKind::Input {
                         p.oif = "eth1".into();
                     }
                     out.push((entry, p));
@@ -314,12 +317,12 @@ fn options(pass: &dyn Pass, family: Family) -> PassOptions {
         split_rules_min: 1,
         ..CostModel::default()
     };
-    let mut options = PassOptions { cost, allow_counters: true, ..PassOptions::default() };
+    let mut options = PassOptions { cost, allow_counter_loss: true, ..PassOptions::default() };
     if pass.name() == "chain_tree" {
         // Three rules are a list to the model: trees of given levels.
         options.cost.jump_ns = 1.0;
         options.cost.inline_rules_max = 1;
-        let most = family.bits() as u8;
+        let most = family.addr_bits() as u8;
         options.levels = Some(vec![most - 2, most - 1]);
     }
     options
@@ -347,20 +350,30 @@ fn run(pass: &dyn Pass, alphabet: &Alphabet, family: Family, most: usize) -> Cou
     for word in words.all(most) {
         count.words += 1;
         let before = words.ruleset(&word);
-        let places = RuleIds::of(&before);
-        let context = Context { options: &options, places: &places, sets: &[] };
+        let places = RuleIdTable::from_ruleset(&before);
+        let context = PassContext { options: &options, rule_ids: &places, sets: &[] };
         let made = pass.run(&before, &context);
         if made.ruleset == before {
             continue;
         }
         count.changed += 1;
-        let context = Context { sets: &made.sets, ..context };
-        let broken =
-            structure::check(&before, &made.ruleset, &made.dead, pass.equivalence(), &context);
+        let context = PassContext { sets: &made.sets, ..context };
+        let broken = structure_check::check_structure(
+            &before,
+            &made.ruleset,
+            &made.dead_rules,
+            pass.equivalence(),
+            &context,
+        );
         let (before, mut after) = (firewall(before), firewall(made.ruleset));
         after.sets = made.sets;
-        let differs =
-            first_difference(pass.equivalence(), &before, &after, &packets, &mut Bytes(Seeded(1)));
+        let differs = find_counterexample(
+            pass.equivalence(),
+            &before,
+            &after,
+            &packets,
+            &mut PayloadOracle(SeededOracle(1)),
+        );
         let why = broken.err().map(|b| b.to_string()).or(differs.map(|d| d.to_string()));
         if let Some(why) = why {
             let rules: Vec<&str> = word.iter().map(|l| alphabet.rules[*l]).collect();
@@ -371,10 +384,14 @@ fn run(pass: &dyn Pass, alphabet: &Alphabet, family: Family, most: usize) -> Cou
 }
 
 fn every_pass_keeps_the_meaning(family: Family, most: usize) {
-    assert_eq!(ALPHABETS.map(|a| a.pass), passes::ALL.map(|p| p.name()), "all passes, in order");
+    assert_eq!(
+        ALPHABETS.map(|a| a.pass),
+        passes::ALL_PASSES.map(|p| p.name()),
+        "all passes, in order"
+    );
     let mut wrong = Vec::new();
     for alphabet in &ALPHABETS {
-        let pass = passes::by_name(alphabet.pass).expect("the pass is there");
+        let pass = passes::find_pass(alphabet.pass).expect("the pass is there");
         // The least that it acts on are three rules.
         let most = if alphabet.pass == "notrack" { 3 } else { most };
         let mut count = run(pass, alphabet, family, most);
@@ -404,16 +421,16 @@ impl Pass for FoldBits {
         "fold_bits"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "a wrong pass"
     }
 
     fn equivalence(&self) -> Equivalence {
-        Equivalence::Summed
+        Equivalence::SummedCounters
     }
 
-    fn run(&self, ruleset: &Ruleset, _: &Context<'_>) -> weir_passes::Rewritten {
-        let mut made = weir_passes::Rewritten::unchanged(ruleset);
+    fn run(&self, ruleset: &Ruleset, _: &PassContext<'_>) -> weir_passes::RewrittenRuleset {
+        let mut made = weir_passes::RewrittenRuleset::unchanged(ruleset);
         for rules in
             made.ruleset.tables.iter_mut().flat_map(|t| &mut t.chains).map(|c| &mut c.rules)
         {
@@ -427,8 +444,8 @@ impl Pass for FoldBits {
             let (a, b) = (bits(&rules[at]), bits(&second));
             let (Some(a), Some(b)) = (a, b) else { continue };
             rules[at].credit.extend(second.credit);
-            let value = TcpFlags { mask: a.mask | b.mask, comp: a.comp };
-            let flags = Some(Neg { negated: false, value });
+            let value = TcpFlagsMatch { mask: a.mask | b.mask, comp: a.comp };
+            let flags = Some(Negatable { negated: false, value });
             rules[at].matches = vec![Match::Tcp { sport: None, dport: None, flags, option: None }];
         }
         made

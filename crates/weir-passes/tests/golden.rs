@@ -2,12 +2,15 @@
 //!
 //! In its cost model trees and sets pay off for few rules, so that the cases stay short.
 
-use weir_model::{Family, RuleIds, Ruleset};
-use weir_passes::sets::SetOptions;
-use weir_passes::tree::TreeOptions;
-use weir_passes::{Context, CostModel, PassOptions, Rewritten, RunOptions, passes, sets, tree};
+use weir_model::{Family, RuleIdTable, Ruleset};
+use weir_passes::prefix_tree::TreeOptions;
+use weir_passes::set_folding::SetFoldOptions;
+use weir_passes::{
+    CostModel, PassContext, PassOptions, RewrittenRuleset, RunOptions, passes, prefix_tree,
+    set_folding,
+};
 use weir_syntax::iptables::{self, ParseOptions};
-use weir_testkit::data;
+use weir_testkit::testdata;
 
 const CUT: &str = "\n---\n";
 
@@ -26,29 +29,29 @@ fn read(rules: &str) -> Ruleset {
     let options = ParseOptions { family: Some(Family::V4), ..ParseOptions::default() };
     match iptables::parse(rules, &options) {
         Ok(ruleset) => ruleset,
-        Err(d) => panic!("{}", weir_syntax::render(&d, "case", rules, false)),
+        Err(d) => panic!("{}", weir_syntax::render_diagnostics(&d, "case", rules, false)),
     }
 }
 
 /// Sets, tables, and what the pass says of them.
-fn print(made: &Rewritten) -> String {
+fn print(made: &RewrittenRuleset) -> String {
     let mut text = weir_syntax::ipset::print(&made.sets);
     let mut ruleset = made.ruleset.clone();
     for table in &mut ruleset.tables {
         table.leading_comments.clear();
     }
     text += &iptables::print(&ruleset, ruleset.rules().any(|(_, _, r)| r.counters.is_some()));
-    for run in &made.compiled {
+    for run in &made.compiled_runs {
         text += &format!("# {} and {} rules from there: {}\n", run.first, run.rules, run.into);
     }
-    for kept in &made.kept {
+    for kept in &made.unchanged_rules {
         text += &format!("# {} {}\n", kept.rule, kept.why);
     }
     text
 }
 
-fn compare(folder: &str, least: usize, pass: impl Fn(&Ruleset) -> Rewritten) {
-    let files = data::files(folder, "txt");
+fn compare(folder: &str, least: usize, pass: impl Fn(&Ruleset) -> RewrittenRuleset) {
+    let files = testdata::testdata_files(folder, "txt");
     assert!(files.len() >= least, "the cases are there");
     let mut changed = Vec::new();
     for file in files {
@@ -57,12 +60,12 @@ fn compare(folder: &str, least: usize, pass: impl Fn(&Ruleset) -> Rewritten) {
         let text = print(&pass(&read(&format!("{rules}\n"))));
         if text != expected {
             changed.push(format!("{}:\n{text}", file.display()));
-            if weir_testkit::is_blessing() {
+            if weir_testkit::is_blessing_golden_files() {
                 std::fs::write(&file, format!("{rules}{CUT}{text}")).expect("bless the case");
             }
         }
     }
-    let fine = changed.is_empty() || weir_testkit::is_blessing();
+    let fine = changed.is_empty() || weir_testkit::is_blessing_golden_files();
     assert!(fine, "these became something else:\n{}", changed.join("\n"));
 }
 
@@ -70,15 +73,19 @@ fn compare(folder: &str, least: usize, pass: impl Fn(&Ruleset) -> Rewritten) {
 fn runs_become_the_trees_that_stand_beside_them() {
     compare("passes/tree", 7, |ruleset| {
         let options = TreeOptions { cost: eager(), levels: None };
-        tree::compile(ruleset, &options, &RuleIds::of(ruleset))
+        prefix_tree::build_prefix_trees(ruleset, &options, &RuleIdTable::from_ruleset(ruleset))
     });
 }
 
 #[test]
 fn runs_become_the_sets_that_stand_beside_them() {
     compare("passes/sets", 6, |ruleset| {
-        let options = SetOptions { cost: eager(), stem: "w4-example-".into(), taken: Vec::new() };
-        sets::compile(ruleset, &options, &RuleIds::of(ruleset))
+        let options = SetFoldOptions {
+            cost: eager(),
+            name_prefix: "w4-example-".into(),
+            used_names: Vec::new(),
+        };
+        set_folding::fold_into_sets(ruleset, &options, &RuleIdTable::from_ruleset(ruleset))
     });
 }
 
@@ -97,17 +104,17 @@ const BY_NAME: [&str; 9] = [
 
 fn options() -> PassOptions {
     let cost = CostModel { inline_rules_max: 2, ..eager() };
-    PassOptions { cost, allow_counters: true, ..PassOptions::default() }
+    PassOptions { cost, allow_counter_loss: true, ..PassOptions::default() }
 }
 
 #[test]
 fn each_pass_makes_what_stands_beside_its_cases() {
     for name in BY_NAME {
-        let pass = passes::by_name(name).expect("the pass is there");
+        let pass = passes::find_pass(name).expect("the pass is there");
         compare(&format!("passes/{name}"), 2, |ruleset| {
             let options = options();
-            let places = RuleIds::of(ruleset);
-            pass.run(ruleset, &Context { options: &options, places: &places, sets: &[] })
+            let places = RuleIdTable::from_ruleset(ruleset);
+            pass.run(ruleset, &PassContext { options: &options, rule_ids: &places, sets: &[] })
         });
     }
 }
@@ -115,15 +122,15 @@ fn each_pass_makes_what_stands_beside_its_cases() {
 #[test]
 fn each_pass_has_a_case_in_which_it_acts_and_one_in_which_it_does_not() {
     for name in BY_NAME {
-        let pass = passes::by_name(name).expect("the pass is there");
+        let pass = passes::find_pass(name).expect("the pass is there");
         let (mut acts, mut rests) = (0, 0);
-        for file in data::files(&format!("passes/{name}"), "txt") {
+        for file in testdata::testdata_files(&format!("passes/{name}"), "txt") {
             let case = std::fs::read_to_string(&file).expect("read the case");
             let rules = case.split_once(CUT).map_or(case.trim_end(), |(rules, _)| rules);
             let v4 = read(&format!("{rules}\n"));
             let firewall = weir_model::Firewall { v4: Some(v4), ..Default::default() };
             let options = RunOptions { pass: options(), ..RunOptions::default() };
-            let run = weir_passes::run_checked(&firewall, &[pass], &options, &mut |_, _| {})
+            let run = weir_passes::run_checked_passes(&firewall, &[pass], &options, &mut |_, _| {})
                 .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
             match run.firewall == firewall {
                 true => rests += 1,
@@ -136,8 +143,8 @@ fn each_pass_has_a_case_in_which_it_acts_and_one_in_which_it_does_not() {
 
 #[test]
 fn every_pass_is_known_by_its_name_and_says_what_it_does() {
-    for pass in passes::ALL {
-        assert_eq!(passes::by_name(pass.name()).map(|p| p.name()), Some(pass.name()));
-        assert!(!pass.about().is_empty() && !pass.about().ends_with('.'));
+    for pass in passes::ALL_PASSES {
+        assert_eq!(passes::find_pass(pass.name()).map(|p| p.name()), Some(pass.name()));
+        assert!(!pass.description().is_empty() && !pass.description().ends_with('.'));
     }
 }

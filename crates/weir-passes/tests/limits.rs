@@ -1,7 +1,7 @@
 //! If a proof does not finish, the pass is checked on packets, and says so.
 
 use weir_model::{Family, Firewall};
-use weir_passes::{CheckOptions, Evidence, RunOptions, passes, run_checked};
+use weir_passes::{CheckOptions, Evidence, RunOptions, passes, run_checked_passes};
 use weir_syntax::iptables::{self, ParseOptions};
 
 fn read(rules: &str) -> Firewall {
@@ -16,14 +16,15 @@ fn a_pass_that_is_not_proven_within_its_steps_or_memory_is_checked_on_packets() 
         "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n\
          -A FORWARD -s 192.0.2.1/32 -j ACCEPT\n-A FORWARD -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n",
     );
-    let pass = passes::by_name("remove_duplicates").expect("the pass is there");
+    let pass = passes::find_pass("remove_duplicates").expect("the pass is there");
     let by = |change: fn(&mut RunOptions)| {
         let check = CheckOptions { seed: 1, packets: 400 };
         let mut options = RunOptions { check, ..RunOptions::default() };
-        options.pass.allow_counters = true;
+        options.pass.allow_counter_loss = true;
         change(&mut options);
-        let run = run_checked(&firewall, &[pass], &options, &mut |_, _| {}).expect("it is right");
-        assert_eq!(run.steps[0].rules, (2, 1));
+        let run =
+            run_checked_passes(&firewall, &[pass], &options, &mut |_, _| {}).expect("it is right");
+        assert_eq!(run.steps[0].rule_counts, (2, 1));
         run.steps[0].evidence.clone()
     };
     assert!(matches!(by(|_| {}), Evidence::Proven(packets) if packets > 0));
@@ -32,7 +33,7 @@ fn a_pass_that_is_not_proven_within_its_steps_or_memory_is_checked_on_packets() 
     for (limit, wanted) in
         [(steps, "not proven within"), (memory, "need more than the allowed 0 MiB")]
     {
-        let Evidence::Packets(packets, why) = by(limit) else { panic!("proven, {wanted}") };
+        let Evidence::ComparedPackets(packets, why) = by(limit) else { panic!("proven, {wanted}") };
         assert!(packets > 0 && why.to_string().contains(wanted), "{why}");
     }
 }

@@ -1,8 +1,8 @@
 //! No pass loses the rule that creates or configures what other rules use by name.
 
 use weir_model::{Family, Firewall};
-use weir_passes::structure::{Broken, objects};
-use weir_passes::{CheckOptions, RunOptions, passes, run_checked};
+use weir_passes::structure_check::{StructureViolation, check_shared_objects};
+use weir_passes::{CheckOptions, RunOptions, passes, run_checked_passes};
 use weir_syntax::iptables::{self, ParseOptions};
 
 fn read(rules: &str) -> Firewall {
@@ -37,13 +37,13 @@ fn rulesets() -> [Firewall; 3] {
 #[test]
 fn every_pass_keeps_the_rules_that_make_what_others_use() {
     for firewall in rulesets() {
-        for pass in passes::ALL {
+        for pass in passes::ALL_PASSES {
             let check = CheckOptions { seed: 1, packets: 100 };
             let mut options = RunOptions { check, ..RunOptions::default() };
-            options.pass.allow_counters = true;
-            let run = run_checked(&firewall, &[pass], &options, &mut |_, _| {});
+            options.pass.allow_counter_loss = true;
+            let run = run_checked_passes(&firewall, &[pass], &options, &mut |_, _| {});
             let run = run.unwrap_or_else(|e| panic!("{}: {e}", pass.name()));
-            assert!(objects(&firewall, &run.firewall).is_ok(), "{}", pass.name());
+            assert!(check_shared_objects(&firewall, &run.firewall).is_ok(), "{}", pass.name());
         }
     }
 }
@@ -51,7 +51,7 @@ fn every_pass_keeps_the_rules_that_make_what_others_use() {
 #[test]
 fn a_pass_that_loses_the_rule_that_makes_an_object_is_refused() {
     for (number, before) in rulesets().into_iter().enumerate() {
-        assert!(objects(&before, &before).is_ok());
+        assert!(check_shared_objects(&before, &before).is_ok());
         let mut after = before.clone();
         for chain in &mut after.v4.as_mut().expect("a ruleset").tables[0].chains {
             match (&*chain.name, number) {
@@ -60,6 +60,12 @@ fn a_pass_that_loses_the_rule_that_makes_an_object_is_refused() {
                 _ => {}
             }
         }
-        assert!(matches!(objects(&before, &after), Err(Broken::Object(_))), "{after:?}");
+        assert!(
+            matches!(
+                check_shared_objects(&before, &after),
+                Err(StructureViolation::SharedObjectChanged(_))
+            ),
+            "{after:?}"
+        );
     }
 }

@@ -1,17 +1,17 @@
 //! Small random rulesets over few addresses: every pass preserves the meaning for every packet.
 
 use proptest::prelude::*;
-use weir_model::matching::{Match, Neg, PortSpan, Stateful};
+use weir_model::rule_match::{Match, Negatable, PortSpan, StatefulMatch};
 use weir_model::target::ExtensionTarget;
 use weir_model::{
-    Addr, Chain, Effect, Family, Firewall, Name, Packet, Policy, Rule, RuleIds, RuleIndex, Ruleset,
-    Table, TableName, Target,
+    Addr, Chain, Effect, Family, Firewall, Packet, Policy, Rule, RuleIdTable, RuleIndex, Ruleset,
+    SharedName, Table, TableName, Target,
 };
 use weir_packet::{Transport, tcp_flag};
-use weir_passes::sets::SetOptions;
-use weir_passes::tree::TreeOptions;
-use weir_passes::{Axis, CostModel, Prefix, sets, tree};
-use weir_semantics::{Entry, Interpreter, Seeded};
+use weir_passes::prefix_tree::TreeOptions;
+use weir_passes::set_folding::SetFoldOptions;
+use weir_passes::{AddressAxis, CostModel, Prefix, prefix_tree, set_folding};
+use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
 
 const V4: Family = Family::V4;
 const BASE: u128 = 0xc000_0200;
@@ -33,7 +33,7 @@ fn eager() -> CostModel {
 fn prefix() -> impl Strategy<Value = Option<Prefix>> {
     prop_oneof![
         1 => Just(None),
-        6 => (0u128..16, 27u32..=32).prop_map(|(host, len)| Some(Prefix::of(V4, BASE + host, len))),
+        6 => (0u128..16, 27u32..=32).prop_map(|(host, len)| Some(Prefix::containing_addr(V4, BASE + host, len))),
     ]
 }
 
@@ -60,7 +60,7 @@ fn test() -> impl Strategy<Value = Test> {
 fn target(chain: usize) -> impl Strategy<Value = Target> {
     let later = (chain + 1).min(CHAINS.len() - 1);
     let ends = chain + 1 >= CHAINS.len();
-    let name = move |c: usize| -> Name { CHAINS[c].into() };
+    let name = move |c: usize| -> SharedName { CHAINS[c].into() };
     let log = |prefix: bool| {
         let module = if prefix { "LOG" } else { "NFLOG" };
         Target::Effect(Box::new(Effect::Other(ExtensionTarget { module, options: Vec::new() })))
@@ -85,10 +85,10 @@ fn rule(chain: usize) -> impl Strategy<Value = Rule> {
     (prefix(), prefix(), test(), target(chain), 0u8..4).prop_map(|(s, d, test, target, which)| {
         let mut rule = Rule::new(target);
         if which != 0 {
-            Axis::Source.set_prefix(&mut rule, V4, s.unwrap_or(Prefix::ALL));
+            AddressAxis::Source.set_prefix(&mut rule, V4, s.unwrap_or(Prefix::ALL));
         }
         if which == 0 || which == 3 {
-            Axis::Destination.set_prefix(&mut rule, V4, d.unwrap_or(Prefix::ALL));
+            AddressAxis::Destination.set_prefix(&mut rule, V4, d.unwrap_or(Prefix::ALL));
         }
         let proto = Some(weir_model::ProtoMatch { negated: false, proto: 6 });
         match test {
@@ -96,16 +96,17 @@ fn rule(chain: usize) -> impl Strategy<Value = Rule> {
             Test::Tcp => rule.base.proto = proto,
             Test::Port(p, negated) => {
                 rule.base.proto = proto;
-                let dport = Some(Neg { negated, value: PortSpan { lo: p, hi: p } });
+                let dport = Some(Negatable { negated, value: PortSpan { lo: p, hi: p } });
                 rule.matches.push(Match::Tcp { sport: None, dport, flags: None, option: None });
             }
-            Test::Mark => rule.matches.push(Match::Mark(Neg {
+            Test::Mark => rule.matches.push(Match::Mark(Negatable {
                 negated: false,
-                value: weir_model::matching::Masked { value: 1, mask: 1 },
+                value: weir_model::rule_match::MaskedValue { value: 1, mask: 1 },
             })),
-            Test::Limit => rule
-                .matches
-                .push(Match::Stateful(Box::new(Stateful { module: "limit", options: vec![] }))),
+            Test::Limit => rule.matches.push(Match::Stateful(Box::new(StatefulMatch {
+                module: "limit",
+                options: vec![],
+            }))),
         }
         rule
     })
@@ -170,27 +171,28 @@ fn packets() -> Vec<Packet> {
 fn difference(before: &Firewall, after: &Firewall) -> Option<String> {
     let (old, new) = (Interpreter::new(before), Interpreter::new(after));
     packets().into_iter().find_map(|p| {
-        let mut answers = Seeded(7);
-        let a = old.journey(&p, Entry::Forward, &mut answers);
-        let b = new.journey(&p, Entry::Forward, &mut answers);
-        a.difference(&b).map(|d| format!("{d:?} of {p:?}:\nbefore {a:?}\nafter  {b:?}"))
+        let mut answers = SeededOracle(7);
+        let a = old.journey(&p, JourneyKind::Forward, &mut answers);
+        let b = new.journey(&p, JourneyKind::Forward, &mut answers);
+        a.first_difference(&b).map(|d| format!("{d:?} of {p:?}:\nbefore {a:?}\nafter  {b:?}"))
     })
 }
 
-fn with(firewall: &Firewall, rewritten: weir_passes::Rewritten) -> Firewall {
+fn with(firewall: &Firewall, rewritten: weir_passes::RewrittenRuleset) -> Firewall {
     Firewall { v4: Some(rewritten.ruleset), sets: rewritten.sets, ..firewall.clone() }
 }
 
 fn tree_of(firewall: &Firewall, levels: Option<Vec<u8>>) -> Firewall {
     let v4 = firewall.v4.as_ref().unwrap();
     let options = TreeOptions { cost: eager(), levels };
-    with(firewall, tree::compile(v4, &options, &RuleIds::of(v4)))
+    with(firewall, prefix_tree::build_prefix_trees(v4, &options, &RuleIdTable::from_ruleset(v4)))
 }
 
 fn sets_of(firewall: &Firewall) -> Firewall {
     let v4 = firewall.v4.as_ref().unwrap();
-    let options = SetOptions { cost: eager(), stem: "w4-test-".into(), taken: Vec::new() };
-    with(firewall, sets::compile(v4, &options, &RuleIds::of(v4)))
+    let options =
+        SetFoldOptions { cost: eager(), name_prefix: "w4-test-".into(), used_names: Vec::new() };
+    with(firewall, set_folding::fold_into_sets(v4, &options, &RuleIdTable::from_ruleset(v4)))
 }
 
 proptest! {
@@ -219,8 +221,8 @@ proptest! {
         let middle = sets_of(&fw);
         let v4 = middle.v4.as_ref().unwrap();
         let options = TreeOptions { cost: eager(), levels: None };
-        let places = RuleIds::of(fw.v4.as_ref().unwrap());
-        let mut after = with(&middle, tree::compile(v4, &options, &places));
+        let places = RuleIdTable::from_ruleset(fw.v4.as_ref().unwrap());
+        let mut after = with(&middle, prefix_tree::build_prefix_trees(v4, &options, &places));
         after.sets = middle.sets.clone();
         prop_assert_eq!(difference(&fw, &after), None);
     }

@@ -36,7 +36,7 @@ impl Rng {
     }
 
     /// The next 64 bits.
-    pub fn bits(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -45,27 +45,27 @@ impl Rng {
     }
 
     /// The next 128 bits.
-    pub fn wide(&mut self) -> u128 {
-        u128::from(self.bits()) << 64 | u128::from(self.bits())
+    pub fn next_u128(&mut self) -> u128 {
+        u128::from(self.next_u64()) << 64 | u128::from(self.next_u64())
     }
 
     /// A number below `bound`, which is above 0.
     pub fn below(&mut self, bound: usize) -> usize {
         assert!(bound > 0, "no number is below 0");
         // The bias of the multiply is below bound / 2^64.
-        ((u128::from(self.bits()) * bound as u128) >> 64) as usize
+        ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
     }
 
     /// A number between two, both included.
     pub fn between(&mut self, low: u128, high: u128) -> u128 {
         match (high - low).checked_add(1) {
-            Some(count) => low + self.wide() % count,
-            None => self.wide(),
+            Some(count) => low + self.next_u128() % count,
+            None => self.next_u128(),
         }
     }
 
     /// True in `percent` of 100 cases.
-    pub fn chance(&mut self, percent: usize) -> bool {
+    pub fn chance_percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
@@ -100,15 +100,18 @@ mod tests {
     fn a_seed_gives_the_published_sequence() {
         // The first values of Vigna's splitmix64.c.
         let mut rng = Rng::new(0);
-        assert_eq!([rng.bits(), rng.bits()], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
+        assert_eq!(
+            [rng.next_u64(), rng.next_u64()],
+            [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]
+        );
         let mut rng = Rng::new(1_234_567);
-        assert_eq!(rng.bits(), 6_457_827_717_110_365_317);
-        assert_eq!(rng.bits(), 3_203_168_211_198_807_973);
+        assert_eq!(rng.next_u64(), 6_457_827_717_110_365_317);
+        assert_eq!(rng.next_u64(), 3_203_168_211_198_807_973);
     }
 
     #[test]
     fn purposes_keep_sequences_apart() {
-        let first = |purpose| Rng::for_purpose(1, purpose).bits();
+        let first = |purpose| Rng::for_purpose(1, purpose).next_u64();
         assert_eq!(first("a"), first("a"));
         assert_ne!(first("a"), first("b"));
     }

@@ -5,15 +5,15 @@
 //! a description for screen readers. The values are in the markers' `data-` attributes, which the
 //! page's script reads.
 
-pub(crate) mod curves;
-pub(crate) mod lines;
-pub(crate) mod noise;
-pub(crate) mod rows;
-pub(crate) mod trace;
+pub(crate) mod curve_chart;
+pub(crate) mod line_chart;
+pub(crate) mod noise_strips;
+pub(crate) mod row_chart;
+pub(crate) mod search_trace;
 
 use maud::{Markup, html};
 
-use crate::number::{Unit, pixel};
+use crate::number_format::{ValueUnit, format_svg_coordinate};
 use crate::series_style::SeriesStyle;
 
 /// Width and height of a drawing, in its own units.
@@ -25,9 +25,9 @@ pub(crate) struct ChartSize {
 
 /// A subject's values.
 #[derive(Clone, Debug)]
-pub(crate) struct Series {
+pub(crate) struct ChartSeries {
     /// Number of the subject, for the switches of the legend.
-    pub(crate) subject: usize,
+    pub(crate) subject_index: usize,
     /// What is next to its line.
     pub(crate) label: String,
     /// How it is drawn.
@@ -43,7 +43,7 @@ pub(crate) struct ChartPoint {
     pub(crate) value: f64,
     pub(crate) lo: f64,
     pub(crate) hi: f64,
-    pub(crate) trials: Vec<f64>,
+    pub(crate) trial_values: Vec<f64>,
 }
 
 /// What a drawing is called and what its values are.
@@ -54,63 +54,63 @@ pub(crate) struct Caption<'a> {
     /// What it shows.
     pub(crate) title: &'a str,
     /// What one sees in it, for those who do not.
-    pub(crate) about: &'a str,
+    pub(crate) description: &'a str,
     /// Beside the horizontal axis.
     pub(crate) x_title: &'a str,
     /// Above the vertical axis.
     pub(crate) y_title: &'a str,
     /// What its values are.
-    pub(crate) unit: Unit,
+    pub(crate) unit: ValueUnit,
 }
 
-impl Series {
+impl ChartSeries {
     /// All values that must be on the paper.
-    fn extent(&self) -> impl Iterator<Item = f64> {
+    fn plotted_values(&self) -> impl Iterator<Item = f64> {
         self.points.iter().flat_map(|point| {
-            [point.value, point.lo, point.hi].into_iter().chain(point.trials.iter().copied())
+            [point.value, point.lo, point.hi].into_iter().chain(point.trial_values.iter().copied())
         })
     }
 }
 
 /// A drawing with its title and description.
-fn drawing(caption: &Caption<'_>, size: ChartSize, class: &str, inside: &Markup) -> Markup {
+fn render_svg(caption: &Caption<'_>, size: ChartSize, class: &str, inside: &Markup) -> Markup {
     let (title, about) = (format!("{}-t", caption.id), format!("{}-d", caption.id));
     html! {
         svg class={ "chart " (class) } role="img"
-            viewBox={ "0 0 " (pixel(size.width)) " " (pixel(size.height)) }
+            viewBox={ "0 0 " (format_svg_coordinate(size.width)) " " (format_svg_coordinate(size.height)) }
             aria-labelledby={ (title) " " (about) } {
             title id=(title) { (caption.title) }
-            desc id=(about) { (caption.about) }
+            desc id=(about) { (caption.description) }
             (inside)
         }
     }
 }
 
 /// Stands in place of a drawing without a single value that its axes can show.
-fn not_drawn(caption: &Caption<'_>, class: &str) -> Markup {
+fn render_empty_chart(caption: &Caption<'_>, class: &str) -> Markup {
     html! { p class={ "chart about " (class) } { "Not drawn, no values: " (caption.title) "." } }
 }
 
 /// Text at a place.
-fn words(class: &str, x: f64, y: f64, text: &str) -> Markup {
-    html! { text class=(class) x=(pixel(x)) y=(pixel(y)) { (text) } }
+fn render_text(class: &str, x: f64, y: f64, text: &str) -> Markup {
+    html! { text class=(class) x=(format_svg_coordinate(x)) y=(format_svg_coordinate(y)) { (text) } }
 }
 
 /// Dots at places, as one path of points.
-fn dots(places: &[(f64, f64)]) -> Markup {
+fn render_dots(places: &[(f64, f64)]) -> Markup {
     let mut data = String::new();
     for (x, y) in places {
-        data.push_str(&format!("M{} {}h0", pixel(*x), pixel(*y)));
+        data.push_str(&format!("M{} {}h0", format_svg_coordinate(*x), format_svg_coordinate(*y)));
     }
     html! { path class="dots" d=(data) {} }
 }
 
 /// A line through places.
-fn polyline(places: &[(f64, f64)]) -> String {
+fn polyline_path(places: &[(f64, f64)]) -> String {
     let mut data = String::new();
     for (at, (x, y)) in places.iter().enumerate() {
         data.push(if at == 0 { 'M' } else { 'L' });
-        data.push_str(&format!("{} {}", pixel(*x), pixel(*y)));
+        data.push_str(&format!("{} {}", format_svg_coordinate(*x), format_svg_coordinate(*y)));
     }
     data
 }
@@ -118,7 +118,7 @@ fn polyline(places: &[(f64, f64)]) -> String {
 /// Moves `wanted` places apart until neighbours are `gap` from each other, within `low..=high`.
 ///
 /// The order stays; nothing moves further than it must.
-fn spread(wanted: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
+fn spread_labels(wanted: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
     // Groups of labels that touch each other: sum of wished first places, count.
@@ -160,20 +160,20 @@ mod tests {
 
     #[test]
     fn labels_with_room_stay_where_they_are() {
-        assert_eq!(spread(&[10.0, 50.0], 15.0, 0.0, 100.0), [10.0, 50.0]);
-        assert!(spread(&[], 15.0, 0.0, 100.0).is_empty());
+        assert_eq!(spread_labels(&[10.0, 50.0], 15.0, 0.0, 100.0), [10.0, 50.0]);
+        assert!(spread_labels(&[], 15.0, 0.0, 100.0).is_empty());
     }
 
     #[test]
     fn labels_that_touch_move_apart_around_their_middle() {
-        assert_eq!(spread(&[50.0, 50.0], 10.0, 0.0, 100.0), [45.0, 55.0]);
-        assert_eq!(spread(&[98.0, 99.0], 10.0, 0.0, 100.0), [90.0, 100.0]);
+        assert_eq!(spread_labels(&[50.0, 50.0], 10.0, 0.0, 100.0), [45.0, 55.0]);
+        assert_eq!(spread_labels(&[98.0, 99.0], 10.0, 0.0, 100.0), [90.0, 100.0]);
     }
 
     #[test]
     fn labels_keep_their_order_and_distance() {
         let wanted = [5.0, 80.0, 6.0, 82.0, 7.0, 81.0, 50.0];
-        let placed = spread(&wanted, 14.0, 0.0, 120.0);
+        let placed = spread_labels(&wanted, 14.0, 0.0, 120.0);
         let mut order: Vec<usize> = (0..7).collect();
         order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
         for pair in order.windows(2) {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn labels_without_room_share_what_there_is() {
-        let placed = spread(&[5.0, 5.0, 5.0], 50.0, 0.0, 20.0);
+        let placed = spread_labels(&[5.0, 5.0, 5.0], 50.0, 0.0, 20.0);
         assert_eq!(placed, [0.0, 10.0, 20.0]);
     }
 }

@@ -1,29 +1,29 @@
 //! Turns records into an HTML page, and into a few lines for a terminal.
 //!
-//! [`page`](fn@page) writes one HTML file without external references: styles, script, drawings and
-//! the data are inside, and it is complete without its script; [`page_of_runs`] draws several runs
-//! of a study together. All text from records is escaped. [`summary`](fn@summary) is the same in a
-//! few lines. Both show only what is in the records, except for an [`Extra`] section, which states
-//! its own source.
+//! [`render_page`] writes one HTML file without external references: styles, script, drawings and
+//! the data are inside, and it is complete without its script; [`render_page_of_runs`] draws
+//! several runs of a study together. All text from records is escaped. [`render_summary`] is the
+//! same in a few lines. Both show only what is in the records, except for an [`ExtraSection`]
+//! section, which states its own source.
 
 #![forbid(unsafe_code)]
 
+mod axis_scale;
 mod chart;
-mod data;
-mod extra;
-mod index;
-mod number;
+mod embedded_records;
+mod extra_section;
+mod headline_and_trust;
+mod number_format;
 mod page;
 mod report_model;
 #[cfg(test)]
 mod sample;
-mod scale;
 mod series_style;
-mod summary;
-mod verdict;
+mod study_index;
+mod terminal_summary;
 
-pub use extra::{Extra, ExtraTable};
-pub use index::{index, report_file, trials_file};
-pub use number::measured;
-pub use page::{NamedRun, page, page_of_runs};
-pub use summary::summary;
+pub use extra_section::{ExtraSection, ExtraTable};
+pub use number_format::format_estimate_with_unit;
+pub use page::{NamedRun, render_page, render_page_of_runs};
+pub use study_index::{render_index, report_file_name, trials_file_name};
+pub use terminal_summary::render_summary;

@@ -1,40 +1,43 @@
 //! The page: its order, its header, and its first screen.
 
-mod claims;
-mod connections;
-mod cores;
-mod figures;
-mod origin;
-mod overlay;
+mod claims_section;
+mod connections_section;
+mod core_shares_section;
+mod endpoint_section;
+mod estimate_tables;
+mod figures_section;
 mod paper_figures;
-mod per_endpoint;
-mod probes;
-mod searches;
-mod tables;
+mod probe_section;
+mod provenance_section;
+mod run_overlay;
+mod search_section;
 mod time_series;
-mod trust;
+mod trust_section;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use weir_stats::Record;
+use weir_stats::RunRecord;
 
-use crate::extra::Extra;
-use crate::number::{count, date, interval, percent, plain, rate, times};
-use crate::report_model::{Headline, ReportModel, label};
-use crate::verdict::verdict;
+use crate::extra_section::ExtraSection;
+use crate::headline_and_trust::build_headline;
+use crate::number_format::{
+    format_count, format_date, format_interval, format_percent, format_rate, format_ratio,
+    format_ratio_number,
+};
+use crate::report_model::{Headline, ReportModel, subject_label};
 
-pub use overlay::NamedRun;
+pub use run_overlay::NamedRun;
 
-const STYLE: &str = include_str!("page.css");
-const POLICY: &str =
+const PAGE_CSS: &str = include_str!("page.css");
+const CONTENT_SECURITY_POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
-const SCRIPT: &str = include_str!("page.js");
+const PAGE_SCRIPT: &str = include_str!("page.js");
 
 /// One self-contained HTML page of a run: it opens offline, prints, and needs no script.
 ///
 /// `extras` are sections that the records do not hold; they come after the drawings. The same
 /// records give the same bytes.
-pub fn page(record: &Record, extras: &[Extra]) -> String {
-    page_of_runs(&[NamedRun { name: "", record }], extras)
+pub fn render_page(record: &RunRecord, extras: &[ExtraSection]) -> String {
+    render_page_of_runs(&[NamedRun { name: "", record }], extras)
 }
 
 /// The page of the first run, with a section that draws all of them on one set of axes. All are of
@@ -42,49 +45,49 @@ pub fn page(record: &Record, extras: &[Extra]) -> String {
 ///
 /// # Panics
 /// Where there is no run, or one of another study.
-pub fn page_of_runs(runs: &[NamedRun<'_>], extras: &[Extra]) -> String {
+pub fn render_page_of_runs(runs: &[NamedRun<'_>], extras: &[ExtraSection]) -> String {
     let record = runs.first().expect("one run at least").record;
     let model = ReportModel::new(record);
-    let overlay = (runs.len() > 1).then(|| overlay::Runs::new(runs));
-    let records = overlay.as_ref().map_or_else(|| vec![("", record)], |runs| runs.records());
-    let verdict_text = verdict(&model).sentence();
+    let overlay = (runs.len() > 1).then(|| run_overlay::RunOverlay::from_runs(runs));
+    let records = overlay.as_ref().map_or_else(|| vec![("", record)], |runs| runs.named_records());
+    let verdict_text = build_headline(&model).sentence();
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
             head {
-                (meta(&record.run.title))
+                (render_head_elements(&record.run.title))
                 meta name="generator" content={ "weir " (record.run.weir) };
                 meta name="description" content=(verdict_text);
             }
             body {
-                (top(record))
+                (render_page_header(record))
                 main {
-                    (opening(&model))
-                    (figures::rates(&model))
-                    (figures::facets(&model))
-                    @if let Some(runs) = &overlay { (overlay::section(runs)) }
-                    (connections::section(&model))
-                    (per_endpoint::section(&model))
-                    (cores::section(&model))
-                    (time_series::section(&model))
-                    (paper_figures::section(&model))
-                    (searches::section(&model))
-                    (figures::loads(&model))
-                    (probes::section(&model))
-                    @for extra in extras { (self::extra(extra)) }
-                    (tables::rates(&model))
-                    (claims::section(&model))
-                    (trust::section(&model))
-                    (origin::section(&model))
-                    (origin::downloads(&records))
+                    (render_opening(&model))
+                    (figures_section::render_main_plot(&model))
+                    (figures_section::render_facet_plots(&model))
+                    @if let Some(runs) = &overlay { (run_overlay::render_section(runs)) }
+                    (connections_section::render_section(&model))
+                    (endpoint_section::render_section(&model))
+                    (core_shares_section::render_section(&model))
+                    (time_series::render_section(&model))
+                    (paper_figures::render_section(&model))
+                    (search_section::render_section(&model))
+                    (figures_section::render_load_plots(&model))
+                    (probe_section::render_section(&model))
+                    @for extra in extras { (self::render_extra_section(extra)) }
+                    (estimate_tables::render_estimates_section(&model))
+                    (claims_section::render_section(&model))
+                    (trust_section::render_section(&model))
+                    (provenance_section::render_section(&model))
+                    (provenance_section::render_downloads(&records))
                 }
                 footer {
                     "Written by weir " (record.run.weir) " from the records of "
-                    (how_many(runs.len())) ". "
+                    (format_run_count(runs.len())) ". "
                     "Intervals hold 95 % of a bootstrap over blocks on one boot of one machine; "
                     "they do not apply to other machines."
                 }
-                script { (PreEscaped(SCRIPT)) }
+                script { (PreEscaped(PAGE_SCRIPT)) }
             }
         }
     };
@@ -92,20 +95,20 @@ pub fn page_of_runs(runs: &[NamedRun<'_>], extras: &[Extra]) -> String {
 }
 
 /// What the head of every page begins with.
-pub(crate) fn meta(title: &str) -> Markup {
+pub(crate) fn render_head_elements(title: &str) -> Markup {
     html! {
         meta charset="utf-8";
         // Nothing is fetched, whatever a record may hold.
-        meta http-equiv="Content-Security-Policy" content=(POLICY);
+        meta http-equiv="Content-Security-Policy" content=(CONTENT_SECURITY_POLICY);
         meta name="viewport" content="width=device-width, initial-scale=1";
         meta name="color-scheme" content="light dark";
         title { (title) " – weir" }
         link rel="icon" href="data:,";
-        style { (PreEscaped(STYLE)) }
+        style { (PreEscaped(PAGE_CSS)) }
     }
 }
 
-fn top(record: &Record) -> Markup {
+fn render_page_header(record: &RunRecord) -> Markup {
     let run = &record.run;
     html! {
         header.top {
@@ -117,67 +120,67 @@ fn top(record: &Record) -> Markup {
                 "weir"
             }
             span { (run.title) }
-            span.when { (run.preset.name) " preset · " (date(&run.date)) }
+            span.when { (run.preset.name) " preset · " (format_date(&run.date)) }
         }
     }
 }
 
-fn how_many(runs: usize) -> String {
-    if runs == 1 { "one run".to_owned() } else { format!("{} runs", count(runs as u64)) }
+fn format_run_count(runs: usize) -> String {
+    if runs == 1 { "one run".to_owned() } else { format!("{} runs", format_count(runs as u64)) }
 }
 
-fn opening(model: &ReportModel<'_>) -> Markup {
-    let verdict = verdict(model);
+fn render_opening(model: &ReportModel<'_>) -> Markup {
+    let verdict = build_headline(model);
     let run = &model.record.run;
     html! {
         h1 {
-            (verdict.before)
+            (verdict.lead_text)
             @if !verdict.number.is_empty() {
                 " "
                 span.measure {
                     span.number { (verdict.number) } " " span.range { (verdict.interval) }
                 }
-                @if !verdict.after.is_empty() { " " (verdict.after) }
+                @if !verdict.closing_text.is_empty() { " " (verdict.closing_text) }
             }
             "."
         }
         p.lead {
             (run.question)
             @if let Some(headline) = &model.headline {
-                @let sentence = &model.facets[headline.facet].sentence;
+                @let sentence = &model.facets[headline.facet_index].sentence;
                 @if !sentence.is_empty() { " " (sentence) }
             }
         }
-        (trust::badge(model))
-        @if let Some(headline) = &model.headline { (gains(model, headline)) }
+        (trust_section::render_trust_badge(model))
+        @if let Some(headline) = &model.headline { (render_gains(model, headline)) }
     }
 }
 
 /// What each of weir's forms gains, best first.
-fn gains(model: &ReportModel<'_>, headline: &Headline<'_>) -> Markup {
+fn render_gains(model: &ReportModel<'_>, headline: &Headline<'_>) -> Markup {
     html! {
         ul.gains {
             @for gain in &headline.gains {
                 @let point = &headline.scenario;
-                @let forwarded = model.estimate(model.quantity, gain.subject, point);
+                @let forwarded = model.estimate_at(model.quantity, gain.subject, point);
                 @let none = model.baseline;
-                @let share = none.and_then(|none| model.ratio(gain.subject, none, point));
+                @let share = none.and_then(|none| model.estimate_subject_ratio(gain.subject, none, point));
                 li {
                     div.who {
-                        @if let Some(style) = model.style(gain.subject) { (style.key()) }
-                        (label(gain.subject))
+                        @if let Some(style) = model.subject_style(gain.subject) { (style.render_legend_key()) }
+                        (subject_label(gain.subject))
                     }
                     div.big {
-                        (times(gain.ratio.value)) " "
-                        small { (interval(&gain.ratio, plain)) }
+                        (format_ratio(gain.ratio.value)) " "
+                        small { (format_interval(&gain.ratio, format_ratio_number)) }
                     }
                     div.note {
-                        "what " (label(headline.reference)) " " (model.verb())
+                        "what " (subject_label(headline.reference)) " " (model.quantity_verb())
                         @if let Some(forwarded) = forwarded {
                             br;
-                            (rate(forwarded.value)) " " (model.unit())
+                            (format_rate(forwarded.value)) " " (model.quantity_unit())
                             @if let Some(share) = share {
-                                ", " (percent(share.value)) " of no rules"
+                                ", " (format_percent(share.value)) " of no rules"
                             }
                         }
                     }
@@ -187,12 +190,12 @@ fn gains(model: &ReportModel<'_>, headline: &Headline<'_>) -> Markup {
     }
 }
 
-fn extra(extra: &Extra) -> Markup {
+fn render_extra_section(extra: &ExtraSection) -> Markup {
     html! {
         section {
             h2 { (extra.title) }
             @for paragraph in &extra.paragraphs { p { (paragraph) } }
-            @for table in &extra.tables { (tables::extra(table)) }
+            @for table in &extra.tables { (estimate_tables::render_extra_table(table)) }
         }
     }
 }

@@ -5,24 +5,24 @@
 //! numbers is shown as rows. The *reference* is the first subject that is neither a form of weir
 //! nor the line without rules: studies list the original ruleset first.
 
-use weir_stats::series::{self, Selection};
+use weir_stats::trial_selection::{self, TrialSelection};
 use weir_stats::{
-    Coordinate, Estimate, Quantity, Record, RunSubject, Scenario, ScenarioAxis, State, Trial,
-    TrialKind,
+    Coordinate, Estimate, Quantity, RunRecord, RunSubject, Scenario, ScenarioAxis, Trial,
+    TrialKind, TrialState,
 };
 
-use crate::chart::{ChartPoint, Series};
-use crate::number;
+use crate::chart::{ChartPoint, ChartSeries};
+use crate::number_format;
 use crate::series_style::{self, SeriesStyle};
 
 /// Records, prepared for readers.
 pub(crate) struct ReportModel<'a> {
-    pub(crate) record: &'a Record,
+    pub(crate) record: &'a RunRecord,
     /// The quantity by which subjects are compared: packets per second, or connections if no frames
     /// were sent.
     pub(crate) quantity: Quantity,
     /// The axis of numbers, if the grid has one with two values or more.
-    pub(crate) axis: Option<&'a ScenarioAxis>,
+    pub(crate) numeric_axis: Option<&'a ScenarioAxis>,
     /// Points of the other axes at which packets were measured; one at least.
     pub(crate) facets: Vec<Facet>,
     /// The original ruleset.
@@ -54,10 +54,10 @@ pub(crate) struct Gain<'a> {
 
 /// All gains at one point, the best first.
 pub(crate) struct Headline<'a> {
-    pub(crate) facet: usize,
+    pub(crate) facet_index: usize,
     pub(crate) reference: &'a RunSubject,
     /// Where on the axis.
-    pub(crate) at: Option<u64>,
+    pub(crate) axis_value: Option<u64>,
     /// The point.
     pub(crate) scenario: Scenario,
     pub(crate) gains: Vec<Gain<'a>>,
@@ -65,10 +65,10 @@ pub(crate) struct Headline<'a> {
 
 impl<'a> ReportModel<'a> {
     /// Looks through the records.
-    pub(crate) fn new(record: &'a Record) -> ReportModel<'a> {
+    pub(crate) fn new(record: &'a RunRecord) -> ReportModel<'a> {
         let run = &record.run;
         let numeric = |axis: &&ScenarioAxis| {
-            axis.values.len() > 1 && axis.values.iter().all(|value| value.number().is_some())
+            axis.values.len() > 1 && axis.values.iter().all(|value| value.as_number().is_some())
         };
         let axis = run.axes.iter().find(numeric);
         let reference = run.subjects.iter().find(|subject| !subject.baseline && !subject.weir);
@@ -77,11 +77,11 @@ impl<'a> ReportModel<'a> {
         let mut model = ReportModel {
             record,
             quantity,
-            axis,
-            facets: facets(record, axis, quantity.kind()),
+            numeric_axis: axis,
+            facets: find_facets(record, axis, quantity.trial_kind()),
             reference,
             baseline,
-            styles: series_style::styles(&run.subjects),
+            styles: series_style::assign_styles(&run.subjects),
             headline: None,
         };
         model.headline = model.find_headline();
@@ -89,29 +89,29 @@ impl<'a> ReportModel<'a> {
     }
 
     /// Trials that count.
-    pub(crate) fn accepted(&self) -> impl Iterator<Item = &'a Trial> + use<'a> {
-        self.record.trials.iter().filter(|trial| trial.state == State::Accepted)
+    pub(crate) fn accepted_trials(&self) -> impl Iterator<Item = &'a Trial> + use<'a> {
+        self.record.trials.iter().filter(|trial| trial.state == TrialState::Accepted)
     }
 
     /// A quantity of a subject at a point.
-    pub(crate) fn estimate(
+    pub(crate) fn estimate_at(
         &self,
         quantity: Quantity,
         subject: &RunSubject,
         scenario: &Scenario,
     ) -> Option<Estimate> {
-        Selection::new(quantity, &subject.name, scenario)
-            .estimate(&self.record.trials, self.record.run.seed)
-            .filter(is_finite)
+        TrialSelection::new(quantity, &subject.name, scenario)
+            .estimate_median(&self.record.trials, self.record.run.seed)
+            .filter(is_finite_estimate)
     }
 
     /// What a subject does with it: packets are forwarded, connections carried.
-    pub(crate) fn verb(&self) -> &'static str {
+    pub(crate) fn quantity_verb(&self) -> &'static str {
         if self.quantity == Quantity::Pps { "forwards" } else { "carries" }
     }
 
     /// Its unit.
-    pub(crate) fn unit(&self) -> &'static str {
+    pub(crate) fn quantity_unit(&self) -> &'static str {
         match self.quantity {
             Quantity::Pps => "packets/s",
             Quantity::HandshakesPerSecond => "handshakes/s",
@@ -120,102 +120,113 @@ impl<'a> ReportModel<'a> {
     }
 
     /// Ratio of two subjects at a point.
-    pub(crate) fn ratio(
+    pub(crate) fn estimate_subject_ratio(
         &self,
         first: &RunSubject,
         second: &RunSubject,
         scenario: &Scenario,
     ) -> Option<Estimate> {
-        let of = |subject: &'a str| Selection::new(self.quantity, subject, scenario);
-        let (first, second) = (self.name(first), self.name(second));
-        series::ratio(of(first), of(second), &self.record.trials, self.record.run.seed)
-            .filter(is_finite)
+        let of = |subject: &'a str| TrialSelection::new(self.quantity, subject, scenario);
+        let (first, second) = (self.subject_name(first), self.subject_name(second));
+        trial_selection::estimate_selection_ratio(
+            of(first),
+            of(second),
+            &self.record.trials,
+            self.record.run.seed,
+        )
+        .filter(is_finite_estimate)
     }
 
     /// Ratio of a subject at two points.
-    pub(crate) fn kept(
+    pub(crate) fn estimate_point_ratio(
         &self,
         subject: &RunSubject,
         at: &Scenario,
         from: &Scenario,
     ) -> Option<Estimate> {
-        let first = Selection::new(self.quantity, &subject.name, at);
-        let second = Selection::new(self.quantity, &subject.name, from);
-        series::ratio(first, second, &self.record.trials, self.record.run.seed).filter(is_finite)
+        let first = TrialSelection::new(self.quantity, &subject.name, at);
+        let second = TrialSelection::new(self.quantity, &subject.name, from);
+        trial_selection::estimate_selection_ratio(
+            first,
+            second,
+            &self.record.trials,
+            self.record.run.seed,
+        )
+        .filter(is_finite_estimate)
     }
 
     /// What a reader sees of a subject that a record names.
-    pub(crate) fn label_of(&self, name: &str) -> String {
+    pub(crate) fn label_by_name(&self, name: &str) -> String {
         let mut subjects = self.record.run.subjects.iter();
-        subjects.find(|one| one.name == name).map_or_else(|| name.to_owned(), label)
+        subjects.find(|one| one.name == name).map_or_else(|| name.to_owned(), subject_label)
     }
 
     /// How a subject is drawn.
-    pub(crate) fn style(&self, subject: &RunSubject) -> Option<SeriesStyle> {
+    pub(crate) fn subject_style(&self, subject: &RunSubject) -> Option<SeriesStyle> {
         let at = self.record.run.subjects.iter().position(|one| one.name == subject.name)?;
         self.styles.get(at).copied()
     }
 
     /// Values of the axis, rising; one `None` if the grid has no axis.
-    pub(crate) fn values(&self) -> Vec<Option<u64>> {
-        let Some(axis) = self.axis else { return vec![None] };
-        let mut values: Vec<u64> = axis.values.iter().filter_map(Coordinate::number).collect();
+    pub(crate) fn axis_values(&self) -> Vec<Option<u64>> {
+        let Some(axis) = self.numeric_axis else { return vec![None] };
+        let mut values: Vec<u64> = axis.values.iter().filter_map(Coordinate::as_number).collect();
         values.sort_unstable();
         values.dedup();
         values.into_iter().map(Some).collect()
     }
 
     /// A facet's point at a value of the axis.
-    pub(crate) fn point(&self, facet: &Scenario, value: Option<u64>) -> Scenario {
-        match (self.axis, value) {
-            (Some(axis), Some(value)) => facet.with(&axis.name, value),
+    pub(crate) fn scenario_at(&self, facet: &Scenario, value: Option<u64>) -> Scenario {
+        match (self.numeric_axis, value) {
+            (Some(axis), Some(value)) => facet.with_coordinate(&axis.name, value),
             _ => facet.clone(),
         }
     }
 
     /// The series of a quantity at a facet, one a subject that has values.
-    pub(crate) fn series(&self, quantity: Quantity, facet: &Scenario) -> Vec<Series> {
+    pub(crate) fn chart_series(&self, quantity: Quantity, facet: &Scenario) -> Vec<ChartSeries> {
         let subjects = self.record.run.subjects.iter().zip(&self.styles).enumerate();
         subjects
-            .map(|(at, (subject, style))| Series {
-                subject: at,
-                label: label(subject),
+            .map(|(at, (subject, style))| ChartSeries {
+                subject_index: at,
+                label: subject_label(subject),
                 style: *style,
-                points: self.points(quantity, subject, facet),
+                points: self.chart_points(quantity, subject, facet),
             })
             .filter(|series| !series.points.is_empty())
             .collect()
     }
 
     /// The points of a series: a subject's, by its name.
-    pub(crate) fn points(
+    pub(crate) fn chart_points(
         &self,
         quantity: Quantity,
         subject: &RunSubject,
         facet: &Scenario,
     ) -> Vec<ChartPoint> {
         let mut points = Vec::new();
-        for value in self.values() {
-            let scenario = self.point(facet, value);
-            let Some(estimate) = self.estimate(quantity, subject, &scenario) else { continue };
-            let selection = Selection::new(quantity, &subject.name, &scenario);
+        for value in self.axis_values() {
+            let scenario = self.scenario_at(facet, value);
+            let Some(estimate) = self.estimate_at(quantity, subject, &scenario) else { continue };
+            let selection = TrialSelection::new(quantity, &subject.name, &scenario);
             let trials = selection
-                .trials(&self.record.trials)
-                .filter_map(|trial| quantity.of(trial))
+                .matching_trials(&self.record.trials)
+                .filter_map(|trial| quantity.value_in_trial(trial))
                 .filter(|value| value.is_finite());
             points.push(ChartPoint {
                 x: value.unwrap_or(0) as f64,
                 value: estimate.value,
                 lo: estimate.lo,
                 hi: estimate.hi,
-                trials: trials.collect(),
+                trial_values: trials.collect(),
             });
         }
         points
     }
 
     /// The name as the records own it, which lives as long as they do.
-    fn name(&self, subject: &RunSubject) -> &'a str {
+    fn subject_name(&self, subject: &RunSubject) -> &'a str {
         let mut subjects = self.record.run.subjects.iter();
         subjects.find(|one| one.name == subject.name).map_or("", |one| one.name.as_str())
     }
@@ -226,14 +237,14 @@ impl<'a> ReportModel<'a> {
             headline.gains.first().map_or(f64::INFINITY, |gain| gain.ratio.value)
         };
         (0..self.facets.len())
-            .filter_map(|facet| self.headline_at(facet))
+            .filter_map(|facet| self.headline_of_facet(facet))
             .min_by(|a, b| least(a).total_cmp(&least(b)))
     }
 
-    fn headline_at(&self, facet: usize) -> Option<Headline<'a>> {
+    fn headline_of_facet(&self, facet: usize) -> Option<Headline<'a>> {
         let reference = self.reference?;
-        for value in self.values().into_iter().rev() {
-            let scenario = self.point(&self.facets[facet].scenario, value);
+        for value in self.axis_values().into_iter().rev() {
+            let scenario = self.scenario_at(&self.facets[facet].scenario, value);
             let mut gains: Vec<Gain<'a>> = self
                 .record
                 .run
@@ -241,12 +252,21 @@ impl<'a> ReportModel<'a> {
                 .iter()
                 .filter(|subject| subject.weir)
                 .filter_map(|subject| {
-                    Some(Gain { subject, ratio: self.ratio(subject, reference, &scenario)? })
+                    Some(Gain {
+                        subject,
+                        ratio: self.estimate_subject_ratio(subject, reference, &scenario)?,
+                    })
                 })
                 .collect();
             if !gains.is_empty() {
                 gains.sort_by(|a, b| b.ratio.value.total_cmp(&a.ratio.value));
-                return Some(Headline { facet, reference, at: value, scenario, gains });
+                return Some(Headline {
+                    facet_index: facet,
+                    reference,
+                    axis_value: value,
+                    scenario,
+                    gains,
+                });
             }
         }
         None
@@ -254,36 +274,36 @@ impl<'a> ReportModel<'a> {
 }
 
 /// What the accepted trials measured, packets before anything else.
-fn main_quantity(record: &Record) -> Quantity {
-    const SOUGHT: [Quantity; 4] = [
+fn main_quantity(record: &RunRecord) -> Quantity {
+    const CANDIDATE_QUANTITIES: [Quantity; 4] = [
         Quantity::Pps,
         Quantity::ConnectionsPerSecond,
         Quantity::ConnectionsResetPerSecond,
         Quantity::HandshakesPerSecond,
     ];
     let measured = |quantity: &Quantity| {
-        let of_kind = |trial: &Trial| trial.kind == quantity.kind();
-        record.trials.iter().any(|trial| trial.state == State::Accepted && of_kind(trial))
+        let of_kind = |trial: &Trial| trial.kind == quantity.trial_kind();
+        record.trials.iter().any(|trial| trial.state == TrialState::Accepted && of_kind(trial))
     };
-    SOUGHT.into_iter().find(measured).unwrap_or(Quantity::Pps)
+    CANDIDATE_QUANTITIES.into_iter().find(measured).unwrap_or(Quantity::Pps)
 }
 
 /// What is next to a subject's line: its title where that is short, else its name; and whether weir
 /// made it.
-pub(crate) fn label(subject: &RunSubject) -> String {
-    const LONGEST: usize = 22;
+pub(crate) fn subject_label(subject: &RunSubject) -> String {
+    const MAX_LABEL_CHARS: usize = 22;
     let length = subject.title.chars().count();
-    if (1..=LONGEST).contains(&length) {
+    if (1..=MAX_LABEL_CHARS).contains(&length) {
         return subject.title.clone();
     }
     let name = match subject.weir && !subject.name.starts_with("weir") {
         true => format!("weir {}", subject.name),
         false => subject.name.clone(),
     };
-    if name.chars().count() <= LONGEST {
+    if name.chars().count() <= MAX_LABEL_CHARS {
         return name;
     }
-    name.chars().take(LONGEST - 1).chain(['…']).collect()
+    name.chars().take(MAX_LABEL_CHARS - 1).chain(['…']).collect()
 }
 
 /// An axis as a heading: its title, or its name.
@@ -291,12 +311,16 @@ pub(crate) fn axis_title(axis: &ScenarioAxis) -> &str {
     if axis.title.is_empty() { &axis.name } else { &axis.title }
 }
 
-fn is_finite(estimate: &Estimate) -> bool {
+fn is_finite_estimate(estimate: &Estimate) -> bool {
     [estimate.value, estimate.lo, estimate.hi].iter().all(|value| value.is_finite())
 }
 
 /// The points of all axes but `axis` at which a kind was measured, in the order of the axes.
-pub(crate) fn facets(record: &Record, axis: Option<&ScenarioAxis>, kind: TrialKind) -> Vec<Facet> {
+pub(crate) fn find_facets(
+    record: &RunRecord,
+    axis: Option<&ScenarioAxis>,
+    kind: TrialKind,
+) -> Vec<Facet> {
     let others: Vec<&ScenarioAxis> = record
         .run
         .axes
@@ -306,8 +330,8 @@ pub(crate) fn facets(record: &Record, axis: Option<&ScenarioAxis>, kind: TrialKi
     let names: Vec<&str> = others.iter().map(|axis| axis.name.as_str()).collect();
     let mut found: Vec<Scenario> = Vec::new();
     for trial in &record.trials {
-        if trial.kind == kind && trial.state == State::Accepted {
-            let scenario = trial.scenario.on(&names);
+        if trial.kind == kind && trial.state == TrialState::Accepted {
+            let scenario = trial.scenario.project_to_axes(&names);
             if !found.contains(&scenario) {
                 found.push(scenario);
             }
@@ -324,15 +348,15 @@ pub(crate) fn facets(record: &Record, axis: Option<&ScenarioAxis>, kind: TrialKi
     if found.is_empty() {
         found.push(Scenario::default());
     }
-    found.into_iter().map(|scenario| facet(&others, scenario)).collect()
+    found.into_iter().map(|scenario| build_facet(&others, scenario)).collect()
 }
 
-fn facet(axes: &[&ScenarioAxis], scenario: Scenario) -> Facet {
+fn build_facet(axes: &[&ScenarioAxis], scenario: Scenario) -> Facet {
     let (mut titles, mut sentences) = (Vec::new(), Vec::new());
     for axis in axes {
         if let Some(value) = scenario.coordinate(&axis.name) {
-            let title = value_title(axis, value);
-            sentences.push(format!("{}: {title}.", capital(axis_title(axis))));
+            let title = axis_value_title(axis, value);
+            sentences.push(format!("{}: {title}.", capitalize_first(axis_title(axis))));
             titles.push(title);
         }
     }
@@ -340,18 +364,18 @@ fn facet(axes: &[&ScenarioAxis], scenario: Scenario) -> Facet {
 }
 
 /// Text with its first letter a capital.
-pub(crate) fn capital(text: &str) -> String {
+pub(crate) fn capitalize_first(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// A value of an axis in words: the study's title for it, or the axis and the value.
-fn value_title(axis: &ScenarioAxis, value: &Coordinate) -> String {
+fn axis_value_title(axis: &ScenarioAxis, value: &Coordinate) -> String {
     match (axis.titles.get(&value.to_string()), value) {
         (Some(title), _) => title.clone(),
         (None, Coordinate::Text(text)) => text.clone(),
         (None, Coordinate::Number(_)) => {
-            format!("{} {}", number::coordinate(value), axis_title(axis))
+            format!("{} {}", number_format::format_coordinate(value), axis_title(axis))
         }
     }
 }
@@ -363,45 +387,45 @@ mod tests {
 
     #[test]
     fn the_axis_of_numbers_is_horizontal_and_the_others_are_facets() {
-        let record = sample::record();
+        let record = sample::sample_record();
         let model = ReportModel::new(&record);
-        assert_eq!(model.axis.map(|axis| axis.name.as_str()), Some("rules"));
+        assert_eq!(model.numeric_axis.map(|axis| axis.name.as_str()), Some("rules"));
         let titles: Vec<&str> = model.facets.iter().map(|facet| facet.title.as_str()).collect();
         assert_eq!(titles, ["sources far from the rules", "sources near the rules"]);
     }
 
     #[test]
     fn the_headline_is_the_facet_where_the_best_form_gains_least() {
-        let record = sample::record();
+        let record = sample::sample_record();
         let model = ReportModel::new(&record);
         let headline = model.headline.expect("the sample has gains");
-        assert_eq!(headline.at, Some(16_384));
-        assert_eq!(model.facets[headline.facet].title, "sources near the rules");
+        assert_eq!(headline.axis_value, Some(16_384));
+        assert_eq!(model.facets[headline.facet_index].title, "sources near the rules");
         assert!(headline.gains.is_sorted_by(|a, b| a.ratio.value >= b.ratio.value));
     }
 
     #[test]
     fn the_headline_moves_to_a_point_that_both_have() {
-        let mut record = sample::record();
+        let mut record = sample::sample_record();
         record.trials.retain(|trial| {
             trial.subject != "linear" || trial.scenario.coordinate("rules") != Some(&16_384.into())
         });
         let headline = ReportModel::new(&record).headline.expect("the sample has other points");
-        assert_eq!(headline.at, Some(1024));
+        assert_eq!(headline.axis_value, Some(1024));
     }
 
     #[test]
     fn connections_are_compared_where_no_frames_were_played() {
-        let followed = sample::followed();
+        let followed = sample::sample_connections_record();
         let model = ReportModel::new(&followed);
-        assert_eq!((model.unit(), model.verb()), ("connections/s", "carries"));
+        assert_eq!((model.quantity_unit(), model.quantity_verb()), ("connections/s", "carries"));
         assert!(model.facets[0].title.ends_with("sources near the rules"));
-        assert_eq!(ReportModel::new(&sample::record()).unit(), "packets/s");
+        assert_eq!(ReportModel::new(&sample::sample_record()).quantity_unit(), "packets/s");
     }
 
     #[test]
     fn without_trials_there_is_no_headline() {
-        let record = Record { trials: Vec::new(), ..sample::record() };
+        let record = RunRecord { trials: Vec::new(), ..sample::sample_record() };
         let model = ReportModel::new(&record);
         assert!(model.headline.is_none());
         assert_eq!(model.facets.len(), 1);

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use weir_stats::claim::{Bounds, By};
+use weir_stats::claim::{Bounds, ClaimSource};
 use weir_stats::{
-    Claim, ClaimOutcome, ClaimRecord, ClaimTest, Close, Connections, ConntrackTable, Coordinate,
-    DropCount, Environment, Estimate, Measured, Noise, NoiseFloor, Paper, PaperFigure, PaperValue,
-    Preset, Quantity, Record, RulesetRecord, Run, RunSubject, Scenario, ScenarioAxis, SubjectPoint,
-    Trial, TrialCounts, TrialKind,
+    Claim, ClaimOutcome, ClaimRecord, ClaimTest, ConnectionClose, ConnectionCounts, ConntrackTable,
+    Coordinate, DropCount, Estimate, HostEnvironment, NoiseFloor, Paper, PaperFigure, PaperValue,
+    Preset, Quantity, RulesetRecord, Run, RunRecord, RunSubject, Scenario, ScenarioAxis,
+    SubjectPoint, Trial, TrialCounts, TrialKind, TrialNoise, TrialResults,
 };
 
 /// A subject.
-pub(crate) fn subject(name: &str, baseline: bool, weir: bool) -> RunSubject {
+pub(crate) fn sample_subject(name: &str, baseline: bool, weir: bool) -> RunSubject {
     RunSubject {
         name: name.to_owned(),
         title: if weir { format!("weir {name}") } else { name.to_owned() },
@@ -26,77 +26,87 @@ pub(crate) fn subject(name: &str, baseline: bool, weir: bool) -> RunSubject {
 }
 
 /// A small run: two facets, four sizes, four subjects, three blocks there and back.
-pub(crate) fn record() -> Record {
-    build(
+pub(crate) fn sample_record() -> RunRecord {
+    build_sample_record(
         &[0, 16, 1024, 16_384],
         &[
-            subject("none", true, false),
-            subject("linear", false, false),
-            subject("tree", false, true),
-            subject("nft", false, true),
+            sample_subject("none", true, false),
+            sample_subject("linear", false, false),
+            sample_subject("tree", false, true),
+            sample_subject("nft", false, true),
         ],
         3,
     )
 }
 
 /// A run of the given sizes and subjects.
-pub(crate) fn build(sizes: &[u64], subjects: &[RunSubject], blocks: u32) -> Record {
+pub(crate) fn build_sample_record(
+    sizes: &[u64],
+    subjects: &[RunSubject],
+    blocks: u32,
+) -> RunRecord {
     let mut trials = Vec::new();
     for block in 0..blocks {
         for size in sizes {
             for leg in 0..2 {
                 for source in ["far", "near"] {
-                    let scenario = Scenario::default().with("rules", *size).with("source", source);
+                    let scenario = Scenario::default()
+                        .with_coordinate("rules", *size)
+                        .with_coordinate("source", source);
                     for subject in subjects {
-                        trials.push(rate(&trials, &scenario, subject, block, leg));
+                        trials.push(sample_rate_trial(&trials, &scenario, subject, block, leg));
                     }
                 }
             }
             for subject in subjects.iter().filter(|subject| !subject.baseline) {
-                let scenario = Scenario::default().with("rules", *size);
-                trials.push(load(&trials, TrialKind::Load, &scenario, subject, block));
-                trials.push(load(&trials, TrialKind::Add, &scenario, subject, block));
+                let scenario = Scenario::default().with_coordinate("rules", *size);
+                trials.push(sample_load_trial(&trials, TrialKind::Load, &scenario, subject, block));
+                trials.push(sample_load_trial(&trials, TrialKind::Add, &scenario, subject, block));
             }
         }
     }
-    Record { run: run(sizes, subjects, blocks, trials.len() as u64), trials, searches: Vec::new() }
+    RunRecord {
+        run: sample_run(sizes, subjects, blocks, trials.len() as u64),
+        trials,
+        searches: Vec::new(),
+    }
 }
 
 /// A run of connections, each trial followed: a hundred a second for two seconds, then fifty.
-pub(crate) fn followed() -> Record {
-    let mut record = build(&[16], &[subject("tracked", false, false)], 2);
+pub(crate) fn sample_connections_record() -> RunRecord {
+    let mut record = build_sample_record(&[16], &[sample_subject("tracked", false, false)], 2);
     record.trials.retain(|trial| trial.kind == TrialKind::Rate);
     let done = |at: u64| if at <= 200 { at } else { 200 + (at - 200) / 2 };
     let samples: Vec<(f64, u64)> = (0..=400).map(|at| (at as f64 / 100.0, done(at))).collect();
     for trial in &mut record.trials {
         trial.kind = TrialKind::Connections;
-        trial.scenario = trial.scenario.with("source", "near");
+        trial.scenario = trial.scenario.with_coordinate("source", "near");
         let table = ConntrackTable { samples: samples.clone(), ..ConntrackTable::default() };
-        trial.collected.table = Some(table);
-        trial.measured = Measured::Connections(Box::new(Connections {
+        trial.observations.table = Some(table);
+        trial.results = TrialResults::Connections(Box::new(ConnectionCounts {
             offered: 300,
             completed: 300,
             progress: samples.clone(),
-            ..Connections::none(Close::Fin)
+            ..ConnectionCounts::empty(ConnectionClose::Fin)
         }));
     }
     record
 }
 
 /// A number between 0.97 and 1.03 that depends on the trial alone.
-fn jitter(number: usize) -> f64 {
+fn trial_jitter(number: usize) -> f64 {
     let hash = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     0.97 + 0.06 * hash as f64 / f64::from(1 << 24)
 }
 
-fn rate(
+fn sample_rate_trial(
     trials: &[Trial],
     scenario: &Scenario,
     subject: &RunSubject,
     block: u32,
     leg: u32,
 ) -> Trial {
-    let rules = scenario.coordinate("rules").and_then(Coordinate::number).unwrap_or(0) as f64;
+    let rules = scenario.coordinate("rules").and_then(Coordinate::as_number).unwrap_or(0) as f64;
     let near = scenario.coordinate("source") == Some(&"near".into());
     let nanoseconds = match subject.name.as_str() {
         "none" => 690.0,
@@ -107,41 +117,41 @@ fn rate(
         "ipset" => 780.0 + (1.0 + rules).log2() * 2.0,
         _ => 740.0 + if near { (1.0 + rules).log2() * 3.0 } else { 0.0 },
     };
-    let pps = 1e9 / nanoseconds * jitter(trials.len());
+    let pps = 1e9 / nanoseconds * trial_jitter(trials.len());
     let offered = (pps * 1.1) as u64;
     let delivered = pps as u64;
     Trial {
         offered,
         delivered,
-        dropped: vec![
+        drop_counts: vec![
             DropCount { counter: "device".to_owned(), packets: offered - delivered },
             DropCount { counter: "rules".to_owned(), packets: 0 },
         ],
         pps,
-        ..blank(trials, TrialKind::Rate, scenario, subject, block, leg)
+        ..blank_trial(trials, TrialKind::Rate, scenario, subject, block, leg)
     }
 }
 
-fn load(
+fn sample_load_trial(
     trials: &[Trial],
     kind: TrialKind,
     scenario: &Scenario,
     subject: &RunSubject,
     block: u32,
 ) -> Trial {
-    let rules = scenario.coordinate("rules").and_then(Coordinate::number).unwrap_or(0) as f64;
+    let rules = scenario.coordinate("rules").and_then(Coordinate::as_number).unwrap_or(0) as f64;
     let step = if subject.name.starts_with("linear") { 4e-6 } else { 6e-6 };
     Trial {
-        seconds: (0.003 + rules * step) * jitter(trials.len()),
-        measured: match kind {
-            TrialKind::Add => Measured::Additions(1),
-            _ => Measured::Sums,
+        seconds: (0.003 + rules * step) * trial_jitter(trials.len()),
+        results: match kind {
+            TrialKind::Add => TrialResults::AddedRules(1),
+            _ => TrialResults::PacketsOnly,
         },
-        ..blank(trials, kind, scenario, subject, block, 0)
+        ..blank_trial(trials, kind, scenario, subject, block, 0)
     }
 }
 
-fn blank(
+fn blank_trial(
     trials: &[Trial],
     kind: TrialKind,
     scenario: &Scenario,
@@ -154,17 +164,17 @@ fn blank(
         block,
         leg,
         seconds: 1.0,
-        noise: Noise {
-            psi: 0.02 * jitter(trials.len() + 7),
+        noise: TrialNoise {
+            psi: 0.02 * trial_jitter(trials.len() + 7),
             steal: 0.0,
-            spin_ratio: jitter(trials.len() + 9).max(1.0),
+            spin_ratio: trial_jitter(trials.len() + 9).max(1.0),
             switches: 1,
         },
         ..Trial::new(kind, scenario.clone(), &subject.name)
     }
 }
 
-fn axes(sizes: &[u64]) -> Vec<ScenarioAxis> {
+fn sample_axes(sizes: &[u64]) -> Vec<ScenarioAxis> {
     let titles = [("far", "sources far from the rules"), ("near", "sources near the rules")];
     let owned = |(value, title): (&str, &str)| (value.to_owned(), title.to_owned());
     vec![
@@ -183,13 +193,13 @@ fn axes(sizes: &[u64]) -> Vec<ScenarioAxis> {
     ]
 }
 
-fn run(sizes: &[u64], subjects: &[RunSubject], blocks: u32, all: u64) -> Run {
+fn sample_run(sizes: &[u64], subjects: &[RunSubject], blocks: u32, all: u64) -> Run {
     Run {
-        format: weir_stats::run::FORMAT,
+        format: weir_stats::run::RECORD_FORMAT_VERSION,
         study: "made-up-study".to_owned(),
         title: "A made-up study".to_owned(),
         question: "What would a study look like that nobody measured?".to_owned(),
-        paper: Some(paper()),
+        paper: Some(sample_paper()),
         preset: Preset {
             name: "smoke".to_owned(),
             trial_seconds: 0.25,
@@ -203,14 +213,14 @@ fn run(sizes: &[u64], subjects: &[RunSubject], blocks: u32, all: u64) -> Run {
         command: "weir lab run studies/made-up-study -o run --preset smoke --seed 7".to_owned(),
         weir: "0.0.0".to_owned(),
         seed: 7,
-        environment: environment(),
+        environment: sample_environment(),
         hosts: Vec::new(),
-        axes: axes(sizes),
+        axes: sample_axes(sizes),
         subjects: subjects.to_vec(),
         rulesets: sizes
             .iter()
             .map(|size| RulesetRecord {
-                scenario: Scenario::default().with("rules", *size),
+                scenario: Scenario::default().with_coordinate("rules", *size),
                 command: format!("weir example rules --count {size} --seed 7"),
                 sha256: "0123456789abcdef".repeat(4),
                 bytes: 100 + 40 * size,
@@ -222,7 +232,7 @@ fn run(sizes: &[u64], subjects: &[RunSubject], blocks: u32, all: u64) -> Run {
             ratio: Estimate { value: 1.001, lo: 0.992, hi: 1.012, samples: 12 },
         }),
         counts: TrialCounts { all, accepted: all, ..TrialCounts::default() },
-        claims: claims(),
+        claims: sample_claims(),
         paper_values: vec![PaperValue {
             what: "A value that no paper states".to_owned(),
             value: "12,345 packets/s".to_owned(),
@@ -233,7 +243,7 @@ fn run(sizes: &[u64], subjects: &[RunSubject], blocks: u32, all: u64) -> Run {
     }
 }
 
-fn paper() -> Paper {
+fn sample_paper() -> Paper {
     Paper {
         title: "A paper that nobody wrote".to_owned(),
         authors: "Nobody".to_owned(),
@@ -249,11 +259,11 @@ fn paper() -> Paper {
     }
 }
 
-fn environment() -> Environment {
+fn sample_environment() -> HostEnvironment {
     let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     };
-    Environment {
+    HostEnvironment {
         kernel: "0.0.0-made-up".to_owned(),
         architecture: "x86_64".to_owned(),
         cpu_model: "A processor that does not exist".to_owned(),
@@ -269,12 +279,12 @@ fn environment() -> Environment {
     }
 }
 
-fn claims() -> Vec<ClaimRecord> {
-    let near = Scenario::default().with("source", "near");
+fn sample_claims() -> Vec<ClaimRecord> {
+    let near = Scenario::default().with_coordinate("source", "near");
     let ratio = |subject: &str, from: u64, to: u64| ClaimTest::Ratio {
         quantity: Quantity::Pps,
-        of: SubjectPoint { subject: subject.to_owned(), at: near.with("rules", to) },
-        to: SubjectPoint { subject: subject.to_owned(), at: near.with("rules", from) },
+        of: SubjectPoint { subject: subject.to_owned(), at: near.with_coordinate("rules", to) },
+        to: SubjectPoint { subject: subject.to_owned(), at: near.with_coordinate("rules", from) },
         within: Bounds { min: Some(0.8), max: None },
         shape: Bounds { min: Some(0.5), max: None },
     };
@@ -282,7 +292,7 @@ fn claims() -> Vec<ClaimRecord> {
         id: id.to_owned(),
         by,
         text: text.to_owned(),
-        place: matches!(by, By::Paper).then(|| "section 0".to_owned()),
+        place: matches!(by, ClaimSource::Paper).then(|| "section 0".to_owned()),
         test,
         needs: None,
     };
@@ -291,7 +301,7 @@ fn claims() -> Vec<ClaimRecord> {
         ClaimRecord {
             claim: claim(
                 "flat",
-                By::Paper,
+                ClaimSource::Paper,
                 "The tree stays flat.",
                 Some(ratio("tree", 16, 16_384)),
             ),
@@ -301,7 +311,7 @@ fn claims() -> Vec<ClaimRecord> {
         ClaimRecord {
             claim: claim(
                 "nft",
-                By::Weir,
+                ClaimSource::Weir,
                 "The nft form stays flat.",
                 Some(ratio("nft", 16, 16_384)),
             ),
@@ -311,7 +321,7 @@ fn claims() -> Vec<ClaimRecord> {
         ClaimRecord {
             claim: Claim {
                 needs: Some("two network cards".to_owned()),
-                ..claim("wire", By::Paper, "A wire carries it.", None)
+                ..claim("wire", ClaimSource::Paper, "A wire carries it.", None)
             },
             outcome: ClaimOutcome::NeedsHardware,
             estimate: None,

@@ -9,21 +9,21 @@
 use maud::{Markup, html};
 use weir_stats::RunSubject;
 
-use crate::number::pixel;
+use crate::number_format::format_svg_coordinate;
 
 /// How a subject is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeriesStyle {
     /// Class of the style sheet that holds the colour.
-    pub(crate) class: &'static str,
+    pub(crate) color_class: &'static str,
     /// Shape of the marker.
     shape: MarkerShape,
     /// Markers are filled.
-    full: bool,
+    is_filled: bool,
     /// The line is dashed: there are no rules.
-    pub(crate) dashed: bool,
+    pub(crate) is_dashed: bool,
     /// The run, where several are in one drawing.
-    pub(crate) run: Option<usize>,
+    pub(crate) run_index: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,15 +34,15 @@ enum MarkerShape {
     Triangle,
 }
 
-const SHAPES: [MarkerShape; 4] =
+const MARKER_SHAPES: [MarkerShape; 4] =
     [MarkerShape::Circle, MarkerShape::Square, MarkerShape::Diamond, MarkerShape::Triangle];
 /// Lines of runs, the first one's whole.
-const LINES: [&str; 4] = ["line", "line dash-1", "line dash-2", "line dash-3"];
-const WEIR: [&str; 4] = ["ink-w0", "ink-w1", "ink-w2", "ink-w3"];
-const OTHERS: [&str; 4] = ["ink-o0", "ink-o1", "ink-o2", "ink-o3"];
+const LINE_CLASSES: [&str; 4] = ["line", "line dash-1", "line dash-2", "line dash-3"];
+const WEIR_COLOR_CLASSES: [&str; 4] = ["ink-w0", "ink-w1", "ink-w2", "ink-w3"];
+const OTHER_COLOR_CLASSES: [&str; 4] = ["ink-o0", "ink-o1", "ink-o2", "ink-o3"];
 
 /// The styles of `subjects`, in their order.
-pub(crate) fn styles(subjects: &[RunSubject]) -> Vec<SeriesStyle> {
+pub(crate) fn assign_styles(subjects: &[RunSubject]) -> Vec<SeriesStyle> {
     let (mut weir, mut others) = (0, 0);
     subjects
         .iter()
@@ -50,63 +50,82 @@ pub(crate) fn styles(subjects: &[RunSubject]) -> Vec<SeriesStyle> {
             if subject.baseline {
                 let shape = MarkerShape::Circle;
                 return SeriesStyle {
-                    class: "ink-none",
+                    color_class: "ink-none",
                     shape,
-                    full: false,
-                    dashed: true,
-                    run: None,
+                    is_filled: false,
+                    is_dashed: true,
+                    run_index: None,
                 };
             }
-            let (classes, at) =
-                if subject.weir { (WEIR, &mut weir) } else { (OTHERS, &mut others) };
+            let (classes, at) = if subject.weir {
+                (WEIR_COLOR_CLASSES, &mut weir)
+            } else {
+                (OTHER_COLOR_CLASSES, &mut others)
+            };
             // There are sixteen different colours and shapes.
-            let shape = SHAPES[(*at + *at / classes.len()) % SHAPES.len()];
+            let shape = MARKER_SHAPES[(*at + *at / classes.len()) % MARKER_SHAPES.len()];
             let class = classes[*at % classes.len()];
             *at += 1;
-            SeriesStyle { class, shape, full: subject.weir, dashed: false, run: None }
+            SeriesStyle {
+                color_class: class,
+                shape,
+                is_filled: subject.weir,
+                is_dashed: false,
+                run_index: None,
+            }
         })
         .collect()
 }
 
 impl SeriesStyle {
     /// The same subject in one of several runs. There are sixteen different dashes and shapes.
-    pub(crate) fn of_run(self, run: usize) -> SeriesStyle {
+    pub(crate) fn for_run(self, run: usize) -> SeriesStyle {
         SeriesStyle {
-            shape: SHAPES[(run + run / LINES.len()) % SHAPES.len()],
-            run: Some(run),
+            shape: MARKER_SHAPES[(run + run / LINE_CLASSES.len()) % MARKER_SHAPES.len()],
+            run_index: Some(run),
             ..self
         }
     }
 
     /// A run, whatever the subject.
-    pub(crate) fn run(run: usize) -> SeriesStyle {
+    pub(crate) fn run_only(run: usize) -> SeriesStyle {
         let shape = MarkerShape::Circle;
-        SeriesStyle { class: "ink-run", shape, full: true, dashed: false, run: None }.of_run(run)
+        SeriesStyle {
+            color_class: "ink-run",
+            shape,
+            is_filled: true,
+            is_dashed: false,
+            run_index: None,
+        }
+        .for_run(run)
     }
 
     /// Classes of its line.
-    pub(crate) fn line(&self) -> &'static str {
-        match self.run {
-            Some(run) => LINES[run % LINES.len()],
-            None if self.dashed => "line dashed",
+    pub(crate) fn line_classes(&self) -> &'static str {
+        match self.run_index {
+            Some(run) => LINE_CLASSES[run % LINE_CLASSES.len()],
+            None if self.is_dashed => "line dashed",
             None => "line",
         }
     }
 
     /// Radius of its markers in a drawing; the line without rules has small ones, because it has no
     /// shape to show.
-    pub(crate) fn radius(&self) -> f64 {
-        if self.dashed && self.run.is_none() { 2.5 } else { 4.0 }
+    pub(crate) fn marker_radius(&self) -> f64 {
+        if self.is_dashed && self.run_index.is_none() { 2.5 } else { 4.0 }
     }
 
     /// The marker, centred at a place.
-    pub(crate) fn marker(&self, x: f64, y: f64, radius: f64) -> Markup {
-        let class = if self.full { "mark full" } else { "mark hollow" };
+    pub(crate) fn render_marker(&self, x: f64, y: f64, radius: f64) -> Markup {
+        let class = if self.is_filled { "mark full" } else { "mark hollow" };
         let path = |points: &[(f64, f64)]| -> String {
             let mut data = String::new();
             for (at, (dx, dy)) in points.iter().enumerate() {
                 let command = if at == 0 { 'M' } else { 'L' };
-                let (x, y) = (pixel(x + dx * radius), pixel(y + dy * radius));
+                let (x, y) = (
+                    format_svg_coordinate(x + dx * radius),
+                    format_svg_coordinate(y + dy * radius),
+                );
                 data.push_str(&format!("{command}{x} {y}"));
             }
             data + "Z"
@@ -114,7 +133,7 @@ impl SeriesStyle {
         let data = match self.shape {
             MarkerShape::Circle => {
                 return html! {
-                    circle class=(class) cx=(pixel(x)) cy=(pixel(y)) r=(pixel(radius)) {}
+                    circle class=(class) cx=(format_svg_coordinate(x)) cy=(format_svg_coordinate(y)) r=(format_svg_coordinate(radius)) {}
                 };
             }
             MarkerShape::Square => path(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
@@ -126,13 +145,14 @@ impl SeriesStyle {
 
     /// A small sample of line and marker, for legends and tables; that of a run is long enough to
     /// show its dashes.
-    pub(crate) fn key(&self) -> Markup {
-        let (class, width) = if self.run.is_some() { ("key long ", 48) } else { ("key ", 26) };
+    pub(crate) fn render_legend_key(&self) -> Markup {
+        let (class, width) =
+            if self.run_index.is_some() { ("key long ", 48) } else { ("key ", 26) };
         html! {
-            svg class={ (class) (self.class) } viewBox={ "0 0 " (width) " 12" } aria-hidden="true" {
-                path class=(self.line()) d={ "M1 6H" (width - 1) } {}
-                @if !self.dashed || self.run.is_some() {
-                    (self.marker(f64::from(width / 2), 6.0, 4.0))
+            svg class={ (class) (self.color_class) } viewBox={ "0 0 " (width) " 12" } aria-hidden="true" {
+                path class=(self.line_classes()) d={ "M1 6H" (width - 1) } {}
+                @if !self.is_dashed || self.run_index.is_some() {
+                    (self.render_marker(f64::from(width / 2), 6.0, 4.0))
                 }
             }
         }
@@ -184,12 +204,19 @@ mod tests {
         let subjects: Vec<RunSubject> = ["a", "b", "c", "d"]
             .iter()
             .flat_map(|name| {
-                [sample::subject(name, false, true), sample::subject(name, false, false)]
+                [
+                    sample::sample_subject(name, false, true),
+                    sample::sample_subject(name, false, false),
+                ]
             })
             .collect();
-        let styles = styles(&subjects);
+        let styles = assign_styles(&subjects);
         for (at, style) in styles.iter().enumerate() {
-            assert!(styles[..at].iter().all(|other| other != style && other.class != style.class));
+            assert!(
+                styles[..at]
+                    .iter()
+                    .all(|other| other != style && other.color_class != style.color_class)
+            );
         }
     }
 
@@ -197,8 +224,8 @@ mod tests {
     fn more_subjects_than_colours_differ_in_shape() {
         let names: Vec<String> = (0..16).map(|n| n.to_string()).collect();
         let subjects: Vec<RunSubject> =
-            names.iter().map(|name| sample::subject(name, false, false)).collect();
-        let styles = styles(&subjects);
+            names.iter().map(|name| sample::sample_subject(name, false, false)).collect();
+        let styles = assign_styles(&subjects);
         for (at, style) in styles.iter().enumerate() {
             assert!(styles[..at].iter().all(|other| other != style), "subject {at}");
         }
@@ -206,16 +233,18 @@ mod tests {
 
     #[test]
     fn runs_of_a_subject_differ_in_dash_and_shape_and_keep_its_colour() {
-        let style = styles(&[sample::subject("a", false, false)])[0];
-        let runs: Vec<SeriesStyle> = (0..16).map(|run| style.of_run(run)).collect();
-        let look = |style: &SeriesStyle| (style.line(), style.marker(0.0, 0.0, 4.0).into_string());
+        let style = assign_styles(&[sample::sample_subject("a", false, false)])[0];
+        let runs: Vec<SeriesStyle> = (0..16).map(|run| style.for_run(run)).collect();
+        let look = |style: &SeriesStyle| {
+            (style.line_classes(), style.render_marker(0.0, 0.0, 4.0).into_string())
+        };
         for (at, run) in runs.iter().enumerate() {
-            assert_eq!((run.class, run.full), (style.class, style.full));
+            assert_eq!((run.color_class, run.is_filled), (style.color_class, style.is_filled));
             assert!(runs[..at].iter().all(|other| look(other) != look(run)), "run {at}");
         }
-        assert_ne!(runs[0].line(), runs[1].line());
-        assert_eq!(look(&style.of_run(0)), look(&style.of_run(16)), "there are sixteen");
-        let none = styles(&[sample::subject("none", true, false)])[0];
-        assert_eq!((none.line(), none.of_run(0).line()), ("line dashed", "line"));
+        assert_ne!(runs[0].line_classes(), runs[1].line_classes());
+        assert_eq!(look(&style.for_run(0)), look(&style.for_run(16)), "there are sixteen");
+        let none = assign_styles(&[sample::sample_subject("none", true, false)])[0];
+        assert_eq!((none.line_classes(), none.for_run(0).line_classes()), ("line dashed", "line"));
     }
 }

@@ -1,10 +1,10 @@
 //! A packet's journey in words: `weir explain`.
 //!
-//! [`rows`] lists the steps of a [`Trace`], each rule that did not match with the reason;
-//! [`render`] draws them as text.
+//! [`trace_to_rows`] lists the steps of a [`Trace`], each rule that did not match with the reason;
+//! [`render_trace`] draws them as text.
 
-mod open;
-mod reason;
+mod mismatch_reason;
+mod unspecified_fields;
 
 use serde::Serialize;
 use weir_model::{Rule, Target};
@@ -12,12 +12,12 @@ use weir_model::{Rule, Target};
 use weir_semantics::outcome::Verdict;
 use weir_semantics::trace::{Trace, TraceStep};
 
-pub use self::open::{OpenField, open_fields};
-use self::reason::reason;
+use self::mismatch_reason::explain_mismatch;
+pub use self::unspecified_fields::{UnspecifiedField, find_unspecified_fields};
 
 /// A step as a row of a table or of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ExplainRow {
+pub struct TraceRow {
     /// `PREROUTING`, …
     pub hook: &'static str,
     /// Table.
@@ -35,29 +35,29 @@ pub struct ExplainRow {
 }
 
 /// The steps of a trace as rows, one for each rule tried and each verdict.
-pub fn rows(trace: &Trace<'_>) -> Vec<ExplainRow> {
+pub fn trace_to_rows(trace: &Trace<'_>) -> Vec<TraceRow> {
     let mut hook_now = "";
     let mut rows = Vec::new();
     for step in &trace.steps {
         match step {
-            TraceStep::Table { hook, .. } => hook_now = hook.chain(),
-            TraceStep::Rule { table, chain, depth, number, rule, failed } => {
+            TraceStep::EnterTable { hook, .. } => hook_now = hook.chain_name(),
+            TraceStep::TryRule { table, chain, depth, number, rule, failed } => {
                 let outcome = match failed {
                     None => "hit",
                     Some(why) if why.hotdrop => "hotdrop",
                     Some(_) => "miss",
                 };
-                rows.push(ExplainRow {
+                rows.push(TraceRow {
                     hook: hook_now,
                     table: table.as_str(),
                     chain: chain.to_string(),
                     depth: *depth,
                     number: Some(*number),
                     outcome: outcome.to_owned(),
-                    reason: failed.as_ref().map(|f| reason(rule, f)).unwrap_or_default(),
+                    reason: failed.as_ref().map(|f| explain_mismatch(rule, f)).unwrap_or_default(),
                 });
             }
-            TraceStep::Verdict { table, chain, verdict, policy } => rows.push(ExplainRow {
+            TraceStep::LeaveTable { table, chain, verdict, policy } => rows.push(TraceRow {
                 hook: hook_now,
                 table: table.as_str(),
                 chain: chain.to_string(),
@@ -80,7 +80,7 @@ pub fn verdict_words(verdict: Verdict) -> String {
         Verdict::Divert(module) => format!("handed over ({module})"),
         Verdict::Unknown => "unknown (a target that weir does not know)".to_owned(),
         Verdict::Expired => "expired (TTL reached zero at routing)".to_owned(),
-        Verdict::Waits => {
+        Verdict::HeldForReassembly => {
             "held for reassembly (the other fragments of its datagram are missing)".to_owned()
         }
     }
@@ -88,49 +88,49 @@ pub fn verdict_words(verdict: Verdict) -> String {
 
 /// Maximum number of consecutive non-matching rules that are all shown; of more, the first three
 /// and the last one.
-const DRAWN: usize = 8;
+const MAX_SHOWN_MISSES: usize = 8;
 
 /// Draws a trace as text, one line per rule. `words` gives a rule's words, as `iptables-save`
 /// prints them after `-A CHAIN`.
-pub fn render(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> String {
+pub fn render_trace(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> String {
     let mut text = String::new();
     let mut rest = &trace.steps[..];
     let mut chain_now: Option<(&str, usize)> = None;
     while let Some((step, after)) = rest.split_first() {
         rest = after;
         match step {
-            TraceStep::Table { hook, table } => {
+            TraceStep::EnterTable { hook, table } => {
                 chain_now = None;
                 // A table without a rule gets its own line only if it decided.
-                text.push_str(&format!("{} {table}\n", hook.chain()));
+                text.push_str(&format!("{} {table}\n", hook.chain_name()));
             }
-            TraceStep::Rule { chain, depth, .. } => {
+            TraceStep::TryRule { chain, depth, .. } => {
                 if chain_now != Some((chain, *depth)) {
                     chain_now = Some((chain, *depth));
                     if *depth > 0 {
-                        text.push_str(&format!("{}{chain}\n", indent(*depth)));
+                        text.push_str(&format!("{}{chain}\n", indentation(*depth)));
                     }
                 }
-                let run = missed_run(step, rest);
-                if run < DRAWN {
-                    draw_rule(&mut text, step, words);
+                let run = count_following_misses(step, rest);
+                if run < MAX_SHOWN_MISSES {
+                    render_rule_step(&mut text, step, words);
                     continue;
                 }
-                draw_rule(&mut text, step, words);
-                rest[..2].iter().for_each(|s| draw_rule(&mut text, s, words));
-                let more = format!("{}… {} more evaluated\n", indent(*depth + 1), run - 3);
+                render_rule_step(&mut text, step, words);
+                rest[..2].iter().for_each(|s| render_rule_step(&mut text, s, words));
+                let more = format!("{}… {} more evaluated\n", indentation(*depth + 1), run - 3);
                 text.push_str(&more);
-                draw_rule(&mut text, &rest[run - 1], words);
+                render_rule_step(&mut text, &rest[run - 1], words);
                 rest = &rest[run..];
             }
-            TraceStep::Verdict { chain, verdict, policy, .. } => {
+            TraceStep::LeaveTable { chain, verdict, policy, .. } => {
                 let by = if *policy { format!(" (policy of {chain})") } else { String::new() };
                 text.push_str(&format!("  => {}{by}\n", verdict_words(*verdict)));
             }
         }
     }
     let outcome = &trace.outcome;
-    let tried = match outcome.tried {
+    let tried = match outcome.rules_tried {
         1 => "1 rule".to_owned(),
         n => format!("{n} rules"),
     };
@@ -138,14 +138,14 @@ pub fn render(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> String {
     text
 }
 
-fn indent(depth: usize) -> String {
+fn indentation(depth: usize) -> String {
     "  ".repeat(depth)
 }
 
 /// How many steps after a missed rule are missed rules of the same chain.
-fn missed_run(step: &TraceStep<'_>, rest: &[TraceStep<'_>]) -> usize {
+fn count_following_misses(step: &TraceStep<'_>, rest: &[TraceStep<'_>]) -> usize {
     let missed = |s: &TraceStep<'_>| match s {
-        TraceStep::Rule { chain, depth, failed: Some(w), .. } if !w.hotdrop => {
+        TraceStep::TryRule { chain, depth, failed: Some(w), .. } if !w.hotdrop => {
             Some((chain.to_string(), *depth))
         }
         _ => None,
@@ -154,19 +154,19 @@ fn missed_run(step: &TraceStep<'_>, rest: &[TraceStep<'_>]) -> usize {
     rest.iter().take_while(|s| missed(s).as_ref() == Some(&first)).count()
 }
 
-fn draw_rule(text: &mut String, step: &TraceStep<'_>, words: &dyn Fn(&Rule) -> String) {
-    let TraceStep::Rule { depth, number, rule, failed, .. } = step else { return };
+fn render_rule_step(text: &mut String, step: &TraceStep<'_>, words: &dyn Fn(&Rule) -> String) {
+    let TraceStep::TryRule { depth, number, rule, failed, .. } = step else { return };
     let said = words(rule);
     let (sign, why) = match failed {
         None if matches!(rule.target, Target::None) => ("+", "counted".to_owned()),
         None => ("+", "matched".to_owned()),
-        Some(failed) if failed.hotdrop => ("!", reason(rule, failed)),
-        Some(failed) => ("-", reason(rule, failed)),
+        Some(failed) if failed.hotdrop => ("!", explain_mismatch(rule, failed)),
+        Some(failed) => ("-", explain_mismatch(rule, failed)),
     };
-    let line = format!("{}{sign} {number}  {said}", indent(*depth + 1));
+    let line = format!("{}{sign} {number}  {said}", indentation(*depth + 1));
     // The reason is next to short rules, below long ones.
     match line.chars().count() {
         n if n <= 56 => text.push_str(&format!("{line:<58}{why}\n")),
-        _ => text.push_str(&format!("{line}\n{}      {why}\n", indent(*depth + 1))),
+        _ => text.push_str(&format!("{line}\n{}      {why}\n", indentation(*depth + 1))),
     }
 }

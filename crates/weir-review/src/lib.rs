@@ -11,7 +11,8 @@ pub mod explain;
 mod review;
 
 pub use review::{
-    Change, ChangeKind, CornerReview, CounterDiffers, CounterReview, Decided, DecidedBy,
-    ExampleReview, FieldReview, PartReview, RegionReview, Review, ReviewPaths, ReviewSide, RuleAt,
-    WayThrough, count, not_covered,
+    ChangeKind, CornerCaseReview, CounterDifference, CounterReview, DecisionPair, ExampleReview,
+    FamilyPathReview, FieldReview, LocatedRule, PathThroughRuleset, PathsBeforeAndAfter,
+    RegionReview, Review, ReviewSide, RulesetDecision, TreatmentChange, compare_counters,
+    describe_uncovered_packets,
 };

@@ -1,62 +1,67 @@
 //! The result of a comparison, for people and for programs: `weir diff`.
 //!
-//! A [`Review`] is the result of [`compare`](weir_diagram::compare) in words. Changes are ordered
-//! by importance: newly allowed, newly denied, denied in another way, other effects; within these
-//! the largest part of all packets first. Each has its regions, and each region the rules that
-//! decide it on both sides. [`Review::text`] and [`Review::markdown`] render the same values that
-//! JSON has.
+//! A [`Review`] is the result of [`compare`](weir_diagram::compare_firewalls) in words. Changes are
+//! ordered by importance: newly allowed, newly denied, denied in another way, other effects; within
+//! these the largest part of all packets first. Each has its regions, and each region the rules
+//! that decide it on both sides. [`Review::to_text`] and [`Review::to_markdown`] render the same
+//! values that JSON has.
 
-mod beyond;
-mod count;
-mod decide;
-mod draw;
-mod region;
-mod size;
-mod values;
-mod ways;
+mod compare_counters;
+mod deciding_rules;
+mod path_lines;
+mod proof_limits;
+mod region_size;
+mod region_words;
+mod render;
+mod review_types;
 
 use weir_diagram::{
-    ComparedPart, ComparedPath, Comparison, ComparisonVerdict, Corner, CornerCase, ExamplePacket,
-    Identity, Region, RulesetDifference, Witness,
+    ComparedPart, ComparedPath, Comparison, ComparisonVerdict, CornerCase, CornerKind,
+    ExamplePacket, Region, RulesetDifference, StatefulTestPairing, Witness,
 };
 use weir_model::{Family, Hook};
-use weir_semantics::trace::{Trace, trace, trace_at_hook};
+use weir_semantics::trace::{Trace, trace_at_hook, trace_journey};
 use weir_semantics::{Interpreter, OutcomeDifference};
 use weir_syntax::iptables::print_rule;
 
-pub use self::beyond::not_covered;
-pub use self::count::count;
-use self::decide::decide;
-pub use self::values::{
-    Change, ChangeKind, CornerReview, CounterDiffers, CounterReview, Decided, DecidedBy,
-    ExampleReview, FieldReview, PartReview, RegionReview, Review, ReviewPaths, ReviewSide, RuleAt,
-    WayThrough,
+pub use self::compare_counters::compare_counters;
+use self::deciding_rules::find_deciding_rules;
+use self::path_lines::render_path_lines;
+pub use self::proof_limits::describe_uncovered_packets;
+pub use self::review_types::{
+    ChangeKind, CornerCaseReview, CounterDifference, CounterReview, DecisionPair, ExampleReview,
+    FamilyPathReview, FieldReview, LocatedRule, PathThroughRuleset, PathsBeforeAndAfter,
+    RegionReview, Review, ReviewSide, RulesetDecision, TreatmentChange,
 };
-use self::ways::lines;
-use crate::explain::{rows, verdict_words};
+use crate::explain::{trace_to_rows, verdict_words};
 
 impl Review {
     /// Describes the result in words.
-    pub fn of(comparison: &Comparison, sides: [ReviewSide<'_>; 2], identity: Identity) -> Review {
+    pub fn from_comparison(
+        comparison: &Comparison,
+        sides: [ReviewSide<'_>; 2],
+        identity: StatefulTestPairing,
+    ) -> Review {
         let [before, after] = sides;
         let mut changes = Vec::new();
         let mut parts = Vec::new();
         for part in &comparison.parts {
-            let reviewer = Reviewer::new(part, sides, identity);
-            let mut review = part_review(part);
-            if let ComparisonVerdict::Differs(differs) = &part.answer {
-                let found = reviewer.changes(differs);
-                review.example = Some(reviewer.paths(differs, &found));
+            let reviewer = PartReviewer::new(part, sides, identity);
+            let mut review = review_part(part);
+            if let ComparisonVerdict::Differs(differs) = &part.verdict {
+                let found = reviewer.review_changes(differs);
+                review.example = Some(reviewer.review_paths(differs, &found));
                 changes.extend(found.into_iter().map(|(change, _)| change));
             }
-            if let ComparisonVerdict::Fragments(f) = &part.answer {
-                let (with, without) = if f.before { (before, after) } else { (after, before) };
+            if let ComparisonVerdict::ReassemblyDiffers(f) = &part.verdict {
+                let (with, without) =
+                    if f.is_first_ruleset { (before, after) } else { (after, before) };
                 review.why = Some(format!(
                     "only {} has fragments reassembled before its rules, because of {} ({}); {} \
                      sees them individually",
                     with.name,
                     print_rule(&f.rule, part.family),
-                    f.place(),
+                    f.rule_position(),
                     without.name
                 ));
             }
@@ -77,153 +82,174 @@ impl Review {
 }
 
 /// The answer of a part, without its example.
-fn part_review(part: &ComparedPart) -> PartReview {
-    let mut review = PartReview {
+fn review_part(part: &ComparedPart) -> FamilyPathReview {
+    let mut review = FamilyPathReview {
         family: family_word(part.family),
-        path: way_word(part.way),
+        path: path_word(part.path),
         answer: "equal",
         why: None,
         share: 0.0,
         headers: 0.0,
         example: None,
     };
-    match &part.answer {
+    match &part.verdict {
         ComparisonVerdict::Equal => {}
-        ComparisonVerdict::Fragments(_) => review.answer = "differs",
-        ComparisonVerdict::Unknown { why } => {
+        ComparisonVerdict::ReassemblyDiffers(_) => review.answer = "differs",
+        ComparisonVerdict::Undecided { why } => {
             (review.answer, review.why) = ("unknown", Some(why.clone()));
         }
         ComparisonVerdict::Differs(differs) => {
             review.answer = "differs";
-            (review.share, review.headers) = (differs.share, differs.packets);
+            (review.share, review.headers) = (differs.share, differs.packet_count);
         }
     }
     review
 }
 
 /// Words what one part of a comparison found.
-struct Reviewer<'a> {
+struct PartReviewer<'a> {
     part: &'a ComparedPart,
     sides: [ReviewSide<'a>; 2],
     interpreters: [Interpreter<'a>; 2],
-    identity: Identity,
+    identity: StatefulTestPairing,
 }
 
-impl<'a> Reviewer<'a> {
-    fn new(part: &'a ComparedPart, sides: [ReviewSide<'a>; 2], identity: Identity) -> Reviewer<'a> {
+impl<'a> PartReviewer<'a> {
+    fn new(
+        part: &'a ComparedPart,
+        sides: [ReviewSide<'a>; 2],
+        identity: StatefulTestPairing,
+    ) -> PartReviewer<'a> {
         let [a, b] = sides.map(|s| s.firewall);
-        let interpreters = [Interpreter::comparing(a, b), Interpreter::comparing(b, a)];
-        Reviewer { part, sides, interpreters, identity }
+        let interpreters =
+            [Interpreter::new_for_comparison(a, b), Interpreter::new_for_comparison(b, a)];
+        PartReviewer { part, sides, interpreters, identity }
     }
 
     /// Each change, with the packet that shows it best.
-    fn changes<'d>(&self, differs: &'d RulesetDifference) -> Vec<(Change, Option<&'d Witness>)> {
+    fn review_changes<'d>(
+        &self,
+        differs: &'d RulesetDifference,
+    ) -> Vec<(TreatmentChange, Option<&'d Witness>)> {
         let mut out = Vec::new();
-        for change in &differs.changes {
+        for change in &differs.verdict_changes {
             let kind = match change {
-                c if c.newly_allowed() => ChangeKind::NewlyAllowed,
-                c if c.newly_denied() => ChangeKind::NewlyDenied,
+                c if c.is_newly_allowed() => ChangeKind::NewlyAllowed,
+                c if c.is_newly_denied() => ChangeKind::NewlyDenied,
                 _ => ChangeKind::DeniedOtherwise,
             };
-            let mut review = self.change(kind, &change.regions, &change.corners);
-            (review.share, review.headers) = (change.share, change.packets);
+            let mut review = self.build_change(kind, &change.regions, &change.corner_cases);
+            (review.share, review.headers) = (change.share, change.packet_count);
             review.before = Some(verdict_words(change.before));
             review.after = Some(verdict_words(change.after));
             out.push((review, first_witness(&change.regions)));
         }
-        if let Some(effects) = &differs.effects {
-            let mut review = self.change(ChangeKind::Effects, &effects.regions, &effects.corners);
-            (review.share, review.headers) = (effects.share, effects.packets);
+        if let Some(effects) = &differs.effect_change {
+            let mut review =
+                self.build_change(ChangeKind::Effects, &effects.regions, &effects.corner_cases);
+            (review.share, review.headers) = (effects.share, effects.packet_count);
             out.push((review, first_witness(&effects.regions)));
         }
         out.sort_by(|(a, _), (b, _)| a.kind.cmp(&b.kind).then(b.share.total_cmp(&a.share)));
         out
     }
 
-    fn change(&self, kind: ChangeKind, regions: &[Region], corners: &[CornerCase]) -> Change {
-        Change {
+    fn build_change(
+        &self,
+        kind: ChangeKind,
+        regions: &[Region],
+        corners: &[CornerCase],
+    ) -> TreatmentChange {
+        TreatmentChange {
             kind,
             family: family_word(self.part.family),
-            path: way_word(self.part.way),
+            path: path_word(self.part.path),
             before: None,
             after: None,
             share: 0.0,
             headers: 0.0,
-            regions: regions.iter().map(|region| self.region(region)).collect(),
-            corner_cases: corners.iter().map(|case| self.corner(case)).collect(),
+            regions: regions.iter().map(|region| self.review_region(region)).collect(),
+            corner_cases: corners.iter().map(|case| self.review_corner_case(case)).collect(),
         }
     }
 
-    fn region(&self, region: &Region) -> RegionReview {
-        let fields = region::fields(region, self.part.way, self.part.family);
+    fn review_region(&self, region: &Region) -> RegionReview {
+        let fields = region_words::region_fields(region, self.part.path, self.part.family);
         let mut decided_by = Vec::new();
         for example in &region.examples {
-            let decided = self.decided(&example.witness);
+            let decided = self.find_deciding_rules(&example.witness);
             if !decided_by.contains(&decided) {
                 decided_by.push(decided);
             }
         }
         RegionReview {
-            packets: region::region_words(&fields),
+            packets: region_words::region_words(&fields),
             fields,
-            size: size::size_words(region),
+            size: region_size::region_size_words(region),
             share: region.share,
-            headers: region.packets,
+            headers: region.packet_count,
             decided_by,
-            example: region.examples.first().map(|e| self.example(e)),
+            example: region.examples.first().map(|e| self.review_example(e)),
         }
     }
 
-    fn corner(&self, case: &CornerCase) -> CornerReview {
-        CornerReview {
+    fn review_corner_case(&self, case: &CornerCase) -> CornerCaseReview {
+        CornerCaseReview {
             packets: match case.corner {
-                Corner::TruncatedHeader => "truncated headers",
-                Corner::Fragment => "later fragments",
-                Corner::Invalid => "invalid packets",
-                Corner::TranslatedNew => "repeated packets of new, translated connections",
+                CornerKind::TruncatedHeader => "truncated headers",
+                CornerKind::LaterFragment => "later fragments",
+                CornerKind::InvalidCtState => "invalid packets",
+                CornerKind::TranslatedNew => "repeated packets of new, translated connections",
             },
             share: case.share,
-            decided_by: case.example.as_ref().map(|e| self.decided(&e.witness)),
-            example: case.example.as_ref().map(|e| self.example(e)),
+            decided_by: case.example.as_ref().map(|e| self.find_deciding_rules(&e.witness)),
+            example: case.example.as_ref().map(|e| self.review_example(e)),
         }
     }
 
-    fn example(&self, example: &ExamplePacket) -> ExampleReview {
+    fn review_example(&self, example: &ExamplePacket) -> ExampleReview {
         let firewalls = self.sides.map(|s| s.firewall);
-        region::example(&example.witness, example.difference, firewalls, self.whose())
+        region_words::example_review(
+            &example.witness,
+            example.difference,
+            firewalls,
+            self.path_and_family(),
+        )
     }
 
     /// Path and family of the packets.
-    fn whose(&self) -> (ComparedPath, Family) {
-        (self.part.way, self.part.family)
+    fn path_and_family(&self) -> (ComparedPath, Family) {
+        (self.part.path, self.part.family)
     }
 
-    fn traces(&self, witness: &Witness) -> [Trace<'_>; 2] {
+    fn trace_witness(&self, witness: &Witness) -> [Trace<'_>; 2] {
         [0, 1].map(|i| {
-            let mut answers = witness.answers(self.sides[i].firewall, self.identity);
+            let mut answers = witness.to_oracle(self.sides[i].firewall, self.identity);
             let (interpreter, packet) = (&self.interpreters[i], &witness.packet);
-            match self.part.way {
-                ComparedPath::Entry(entry) => trace(interpreter, packet, entry, &mut answers),
+            match self.part.path {
+                ComparedPath::Entry(entry) => {
+                    trace_journey(interpreter, packet, entry, &mut answers)
+                }
                 ComparedPath::Hook(hook) => trace_at_hook(interpreter, packet, hook, &mut answers),
-                ComparedPath::Assembled => {
+                ComparedPath::ReassembledInput => {
                     trace_at_hook(interpreter, packet, Hook::Input, &mut answers)
                 }
             }
         })
     }
 
-    fn decided(&self, witness: &Witness) -> Decided {
-        let traces = self.traces(witness);
-        let [before, after] = decide(traces.each_ref(), self.sides, self.part.family);
-        Decided { before, after }
+    fn find_deciding_rules(&self, witness: &Witness) -> DecisionPair {
+        let traces = self.trace_witness(witness);
+        let [before, after] = find_deciding_rules(traces.each_ref(), self.sides, self.part.family);
+        DecisionPair { before, after }
     }
 
     /// The path of the packet that shows the most important change.
-    fn paths(
+    fn review_paths(
         &self,
         differs: &RulesetDifference,
-        changes: &[(Change, Option<&Witness>)],
-    ) -> ReviewPaths {
+        changes: &[(TreatmentChange, Option<&Witness>)],
+    ) -> PathsBeforeAndAfter {
         let first = changes.iter().find_map(|(_, witness)| *witness);
         let witness = first.unwrap_or(&differs.witness);
         let difference = match changes.first() {
@@ -233,9 +259,12 @@ impl<'a> Reviewer<'a> {
             _ => differs.difference,
         };
         let firewalls = self.sides.map(|s| s.firewall);
-        let example = region::example(witness, difference, firewalls, self.whose());
-        let [before, after] = self.traces(witness).map(|t| way_through(&t, self.part.family));
-        ReviewPaths { example, before, after }
+        let example =
+            region_words::example_review(witness, difference, firewalls, self.path_and_family());
+        let [before, after] = self
+            .trace_witness(witness)
+            .map(|t| trace_to_path_through_ruleset(&t, self.part.family));
+        PathsBeforeAndAfter { example, before, after }
     }
 }
 
@@ -251,19 +280,19 @@ const fn family_word(family: Family) -> &'static str {
     }
 }
 
-fn way_word(way: ComparedPath) -> String {
+fn path_word(way: ComparedPath) -> String {
     match way {
         ComparedPath::Entry(entry) => format!("{entry:?}").to_lowercase(),
-        ComparedPath::Hook(hook) => hook.chain().to_owned(),
-        ComparedPath::Assembled => "input, reassembled from fragments".to_owned(),
+        ComparedPath::Hook(hook) => hook.chain_name().to_owned(),
+        ComparedPath::ReassembledInput => "input, reassembled from fragments".to_owned(),
     }
 }
 
-fn way_through(trace: &Trace<'_>, family: Family) -> WayThrough {
-    WayThrough {
+fn trace_to_path_through_ruleset(trace: &Trace<'_>, family: Family) -> PathThroughRuleset {
+    PathThroughRuleset {
         verdict: verdict_words(trace.outcome.verdict),
-        tried: trace.outcome.tried,
-        lines: lines(trace, &|rule| print_rule(rule, family)),
-        steps: rows(trace),
+        tried: trace.outcome.rules_tried,
+        text_lines: render_path_lines(trace, &|rule| print_rule(rule, family)),
+        steps: trace_to_rows(trace),
     }
 }

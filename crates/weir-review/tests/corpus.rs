@@ -4,20 +4,25 @@ use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use weir_diagram::{CompareOptions, compare};
-use weir_lint::{Edit, Finding, LintOptions, apply, check_each, counts, findings};
+use weir_lint::{
+    Finding, LintOptions, RulesetEdit, apply_edits, counts, lint_with_default_options,
+    lint_without_grouping,
+};
 use weir_model::{Firewall, RuleIndex, Ruleset};
 use weir_review::explain;
-use weir_semantics::trace::trace;
-use weir_semantics::{AlwaysFalse, Entry, Interpreter, Outcome, Seeded};
+use weir_semantics::trace::trace_journey;
+use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, Outcome, SeededOracle};
 use weir_syntax::iptables::{ParseOptions, parse};
-use weir_testkit::data;
-use weir_traffic::{Pattern, PatternOptions, TrafficOptions, packets, patterns};
+use weir_testkit::testdata;
+use weir_traffic::{
+    PatternOptions, TrafficOptions, TrafficPattern, generate_packets, generate_pattern_packets,
+};
 
 /// The rulesets that can be read, with their names.
 fn rulesets() -> Vec<(String, Firewall)> {
     let mut out = Vec::new();
     for extension in ["iptables", "loadable", "ip6tables"] {
-        for path in data::files_in(&data::corpus(), extension) {
+        for path in testdata::files_with_extension(&testdata::corpus_folder(), extension) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let bytes = std::fs::read(&path).expect("a readable file");
             let text = String::from_utf8_lossy(&bytes);
@@ -45,17 +50,21 @@ fn traffic_reaches_most_rules_and_every_packet_ends() {
         let Some(ruleset) = firewall.rulesets().next() else { continue };
         let (mut hit, mut sent) = (HashSet::<weir_model::RuleIndex>::new(), 0);
         let (mut making, mut walking, mut tried) = (0.0, 0.0, 0);
-        for entry in Entry::ALL {
-            let options = TrafficOptions { entry, count: 20_000, ..TrafficOptions::default() };
+        for entry in JourneyKind::ALL {
+            let options = TrafficOptions {
+                journey_kind: entry,
+                max_packets: 20_000,
+                ..TrafficOptions::default()
+            };
             let begin = Instant::now();
-            let all = packets(ruleset, &firewall.sets, &options);
+            let all = generate_packets(ruleset, &firewall.sets, &options);
             making += begin.elapsed().as_secs_f64();
             assert!(!all.is_empty(), "{name}: no packets");
             let begin = Instant::now();
             for packet in &all {
-                let outcome = interpreter.journey(packet, entry, &mut Seeded(1));
+                let outcome = interpreter.journey(packet, entry, &mut SeededOracle(1));
                 hit.extend(outcome.hits.iter().flat_map(|h| h.credit.iter().copied()));
-                tried += u64::from(outcome.tried);
+                tried += u64::from(outcome.rules_tried);
             }
             walking += begin.elapsed().as_secs_f64();
             sent += all.len();
@@ -81,15 +90,19 @@ fn traces_say_what_the_journey_says() {
     for (name, firewall) in rulesets() {
         let interpreter = Interpreter::new(&firewall);
         let Some(ruleset) = firewall.rulesets().next() else { continue };
-        let options = TrafficOptions { count: 50, ..TrafficOptions::default() };
-        for packet in packets(ruleset, &firewall.sets, &options) {
-            let plain = interpreter.journey(&packet, options.entry, &mut Seeded(1));
-            let trace = trace(&interpreter, &packet, options.entry, &mut Seeded(1));
+        let options = TrafficOptions { max_packets: 50, ..TrafficOptions::default() };
+        for packet in generate_packets(ruleset, &firewall.sets, &options) {
+            let plain = interpreter.journey(&packet, options.journey_kind, &mut SeededOracle(1));
+            let trace =
+                trace_journey(&interpreter, &packet, options.journey_kind, &mut SeededOracle(1));
             assert_eq!(plain, trace.outcome, "{name}: {packet:?}");
-            let tried = explain::rows(&trace).iter().filter(|r| r.number.is_some()).count();
-            assert_eq!(tried, plain.tried as usize, "{name}: {packet:?}");
+            let tried = explain::trace_to_rows(&trace_journey)
+                .iter()
+                .filter(|r| r.number.is_some())
+                .count();
+            assert_eq!(tried, plain.rules_tried as usize, "{name}: {packet:?}");
             let words = |_: &weir_model::Rule| String::new();
-            assert!(explain::render(&trace, &words).ends_with("tried\n"));
+            assert!(explain::render_trace(&trace, &words).ends_with("tried\n"));
         }
     }
 }
@@ -98,8 +111,8 @@ fn traces_say_what_the_journey_says() {
 fn findings_and_counts_take_little_time() {
     for (name, firewall) in rulesets() {
         let begin = Instant::now();
-        let found = findings(&firewall);
-        let counted = counts(&firewall);
+        let found = lint_with_default_options(&firewall);
+        let counted = count_ruleset(&firewall);
         println!(
             "{name}: {} rules, {} findings in {:.3} s",
             counted.rules,
@@ -111,7 +124,7 @@ fn findings_and_counts_take_little_time() {
 
 /// The rule of the finding's only edit.
 fn rule_of<'f>(firewall: &'f Firewall, finding: &Finding) -> Option<&'f weir_model::Rule> {
-    let [Edit::RemoveRule { rule }] = &finding.fix.as_ref()?.edits[..] else {
+    let [RulesetEdit::RemoveRule { rule }] = &finding.fix.as_ref()?.edits[..] else {
         return None;
     };
     let table = firewall.ruleset(rule.family)?.table(&rule.table)?;
@@ -126,23 +139,27 @@ fn every_shadowed_rule_never_counts_and_every_redundant_one_can_go() {
     let (mut taken, mut redundant, mut met) = (0, 0, 0);
     for (name, firewall) in rulesets() {
         let Some(ruleset) = firewall.rulesets().next() else { continue };
-        let mut all = check_each(&firewall, &LintOptions::default()).findings;
+        let mut all = lint_without_grouping(&firewall, &LintOptions::default()).findings;
         all.retain(|f| rule_of(&firewall, f).is_some());
         let mut by_rule: HashMap<RuleIndex, (&Finding, Vec<_>)> = HashMap::new();
         for f in &all {
             let rule = rule_of(&firewall, f).expect("a rule");
             by_rule.insert(rule.credit[0], (f, Vec::new()));
         }
-        let edits = |f: &[Finding]| -> Vec<Edit> {
+        let edits = |f: &[Finding]| -> Vec<RulesetEdit> {
             f.iter().filter_map(|f| f.fix.as_ref()).flat_map(|x| x.edits.clone()).collect()
         };
-        let without = apply(&firewall, &edits(&all));
+        let without = apply_edits(&firewall, &edits(&all));
         let (old, new) = (Interpreter::new(&firewall), Interpreter::new(&without));
-        for entry in Entry::ALL {
-            let options = TrafficOptions { entry, count: 20_000, ..TrafficOptions::default() };
-            for packet in packets(ruleset, &firewall.sets, &options) {
-                let a = old.journey(&packet, entry, &mut Seeded(1));
-                let b = new.journey(&packet, entry, &mut Seeded(1));
+        for entry in JourneyKind::ALL {
+            let options = TrafficOptions {
+                journey_kind: entry,
+                max_packets: 20_000,
+                ..TrafficOptions::default()
+            };
+            for packet in generate_packets(ruleset, &firewall.sets, &options) {
+                let a = old.journey(&packet, entry, &mut SeededOracle(1));
+                let b = new.journey(&packet, entry, &mut SeededOracle(1));
                 assert!(same(&a, &b), "{name}: without all of them: {packet:?}");
                 for id in a.hits.iter().flat_map(|h| h.credit) {
                     let Some((f, matched)) = by_rule.get_mut(id) else { continue };
@@ -162,11 +179,11 @@ fn every_shadowed_rule_never_counts_and_every_redundant_one_can_go() {
                 continue;
             }
             met += 1;
-            let without = apply(&firewall, &edits(&[(*f).clone()]));
+            let without = apply_edits(&firewall, &edits(&[(*f).clone()]));
             let new = Interpreter::new(&without);
             for (packet, entry) in matched {
-                let a = old.journey(packet, *entry, &mut Seeded(1));
-                let b = new.journey(packet, *entry, &mut Seeded(1));
+                let a = old.journey(packet, *entry, &mut SeededOracle(1));
+                let b = new.journey(packet, *entry, &mut SeededOracle(1));
                 assert!(same(&a, &b), "{name}: without {f:?}: {packet:?}");
             }
         }
@@ -188,16 +205,16 @@ fn prove(name: &str, firewall: &Firewall, all: &[Finding]) -> String {
     let alone = all.iter().step_by(step).map(std::slice::from_ref);
     let mut proven = 0;
     for these in std::iter::once(all).chain(alone).filter(|f| !f.is_empty()) {
-        let edits: Vec<Edit> =
+        let edits: Vec<RulesetEdit> =
             these.iter().filter_map(|f| f.fix.as_ref()).flat_map(|x| x.edits.clone()).collect();
-        let without = apply(firewall, &edits);
-        let options = CompareOptions { regions: 1, ..CompareOptions::default() };
-        let comparison = compare(firewall, &without, &options).expect("a comparison");
+        let without = apply_edits(firewall, &edits);
+        let options = CompareOptions { regions_max: 1, ..CompareOptions::default() };
+        let comparison = compare_firewalls(firewall, &without, &options).expect("a comparison");
         if let Some((_, d)) = comparison.differences().next() {
             panic!("{name}: {:?} for {:?} without {these:?}", d.difference, d.witness.packet);
         }
-        for (part, why) in comparison.unknowns() {
-            println!("{name}: {:?} is not proven: {why}", part.way);
+        for (part, why) in comparison.undecided_parts() {
+            println!("{name}: {:?} is not proven: {why}", part.path);
         }
         proven += usize::from(comparison.is_equal());
     }
@@ -214,12 +231,13 @@ fn patterns_meet_the_verdict_they_say() {
     for (name, firewall) in rulesets() {
         let Some(family) = firewall.rulesets().next().map(|r| r.family) else { continue };
         let interpreter = Interpreter::new(&firewall);
-        for pattern in Pattern::ALL {
-            let options = PatternOptions { pattern, family, count: 64, ..Default::default() };
-            let all = patterns(&firewall, &options);
+        for pattern in TrafficPattern::ALL {
+            let options = PatternOptions { pattern, family, max_packets: 64, ..Default::default() };
+            let all = generate_pattern_packets(&firewall, &options);
             println!("{name}: {} of {}", all.len(), pattern.as_str());
             for (packet, verdict) in all {
-                let outcome = interpreter.journey(&packet, options.entry, &mut AlwaysFalse);
+                let outcome =
+                    interpreter.journey(&packet, options.journey_kind, &mut AlwaysFalseOracle);
                 assert_eq!(outcome.verdict, verdict, "{name}");
             }
         }
@@ -231,7 +249,7 @@ fn every_ruleset_is_proven_equal_to_itself_over_the_whole_journey() {
     let options = weir_diagram::CompareOptions::default();
     for (name, firewall) in rulesets() {
         let begin = Instant::now();
-        let comparison = weir_diagram::compare(&firewall, &firewall, &options);
+        let comparison = weir_diagram::compare_firewalls(&firewall, &firewall, &options);
         let comparison = comparison.expect("no mistake in weir");
         let most = comparison.parts.iter().map(|p| p.statistics.memory_bytes).max().unwrap_or(0);
         println!("{name}: {:.2?}, {} MiB", begin.elapsed(), most >> 20);

@@ -1,9 +1,9 @@
 //! The output of `weir explain`.
 
 use weir_model::{Family, Firewall, Rule};
-use weir_review::explain::{render, rows};
-use weir_semantics::trace::{Trace, trace};
-use weir_semantics::{AlwaysFalse, Entry, Interpreter};
+use weir_review::explain::{render_trace, trace_to_rows};
+use weir_semantics::trace::{Trace, trace_journey};
+use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind};
 use weir_syntax::iptables::{ParseOptions, parse, print_rule};
 use weir_syntax::packet::parse_packet;
 
@@ -29,15 +29,15 @@ fn follow<T>(text: &str, words: &str, look: impl Fn(&Trace<'_>) -> T) -> T {
     let firewall = firewall(text);
     let interpreter = Interpreter::new(&firewall);
     let packet = parse_packet(words).expect("a good packet");
-    look(&trace(&interpreter, &packet, Entry::Forward, &mut AlwaysFalse))
+    look(&trace_journey(&interpreter, &packet, JourneyKind::Forward, &mut AlwaysFalseOracle))
 }
 
 fn drawn(text: &str, words: &str) -> String {
-    follow(text, words, |t| render(t, &|r: &Rule| print_rule(r, Family::V4)))
+    follow(text, words, |t| render_trace(t, &|r: &Rule| print_rule(r, Family::V4)))
 }
 
 fn reasons(text: &str, words: &str) -> Vec<String> {
-    follow(text, words, |t| rows(t).into_iter().map(|r| r.reason).collect())
+    follow(text, words, |t| trace_to_rows(t).into_iter().map(|r| r.reason).collect())
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A review names what the proof of a comparison does not cover.
 
 use weir_model::Firewall;
-use weir_review::not_covered;
+use weir_review::describe_uncovered_packets;
 use weir_syntax::iptables::{ParseOptions, parse};
 
 fn firewall(text: &str) -> Firewall {
@@ -14,7 +14,7 @@ fn a_review_names_what_a_proof_does_not_cover_where_rules_could_tell() {
     let said = |table: &str, rule: &str| {
         let (chain, _) = rule.split_once(' ').expect("a chain");
         let text = format!("*{table}\n:{chain} ACCEPT [0:0]\n-A {rule} -j ACCEPT\nCOMMIT\n");
-        not_covered(&[&firewall(&text)]).join("\n")
+        describe_uncovered_packets(&[&firewall(&text)]).join("\n")
     };
     // The controls: nothing of the kind is tested, or where it does not matter.
     for (table, rule) in [
@@ -30,7 +30,7 @@ fn a_review_names_what_a_proof_does_not_cover_where_rules_could_tell() {
         let text = format!(
             "*mangle\n:{chain} ACCEPT [0:0]\n:sub - [0:0]\n-A {chain} -j sub\n-A sub -d 10.0.0.1\nCOMMIT\n"
         );
-        not_covered(&[&firewall(&text)]).len()
+        describe_uncovered_packets(&[&firewall(&text)]).len()
     };
     assert_eq!((jumps("FORWARD"), jumps("POSTROUTING")), (0, 1));
     for (table, rule, what) in [

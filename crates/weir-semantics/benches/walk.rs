@@ -4,12 +4,12 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use weir_example::{IspOptions, isp};
-use weir_lint::findings;
+use weir_example::{IspOptions, generate_isp_ruleset};
+use weir_lint::lint_with_default_options;
 use weir_model::Firewall;
-use weir_semantics::{Entry, Interpreter, Seeded};
+use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
 use weir_syntax::iptables::{ParseOptions, parse};
-use weir_traffic::{TrafficOptions, packets};
+use weir_traffic::{TrafficOptions, generate_packets};
 
 fn main() {
     let short = "*filter\n:FORWARD DROP [0:0]\n\
@@ -31,7 +31,7 @@ fn main() {
     }
     prefixes.push_str("COMMIT\n");
     bench("23,000 prefixes in a row", &prefixes);
-    let example = isp(&IspOptions::default());
+    let example = generate_isp_ruleset(&IspOptions::default());
     bench("generated network, IPv4", &example.v4);
     bench("generated network, IPv6", &example.v6);
 }
@@ -44,24 +44,29 @@ fn bench(name: &str, text: &str) {
         weir_model::Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
     };
     let begin = Instant::now();
-    let found = findings(&firewall);
+    let found = lint_with_default_options(&firewall);
     println!("{name}: {rules} rules, {} findings in {:.1?}", found.len(), begin.elapsed());
     let begin = Instant::now();
     let interpreter = Interpreter::new(&firewall);
     println!("  indexed in {:.1?}", begin.elapsed());
     let ruleset = firewall.rulesets().next().expect("a ruleset");
-    let options = TrafficOptions { count: 20_000, entry: Entry::Forward, ..Default::default() };
+    let options = TrafficOptions {
+        max_packets: 20_000,
+        journey_kind: JourneyKind::Forward,
+        ..Default::default()
+    };
     let begin = Instant::now();
-    let traffic = packets(ruleset, &firewall.sets, &options);
+    let traffic = generate_packets(ruleset, &firewall.sets, &options);
     println!("  {} packets made in {:.1?}", traffic.len(), begin.elapsed());
     let (begin, mut tried, mut hit) = (Instant::now(), 0u64, std::collections::HashSet::new());
     for packet in &traffic {
-        let outcome = interpreter.journey(black_box(packet), options.entry, &mut Seeded(1));
-        tried += u64::from(outcome.tried);
+        let outcome =
+            interpreter.journey(black_box(packet), options.journey_kind, &mut SeededOracle(1));
+        tried += u64::from(outcome.rules_tried);
     }
     let seconds = begin.elapsed().as_secs_f64();
     for packet in &traffic {
-        let outcome = interpreter.journey(packet, options.entry, &mut Seeded(1));
+        let outcome = interpreter.journey(packet, options.journey_kind, &mut SeededOracle(1));
         hit.extend(outcome.hits.iter().flat_map(|h| h.credit.iter().copied()));
     }
     println!(

@@ -1,12 +1,12 @@
 //! Marks that `CONNMARK` copies between a packet and its connection.
 
 use weir_model::Packet;
-use weir_model::matching::{OptionValue, Value};
+use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::target::ExtensionTarget;
 
 /// What a `CONNMARK` target does (xt_connmark.c, `connmark_tg_shift`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MarkMove {
+pub enum ConnmarkOp {
     /// `ctmark = (ctmark & !mask) ^ value`.
     Set {
         /// Bits to flip in.
@@ -31,48 +31,50 @@ pub enum MarkMove {
 }
 
 /// Reads the options of a `CONNMARK` target; `None` if it moves nothing.
-pub fn connmark_of(extension: &ExtensionTarget) -> Option<MarkMove> {
+pub fn parse_connmark_target(extension: &ExtensionTarget) -> Option<ConnmarkOp> {
     let option = |name: &str| extension.options.iter().find(|o| o.name == name);
     // The table of effects takes what is shifted for unknown.
     if option("left-shift-mark").or(option("right-shift-mark")).is_some() {
         return None;
     }
     let mask = |name: &str| match option(name).map(|o| &o.value) {
-        Some(Value::Number(n) | Value::Hex(n) | Value::Masked(n, _)) => *n as u32,
+        Some(ExtensionValue::Number(n) | ExtensionValue::Hex(n) | ExtensionValue::Masked(n, _)) => {
+            *n as u32
+        }
         _ => u32::MAX,
     };
-    let both = |o: &OptionValue| match o.value {
-        Value::Masked(v, m) => (v as u32, m as u32),
-        Value::Number(v) | Value::Hex(v) => (v as u32, u32::MAX),
+    let both = |o: &ExtensionOption| match o.value {
+        ExtensionValue::Masked(v, m) => (v as u32, m as u32),
+        ExtensionValue::Number(v) | ExtensionValue::Hex(v) => (v as u32, u32::MAX),
         _ => (0, 0),
     };
     if let Some(o) = option("set-xmark") {
         let (value, mask) = both(o);
-        return Some(MarkMove::Set { value, mask });
+        return Some(ConnmarkOp::Set { value, mask });
     }
     if let Some(o) = option("set-mark") {
         let (value, mask) = both(o);
-        return Some(MarkMove::Set { value, mask: value | mask });
+        return Some(ConnmarkOp::Set { value, mask: value | mask });
     }
     let (nfmask, ctmask) = (mask("nfmask"), mask("ctmask"));
     if option("save-mark").is_some() {
-        return Some(MarkMove::Save { nfmask, ctmask });
+        return Some(ConnmarkOp::Save { nfmask, ctmask });
     }
-    option("restore-mark").map(|_| MarkMove::Restore { nfmask, ctmask })
+    option("restore-mark").map(|_| ConnmarkOp::Restore { nfmask, ctmask })
 }
 
 /// Does what `CONNMARK` does. Whether a mark may have changed.
-pub(crate) fn connmark(extension: &ExtensionTarget, packet: &mut Packet) -> bool {
+pub(crate) fn apply_connmark(extension: &ExtensionTarget, packet: &mut Packet) -> bool {
     if !packet.ct.has_entry() {
         return false;
     }
-    match connmark_of(extension) {
+    match parse_connmark_target(extension) {
         None => return false,
-        Some(MarkMove::Set { value, mask }) => packet.ct.mark = (packet.ct.mark & !mask) ^ value,
-        Some(MarkMove::Save { nfmask, ctmask }) => {
+        Some(ConnmarkOp::Set { value, mask }) => packet.ct.mark = (packet.ct.mark & !mask) ^ value,
+        Some(ConnmarkOp::Save { nfmask, ctmask }) => {
             packet.ct.mark = (packet.ct.mark & !ctmask) ^ (packet.mark & nfmask);
         }
-        Some(MarkMove::Restore { nfmask, ctmask }) => {
+        Some(ConnmarkOp::Restore { nfmask, ctmask }) => {
             packet.mark = (packet.mark & !nfmask) ^ (packet.ct.mark & ctmask);
         }
     }

@@ -21,33 +21,33 @@
 
 mod field_test;
 mod journey;
-mod lower;
-mod nat;
-mod observer;
-mod view;
-mod walk;
+mod nat_translation;
+mod packet_view;
+mod rule_lowering;
+mod table_walk;
+mod walk_observer;
 
 use std::collections::HashMap;
 
-use weir_model::effect::needs_conntrack;
+use weir_model::effect::needs_connection_tracking;
 use weir_model::{ChangingSets, Family, Firewall, IpSet, Ruleset, TableName};
 
-use self::lower::{KnownSets, TableIndex};
-use crate::configured::Configured;
-use crate::sets::SetIndex;
+use self::rule_lowering::{KnownIpsets, TableIndex};
+use crate::object_config_digests::ObjectConfigDigests;
+use crate::set_membership::IpsetIndex;
 
-pub use self::nat::usual_choice;
-pub(crate) use self::observer::{Failed, Observer};
+pub use self::nat_translation::default_nat_mapping;
+pub(crate) use self::walk_observer::{FailedTestIndex, WalkObserver};
 
 /// A firewall, ready for packets.
 #[derive(Debug)]
 pub struct Interpreter<'f> {
     /// Tables by family, then by [`TableName`].
     tables: [[Option<TableIndex<'f>>; 5]; 2],
-    sets: Vec<SetIndex<'f>>,
+    sets: Vec<IpsetIndex<'f>>,
     /// Whether conntrack is in use, by family.
-    conntrack: [bool; 2],
-    configured: Configured,
+    uses_conntrack: [bool; 2],
+    object_config_digests: ObjectConfigDigests,
 }
 
 impl<'f> Interpreter<'f> {
@@ -58,59 +58,60 @@ impl<'f> Interpreter<'f> {
     /// # Panics
     /// If a rule jumps to a chain that its table does not have; no parser accepts such a ruleset.
     pub fn new(firewall: &'f Firewall) -> Self {
-        Self::of(
+        Self::from_parts(
             [firewall.v4.as_ref(), firewall.v6.as_ref()],
             &firewall.sets,
-            &ChangingSets::of(firewall),
+            &ChangingSets::from_firewall(firewall),
         )
     }
 
     /// The same for a firewall that is compared with another: [`Oracle`](crate::Oracle) also
     /// answers here for sets that rules of the other change.
-    pub fn comparing(firewall: &'f Firewall, other: &Firewall) -> Self {
-        let changing = ChangingSets::of(firewall).union(ChangingSets::of(other));
-        Self::of([firewall.v4.as_ref(), firewall.v6.as_ref()], &firewall.sets, &changing)
+    pub fn new_for_comparison(firewall: &'f Firewall, other: &Firewall) -> Self {
+        let changing =
+            ChangingSets::from_firewall(firewall).union(ChangingSets::from_firewall(other));
+        Self::from_parts([firewall.v4.as_ref(), firewall.v6.as_ref()], &firewall.sets, &changing)
     }
 
     /// The same for a firewall's parts: IPv4 and IPv6 rulesets, sets, and which of them change.
     ///
     /// # Panics
     /// As [`Interpreter::new`].
-    pub fn of(
+    pub fn from_parts(
         rulesets: [Option<&'f Ruleset>; 2],
         sets: &'f [IpSet],
         changing: &ChangingSets,
     ) -> Self {
         let set_at: HashMap<&str, usize> =
             sets.iter().enumerate().map(|(i, s)| (&*s.name, i)).collect();
-        let known = KnownSets { at: &set_at, changing };
+        let known = KnownIpsets { index_by_name: &set_at, modified_by_rules: changing };
         let tables = rulesets.map(|ruleset| {
             TableName::ALL.map(|name| {
                 let ruleset = ruleset?;
                 Some(TableIndex::new(ruleset.table(&name)?, ruleset.family, known))
             })
         });
-        let sets = sets.iter().map(|s| SetIndex::new(s, &set_at)).collect();
+        let sets = sets.iter().map(|s| IpsetIndex::new(s, &set_at)).collect();
         let conntrack = rulesets.map(|ruleset| {
-            ruleset.is_some_and(|all| all.rules().any(|(_, _, r)| needs_conntrack(r)))
+            ruleset.is_some_and(|all| all.rules().any(|(_, _, r)| needs_connection_tracking(r)))
         });
-        let configured = Configured::of(rulesets.iter().copied().flatten());
-        Interpreter { tables, sets, conntrack, configured }
+        let configured = ObjectConfigDigests::from_rulesets(rulesets.iter().copied().flatten());
+        Interpreter { tables, sets, uses_conntrack: conntrack, object_config_digests: configured }
     }
 
     /// Whether conntrack is in use: some rule of the family's ruleset requires it.
     pub fn conntrack_in_use(&self, family: Family) -> bool {
-        self.conntrack[family_index(family)]
+        self.uses_conntrack[family_index(family)]
     }
 
     /// Treats conntrack as in use in both families, whatever the rulesets require, because other
     /// programs on the host use it.
-    pub fn with_conntrack(mut self) -> Self {
-        self.conntrack = [true; 2];
+    pub fn with_conntrack_in_use(mut self) -> Self {
+        self.uses_conntrack = [true; 2];
         self
     }
 
-    pub(crate) fn table(&self, family: Family, name: TableName) -> Option<&TableIndex<'f>> {
+    pub(crate) fn table_index(&self, family: Family, name: TableName) -> Option<&TableIndex<'f>> {
         self.tables[family_index(family)][name as usize].as_ref()
     }
 }

@@ -13,24 +13,25 @@
 
 #![forbid(unsafe_code)]
 
-pub mod configured;
 pub mod connmark;
-pub mod digest;
 mod effects;
-mod entry;
 pub mod interpreter;
+mod journey_kind;
 pub mod nft;
+pub mod object_config_digests;
 pub mod oracle;
 pub mod outcome;
-mod sets;
+pub mod question_digest;
+mod set_membership;
 pub mod trace;
 
-pub use entry::{Entry, tables_at};
 pub use interpreter::Interpreter;
+pub use journey_kind::{JourneyKind, tables_at_hook};
 pub use oracle::{
-    AlwaysFalse, AlwaysTrue, Fact, Oracle, Question, QuestionSubject, Scripted, Seeded,
-    Translation, Write,
+    AlwaysFalseOracle, AlwaysTrueOracle, ConnectionFact, NatQuestion, Oracle, OracleQuestion,
+    QuestionSubject, ScriptedOracle, SeededOracle, UnknownWrite,
 };
 pub use outcome::{
-    Asked, Counted, Credited, EffectSeen, Hit, Log, Outcome, OutcomeDifference, Verdict,
+    AnsweredQuestion, AppliedEffect, CountedObject, CounterHit, CreditedCounter, Outcome,
+    OutcomeDifference, TraversalLog, Verdict,
 };

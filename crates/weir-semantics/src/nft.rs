@@ -10,8 +10,8 @@
 use std::collections::HashMap;
 
 use weir_model::nft::{
-    BaseChain, Credit, ElementKey, Key, Load, Map, OpaqueStatement, Ruleset, Statement, Table,
-    Test, Verdict, With, ct_state, ct_status,
+    BaseChain, Comparand, CreditedOriginal, ElementKeyPart, LoadExpression, MapKeyPart,
+    OpaqueStatement, Ruleset, Statement, Table, Test, Verdict, VerdictMap, ct_state, ct_status,
 };
 use weir_model::{CtState, Effect, Family, Hook, NatTarget, Packet, Policy, TableName};
 use weir_packet::{PktType, Transport};
@@ -20,7 +20,7 @@ use crate::effects;
 
 /// What a walk of one base chain does in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum NftWalkEnd {
     /// Accepted: the next base chain sees the packet.
     Accept,
     /// Dropped.
@@ -28,27 +28,27 @@ pub enum End {
     /// Dropped and answered, by iptables' word.
     Reject(&'static str),
     /// Translated.
-    Nat,
+    Translated,
 }
 
 /// The result of a walk.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NftWalk<'n> {
+pub struct NftWalkResult<'n> {
     /// How it ended.
-    pub end: End,
+    pub end: NftWalkEnd,
     /// The originals counted, in order, each as often as it counted.
-    pub credits: Vec<Credit>,
+    pub credits: Vec<CreditedOriginal>,
     /// What was done, in order.
-    pub effects: Vec<Done<'n>>,
+    pub effects: Vec<AppliedAction<'n>>,
     /// Rules begun.
-    pub tried: u32,
+    pub rules_tried: u32,
     /// Deepest call, the base chain being 0.
-    pub depth: usize,
+    pub max_call_depth: usize,
 }
 
 /// Something done to a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Done<'n> {
+pub enum AppliedAction<'n> {
     /// An effect.
     Effect(&'n Effect),
     /// An answer.
@@ -59,7 +59,7 @@ pub enum Done<'n> {
 
 /// A ruleset with its chains and maps indexed.
 #[derive(Debug)]
-pub struct Evaluator<'n> {
+pub struct NftEvaluator<'n> {
     tables: Vec<NftTableIndex<'n>>,
 }
 
@@ -67,24 +67,24 @@ pub struct Evaluator<'n> {
 struct NftTableIndex<'n> {
     table: &'n Table,
     chains: HashMap<&'n str, usize>,
-    maps: HashMap<&'n str, MapIndex<'n>>,
+    maps: HashMap<&'n str, NftMapIndex<'n>>,
 }
 
 #[derive(Debug)]
-struct MapIndex<'n> {
-    map: &'n Map,
-    exact: HashMap<Vec<ElementKey>, usize>,
+struct NftMapIndex<'n> {
+    map: &'n VerdictMap,
+    exact_elements: HashMap<Vec<ElementKeyPart>, usize>,
     /// Elements of an interval map with one part, by their first value.
-    sorted: Vec<(u128, u128, usize)>,
+    sorted_intervals: Vec<(u128, u128, usize)>,
 }
 
-impl<'n> Evaluator<'n> {
+impl<'n> NftEvaluator<'n> {
     /// Indexes a ruleset.
     ///
     /// # Panics
     /// If an interval map has more than one part: weir writes none.
     pub fn new(ruleset: &'n Ruleset) -> Self {
-        Evaluator { tables: ruleset.tables.iter().map(NftTableIndex::new).collect() }
+        NftEvaluator { tables: ruleset.tables.iter().map(NftTableIndex::new).collect() }
     }
 
     /// Traverses the base chain that replaces an iptables table at a hook; `None` if there is no
@@ -96,32 +96,32 @@ impl<'n> Evaluator<'n> {
     /// # Panics
     /// If a verdict names a chain or a lookup names a map that is not there, or chains call
     /// each other in a circle.
-    pub fn walk(
+    pub fn walk_base_chain(
         &self,
         table: TableName,
         hook: Hook,
         packet: &mut Packet,
         answer: &mut dyn FnMut(&OpaqueStatement, &Packet) -> bool,
-    ) -> Option<NftWalk<'n>> {
+    ) -> Option<NftWalkResult<'n>> {
         let index = self
             .tables
             .iter()
-            .find(|t| t.table.family == packet.family && t.table.stands_for == table)?;
+            .find(|t| t.table.family == packet.family && t.table.iptables_table == table)?;
         let is_at = |b: &BaseChain| b.hook == hook;
         let base = index.table.chains.iter().position(|c| c.base.as_ref().is_some_and(is_at))?;
         let mut run = NftWalker {
             index,
             packet,
-            answer,
-            walk: NftWalk {
-                end: End::Accept,
+            answer_opaque: answer,
+            walk: NftWalkResult {
+                end: NftWalkEnd::Accept,
                 credits: vec![],
                 effects: vec![],
-                tried: 0,
-                depth: 0,
+                rules_tried: 0,
+                max_call_depth: 0,
             },
         };
-        run.base(base);
+        run.run_base_chain(base);
         Some(run.walk)
     }
 }
@@ -131,33 +131,36 @@ impl<'n> NftTableIndex<'n> {
         NftTableIndex {
             table,
             chains: table.chains.iter().enumerate().map(|(i, c)| (c.name.as_str(), i)).collect(),
-            maps: table.maps.iter().map(|m| (m.name.as_str(), MapIndex::new(m))).collect(),
+            maps: table.maps.iter().map(|m| (m.name.as_str(), NftMapIndex::new(m))).collect(),
         }
     }
 }
 
-impl<'n> MapIndex<'n> {
-    fn new(map: &'n Map) -> Self {
-        let mut index = MapIndex { map, exact: HashMap::new(), sorted: Vec::new() };
+impl<'n> NftMapIndex<'n> {
+    fn new(map: &'n VerdictMap) -> Self {
+        let mut index =
+            NftMapIndex { map, exact_elements: HashMap::new(), sorted_intervals: Vec::new() };
         for (i, e) in map.elements.iter().enumerate() {
-            if map.interval {
-                let [ElementKey::Span(lo, hi)] = e.key[..] else { panic!("interval of one part") };
-                index.sorted.push((lo, hi, i));
+            if map.has_intervals {
+                let [ElementKeyPart::Span(lo, hi)] = e.key[..] else {
+                    panic!("interval of one part")
+                };
+                index.sorted_intervals.push((lo, hi, i));
             } else {
-                index.exact.insert(e.key.clone(), i);
+                index.exact_elements.insert(e.key.clone(), i);
             }
         }
-        index.sorted.sort_unstable();
+        index.sorted_intervals.sort_unstable();
         index
     }
 
-    fn find(&self, key: &[ElementKey]) -> Option<usize> {
-        if !self.map.interval {
-            return self.exact.get(key).copied();
+    fn find_element(&self, key: &[ElementKeyPart]) -> Option<usize> {
+        if !self.map.has_intervals {
+            return self.exact_elements.get(key).copied();
         }
-        let [ElementKey::Span(value, _)] = *key else { return None };
-        let after = self.sorted.partition_point(|&(lo, ..)| lo <= value);
-        let &(_, hi, i) = self.sorted[..after].last()?;
+        let [ElementKeyPart::Span(value, _)] = *key else { return None };
+        let after = self.sorted_intervals.partition_point(|&(lo, ..)| lo <= value);
+        let &(_, hi, i) = self.sorted_intervals[..after].last()?;
         (value <= hi).then_some(i)
     }
 }
@@ -165,19 +168,19 @@ impl<'n> MapIndex<'n> {
 struct NftWalker<'n, 'p> {
     index: &'p NftTableIndex<'n>,
     packet: &'p mut Packet,
-    answer: &'p mut dyn FnMut(&OpaqueStatement, &Packet) -> bool,
-    walk: NftWalk<'n>,
+    answer_opaque: &'p mut dyn FnMut(&OpaqueStatement, &Packet) -> bool,
+    walk: NftWalkResult<'n>,
 }
 
 /// How a rule ended.
-enum Stop {
-    Next,
+enum NftRuleEnd {
+    NextRule,
     Verdict(Verdict),
-    End(End),
+    EndWalk(NftWalkEnd),
 }
 
 impl<'n> NftWalker<'n, '_> {
-    fn base(&mut self, base: usize) {
+    fn run_base_chain(&mut self, base: usize) {
         let table = self.index.table;
         let Some(BaseChain { policy, .. }) = table.chains[base].base else {
             panic!("no base chain")
@@ -187,11 +190,11 @@ impl<'n> NftWalker<'n, '_> {
         let mut level = 0;
         while let Some((chain, at)) = stack.pop() {
             let Some(rule) = table.chains[chain].rules.get(at) else { continue };
-            self.walk.tried += 1;
-            let verdict = match self.rule(&rule.statements) {
-                Stop::Next => Verdict::Continue,
-                Stop::Verdict(v) => v,
-                Stop::End(end) => {
+            self.walk.rules_tried += 1;
+            let verdict = match self.run_rule(&rule.statements) {
+                NftRuleEnd::NextRule => Verdict::Continue,
+                NftRuleEnd::Verdict(v) => v,
+                NftRuleEnd::EndWalk(end) => {
                     self.walk.end = end;
                     return;
                 }
@@ -199,146 +202,146 @@ impl<'n> NftWalker<'n, '_> {
             match verdict {
                 Verdict::Accept => return,
                 Verdict::Drop => {
-                    self.walk.end = End::Drop;
+                    self.walk.end = NftWalkEnd::Drop;
                     return;
                 }
                 Verdict::Continue => stack.push((chain, at + 1)),
                 Verdict::Return => {}
                 Verdict::Jump(to) => {
                     stack.push((chain, at + 1));
-                    stack.push((self.chain(&to), 0));
+                    stack.push((self.chain_index(&to), 0));
                 }
-                Verdict::Goto(to) => stack.push((self.chain(&to), 0)),
+                Verdict::Goto(to) => stack.push((self.chain_index(&to), 0)),
             }
             level = level.max(stack.len().saturating_sub(1));
-            assert!(stack.len() < 1000 && self.walk.tried < 10_000_000, "chains in a circle");
+            assert!(stack.len() < 1000 && self.walk.rules_tried < 10_000_000, "chains in a circle");
         }
-        self.walk.depth = level;
+        self.walk.max_call_depth = level;
         if policy == Policy::Drop {
-            self.walk.end = End::Drop;
+            self.walk.end = NftWalkEnd::Drop;
         }
     }
 
-    fn chain(&self, name: &str) -> usize {
+    fn chain_index(&self, name: &str) -> usize {
         *self.index.chains.get(name).unwrap_or_else(|| panic!("chain {name} is not there"))
     }
 
-    fn rule(&mut self, statements: &'n [Statement]) -> Stop {
+    fn run_rule(&mut self, statements: &'n [Statement]) -> NftRuleEnd {
         for statement in statements {
             match statement {
                 Statement::Test(t) => {
-                    if !holds(t, self.packet) {
-                        return Stop::Next;
+                    if !evaluate_nft_test(t, self.packet) {
+                        return NftRuleEnd::NextRule;
                     }
                 }
                 Statement::Opaque(o) => {
-                    if o.needs_entry() && !self.packet.ct.has_entry() {
-                        return Stop::Next;
+                    if o.needs_conntrack_entry() && !self.packet.ct.has_entry() {
+                        return NftRuleEnd::NextRule;
                     }
-                    if (self.answer)(o, self.packet) == o.inverted {
-                        return Stop::Next;
+                    if (self.answer_opaque)(o, self.packet) == o.is_inverted {
+                        return NftRuleEnd::NextRule;
                     }
                 }
                 Statement::Counter(credit) => self.walk.credits.extend(credit),
-                Statement::Verdict(v) => return Stop::Verdict(v.clone()),
-                Statement::Vmap { key, map } => return self.lookup(key, map),
+                Statement::Verdict(v) => return NftRuleEnd::Verdict(v.clone()),
+                Statement::Vmap { key, map } => return self.lookup_vmap(key, map),
                 Statement::Effect(e) => {
-                    self.walk.effects.push(Done::Effect(e));
-                    effects::apply(e, self.packet);
+                    self.walk.effects.push(AppliedAction::Effect(e));
+                    effects::apply_effect(e, self.packet);
                 }
                 Statement::Reject(word) => {
-                    self.walk.effects.push(Done::Reject(word));
-                    return Stop::End(End::Reject(word));
+                    self.walk.effects.push(AppliedAction::Reject(word));
+                    return NftRuleEnd::EndWalk(NftWalkEnd::Reject(word));
                 }
                 Statement::Nat(target) => {
-                    self.walk.effects.push(Done::Nat(target));
-                    return Stop::End(End::Nat);
+                    self.walk.effects.push(AppliedAction::Nat(target));
+                    return NftRuleEnd::EndWalk(NftWalkEnd::Translated);
                 }
             }
         }
-        Stop::Next
+        NftRuleEnd::NextRule
     }
 
-    fn lookup(&mut self, key: &[Key], map: &str) -> Stop {
-        let Some(values) = key_of(key, self.packet) else { return Stop::Next };
+    fn lookup_vmap(&mut self, key: &[MapKeyPart], map: &str) -> NftRuleEnd {
+        let Some(values) = load_map_key(key, self.packet) else { return NftRuleEnd::NextRule };
         let map = self.index.maps.get(map).unwrap_or_else(|| panic!("map {map} is not there"));
-        let Some(found) = map.find(&values) else { return Stop::Next };
+        let Some(found) = map.find_element(&values) else { return NftRuleEnd::NextRule };
         let element = &map.map.elements[found];
         self.walk.credits.extend(&element.credit);
-        Stop::Verdict(element.verdict.clone())
+        NftRuleEnd::Verdict(element.verdict.clone())
     }
 }
 
-fn key_of(key: &[Key], packet: &Packet) -> Option<Vec<ElementKey>> {
+fn load_map_key(key: &[MapKeyPart], packet: &Packet) -> Option<Vec<ElementKeyPart>> {
     key.iter()
-        .map(|k| match k.load {
-            Load::Iifname => Some(ElementKey::Device(packet.iif.as_str().into())),
-            Load::Oifname => Some(ElementKey::Device(packet.oif.as_str().into())),
+        .map(|k| match k.expression {
+            LoadExpression::Iifname => Some(ElementKeyPart::Device(packet.iif.as_str().into())),
+            LoadExpression::Oifname => Some(ElementKeyPart::Device(packet.oif.as_str().into())),
             load => {
                 let value = load_value(load, packet)? & k.mask.unwrap_or(u128::MAX);
-                Some(ElementKey::Span(value, value))
+                Some(ElementKeyPart::Span(value, value))
             }
         })
         .collect()
 }
 
-fn holds(test: &Test, packet: &Packet) -> bool {
-    let device = match test.load {
-        Load::Iifname => Some(&packet.iif),
-        Load::Oifname => Some(&packet.oif),
+fn evaluate_nft_test(test: &Test, packet: &Packet) -> bool {
+    let device = match test.expression {
+        LoadExpression::Iifname => Some(&packet.iif),
+        LoadExpression::Oifname => Some(&packet.oif),
         _ => None,
     };
     if let Some(device) = device {
-        let With::Device { name, prefix } = &test.with else { return false };
+        let Comparand::Device { name, prefix } = &test.comparand else { return false };
         let equal = if *prefix { device.starts_with(&**name) } else { device.as_str() == &**name };
         return equal != test.negated;
     }
-    let Some(value) = load_value(test.load, packet) else { return false };
-    let equal = match &test.with {
-        With::Spans(spans) => spans.iter().any(|&(lo, hi)| (lo..=hi).contains(&value)),
-        With::Masked { mask, wanted } => value & mask == *wanted,
-        With::AnyBit(mask) => value & mask != 0,
-        With::Device { .. } => return false,
+    let Some(value) = load_value(test.expression, packet) else { return false };
+    let equal = match &test.comparand {
+        Comparand::InSpans(spans) => spans.iter().any(|&(lo, hi)| (lo..=hi).contains(&value)),
+        Comparand::Masked { mask, wanted } => value & mask == *wanted,
+        Comparand::AnyBit(mask) => value & mask != 0,
+        Comparand::Device { .. } => return false,
     };
     equal != test.negated
 }
 
 /// What nft loads; `None` stops the rule.
-fn load_value(load: Load, packet: &Packet) -> Option<u128> {
+fn load_value(load: LoadExpression, packet: &Packet) -> Option<u128> {
     let ct = packet.ct;
     Some(match load {
-        Load::Iifname | Load::Oifname => return None,
-        Load::Saddr => packet.saddr.0,
-        Load::Daddr => packet.daddr.0,
-        Load::L4proto => packet.proto.into(),
-        Load::FragmentOffset => packet.fragment.offset.into(),
-        Load::HeaderStart if packet.fragment.offset != 0 => return None,
-        Load::HeaderStart => transport_value(packet, 0, 3)?,
-        Load::Sport => transport_value(packet, 0, 2)?,
-        Load::Dport => transport_value(packet, 2, 2)?,
-        Load::TcpFlags => transport_value(packet, 13, 1)?,
-        Load::IcmpType => transport_value(packet, 0, 1)?,
-        Load::IcmpTypeCode => transport_value(packet, 0, 2)?,
-        Load::EtherSaddr => packet.smac?.iter().fold(0, |n, b| n << 8 | u128::from(*b)),
-        Load::CtState => u128::from(match ct.state {
+        LoadExpression::Iifname | LoadExpression::Oifname => return None,
+        LoadExpression::Saddr => packet.saddr.0,
+        LoadExpression::Daddr => packet.daddr.0,
+        LoadExpression::L4proto => packet.proto.into(),
+        LoadExpression::FragmentOffset => packet.fragment.offset.into(),
+        LoadExpression::TransportHeaderStart if packet.fragment.offset != 0 => return None,
+        LoadExpression::TransportHeaderStart => load_transport_bytes(packet, 0, 3)?,
+        LoadExpression::Sport => load_transport_bytes(packet, 0, 2)?,
+        LoadExpression::Dport => load_transport_bytes(packet, 2, 2)?,
+        LoadExpression::TcpFlags => load_transport_bytes(packet, 13, 1)?,
+        LoadExpression::IcmpType => load_transport_bytes(packet, 0, 1)?,
+        LoadExpression::IcmpTypeCode => load_transport_bytes(packet, 0, 2)?,
+        LoadExpression::EtherSaddr => packet.smac?.iter().fold(0, |n, b| n << 8 | u128::from(*b)),
+        LoadExpression::CtState => u128::from(match ct.state {
             CtState::Invalid => ct_state::INVALID,
             CtState::New => ct_state::NEW,
             CtState::Related => ct_state::RELATED,
             CtState::Established => ct_state::ESTABLISHED,
             CtState::Untracked => ct_state::UNTRACKED,
         }),
-        Load::CtStatus if ct.has_entry() => {
+        LoadExpression::CtStatus if ct.has_entry() => {
             let snat = if ct.snat { ct_status::SNAT } else { 0 };
             let dnat = if ct.dnat { ct_status::DNAT } else { 0 };
             (snat | dnat).into()
         }
-        Load::CtMark if ct.has_entry() => ct.mark.into(),
-        Load::CtStatus | Load::CtMark => return None,
-        Load::Mark => packet.mark.into(),
-        Load::Length => packet.len() as u128,
-        Load::Ttl => packet.ttl.into(),
-        Load::Tos => packet.tos.into(),
-        Load::PktType => match packet.pkttype {
+        LoadExpression::CtMark if ct.has_entry() => ct.mark.into(),
+        LoadExpression::CtStatus | LoadExpression::CtMark => return None,
+        LoadExpression::Mark => packet.mark.into(),
+        LoadExpression::Length => packet.len() as u128,
+        LoadExpression::Ttl => packet.ttl.into(),
+        LoadExpression::Tos => packet.tos.into(),
+        LoadExpression::PktType => match packet.pkttype {
             PktType::Unicast => 0,
             PktType::Broadcast => 1,
             PktType::Multicast => 2,
@@ -348,9 +351,9 @@ fn load_value(load: Load, packet: &Packet) -> Option<u128> {
 
 /// Bytes of the transport header as the fast path of nft_payload reads them: without a fragment
 /// check.
-fn transport_value(packet: &Packet, offset: usize, len: usize) -> Option<u128> {
+fn load_transport_bytes(packet: &Packet, offset: usize, len: usize) -> Option<u128> {
     if packet.family == Family::V6 && packet.fragment.offset != 0 {
-        return network_value(packet, offset, len);
+        return load_network_header_bytes(packet, offset, len);
     }
     let mut header = Vec::with_capacity(20);
     match &packet.transport {
@@ -381,7 +384,7 @@ fn transport_value(packet: &Packet, offset: usize, len: usize) -> Option<u128> {
 
 /// A later fragment of IPv6 leaves the transport offset at 0 (nft_set_pktinfo_ipv6 keeps what
 /// ipv6_find_hdr did not set): the load reads the network header.
-fn network_value(packet: &Packet, offset: usize, len: usize) -> Option<u128> {
+fn load_network_header_bytes(packet: &Packet, offset: usize, len: usize) -> Option<u128> {
     let mut header = [0; 40];
     header[0] = 0x60 | packet.tos >> 4;
     header[1] = packet.tos << 4;

@@ -1,6 +1,6 @@
 //! The outcome of a packet: the verdict, the effects, and the rules that counted it.
 
-use weir_model::{Element, Family, Hook, Name, Packet, RuleId, RuleIndex, TableName, Target};
+use weir_model::{Element, Family, Hook, Packet, RuleId, RuleIndex, SharedName, TableName, Target};
 
 use crate::oracle::QuestionSubject;
 
@@ -20,18 +20,18 @@ pub enum Verdict {
     /// Its time to live ran out at routing: the host answers, and no later chain sees it.
     Expired,
     /// It is a fragment to this host: INPUT sees the whole datagram only, once it is reassembled.
-    Waits,
+    HeldForReassembly,
 }
 
 /// Something that the kernel counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Counted<'f> {
+pub enum CountedObject<'f> {
     /// A rule whose matches were all true.
     Rule {
         /// Table.
         table: TableName,
         /// Chain.
-        chain: &'f Name,
+        chain: &'f SharedName,
         /// Number from 1.
         number: u32,
     },
@@ -40,12 +40,12 @@ pub enum Counted<'f> {
         /// Table.
         table: TableName,
         /// Built-in chain.
-        chain: &'f Name,
+        chain: &'f SharedName,
     },
     /// An element of a set with counters; counted when it is tested, before the rest of the rule.
     Element {
         /// Set.
-        set: &'f Name,
+        set: &'f SharedName,
         /// Element.
         element: &'f Element,
     },
@@ -53,22 +53,22 @@ pub enum Counted<'f> {
 
 /// A counter that the packet counted in, in the kernel's order.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Hit<'f> {
+pub struct CounterHit<'f> {
     /// Where on the journey.
     pub hook: Hook,
     /// What counted.
-    pub counted: Counted<'f>,
+    pub counted_object: CountedObject<'f>,
     /// The original rules that the counter is credited to; none for policies.
     pub credit: &'f [RuleIndex],
 }
 
-impl Hit<'_> {
+impl CounterHit<'_> {
     /// The rule or policy of that family's ruleset; `None` for an element of a set.
     pub fn rule_id(&self, family: Family) -> Option<RuleId> {
-        let (table, chain, number) = match self.counted {
-            Counted::Rule { table, chain, number } => (table, chain, Some(number)),
-            Counted::Policy { table, chain } => (table, chain, None),
-            Counted::Element { .. } => return None,
+        let (table, chain, number) = match self.counted_object {
+            CountedObject::Rule { table, chain, number } => (table, chain, Some(number)),
+            CountedObject::Policy { table, chain } => (table, chain, None),
+            CountedObject::Element { .. } => return None,
         };
         Some(RuleId { family, table, chain: chain.clone(), number })
     }
@@ -76,7 +76,7 @@ impl Hit<'_> {
 
 /// Something that a target did, the verdict's own target included.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EffectSeen<'f> {
+pub struct AppliedEffect<'f> {
     /// Where on the journey.
     pub hook: Hook,
     /// In which table.
@@ -88,15 +88,15 @@ pub struct EffectSeen<'f> {
 
 /// A question that was put to [`Oracle`](crate::Oracle).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Asked<'f> {
+pub struct AnsweredQuestion<'f> {
     /// The original rules of the rule.
     pub credit: &'f [RuleIndex],
     /// What was asked.
     pub subject: QuestionSubject,
     /// Digest of the match's content.
-    pub content: u64,
+    pub content_digest: u64,
     /// Digest of what configures the objects that the rule shares with others.
-    pub configured: u64,
+    pub config_digest: u64,
     /// It is stateful: its evaluation is part of the meaning.
     pub stateful: bool,
     /// What the answer was.
@@ -105,15 +105,15 @@ pub struct Asked<'f> {
 
 /// The result of traversing one table, or of a whole journey.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Log<'f> {
+pub struct TraversalLog<'f> {
     /// What was counted, in order.
-    pub hits: Vec<Hit<'f>>,
+    pub hits: Vec<CounterHit<'f>>,
     /// What was done, in order.
-    pub effects: Vec<EffectSeen<'f>>,
+    pub effects: Vec<AppliedEffect<'f>>,
     /// The questions, in order.
-    pub asked: Vec<Asked<'f>>,
+    pub questions: Vec<AnsweredQuestion<'f>>,
     /// Rules whose tests were begun.
-    pub tried: u32,
+    pub rules_tried: u32,
 }
 
 /// The result of a journey.
@@ -122,13 +122,13 @@ pub struct Outcome<'f> {
     /// The outcome of the packet.
     pub verdict: Verdict,
     /// What was done, in order.
-    pub effects: Vec<EffectSeen<'f>>,
+    pub effects: Vec<AppliedEffect<'f>>,
     /// What was counted, in order.
-    pub hits: Vec<Hit<'f>>,
+    pub hits: Vec<CounterHit<'f>>,
     /// The questions, in order.
-    pub asked: Vec<Asked<'f>>,
+    pub questions: Vec<AnsweredQuestion<'f>>,
     /// Rules whose tests were begun.
-    pub tried: u32,
+    pub rules_tried: u32,
     /// The packet as it left, or was dropped.
     pub packet: Packet,
 }
@@ -143,7 +143,7 @@ pub enum OutcomeDifference {
     /// The packet as it left.
     Packet,
     /// Which stateful matches were evaluated, or their order.
-    Stateful,
+    StatefulQuestions,
     /// Which original rules or policies were counted, and how often.
     Credit,
 }
@@ -154,7 +154,7 @@ impl Outcome<'_> {
     /// Equal is: the same verdict, the same effects in the same order, the same packet, the same
     /// stateful matches evaluated in the same order, every original rule and policy counted as
     /// often. The number of rules tried may differ: that is what a cheaper ruleset is for.
-    pub fn difference(&self, other: &Outcome<'_>) -> Option<OutcomeDifference> {
+    pub fn first_difference(&self, other: &Outcome<'_>) -> Option<OutcomeDifference> {
         if self.verdict != other.verdict {
             return Some(OutcomeDifference::Verdict);
         }
@@ -165,22 +165,23 @@ impl Outcome<'_> {
             return Some(OutcomeDifference::Packet);
         }
         let stateful = |o: &Outcome<'_>| -> Vec<_> {
-            let kept = o.asked.iter().filter(|a| a.stateful);
-            kept.map(|a| (a.credit.to_vec(), (a.content, a.configured), a.answer)).collect()
+            let kept = o.questions.iter().filter(|a| a.stateful);
+            kept.map(|a| (a.credit.to_vec(), (a.content_digest, a.config_digest), a.answer))
+                .collect()
         };
         if stateful(self) != stateful(other) {
-            return Some(OutcomeDifference::Stateful);
+            return Some(OutcomeDifference::StatefulQuestions);
         }
-        (self.credits() != other.credits()).then_some(OutcomeDifference::Credit)
+        (self.credited_counters() != other.credited_counters()).then_some(OutcomeDifference::Credit)
     }
 
     /// The original rules and policies that were counted, sorted, each as often as it counted.
-    pub fn credits(&self) -> Vec<Credited<'_>> {
+    pub fn credited_counters(&self) -> Vec<CreditedCounter<'_>> {
         let mut all = Vec::with_capacity(self.hits.len());
         for hit in &self.hits {
-            all.extend(hit.credit.iter().map(|id| Credited::Rule(*id)));
-            if let Counted::Policy { table, chain } = hit.counted {
-                all.push(Credited::Policy(table, chain));
+            all.extend(hit.credit.iter().map(|id| CreditedCounter::Rule(*id)));
+            if let CountedObject::Policy { table, chain } = hit.counted_object {
+                all.push(CreditedCounter::Policy(table, chain));
             }
         }
         all.sort_unstable();
@@ -190,7 +191,7 @@ impl Outcome<'_> {
 
 /// An original counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Credited<'a> {
+pub enum CreditedCounter<'a> {
     /// A rule.
     Rule(RuleIndex),
     /// A policy.

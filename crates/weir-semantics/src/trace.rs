@@ -1,14 +1,14 @@
 //! One packet's journey, step by step.
 //!
-//! [`trace`] evaluates a packet's journey and records every table that it entered and every rule
-//! that was tried, with the test that was false.
+//! [`trace_journey`] evaluates a packet's journey and records every table that it entered and every
+//! rule that was tried, with the test that was false.
 
 use std::sync::Arc;
 
-use weir_model::{Hook, Name, Packet, Rule, TableName, located_tests_of};
+use weir_model::{Hook, Packet, Rule, SharedName, TableName, lower_to_located_tests};
 
-use crate::entry::Entry;
-use crate::interpreter::{Failed, Interpreter, Observer};
+use crate::interpreter::{FailedTestIndex, Interpreter, WalkObserver};
+use crate::journey_kind::JourneyKind;
 use crate::oracle::Oracle;
 use crate::outcome::{Outcome, Verdict};
 
@@ -25,18 +25,18 @@ pub struct Trace<'f> {
 #[derive(Clone, Debug)]
 pub enum TraceStep<'f> {
     /// A table was entered.
-    Table {
+    EnterTable {
         /// At which hook.
         hook: Hook,
         /// Which table.
         table: TableName,
     },
     /// A rule was tried.
-    Rule {
+    TryRule {
         /// Table.
         table: TableName,
         /// Chain.
-        chain: &'f Name,
+        chain: &'f SharedName,
         /// Jumps from the built-in chain to this one.
         depth: usize,
         /// Number from 1.
@@ -47,11 +47,11 @@ pub enum TraceStep<'f> {
         failed: Option<FailedTest>,
     },
     /// A table was left.
-    Verdict {
+    LeaveTable {
         /// Which table.
         table: TableName,
         /// Chain that the packet was in.
-        chain: &'f Name,
+        chain: &'f SharedName,
         /// The outcome of the packet.
         verdict: Verdict,
         /// It is the built-in chain's policy.
@@ -62,11 +62,11 @@ pub enum TraceStep<'f> {
 /// The first test of a rule that did not hold for a packet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailedTest {
-    /// Index of the test in [`tests_of`](weir_model::tests_of).
-    pub test: usize,
+    /// Index of the test in [`lower_to_tests`](weir_model::lower_to_tests).
+    pub test_index: usize,
     /// The match that the test belongs to, an index into the rule's matches; `None` for
     /// `-s -d -i -o -p -f`.
-    pub in_match: Option<usize>,
+    pub match_index: Option<usize>,
     /// The packet was dropped immediately.
     pub hotdrop: bool,
     /// The packet when it reached the rule; steps between two changes share it.
@@ -74,13 +74,13 @@ pub struct FailedTest {
 }
 
 /// Follows a packet through a journey.
-pub fn trace<'f>(
+pub fn trace_journey<'f>(
     interpreter: &Interpreter<'f>,
     packet: &Packet,
-    entry: Entry,
+    entry: JourneyKind,
     answers: &mut dyn Oracle,
 ) -> Trace<'f> {
-    let mut recorder = Recorder::default();
+    let mut recorder = TraceRecorder::default();
     let outcome = interpreter.journey_observed(packet, entry, answers, &mut recorder);
     Trace { steps: recorder.steps, outcome }
 }
@@ -92,28 +92,28 @@ pub fn trace_at_hook<'f>(
     hook: Hook,
     answers: &mut dyn Oracle,
 ) -> Trace<'f> {
-    let mut recorder = Recorder::default();
-    let outcome = interpreter.at_hook_observed(packet, hook, answers, &mut recorder);
+    let mut recorder = TraceRecorder::default();
+    let outcome = interpreter.traverse_hook_observed(packet, hook, answers, &mut recorder);
     Trace { steps: recorder.steps, outcome }
 }
 
 /// Where the packet is.
 struct TracePosition<'f> {
     table: TableName,
-    chain: Option<&'f Name>,
+    chain: Option<&'f SharedName>,
     depth: usize,
 }
 
 #[derive(Default)]
-struct Recorder<'f> {
+struct TraceRecorder<'f> {
     steps: Vec<TraceStep<'f>>,
-    at: Option<TracePosition<'f>>,
+    position: Option<TracePosition<'f>>,
     /// The packet when it reached the last rule that did not match.
     packet: Option<Arc<Packet>>,
 }
 
-impl Recorder<'_> {
-    fn shared(&mut self, packet: &Packet) -> Arc<Packet> {
+impl TraceRecorder<'_> {
+    fn share_packet(&mut self, packet: &Packet) -> Arc<Packet> {
         match &self.packet {
             Some(last) if **last == *packet => Arc::clone(last),
             _ => Arc::clone(self.packet.insert(Arc::new(packet.clone()))),
@@ -121,30 +121,43 @@ impl Recorder<'_> {
     }
 }
 
-impl<'f> Observer<'f> for Recorder<'f> {
-    fn table(&mut self, hook: Hook, table: TableName, _: &Packet) {
-        self.steps.push(TraceStep::Table { hook, table });
-        self.at = Some(TracePosition { table, chain: None, depth: 0 });
+impl<'f> WalkObserver<'f> for TraceRecorder<'f> {
+    fn on_table_entered(&mut self, hook: Hook, table: TableName, _: &Packet) {
+        self.steps.push(TraceStep::EnterTable { hook, table });
+        self.position = Some(TracePosition { table, chain: None, depth: 0 });
     }
 
-    fn chain(&mut self, chain: &'f Name, depth: usize) {
-        if let Some(at) = &mut self.at {
+    fn on_chain_entered(&mut self, chain: &'f SharedName, depth: usize) {
+        if let Some(at) = &mut self.position {
             (at.chain, at.depth) = (Some(chain), depth);
         }
     }
 
-    fn rule(&mut self, rule: &'f Rule, number: u32, failed: Option<Failed>, packet: &Packet) {
-        let Some(TracePosition { table, chain: Some(chain), depth }) = self.at else { return };
+    fn on_rule_tried(
+        &mut self,
+        rule: &'f Rule,
+        number: u32,
+        failed: Option<FailedTestIndex>,
+        packet: &Packet,
+    ) {
+        let Some(TracePosition { table, chain: Some(chain), depth }) = self.position else {
+            return;
+        };
         let failed = failed.map(|f| {
-            let (in_match, _) = located_tests_of(rule, packet.family)[f.test];
-            let packet = self.shared(packet);
-            FailedTest { test: f.test, in_match, hotdrop: f.hotdrop, packet }
+            let (in_match, _) = lower_to_located_tests(rule, packet.family)[f.test_index];
+            let packet = self.share_packet(packet);
+            FailedTest {
+                test_index: f.test_index,
+                match_index: in_match,
+                hotdrop: f.hotdrop,
+                packet,
+            }
         });
-        self.steps.push(TraceStep::Rule { table, chain, depth, number, rule, failed });
+        self.steps.push(TraceStep::TryRule { table, chain, depth, number, rule, failed });
     }
 
-    fn verdict(&mut self, verdict: Verdict, policy: bool) {
-        let Some(TracePosition { table, chain: Some(chain), .. }) = self.at else { return };
-        self.steps.push(TraceStep::Verdict { table, chain, verdict, policy });
+    fn on_table_left(&mut self, verdict: Verdict, policy: bool) {
+        let Some(TracePosition { table, chain: Some(chain), .. }) = self.position else { return };
+        self.steps.push(TraceStep::LeaveTable { table, chain, verdict, policy });
     }
 }

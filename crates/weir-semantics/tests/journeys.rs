@@ -1,12 +1,12 @@
 //! Tests that a file of cases cannot express: questions and their order, translations that the
 //! caller chooses, depth, loops, repeatability.
 
-use weir_model::matching::Opaque;
+use weir_model::rule_match::OpaqueExtension;
 use weir_model::target::NatTarget;
 use weir_model::{Addr, Chain, Firewall, Hook, Policy, Rule, RuleIndex, TableName, Target};
 use weir_semantics::{
-    AlwaysFalse, AlwaysTrue, Entry, Interpreter, Oracle, OutcomeDifference, Question,
-    QuestionSubject, Scripted, Seeded, Translation, Verdict,
+    AlwaysFalseOracle, AlwaysTrueOracle, Interpreter, JourneyKind, NatQuestion, Oracle,
+    OracleQuestion, OutcomeDifference, QuestionSubject, ScriptedOracle, SeededOracle, Verdict,
 };
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
@@ -35,7 +35,10 @@ fn matches_are_asked_from_left_to_right() {
     let other_port = packet("udp dport 10");
     let asked = |firewall: &Firewall| {
         let interpreter = Interpreter::new(firewall);
-        interpreter.journey(&other_port, Entry::Forward, &mut AlwaysTrue).asked.len()
+        interpreter
+            .journey(&other_port, JourneyKind::Forward, &mut AlwaysTrueOracle)
+            .questions
+            .len()
     };
     assert_eq!(asked(&before), 1, "limit spends a token on a packet to another port");
     assert_eq!(asked(&after), 0);
@@ -47,10 +50,10 @@ fn moving_a_stateful_match_is_caught() {
     let after = filter("-A FORWARD -p udp -m udp --dport 9 -m limit --limit 1/sec -j DROP\n");
     let (one, other) = (Interpreter::new(&before), Interpreter::new(&after));
     let p = packet("udp dport 10");
-    let one = one.journey(&p, Entry::Forward, &mut AlwaysTrue);
-    let other = other.journey(&p, Entry::Forward, &mut AlwaysTrue);
-    assert_eq!(one.difference(&one.clone()), None);
-    assert_eq!(one.difference(&other), Some(OutcomeDifference::Stateful));
+    let one = one.journey(&p, JourneyKind::Forward, &mut AlwaysTrueOracle);
+    let other = other.journey(&p, JourneyKind::Forward, &mut AlwaysTrueOracle);
+    assert_eq!(one.first_difference(&one.clone()), None);
+    assert_eq!(one.first_difference(&other), Some(OutcomeDifference::StatefulQuestions));
 }
 
 #[test]
@@ -69,8 +72,8 @@ fn seeded_answers_follow_the_rule_wherever_it_stands() {
     let mut dropped = 0;
     for port in 0..200 {
         let p = packet(&format!("udp dport {port}"));
-        let a = one.journey(&p, Entry::Forward, &mut Seeded(3)).verdict;
-        assert_eq!(a, other.journey(&p, Entry::Forward, &mut Seeded(3)).verdict);
+        let a = one.journey(&p, JourneyKind::Forward, &mut SeededOracle(3)).verdict;
+        assert_eq!(a, other.journey(&p, JourneyKind::Forward, &mut SeededOracle(3)).verdict);
         dropped += u32::from(a == Verdict::Drop);
     }
     assert!((50..150).contains(&dropped), "{dropped} of 200 dropped");
@@ -82,8 +85,9 @@ fn scripted_answers_are_by_rule() {
         "-A FORWARD -m limit --limit 1/sec -j DROP\n-A FORWARD -m limit --limit 1/sec -j ACCEPT\n",
     );
     let interpreter = Interpreter::new(&f);
-    let mut script = Scripted { rules: [(RuleIndex(1), true)].into(), otherwise: false };
-    let outcome = interpreter.journey(&packet("udp dport 1"), Entry::Forward, &mut script);
+    let mut script =
+        ScriptedOracle { answers_by_rule: [(RuleIndex(1), true)].into(), default_answer: false };
+    let outcome = interpreter.journey(&packet("udp dport 1"), JourneyKind::Forward, &mut script);
     assert_eq!(outcome.verdict, Verdict::Accept);
     assert_eq!(outcome.hits.len(), 1);
 }
@@ -91,7 +95,7 @@ fn scripted_answers_are_by_rule() {
 #[test]
 fn an_unknown_target_ends_the_walk_where_the_caller_says_so() {
     let mut f = filter("-A FORWARD -j DROP\n");
-    let opaque = Opaque { name: "FROBNICATE".to_owned(), words: Vec::new() };
+    let opaque = OpaqueExtension { name: "FROBNICATE".to_owned(), words: Vec::new() };
     chains(&mut f)
         .iter_mut()
         .find(|c| &*c.name == "FORWARD")
@@ -100,12 +104,12 @@ fn an_unknown_target_ends_the_walk_where_the_caller_says_so() {
         .insert(0, Rule::new(Target::Opaque(Box::new(opaque))));
     let interpreter = Interpreter::new(&f);
     let p = packet("udp dport 1");
-    let goes_on = interpreter.journey(&p, Entry::Forward, &mut AlwaysFalse);
+    let goes_on = interpreter.journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle);
     assert_eq!(
-        (goes_on.verdict, goes_on.asked[0].subject),
+        (goes_on.verdict, goes_on.questions[0].subject),
         (Verdict::Drop, QuestionSubject::Target)
     );
-    let ends = interpreter.journey(&p, Entry::Forward, &mut AlwaysTrue);
+    let ends = interpreter.journey(&p, JourneyKind::Forward, &mut AlwaysTrueOracle);
     assert_eq!(ends.verdict, Verdict::Unknown);
 }
 
@@ -113,11 +117,11 @@ fn an_unknown_target_ends_the_walk_where_the_caller_says_so() {
 struct Chooses;
 
 impl Oracle for Chooses {
-    fn answer(&mut self, _: &Question<'_>) -> bool {
+    fn answer(&mut self, _: &OracleQuestion<'_>) -> bool {
         false
     }
 
-    fn translate(&mut self, t: &Translation<'_>) -> Option<(Addr, Option<u16>)> {
+    fn choose_nat_mapping(&mut self, t: &NatQuestion<'_>) -> Option<(Addr, Option<u16>)> {
         assert!(matches!(t.target, NatTarget::Masquerade(_)));
         Some((Addr(0xcb00_7101), Some(40_000)))
     }
@@ -128,10 +132,10 @@ fn the_caller_settles_what_a_translation_leaves_open() {
     let f = firewall("*nat\n-A POSTROUTING -j MASQUERADE\nCOMMIT\n");
     let interpreter = Interpreter::new(&f);
     let p = packet("ip saddr 192.0.2.1 udp sport 9 udp dport 1");
-    let told = interpreter.journey(&p, Entry::Forward, &mut Chooses).packet;
+    let told = interpreter.journey(&p, JourneyKind::Forward, &mut Chooses).packet;
     assert_eq!((told.saddr, told.ports()), (Addr(0xcb00_7101), Some((40_000, 1))));
     assert!(told.ct.snat);
-    let untold = interpreter.journey(&p, Entry::Forward, &mut AlwaysFalse).packet;
+    let untold = interpreter.journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle).packet;
     assert_eq!((untold.saddr, untold.ports()), (p.saddr, p.ports()));
 }
 
@@ -148,9 +152,11 @@ fn a_thousand_nested_chains_are_walked() {
     text.push_str("-A c999 -p tcp -j DROP\n");
     let f = filter(&text);
     let interpreter = Interpreter::new(&f);
-    let deep = interpreter.journey(&packet("tcp dport 1"), Entry::Forward, &mut AlwaysFalse);
-    assert_eq!((deep.verdict, deep.tried), (Verdict::Drop, 1001));
-    let back = interpreter.journey(&packet("udp dport 1"), Entry::Forward, &mut AlwaysFalse);
+    let deep =
+        interpreter.journey(&packet("tcp dport 1"), JourneyKind::Forward, &mut AlwaysFalseOracle);
+    assert_eq!((deep.verdict, deep.rules_tried), (Verdict::Drop, 1001));
+    let back =
+        interpreter.journey(&packet("udp dport 1"), JourneyKind::Forward, &mut AlwaysFalseOracle);
     assert_eq!(back.verdict, Verdict::Accept);
 }
 
@@ -159,13 +165,13 @@ fn a_loop_ends_in_a_drop() {
     let mut f = filter(":a - [0:0]\n:b - [0:0]\n-A FORWARD -j a\n-A a -j b\n-A b\n");
     let interpreter = Interpreter::new(&f);
     let p = packet("udp dport 1");
-    let good = interpreter.journey(&p, Entry::Forward, &mut AlwaysFalse);
+    let good = interpreter.journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle);
     assert_eq!(good.verdict, Verdict::Accept);
     for target in [Target::Jump("a".into()), Target::Goto("a".into())] {
         let b = chains(&mut f).iter_mut().find(|c| &*c.name == "b").expect("b");
         b.rules[0].target = target;
         let looped = Interpreter::new(&f);
-        let outcome = looped.journey(&p, Entry::Forward, &mut AlwaysFalse);
+        let outcome = looped.journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle);
         assert_eq!(outcome.verdict, Verdict::Drop);
     }
 }
@@ -176,18 +182,19 @@ fn one_table_and_one_chain_can_be_walked_alone() {
     let interpreter = Interpreter::new(&f);
     let mut ssh = packet("tcp dport 22");
     let walk = |p: &mut weir_model::Packet| {
-        interpreter.walk(TableName::Filter, Hook::Forward, p, &mut AlwaysFalse).0
+        interpreter.walk_table(TableName::Filter, Hook::Forward, p, &mut AlwaysFalseOracle).0
     };
     assert_eq!(walk(&mut ssh), Verdict::Drop);
     assert_eq!(walk(&mut packet("udp dport 22")), Verdict::Accept);
     let chain = |p: &mut weir_model::Packet| {
-        interpreter.walk_chain(TableName::Filter, "a", Hook::Forward, p, &mut AlwaysFalse).0
+        interpreter.walk_chain(TableName::Filter, "a", Hook::Forward, p, &mut AlwaysFalseOracle).0
     };
     assert_eq!(chain(&mut ssh), Some(Verdict::Drop));
     assert_eq!(chain(&mut packet("tcp dport 23")), None);
     // A table that is not there accepts.
-    let (verdict, log) = interpreter.walk(TableName::Raw, Hook::Output, &mut ssh, &mut AlwaysFalse);
-    assert_eq!((verdict, log.tried), (Verdict::Accept, 0));
+    let (verdict, log) =
+        interpreter.walk_table(TableName::Raw, Hook::Output, &mut ssh, &mut AlwaysFalseOracle);
+    assert_eq!((verdict, log.rules_tried), (Verdict::Accept, 0));
 }
 
 #[test]
@@ -195,9 +202,9 @@ fn other_users_of_conntrack_bring_the_nat_table_into_play() {
     let f = firewall("*nat\n-A PREROUTING -p udp\nCOMMIT\n");
     let p = packet("udp dport 1");
     let alone = Interpreter::new(&f);
-    assert!(alone.journey(&p, Entry::Forward, &mut AlwaysFalse).hits.is_empty());
-    let with = Interpreter::new(&f).with_conntrack();
-    assert!(!with.journey(&p, Entry::Forward, &mut AlwaysFalse).hits.is_empty());
+    assert!(alone.journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle).hits.is_empty());
+    let with = Interpreter::new(&f).with_conntrack_in_use();
+    assert!(!with.journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle).hits.is_empty());
 }
 
 #[test]

@@ -1,21 +1,23 @@
 //! The interpreter on the cases of `testdata/verdicts`.
 
-use weir_model::{Family, Firewall, effects_of};
-use weir_semantics::{Counted, Entry, Hit, Interpreter, Oracle, Outcome, Question, Verdict};
+use weir_model::{Family, Firewall, target_effects};
+use weir_semantics::{
+    CountedObject, CounterHit, Interpreter, JourneyKind, Oracle, OracleQuestion, Outcome, Verdict,
+};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
-use weir_testkit::verdicts::{Case, SentPacket, read};
+use weir_testkit::verdict_cases::{PacketCase, VerdictCase, read_verdict_cases};
 
 struct Says(bool);
 
 impl Oracle for Says {
-    fn answer(&mut self, _: &Question<'_>) -> bool {
+    fn answer(&mut self, _: &OracleQuestion<'_>) -> bool {
         self.0
     }
 }
 
 /// Every case, and what is wrong in it.
-fn failures(cases: &[Case]) -> Vec<String> {
+fn failures(cases: &[VerdictCase]) -> Vec<String> {
     let mut out = Vec::new();
     for case in cases {
         let firewall = match firewall(case) {
@@ -35,7 +37,7 @@ fn failures(cases: &[Case]) -> Vec<String> {
     out
 }
 
-fn firewall(case: &Case) -> Result<Firewall, String> {
+fn firewall(case: &VerdictCase) -> Result<Firewall, String> {
     let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
     let sets = weir_syntax::ipset::parse(&case.sets);
     let sets = sets.map_err(|e| format!("{e:?}"))?;
@@ -51,13 +53,13 @@ fn firewall(case: &Case) -> Result<Firewall, String> {
 fn check(
     firewall: &Firewall,
     interpreter: &Interpreter<'_>,
-    sent: &SentPacket,
+    sent: &PacketCase,
 ) -> Result<(), String> {
     let packet = parse_packet(&sent.words).map_err(|e| e.to_string())?;
     let entry = match sent.entry.as_str() {
-        "forward" => Entry::Forward,
-        "input" => Entry::Input,
-        "output" => Entry::Output,
+        "forward" => JourneyKind::Forward,
+        "input" => JourneyKind::Input,
+        "output" => JourneyKind::Output,
         other => return Err(format!("no entry {other}")),
     };
     let outcome = interpreter.journey(&packet, entry, &mut Says(sent.answer));
@@ -71,7 +73,7 @@ fn check(
         same("effects", &effect_words(&outcome), effects)?;
     }
     if let Some(tried) = sent.tried {
-        same("tried", &outcome.tried, &tried)?;
+        same("tried", &outcome.rules_tried, &tried)?;
     }
     match &sent.leaves {
         Some(words) => leaves(&outcome, words),
@@ -122,35 +124,35 @@ fn verdict_word(verdict: Verdict) -> &'static str {
         Verdict::Divert(_) => "divert",
         Verdict::Unknown => "unknown",
         Verdict::Expired => "expired",
-        Verdict::Waits => "waits",
+        Verdict::HeldForReassembly => "waits",
     }
 }
 
 /// The place, or `set/NAME/NUMBER` with the element's number from 1.
-fn hit_word(firewall: &Firewall, hit: &Hit<'_>) -> String {
+fn hit_word(firewall: &Firewall, hit: &CounterHit<'_>) -> String {
     if let Some(id) = hit.rule_id(Family::V4) {
-        return id.place();
+        return id.path_in_family();
     }
-    let Counted::Element { set, element } = hit.counted else { return String::new() };
-    let elements = firewall.set(set).map_or(&[][..], |s| &s.elements);
+    let CountedObject::Element { set, element } = hit.counted_object else { return String::new() };
+    let elements = firewall.find_set(set).map_or(&[][..], |s| &s.elements);
     let number = elements.iter().position(|e| std::ptr::eq(e, element));
     format!("set/{set}/{}", number.map_or(0, |i| i + 1))
 }
 
 fn effect_words(outcome: &Outcome<'_>) -> Vec<String> {
-    outcome.effects.iter().map(|e| effects_of(e.target).name.to_owned()).collect()
+    outcome.effects.iter().map(|e| target_effects(e.target).name.to_owned()).collect()
 }
 
 #[test]
 fn every_case_holds() {
-    let cases = read(&weir_testkit::data::path("verdicts"));
+    let cases = read_verdict_cases(&weir_testkit::testdata::testdata_path("verdicts"));
     let failures = failures(&cases);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]
 fn every_case_fails_with_another_verdict() {
-    let mut cases = read(&weir_testkit::data::path("verdicts"));
+    let mut cases = read_verdict_cases(&weir_testkit::testdata::testdata_path("verdicts"));
     let packets: usize = cases.iter().map(|c| c.packet.len()).sum();
     for sent in cases.iter_mut().flat_map(|c| &mut c.packet) {
         sent.verdict = if sent.verdict == "drop" { "accept" } else { "drop" }.to_owned();

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::estimate::{self, Estimate};
 use crate::quantity::Quantity;
 use crate::scenario::Scenario;
-use crate::series::{self, Selection};
 use crate::trial::Trial;
+use crate::trial_selection::{self, TrialSelection};
 
 /// A sentence and its test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Claim {
     /// Short, stable name.
     pub id: String,
     /// Whose claim it is: the paper's, or weir's own.
-    pub by: By,
+    pub by: ClaimSource,
     /// The sentence.
     pub text: String,
     /// Where the paper says so.
@@ -39,7 +39,7 @@ pub struct Claim {
 /// Whose claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum By {
+pub enum ClaimSource {
     /// The paper's.
     Paper,
     /// weir's.
@@ -125,7 +125,7 @@ pub struct Bounds {
 
 impl Bounds {
     /// Whether the whole interval of `estimate` lies within.
-    pub fn hold(&self, estimate: &Estimate) -> bool {
+    pub fn contains_interval(&self, estimate: &Estimate) -> bool {
         self.min.is_none_or(|min| estimate.lo >= min)
             && self.max.is_none_or(|max| estimate.hi <= max)
     }
@@ -184,43 +184,45 @@ pub struct ClaimRecord {
 }
 
 /// Decides a claim on the trials of a run.
-pub fn evaluate(claim: &Claim, trials: &[Trial], seed: u64) -> ClaimRecord {
+pub fn evaluate_claim(claim: &Claim, trials: &[Trial], seed: u64) -> ClaimRecord {
     let Some(test) = &claim.test else {
         let outcome = ClaimOutcome::NeedsHardware;
         return ClaimRecord { claim: claim.clone(), outcome, estimate: None };
     };
     let (estimate, within, shape) = match test {
         ClaimTest::Ratio { quantity, of, to, within, shape } => {
-            let first = Selection::new(*quantity, &of.subject, &of.at);
-            let second = Selection::new(*quantity, &to.subject, &to.at);
-            (series::ratio(first, second, trials, seed), within, shape)
+            let first = TrialSelection::new(*quantity, &of.subject, &of.at);
+            let second = TrialSelection::new(*quantity, &to.subject, &to.at);
+            (trial_selection::estimate_selection_ratio(first, second, trials, seed), within, shape)
         }
         ClaimTest::Value { quantity, of, within, shape } => {
-            let selection = Selection::new(*quantity, &of.subject, &of.at);
-            (selection.estimate(trials, seed), within, shape)
+            let selection = TrialSelection::new(*quantity, &of.subject, &of.at);
+            (selection.estimate_median(trials, seed), within, shape)
         }
-        ClaimTest::Growth { within, shape, .. } => (growth(test, trials, seed), within, shape),
+        ClaimTest::Growth { within, shape, .. } => {
+            (growth_exponent(test, trials, seed), within, shape)
+        }
     };
     let outcome = match &estimate {
         None => ClaimOutcome::NotMeasured,
-        Some(estimate) if within.hold(estimate) => ClaimOutcome::Reproduced,
-        Some(estimate) if shape.hold(estimate) => ClaimOutcome::ReproducedInShape,
+        Some(estimate) if within.contains_interval(estimate) => ClaimOutcome::Reproduced,
+        Some(estimate) if shape.contains_interval(estimate) => ClaimOutcome::ReproducedInShape,
         Some(_) => ClaimOutcome::NotReproduced,
     };
     ClaimRecord { claim: claim.clone(), outcome, estimate }
 }
 
 /// Exponent of a [`ClaimTest::Growth`]: fitted in each block, its median over the blocks.
-fn growth(test: &ClaimTest, trials: &[Trial], seed: u64) -> Option<Estimate> {
+fn growth_exponent(test: &ClaimTest, trials: &[Trial], seed: u64) -> Option<Estimate> {
     let ClaimTest::Growth { quantity, subject, axis, at, from, to, above, .. } = test else {
         return None;
     };
     let base = above
         .as_ref()
-        .map(|place| Selection::new(*quantity, &place.subject, &place.at).by_block(trials));
-    let mut values: Vec<u64> = Selection::new(*quantity, subject, at)
-        .trials(trials)
-        .filter_map(|trial| trial.scenario.coordinate(axis)?.number())
+        .map(|place| TrialSelection::new(*quantity, &place.subject, &place.at).block_means(trials));
+    let mut values: Vec<u64> = TrialSelection::new(*quantity, subject, at)
+        .matching_trials(trials)
+        .filter_map(|trial| trial.scenario.coordinate(axis)?.as_number())
         .filter(|value| (*from..=*to).contains(value))
         .collect();
     values.sort_unstable();
@@ -230,8 +232,8 @@ fn growth(test: &ClaimTest, trials: &[Trial], seed: u64) -> Option<Estimate> {
     }
     let mut blocks: std::collections::BTreeMap<u32, Vec<(f64, f64)>> = Default::default();
     for value in values {
-        let point = at.with(axis, value);
-        for (block, y) in Selection::new(*quantity, subject, &point).by_block(trials) {
+        let point = at.with_coordinate(axis, value);
+        for (block, y) in TrialSelection::new(*quantity, subject, &point).block_means(trials) {
             let base = match &base {
                 Some(base) => match base.get(&block) {
                     Some(base) => *base,
@@ -243,8 +245,8 @@ fn growth(test: &ClaimTest, trials: &[Trial], seed: u64) -> Option<Estimate> {
         }
     }
     let exponents: Vec<f64> =
-        blocks.values().filter_map(|points| estimate::exponent(points)).collect();
-    estimate::of_median(&exponents, seed)
+        blocks.values().filter_map(|points| estimate::fit_power_law_exponent(points)).collect();
+    estimate::estimate_median(&exponents, seed)
 }
 
 #[cfg(test)]
@@ -255,7 +257,9 @@ mod tests {
     /// Trials of a subject whose packet takes `ns(rules)`.
     fn rates(subject: &str, ns: impl Fn(f64) -> f64) -> Vec<Trial> {
         let sizes = [0_u64, 16, 64, 256, 1024];
-        let point = |rules| Scenario::default().with("rules", rules).with("source", "near");
+        let point = |rules| {
+            Scenario::default().with_coordinate("rules", rules).with_coordinate("source", "near")
+        };
         let at = |block: u32, rules: u64| Trial {
             subject: subject.to_owned(),
             scenario: point(rules),
@@ -269,7 +273,7 @@ mod tests {
     fn claim(test: ClaimTest) -> Claim {
         Claim {
             id: "c".to_owned(),
-            by: By::Paper,
+            by: ClaimSource::Paper,
             text: "it grows".to_owned(),
             place: None,
             test: Some(test),
@@ -278,12 +282,12 @@ mod tests {
     }
 
     fn linear_growth() -> Claim {
-        let none = Scenario::default().with("rules", 0);
+        let none = Scenario::default().with_coordinate("rules", 0);
         claim(ClaimTest::Growth {
             quantity: Quantity::NsPerPacket,
             subject: "linear".to_owned(),
             axis: "rules".to_owned(),
-            at: Scenario::default().with("source", "near"),
+            at: Scenario::default().with_coordinate("source", "near"),
             from: 16,
             to: 1024,
             above: Some(SubjectPoint { subject: "linear".to_owned(), at: none }),
@@ -296,7 +300,7 @@ mod tests {
     fn linear_growth_is_told_from_other_growth() {
         let outcome = |power: f64| {
             let trials = rates("linear", |rules| 500.0 + 2.0 * rules.powf(power));
-            evaluate(&linear_growth(), &trials, 1).outcome
+            evaluate_claim(&linear_growth(), &trials, 1).outcome
         };
         assert_eq!(outcome(1.0), ClaimOutcome::Reproduced);
         assert_eq!(outcome(1.3), ClaimOutcome::ReproducedInShape);
@@ -310,12 +314,12 @@ mod tests {
         let outcome = |min: f64, rules: u64| {
             let of = SubjectPoint {
                 subject: "linear".to_owned(),
-                at: Scenario::default().with("rules", rules),
+                at: Scenario::default().with_coordinate("rules", rules),
             };
             let at_least = |min| Bounds { min: Some(min), max: None };
             let (within, shape) = (at_least(min), at_least(min / 2.0));
             let test = ClaimTest::Value { quantity: Quantity::Pps, of, within, shape };
-            evaluate(&claim(test), &trials, 1).outcome
+            evaluate_claim(&claim(test), &trials, 1).outcome
         };
         assert_eq!(outcome(0.9e6, 16), ClaimOutcome::Reproduced);
         assert_eq!(outcome(1.5e6, 16), ClaimOutcome::ReproducedInShape);
@@ -327,17 +331,17 @@ mod tests {
     fn what_was_not_measured_decides_nothing() {
         let mut trials = rates("linear", |rules| 500.0 + rules);
         trials.retain(|trial| trial.scenario.coordinate("rules") != Some(&1024.into()));
-        assert_eq!(evaluate(&linear_growth(), &trials, 1).outcome, ClaimOutcome::NotMeasured);
+        assert_eq!(evaluate_claim(&linear_growth(), &trials, 1).outcome, ClaimOutcome::NotMeasured);
         let claim = Claim { test: None, ..linear_growth() };
-        assert_eq!(evaluate(&claim, &trials, 1).outcome, ClaimOutcome::NeedsHardware);
+        assert_eq!(evaluate_claim(&claim, &trials, 1).outcome, ClaimOutcome::NeedsHardware);
     }
 
     #[test]
     fn a_wide_interval_reproduces_nothing() {
         let bounds = Bounds { min: Some(0.8), max: None };
         let narrow = Estimate { value: 0.9, lo: 0.85, hi: 0.95, samples: 5 };
-        assert!(bounds.hold(&narrow));
-        assert!(!bounds.hold(&Estimate { lo: 0.7, ..narrow }));
+        assert!(bounds.contains_interval(&narrow));
+        assert!(!bounds.contains_interval(&Estimate { lo: 0.7, ..narrow }));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Totals of each client and each server over several trials.
 
-use crate::per_endpoint::Member;
+use crate::endpoint_counts::EndpointCounts;
 use crate::trial::Trial;
 
 /// Clients and servers of some trials, each with the sums of what it had.
@@ -9,44 +9,44 @@ pub struct EndpointTotals {
     /// Length of the trials together, seconds.
     pub seconds: f64,
     /// Each client.
-    pub clients: Vec<Member>,
+    pub clients: Vec<EndpointCounts>,
     /// Each server.
-    pub servers: Vec<Member>,
+    pub servers: Vec<EndpointCounts>,
 }
 
 impl EndpointTotals {
     /// The sums of these trials; trials without connections have no part.
-    pub fn of<'a>(trials: impl Iterator<Item = &'a Trial>) -> EndpointTotals {
+    pub fn from_trials<'a>(trials: impl Iterator<Item = &'a Trial>) -> EndpointTotals {
         let mut totals = EndpointTotals::default();
         for trial in trials {
-            let Some(connections) = trial.connections() else { continue };
+            let Some(connections) = trial.connection_counts() else { continue };
             totals.seconds += trial.seconds;
-            add_all(&mut totals.clients, &connections.clients);
-            add_all(&mut totals.servers, &connections.servers);
+            add_all_endpoint_counts(&mut totals.clients, &connections.clients);
+            add_all_endpoint_counts(&mut totals.servers, &connections.servers);
         }
         totals
     }
 
     /// A count of these trials by their time.
-    pub fn per_second(&self, count: u64) -> f64 {
+    pub fn count_per_second(&self, count: u64) -> f64 {
         count as f64 / self.seconds
     }
 
     /// What all of a side had together.
-    pub fn together(members: &[Member]) -> Member {
-        let mut all = Member::default();
-        members.iter().for_each(|member| add(&mut all, member));
+    pub fn sum_endpoints(members: &[EndpointCounts]) -> EndpointCounts {
+        let mut all = EndpointCounts::default();
+        members.iter().for_each(|member| add_endpoint_counts(&mut all, member));
         all
     }
 }
 
-fn add(sum: &mut Member, other: &Member) {
+fn add_endpoint_counts(sum: &mut EndpointCounts, other: &EndpointCounts) {
     sum.connections += other.connections;
     sum.from.add(other.from);
     sum.to.add(other.to);
 }
 
-fn add_all(sums: &mut Vec<Member>, others: &[Member]) {
-    sums.resize(others.len(), Member::default());
-    sums.iter_mut().zip(others).for_each(|(sum, other)| add(sum, other));
+fn add_all_endpoint_counts(sums: &mut Vec<EndpointCounts>, others: &[EndpointCounts]) {
+    sums.resize(others.len(), EndpointCounts::default());
+    sums.iter_mut().zip(others).for_each(|(sum, other)| add_endpoint_counts(sum, other));
 }

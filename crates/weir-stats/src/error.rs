@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::run::FORMAT;
+use crate::run::RECORD_FORMAT_VERSION;
 
 /// Why records could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -10,7 +10,7 @@ use crate::run::FORMAT;
 pub enum RecordError {
     /// A file could not be read or written.
     #[error("{action} {}: {source}", path.display())]
-    File {
+    FileAccess {
         /// `read`, `write`.
         action: &'static str,
         /// Which file.
@@ -20,7 +20,7 @@ pub enum RecordError {
     },
     /// A file holds something else.
     #[error("{}:{line}: {source}", path.display())]
-    Json {
+    InvalidJson {
         /// Which file.
         path: PathBuf,
         /// Line, counted from 1.
@@ -29,8 +29,8 @@ pub enum RecordError {
         source: serde_json::Error,
     },
     /// The folder was written by another version.
-    #[error("{}: record format {found}, this program reads {FORMAT}", path.display())]
-    Format {
+    #[error("{}: record format {found}, this program reads {RECORD_FORMAT_VERSION}", path.display())]
+    UnsupportedFormat {
         /// Which file.
         path: PathBuf,
         /// Its format.
@@ -43,7 +43,7 @@ pub enum RecordError {
         plain.display(),
         compressed.display()
     )]
-    Both {
+    PlainAndCompressed {
         /// The plain file.
         plain: PathBuf,
         /// The compressed file.

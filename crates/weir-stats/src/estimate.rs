@@ -13,7 +13,7 @@ use weir_random::Rng;
 use serde::{Deserialize, Serialize};
 
 /// Resamples of a bootstrap.
-const RESAMPLES: usize = 2000;
+const BOOTSTRAP_RESAMPLES: usize = 2000;
 
 /// A value with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub enum RatioDifference {
 impl Estimate {
     /// Whether this ratio is a difference: only where the interval excludes 1 and the effect is
     /// above `threshold` (0.02 is two percent either way).
-    pub fn difference(&self, threshold: f64) -> RatioDifference {
+    pub fn classify_difference(&self, threshold: f64) -> RatioDifference {
         if self.lo > 1.0 && self.value > 1.0 + threshold {
             RatioDifference::Higher
         } else if self.hi < 1.0 && self.value < 1.0 / (1.0 + threshold) {
@@ -72,8 +72,8 @@ pub fn median(samples: &[f64]) -> Option<f64> {
 }
 
 /// Median of `samples` with its percentile bootstrap interval (95 %).
-pub fn of_median(samples: &[f64], seed: u64) -> Option<Estimate> {
-    bootstrap(samples, seed, |resample| median(resample).unwrap_or(f64::NAN))
+pub fn estimate_median(samples: &[f64], seed: u64) -> Option<Estimate> {
+    bootstrap_estimate(samples, seed, |resample| median(resample).unwrap_or(f64::NAN))
 }
 
 /// Median of the ratios of `pairs` (first by second), each measured in one block.
@@ -85,17 +85,17 @@ pub fn of_median(samples: &[f64], seed: u64) -> Option<Estimate> {
 /// let ratio = weir_stats::estimate::median_ratio(&[(2.0, 1.0), (4.0, 2.0)], 1).unwrap();
 /// assert_eq!((ratio.value, ratio.lo, ratio.hi), (2.0, 2.0, 2.0));
 /// ```
-pub fn median_ratio(pairs: &[(f64, f64)], seed: u64) -> Option<Estimate> {
+pub fn estimate_median_ratio(pairs: &[(f64, f64)], seed: u64) -> Option<Estimate> {
     if pairs.iter().any(|(_, second)| *second == 0.0) {
         return None;
     }
     let ratios: Vec<f64> = pairs.iter().map(|(first, second)| first / second).collect();
-    of_median(&ratios, seed)
+    estimate_median(&ratios, seed)
 }
 
 /// `statistic` of `samples` with its percentile bootstrap interval (95 %): `samples` are resampled
 /// with replacement, and the interval contains the middle 95 % of the statistic's values.
-pub fn bootstrap<T: Clone>(
+pub fn bootstrap_estimate<T: Clone>(
     samples: &[T],
     seed: u64,
     statistic: impl Fn(&[T]) -> f64,
@@ -106,8 +106,8 @@ pub fn bootstrap<T: Clone>(
     let value = statistic(samples);
     let mut random = Rng::new(seed);
     let mut resample = samples.to_vec();
-    let mut values: Vec<f64> = Vec::with_capacity(RESAMPLES);
-    for _ in 0..RESAMPLES {
+    let mut values: Vec<f64> = Vec::with_capacity(BOOTSTRAP_RESAMPLES);
+    for _ in 0..BOOTSTRAP_RESAMPLES {
         for slot in &mut resample {
             *slot = samples[random.below(samples.len())].clone();
         }
@@ -130,7 +130,7 @@ pub fn bootstrap<T: Clone>(
 /// let square: Vec<(f64, f64)> = (1..9).map(|x| (f64::from(x), f64::from(x * x))).collect();
 /// assert!((weir_stats::estimate::exponent(&square).unwrap() - 2.0).abs() < 1e-9);
 /// ```
-pub fn exponent(points: &[(f64, f64)]) -> Option<f64> {
+pub fn fit_power_law_exponent(points: &[(f64, f64)]) -> Option<f64> {
     let logs: Vec<(f64, f64)> = points
         .iter()
         .filter(|(x, y)| *x > 0.0 && *y > 0.0)
@@ -159,7 +159,7 @@ mod tests {
     fn the_interval_of_a_known_median_holds_it_about_nineteen_times_in_twenty() {
         let held = (0..200)
             .filter(|seed| {
-                let estimate = of_median(&noisy(10.0, 2.0, 25, *seed), *seed).unwrap();
+                let estimate = estimate_median(&noisy(10.0, 2.0, 25, *seed), *seed).unwrap();
                 estimate.lo <= 10.0 && 10.0 <= estimate.hi
             })
             .count();
@@ -170,20 +170,24 @@ mod tests {
     fn one_slow_block_does_not_move_a_ratio() {
         let mut pairs = vec![(2.0, 1.0); 8];
         pairs.push((0.3, 1.0));
-        let ratio = median_ratio(&pairs, 1).unwrap();
+        let ratio = estimate_median_ratio(&pairs, 1).unwrap();
         assert_eq!(ratio.value, 2.0);
-        assert_eq!(ratio.difference(0.02), RatioDifference::Higher, "its interval: {ratio:?}");
+        assert_eq!(
+            ratio.classify_difference(0.02),
+            RatioDifference::Higher,
+            "its interval: {ratio:?}"
+        );
     }
 
     #[test]
     fn a_difference_needs_the_interval_and_the_threshold() {
         let small = Estimate { value: 1.01, lo: 1.005, hi: 1.015, samples: 9 };
-        assert_eq!(small.difference(0.02), RatioDifference::None);
-        assert_eq!(small.difference(0.005), RatioDifference::Higher);
+        assert_eq!(small.classify_difference(0.02), RatioDifference::None);
+        assert_eq!(small.classify_difference(0.005), RatioDifference::Higher);
         let wide = Estimate { value: 1.3, lo: 0.9, hi: 1.5, samples: 9 };
-        assert_eq!(wide.difference(0.02), RatioDifference::None);
+        assert_eq!(wide.classify_difference(0.02), RatioDifference::None);
         let low = Estimate { value: 0.5, lo: 0.4, hi: 0.6, samples: 9 };
-        assert_eq!(low.difference(0.02), RatioDifference::Lower);
+        assert_eq!(low.classify_difference(0.02), RatioDifference::Lower);
     }
 
     #[test]
@@ -191,19 +195,22 @@ mod tests {
         let one = noisy(1000.0, 60.0, 12, 1);
         let two = noisy(1000.0, 60.0, 12, 2);
         let pairs: Vec<(f64, f64)> = one.into_iter().zip(two).collect();
-        assert_eq!(median_ratio(&pairs, 3).unwrap().difference(0.02), RatioDifference::None);
+        assert_eq!(
+            estimate_median_ratio(&pairs, 3).unwrap().classify_difference(0.02),
+            RatioDifference::None
+        );
     }
 
     #[test]
     fn the_same_seed_gives_the_same_interval() {
         let samples = noisy(5.0, 1.0, 9, 4);
-        assert_eq!(of_median(&samples, 1), of_median(&samples, 1));
+        assert_eq!(estimate_median(&samples, 1), estimate_median(&samples, 1));
     }
 
     #[test]
     fn nothing_is_estimated_from_nothing() {
-        assert_eq!(of_median(&[], 1), None);
-        assert_eq!(median_ratio(&[(1.0, 0.0)], 1), None);
-        assert_eq!(exponent(&[(1.0, 1.0)]), None);
+        assert_eq!(estimate_median(&[], 1), None);
+        assert_eq!(estimate_median_ratio(&[(1.0, 0.0)], 1), None);
+        assert_eq!(fit_power_law_exponent(&[(1.0, 1.0)]), None);
     }
 }

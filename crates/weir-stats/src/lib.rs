@@ -1,9 +1,9 @@
 //! Records of measurements, and estimates computed from them.
 //!
-//! A *run* of a study is a folder of files: [`folder`] reads and writes it. [`Run`] is what
-//! was done and where, [`Trial`] is one measurement, [`Claim`] is a sentence that a study tests.
-//! [`Quantity`] is what is read out of a trial, [`series`] picks samples, [`estimate`] makes
-//! intervals of samples, and [`claim::evaluate`] says whether a claim was kept.
+//! A *run* of a study is a folder of files: [`run_folder`] reads and writes it. [`Run`] is what was
+//! done and where, [`Trial`] is one measurement, [`Claim`] is a sentence that a study tests.
+//! [`Quantity`] is what is read out of a trial, [`trial_selection`] picks samples, [`estimate`]
+//! makes intervals of samples, and [`claim::evaluate_claim`] says whether a claim was kept.
 //!
 //! Nothing here reads a clock, and nothing is random without a seed: the same records give the same
 //! numbers on every machine.
@@ -16,40 +16,40 @@
 #![forbid(unsafe_code)]
 
 pub mod claim;
-pub mod collected;
-pub mod compare;
-pub mod connections;
+pub mod connection_counts;
 pub mod core_shares;
+pub mod duration_distribution;
+pub mod endpoint_counts;
 pub mod endpoint_totals;
 mod error;
 pub mod estimate;
-pub mod folder;
-pub mod per_endpoint;
-pub mod probe;
+pub mod machine_observations;
+pub mod probe_result;
 pub mod probe_totals;
 pub mod quantity;
+pub mod rate_search;
 mod record_file;
 pub mod run;
+pub mod run_comparison;
+pub mod run_folder;
 pub mod scenario;
-pub mod search;
-pub mod series;
-pub mod spectrum;
-pub mod student;
+pub mod student_t;
 pub mod trial;
+pub mod trial_selection;
 
-pub use claim::{Bounds, By, Claim, ClaimOutcome, ClaimRecord, ClaimTest, SubjectPoint};
-pub use collected::{Collected, ConntrackTable, CoreWork};
-pub use connections::{Client, Close, Connections, Failure};
+pub use claim::{Bounds, Claim, ClaimOutcome, ClaimRecord, ClaimSource, ClaimTest, SubjectPoint};
+pub use connection_counts::{ConnectionClose, ConnectionCounts, ConnectionFailure, TrialClient};
+pub use duration_distribution::{DurationDistribution, Quantile};
+pub use endpoint_counts::{EndpointCounts, TrafficVolume};
 pub use error::RecordError;
 pub use estimate::{Estimate, RatioDifference};
-pub use folder::Record;
-pub use per_endpoint::{Member, Volume};
-pub use probe::{BackgroundLoad, Probe, ProbeKind, Stream};
+pub use machine_observations::{ConntrackTable, CoreNetworkLoad, MachineObservations};
+pub use probe_result::{BackgroundLoad, ProbeKind, ProbeResult, StreamResult};
 pub use quantity::Quantity;
 pub use run::{
-    Environment, HostRecord, NoiseFloor, Paper, PaperFigure, PaperValue, Preset, RulesetRecord,
-    Run, RunSubject, ScenarioAxis, TrialCounts, within_limit,
+    HostEnvironment, HostRecord, NoiseFloor, Paper, PaperFigure, PaperValue, Preset, RulesetRecord,
+    Run, RunSubject, ScenarioAxis, TrialCounts, max_packets_within_limit,
 };
+pub use run_folder::RunRecord;
 pub use scenario::{Coordinate, Scenario};
-pub use spectrum::{Quantile, Spectrum};
-pub use trial::{DropCount, Measured, Noise, State, Trial, TrialKind};
+pub use trial::{DropCount, Trial, TrialKind, TrialNoise, TrialResults, TrialState};

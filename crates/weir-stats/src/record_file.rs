@@ -7,7 +7,7 @@
 //! | after | plain | compressed | a reader takes |
 //! |---|---|---|---|
 //! | write `….gz.partial`, fsync | whole | – | plain |
-//! | rename it, fsync the folder | whole | whole | neither: [`RecordError::Both`]; [`RecordFile::compress`] goes on |
+//! | rename it, fsync the folder | whole | whole | neither: [`RecordError::PlainAndCompressed`]; [`RecordFile::compress`] goes on |
 //! | remove the plain file | – | whole | compressed |
 
 use std::fs::{self, File};
@@ -22,13 +22,13 @@ use serde::Serialize;
 use crate::error::RecordError;
 
 /// The most that a compressed file may hold, bytes: a hundred times the largest run that is kept.
-const TEXT_LIMIT: u64 = 256 << 20;
+const MAX_TEXT_BYTES: u64 = 256 << 20;
 
 /// A file of records in a run's folder, in either form.
 pub(crate) struct RecordFile {
-    plain: PathBuf,
-    compressed: PathBuf,
-    limit: u64,
+    plain_path: PathBuf,
+    compressed_path: PathBuf,
+    max_text_bytes: u64,
 }
 
 /// The text of a file of records.
@@ -43,12 +43,16 @@ impl RecordFile {
     /// The file `name` (the name of the plain one) in `dir`.
     pub(crate) fn new(dir: &Path, name: &str) -> RecordFile {
         let plain = dir.join(name);
-        RecordFile { compressed: suffixed(&plain, ".gz"), plain, limit: TEXT_LIMIT }
+        RecordFile {
+            compressed_path: path_with_suffix(&plain, ".gz"),
+            plain_path: plain,
+            max_text_bytes: MAX_TEXT_BYTES,
+        }
     }
 
     /// Whether it is there in any form.
     pub(crate) fn exists(&self) -> bool {
-        self.plain.exists() || self.compressed.exists()
+        self.plain_path.exists() || self.compressed_path.exists()
     }
 
     /// Its text, whichever form it has.
@@ -56,8 +60,8 @@ impl RecordFile {
     /// # Errors
     /// Neither form is there, both are, or the file cannot be read.
     pub(crate) fn read(&self) -> Result<RecordText, RecordError> {
-        if self.plain.exists() && self.compressed.exists() {
-            return Err(self.both());
+        if self.plain_path.exists() && self.compressed_path.exists() {
+            return Err(self.plain_and_compressed_error());
         }
         self.read_growing()
     }
@@ -69,13 +73,13 @@ impl RecordFile {
     /// Neither form is there, or the file cannot be read.
     pub(crate) fn read_growing(&self) -> Result<RecordText, RecordError> {
         // In this order: the compressed file is there before the plain one goes.
-        match fs::read_to_string(&self.plain) {
-            Ok(text) => Ok(RecordText { path: self.plain.clone(), text }),
-            Err(error) if error.kind() == ErrorKind::NotFound && self.compressed.exists() => {
-                let path = self.compressed.clone();
-                Ok(RecordText { text: self.decompress()?, path })
+        match fs::read_to_string(&self.plain_path) {
+            Ok(text) => Ok(RecordText { path: self.plain_path.clone(), text }),
+            Err(error) if error.kind() == ErrorKind::NotFound && self.compressed_path.exists() => {
+                let path = self.compressed_path.clone();
+                Ok(RecordText { text: self.read_compressed()?, path })
             }
-            Err(error) => Err(failed("read", &self.plain)(error)),
+            Err(error) => Err(file_access_error("read", &self.plain_path)(error)),
         }
     }
 
@@ -84,18 +88,18 @@ impl RecordFile {
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn append<T: Serialize>(&self, values: &[T]) -> Result<(), RecordError> {
-        let failed = failed("write", &self.plain);
+        let failed = file_access_error("write", &self.plain_path);
         let mut lines = String::new();
         for value in values {
-            let line = serde_json::to_string(value).map_err(|source| RecordError::Json {
-                path: self.plain.clone(),
+            let line = serde_json::to_string(value).map_err(|source| RecordError::InvalidJson {
+                path: self.plain_path.clone(),
                 line: 0,
                 source,
             })?;
             lines.push_str(&line);
             lines.push('\n');
         }
-        let options = File::options().create(true).append(true).open(&self.plain);
+        let options = File::options().create(true).append(true).open(&self.plain_path);
         options.and_then(|mut file| file.write_all(lines.as_bytes())).map_err(failed)
     }
 
@@ -104,13 +108,15 @@ impl RecordFile {
     /// # Errors
     /// The file cannot be read or cut.
     pub(crate) fn cut_partial_line(&self) -> Result<(), RecordError> {
-        let text = fs::read(&self.plain).map_err(failed("read", &self.plain))?;
+        let text =
+            fs::read(&self.plain_path).map_err(file_access_error("read", &self.plain_path))?;
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         if whole == text.len() {
             return Ok(());
         }
-        let file = File::options().write(true).open(&self.plain);
-        file.and_then(|file| file.set_len(whole as u64)).map_err(failed("cut", &self.plain))
+        let file = File::options().write(true).open(&self.plain_path);
+        file.and_then(|file| file.set_len(whole as u64))
+            .map_err(file_access_error("cut", &self.plain_path))
     }
 
     /// Leaves the compressed file in place of the plain one, and goes on where that was cut short.
@@ -119,59 +125,59 @@ impl RecordFile {
     /// # Errors
     /// A file cannot be read or written; both forms are there and hold different records.
     pub(crate) fn compress(&self) -> Result<(), RecordError> {
-        let text = match fs::read(&self.plain) {
+        let text = match fs::read(&self.plain_path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            read => read.map_err(failed("read", &self.plain))?,
+            read => read.map_err(file_access_error("read", &self.plain_path))?,
         };
-        if self.compressed.exists() {
-            if self.decompress()?.as_bytes() != text {
-                return Err(self.both());
+        if self.compressed_path.exists() {
+            if self.read_compressed()?.as_bytes() != text {
+                return Err(self.plain_and_compressed_error());
             }
-        } else if text.len() as u64 <= self.limit {
-            write_durably(&self.compressed, &gzip(&text))?;
+        } else if text.len() as u64 <= self.max_text_bytes {
+            write_file_durably(&self.compressed_path, &gzip(&text))?;
         } else {
             return Ok(());
         }
-        remove(&self.plain)
+        remove_file_durably(&self.plain_path)
     }
 
     /// Leaves the plain file in place of the compressed one, so that a run can go on.
     ///
     /// # Errors
     /// As [`RecordFile::compress`].
-    pub(crate) fn expand(&self) -> Result<(), RecordError> {
-        if !self.compressed.exists() {
+    pub(crate) fn expand_to_plain(&self) -> Result<(), RecordError> {
+        if !self.compressed_path.exists() {
             return Ok(());
         }
-        let text = self.decompress()?;
-        match fs::read(&self.plain) {
+        let text = self.read_compressed()?;
+        match fs::read(&self.plain_path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                write_durably(&self.plain, text.as_bytes())?;
+                write_file_durably(&self.plain_path, text.as_bytes())?;
             }
             Ok(plain) if plain == text.as_bytes() => (),
-            Ok(_) => return Err(self.both()),
-            Err(error) => return Err(failed("read", &self.plain)(error)),
+            Ok(_) => return Err(self.plain_and_compressed_error()),
+            Err(error) => return Err(file_access_error("read", &self.plain_path)(error)),
         }
-        remove(&self.compressed)
+        remove_file_durably(&self.compressed_path)
     }
 
-    fn decompress(&self) -> Result<String, RecordError> {
-        let path = &self.compressed;
-        let file = File::open(path).map_err(failed("read", path))?;
+    fn read_compressed(&self) -> Result<String, RecordError> {
+        let path = &self.compressed_path;
+        let file = File::open(path).map_err(file_access_error("read", path))?;
         let mut text = String::new();
         let read = MultiGzDecoder::new(io::BufReader::new(file))
-            .take(self.limit + 1)
+            .take(self.max_text_bytes + 1)
             .read_to_string(&mut text)
-            .map_err(failed("decompress", path))?;
-        if read as u64 > self.limit {
-            return Err(RecordError::TooLarge { path: path.clone(), limit: self.limit });
+            .map_err(file_access_error("decompress", path))?;
+        if read as u64 > self.max_text_bytes {
+            return Err(RecordError::TooLarge { path: path.clone(), limit: self.max_text_bytes });
         }
         Ok(text)
     }
 
-    fn both(&self) -> RecordError {
-        let (plain, compressed) = (self.plain.clone(), self.compressed.clone());
-        RecordError::Both { plain, compressed }
+    fn plain_and_compressed_error(&self) -> RecordError {
+        let (plain, compressed) = (self.plain_path.clone(), self.compressed_path.clone());
+        RecordError::PlainAndCompressed { plain, compressed }
     }
 }
 
@@ -183,19 +189,19 @@ fn gzip(text: &[u8]) -> Vec<u8> {
 }
 
 /// Writes a file that is there either whole or not at all, also after a power failure.
-fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
-    let partial = suffixed(path, ".partial");
+fn write_file_durably(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    let partial = path_with_suffix(path, ".partial");
     let written = File::create(&partial).and_then(|mut file| {
         file.write_all(bytes)?;
         file.sync_all()
     });
-    written.map_err(failed("write", &partial))?;
-    fs::rename(&partial, path).map_err(failed("write", path))?;
+    written.map_err(file_access_error("write", &partial))?;
+    fs::rename(&partial, path).map_err(file_access_error("write", path))?;
     sync_folder(path)
 }
 
-fn remove(path: &Path) -> Result<(), RecordError> {
-    fs::remove_file(path).map_err(failed("remove", path))?;
+fn remove_file_durably(path: &Path) -> Result<(), RecordError> {
+    fs::remove_file(path).map_err(file_access_error("remove", path))?;
     sync_folder(path)
 }
 
@@ -203,17 +209,20 @@ fn remove(path: &Path) -> Result<(), RecordError> {
 fn sync_folder(path: &Path) -> Result<(), RecordError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    File::open(folder).and_then(|file| file.sync_all()).map_err(failed("write", folder))
+    File::open(folder).and_then(|file| file.sync_all()).map_err(file_access_error("write", folder))
 }
 
-fn suffixed(path: &Path, suffix: &str) -> PathBuf {
+fn path_with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-fn failed<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> RecordError + 'a {
-    move |source| RecordError::File { action, path: path.to_owned(), source }
+fn file_access_error<'a>(
+    action: &'static str,
+    path: &'a Path,
+) -> impl Fn(io::Error) -> RecordError + 'a {
+    move |source| RecordError::FileAccess { action, path: path.to_owned(), source }
 }
 
 #[cfg(test)]

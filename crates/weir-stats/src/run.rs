@@ -10,12 +10,12 @@ use crate::quantity::Quantity;
 use crate::scenario::{Coordinate, Scenario};
 
 /// Version of the record format; a reader refuses another one.
-pub const FORMAT: u32 = 1;
+pub const RECORD_FORMAT_VERSION: u32 = 1;
 
 /// One execution of a study: `run.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// [`FORMAT`].
+    /// [`RECORD_FORMAT_VERSION`].
     pub format: u32,
     /// Name of the study's folder.
     pub study: String,
@@ -41,7 +41,7 @@ pub struct Run {
     /// Seed of the order, the rulesets and the frames.
     pub seed: u64,
     /// The machine.
-    pub environment: Environment,
+    pub environment: HostEnvironment,
     /// Other machines that took part, by their roles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostRecord>,
@@ -69,7 +69,7 @@ pub struct Run {
 
 impl Run {
     /// The machine whose rules were measured: the firewall's host, or the one that measured.
-    pub fn firewall(&self) -> &Environment {
+    pub fn firewall_environment(&self) -> &HostEnvironment {
         let mut hosts = self.hosts.iter();
         let firewall = hosts.find(|host| host.role == "firewall");
         firewall.map_or(&self.environment, |host| &host.environment)
@@ -129,7 +129,7 @@ pub struct Preset {
 
 /// The machine that a run was made on. Host names and paths are masked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Environment {
+pub struct HostEnvironment {
     /// Kernel release.
     pub kernel: String,
     /// Machine architecture.
@@ -164,7 +164,7 @@ pub struct HostRecord {
     /// weir's version there.
     pub weir: String,
     /// The machine.
-    pub environment: Environment,
+    pub environment: HostEnvironment,
     /// Its clock less that of the machine that measured, seconds.
     pub clock_offset_seconds: f64,
     /// The round-trip time of that request, seconds: the offset is accurate to half of it.
@@ -213,7 +213,7 @@ pub struct RunSubject {
 
 /// Packets that a limit of `pps` may accept in `seconds`: those of its rate, and those of a bucket
 /// that was filled for a second.
-pub fn within_limit(pps: u64, seconds: f64) -> u64 {
+pub fn max_packets_within_limit(pps: u64, seconds: f64) -> u64 {
     (pps as f64 * (seconds + 1.0)).ceil() as u64
 }
 

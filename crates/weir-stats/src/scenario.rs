@@ -17,7 +17,7 @@ pub enum Coordinate {
 
 impl Coordinate {
     /// The number, where it is one.
-    pub fn number(&self) -> Option<u64> {
+    pub fn as_number(&self) -> Option<u64> {
         match self {
             Coordinate::Number(n) => Some(*n),
             Coordinate::Text(_) => None,
@@ -55,7 +55,7 @@ pub struct Scenario(pub BTreeMap<String, Coordinate>);
 
 impl Scenario {
     /// The same point with `axis` at `value`.
-    pub fn with(&self, axis: &str, value: impl Into<Coordinate>) -> Scenario {
+    pub fn with_coordinate(&self, axis: &str, value: impl Into<Coordinate>) -> Scenario {
         let mut scenario = self.clone();
         scenario.0.insert(axis.to_owned(), value.into());
         scenario
@@ -67,9 +67,9 @@ impl Scenario {
     }
 
     /// The part of this point that lies on `axes`.
-    pub fn on<S: AsRef<str>>(&self, axes: &[S]) -> Scenario {
+    pub fn project_to_axes<S: AsRef<str>>(&self, axes: &[S]) -> Scenario {
         let named = |name: &String| axes.iter().any(|axis| axis.as_ref() == name);
-        Scenario(self.0.iter().filter(|(name, _)| named(name)).map(clone_pair).collect())
+        Scenario(self.0.iter().filter(|(name, _)| named(name)).map(clone_axis_value).collect())
     }
 
     /// Whether every axis that `part` names has the same value here.
@@ -78,7 +78,7 @@ impl Scenario {
     }
 }
 
-fn clone_pair((name, value): (&String, &Coordinate)) -> (String, Coordinate) {
+fn clone_axis_value((name, value): (&String, &Coordinate)) -> (String, Coordinate) {
     (name.clone(), value.clone())
 }
 
@@ -98,11 +98,15 @@ mod tests {
 
     #[test]
     fn a_part_is_contained_and_another_value_is_not() {
-        let point = Scenario::default().with("rules", 16).with("source", "near");
-        assert!(point.contains(&Scenario::default().with("rules", 16)));
-        assert!(!point.contains(&Scenario::default().with("rules", 32)));
-        assert!(!point.contains(&Scenario::default().with("size", 16)));
-        assert_eq!(point.on(&["rules"]), Scenario::default().with("rules", 16));
+        let point =
+            Scenario::default().with_coordinate("rules", 16).with_coordinate("source", "near");
+        assert!(point.contains(&Scenario::default().with_coordinate("rules", 16)));
+        assert!(!point.contains(&Scenario::default().with_coordinate("rules", 32)));
+        assert!(!point.contains(&Scenario::default().with_coordinate("size", 16)));
+        assert_eq!(
+            point.project_to_axes(&["rules"]),
+            Scenario::default().with_coordinate("rules", 16)
+        );
         assert_eq!(point.to_string(), "rules=16 source=near");
     }
 }

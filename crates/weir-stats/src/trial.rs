@@ -1,23 +1,23 @@
 //! One measurement.
 
-mod parts;
-mod text;
+mod serialized_trial;
+mod trial_parts;
 
 use serde::{Deserialize, Serialize};
 
-use crate::collected::Collected;
-use crate::connections::Connections;
-use crate::probe::{Probe, Stream};
+use crate::connection_counts::ConnectionCounts;
+use crate::machine_observations::MachineObservations;
+use crate::probe_result::{ProbeResult, StreamResult};
 use crate::scenario::Scenario;
 
-use text::TrialText;
+use serialized_trial::SerializedTrial;
 
-pub use parts::{DropCount, Noise, State, TrialKind};
+pub use trial_parts::{DropCount, TrialKind, TrialNoise, TrialState};
 
 /// One measurement of one subject at one point: a header, sums of packets, and what else its kind
 /// of trial measures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "TrialText", into = "TrialText")]
+#[serde(from = "SerializedTrial", into = "SerializedTrial")]
 pub struct Trial {
     /// Counted from 0 in the order in which trials were run.
     pub number: u64,
@@ -28,15 +28,15 @@ pub struct Trial {
     /// Of which subject.
     pub subject: String,
     /// Which copy of it: 0, or 1 for the second one of the A/A pair.
-    pub copy: u32,
+    pub copy_index: u32,
     /// Which pass over the grid.
     pub block: u32,
     /// Place in its block's order.
-    pub order: u32,
+    pub order_in_block: u32,
     /// 0 in forward order, 1 in reverse order (ABBA).
     pub leg: u32,
     /// How often this trial was repeated before, because it was disturbed.
-    pub repeat: u32,
+    pub repeat_count: u32,
     /// Packets that the generator handed to the firewall's device; 0 for loads. For connections,
     /// packets that either end sent, and so in the next fields.
     pub offered: u64,
@@ -47,9 +47,9 @@ pub struct Trial {
     /// Packets that arrived without a tag or with another run's; they are not in `delivered`.
     pub foreign: u64,
     /// Packets of `offered` that the ruleset has to drop.
-    pub to_drop: u64,
+    pub expected_drops: u64,
     /// What the counters of the firewall say was dropped.
-    pub dropped: Vec<DropCount>,
+    pub drop_counts: Vec<DropCount>,
     /// Length of the measurement, seconds, as the generator's own clock saw it; for loads, the
     /// wall time of the command.
     pub seconds: f64,
@@ -59,62 +59,62 @@ pub struct Trial {
     /// Requested rate, packets (or connections) per second; 0: unlimited.
     pub rate_pps: f64,
     /// What it measured in addition to these sums.
-    pub measured: Measured,
+    pub results: TrialResults,
     /// Further observations of the machine.
-    pub collected: Collected,
+    pub observations: MachineObservations,
     /// How quiet it was.
-    pub noise: Noise,
+    pub noise: TrialNoise,
     /// Whether it counts.
-    pub state: State,
+    pub state: TrialState,
     /// Why it does not, where it does not.
-    pub why: Option<String>,
+    pub rejection_reason: Option<String>,
 }
 
 /// What a trial measured in addition to its sums of packets.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Measured {
+pub enum TrialResults {
     /// Nothing: packets alone, or the time of a load.
     #[default]
-    Sums,
+    PacketsOnly,
     /// So many rules that were added.
-    Additions(u64),
+    AddedRules(u64),
     /// What both ends of connections counted.
-    Connections(Box<Connections>),
+    Connections(Box<ConnectionCounts>),
     /// What a probe found.
-    Probe(Box<Probe>),
+    Probe(Box<ProbeResult>),
     /// What a bulk stream carried.
-    Stream(Stream),
+    Stream(StreamResult),
 }
 
 impl Trial {
     /// What both ends of connections counted, in a trial of connections.
-    pub fn connections(&self) -> Option<&Connections> {
-        match &self.measured {
-            Measured::Connections(connections) => Some(connections),
+    pub fn connection_counts(&self) -> Option<&ConnectionCounts> {
+        match &self.results {
+            TrialResults::Connections(connections) => Some(connections),
             _ => None,
         }
     }
 
     /// What a probe found, in a trial that probes.
-    pub fn probe(&self) -> Option<&Probe> {
-        match &self.measured {
-            Measured::Probe(probe) => Some(probe),
+    pub fn probe_result(&self) -> Option<&ProbeResult> {
+        match &self.results {
+            TrialResults::Probe(probe) => Some(probe),
             _ => None,
         }
     }
 
     /// What a bulk stream carried, in a trial of one.
-    pub fn stream(&self) -> Option<&Stream> {
-        match &self.measured {
-            Measured::Stream(stream) => Some(stream),
+    pub fn stream_result(&self) -> Option<&StreamResult> {
+        match &self.results {
+            TrialResults::Stream(stream) => Some(stream),
             _ => None,
         }
     }
 
     /// Rules that were added, in a trial of [`TrialKind::Add`]; else 0.
-    pub fn additions(&self) -> u64 {
-        match self.measured {
-            Measured::Additions(additions) => additions,
+    pub fn added_rules(&self) -> u64 {
+        match self.results {
+            TrialResults::AddedRules(additions) => additions,
             _ => 0,
         }
     }
@@ -126,38 +126,38 @@ impl Trial {
             kind,
             scenario,
             subject: subject.to_owned(),
-            copy: 0,
+            copy_index: 0,
             block: 0,
-            order: 0,
+            order_in_block: 0,
             leg: 0,
-            repeat: 0,
+            repeat_count: 0,
             offered: 0,
             delivered: 0,
             leaked: 0,
             foreign: 0,
-            to_drop: 0,
-            dropped: Vec::new(),
+            expected_drops: 0,
+            drop_counts: Vec::new(),
             seconds: 0.0,
             pps: 0.0,
             rate_pps: 0.0,
-            measured: Measured::Sums,
-            collected: Collected::default(),
-            noise: Noise::default(),
-            state: State::Accepted,
-            why: None,
+            results: TrialResults::PacketsOnly,
+            observations: MachineObservations::default(),
+            noise: TrialNoise::default(),
+            state: TrialState::Accepted,
+            rejection_reason: None,
         }
     }
 
     /// Packets of `offered` that no counter knows of: negative where the counters know more.
-    pub fn missing(&self) -> i64 {
-        let counted = self.dropped.iter().filter(|drop| !drop.is_explanation());
+    pub fn unaccounted_packets(&self) -> i64 {
+        let counted = self.drop_counts.iter().filter(|drop| !drop.is_counted_elsewhere());
         let dropped: u64 = counted.map(|drop| drop.packets).sum();
         self.offered as i64 - (self.delivered + self.leaked + dropped) as i64
     }
 
     /// Share of the packets that were to arrive and did not.
     pub fn loss_ratio(&self) -> f64 {
-        let expected = self.offered.saturating_sub(self.to_drop);
+        let expected = self.offered.saturating_sub(self.expected_drops);
         if expected == 0 {
             return 0.0;
         }
@@ -165,79 +165,79 @@ impl Trial {
     }
 }
 
-impl From<TrialText> for Trial {
-    fn from(text: TrialText) -> Trial {
+impl From<SerializedTrial> for Trial {
+    fn from(text: SerializedTrial) -> Trial {
         let measured = match (text.connections, text.probe, text.stream) {
-            (Some(connections), ..) => Measured::Connections(Box::new(connections)),
-            (None, Some(probe), _) => Measured::Probe(Box::new(probe)),
-            (None, None, Some(stream)) => Measured::Stream(stream),
-            (None, None, None) if text.additions > 0 => Measured::Additions(text.additions),
-            (None, None, None) => Measured::Sums,
+            (Some(connections), ..) => TrialResults::Connections(Box::new(connections)),
+            (None, Some(probe), _) => TrialResults::Probe(Box::new(probe)),
+            (None, None, Some(stream)) => TrialResults::Stream(stream),
+            (None, None, None) if text.additions > 0 => TrialResults::AddedRules(text.additions),
+            (None, None, None) => TrialResults::PacketsOnly,
         };
         Trial {
             number: text.number,
             kind: text.kind,
             scenario: text.scenario,
             subject: text.subject,
-            copy: text.copy,
+            copy_index: text.copy,
             block: text.block,
-            order: text.order,
+            order_in_block: text.order,
             leg: text.leg,
-            repeat: text.repeat,
+            repeat_count: text.repeat,
             offered: text.offered,
             delivered: text.delivered,
             leaked: text.leaked,
             foreign: text.foreign,
-            to_drop: text.to_drop,
-            dropped: text.dropped,
+            expected_drops: text.to_drop,
+            drop_counts: text.dropped,
             seconds: text.seconds,
             pps: text.pps,
             rate_pps: text.rate_pps,
-            collected: text.collected,
+            observations: text.collected,
             noise: text.noise,
             state: text.state,
-            why: text.why,
-            measured,
+            rejection_reason: text.why,
+            results: measured,
         }
     }
 }
 
-impl From<Trial> for TrialText {
-    fn from(trial: Trial) -> TrialText {
-        let mut text = TrialText {
+impl From<Trial> for SerializedTrial {
+    fn from(trial: Trial) -> SerializedTrial {
+        let mut text = SerializedTrial {
             number: trial.number,
             kind: trial.kind,
             scenario: trial.scenario,
             subject: trial.subject,
-            copy: trial.copy,
+            copy: trial.copy_index,
             block: trial.block,
-            order: trial.order,
+            order: trial.order_in_block,
             leg: trial.leg,
-            repeat: trial.repeat,
+            repeat: trial.repeat_count,
             offered: trial.offered,
             delivered: trial.delivered,
             leaked: trial.leaked,
             foreign: trial.foreign,
-            to_drop: trial.to_drop,
-            dropped: trial.dropped,
+            to_drop: trial.expected_drops,
+            dropped: trial.drop_counts,
             seconds: trial.seconds,
             pps: trial.pps,
             rate_pps: trial.rate_pps,
-            collected: trial.collected,
+            collected: trial.observations,
             noise: trial.noise,
             state: trial.state,
-            why: trial.why,
+            why: trial.rejection_reason,
             additions: 0,
             connections: None,
             probe: None,
             stream: None,
         };
-        match trial.measured {
-            Measured::Sums => {}
-            Measured::Additions(additions) => text.additions = additions,
-            Measured::Connections(connections) => text.connections = Some(*connections),
-            Measured::Probe(probe) => text.probe = Some(*probe),
-            Measured::Stream(stream) => text.stream = Some(stream),
+        match trial.results {
+            TrialResults::PacketsOnly => {}
+            TrialResults::AddedRules(additions) => text.additions = additions,
+            TrialResults::Connections(connections) => text.connections = Some(*connections),
+            TrialResults::Probe(probe) => text.probe = Some(*probe),
+            TrialResults::Stream(stream) => text.stream = Some(stream),
         }
         text
     }
@@ -253,7 +253,7 @@ pub(crate) mod tests {
         Trial {
             offered,
             delivered,
-            dropped: dropped
+            drop_counts: dropped
                 .map(|(counter, packets)| DropCount {
                     counter: (*counter).to_owned(),
                     packets: *packets,
@@ -267,22 +267,25 @@ pub(crate) mod tests {
 
     #[test]
     fn counters_that_add_up_leave_nothing_missing() {
-        assert_eq!(trial(100, 60, &[("rules", 30), ("device", 10)]).missing(), 0);
-        assert_eq!(trial(100, 60, &[("rules", 30), ("device", 9)]).missing(), 1);
-        assert_eq!(trial(100, 60, &[("rules", 41)]).missing(), -1);
+        assert_eq!(trial(100, 60, &[("rules", 30), ("device", 10)]).unaccounted_packets(), 0);
+        assert_eq!(trial(100, 60, &[("rules", 30), ("device", 9)]).unaccounted_packets(), 1);
+        assert_eq!(trial(100, 60, &[("rules", 41)]).unaccounted_packets(), -1);
     }
 
     #[test]
     fn reasons_explain_and_are_not_counted_twice() {
-        assert_eq!(trial(100, 60, &[("rules", 40), ("skb: NETFILTER_DROP", 40)]).missing(), 0);
+        assert_eq!(
+            trial(100, 60, &[("rules", 40), ("skb: NETFILTER_DROP", 40)]).unaccounted_packets(),
+            0
+        );
     }
 
     #[test]
     fn packets_that_had_to_be_dropped_are_no_loss() {
         let mut sample = trial(100, 60, &[("rules", 40)]);
-        sample.to_drop = 40;
+        sample.expected_drops = 40;
         assert_eq!(sample.loss_ratio(), 0.0);
-        sample.to_drop = 0;
+        sample.expected_drops = 0;
         assert!((sample.loss_ratio() - 0.4).abs() < 1e-9);
     }
 }

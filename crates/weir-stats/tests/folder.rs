@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 
-use weir_stats::folder::{
-    append_trial, compress, load, load_growing, load_interrupted, save_run, trials_text,
+use weir_stats::run_folder::{
+    append_trial, compress_records, load_growing_record, load_interrupted_run, load_record,
+    read_trials_text, save_run_json,
 };
 use weir_stats::{
-    DropCount, Environment, Noise, Preset, RecordError, Run, Scenario, Trial, TrialCounts,
-    TrialKind,
+    DropCount, HostEnvironment, Preset, RecordError, Run, Scenario, Trial, TrialCounts, TrialKind,
+    TrialNoise,
 };
 
 fn folder(name: &str) -> PathBuf {
@@ -20,7 +21,7 @@ fn folder(name: &str) -> PathBuf {
 
 fn run() -> Run {
     Run {
-        format: weir_stats::run::FORMAT,
+        format: weir_stats::run::RECORD_FORMAT_VERSION,
         study: "today-example".to_owned(),
         title: "An example".to_owned(),
         question: "Does a folder keep what it is given?".to_owned(),
@@ -38,7 +39,7 @@ fn run() -> Run {
         command: "weir lab run …".to_owned(),
         weir: "0.1.0".to_owned(),
         seed: 1,
-        environment: Environment::default(),
+        environment: HostEnvironment::default(),
         hosts: Vec::new(),
         axes: Vec::new(),
         subjects: Vec::new(),
@@ -52,17 +53,18 @@ fn run() -> Run {
 }
 
 fn trial() -> Trial {
-    let scenario = Scenario::default().with("rules", 16).with("source", "near");
+    let scenario =
+        Scenario::default().with_coordinate("rules", 16).with_coordinate("source", "near");
     Trial {
-        order: 3,
+        order_in_block: 3,
         leg: 1,
         offered: 10,
         delivered: 8,
-        to_drop: 2,
-        dropped: vec![DropCount { counter: "rules".to_owned(), packets: 2 }],
+        expected_drops: 2,
+        drop_counts: vec![DropCount { counter: "rules".to_owned(), packets: 2 }],
         seconds: 0.1,
         pps: 80.0,
-        noise: Noise { spin_ratio: 1.0, ..Noise::default() },
+        noise: TrialNoise { spin_ratio: 1.0, ..TrialNoise::default() },
         ..Trial::new(TrialKind::Rate, scenario, "none")
     }
 }
@@ -70,10 +72,10 @@ fn trial() -> Trial {
 #[test]
 fn a_run_is_read_as_it_was_written() {
     let dir = folder("written");
-    save_run(&dir, &run()).unwrap();
+    save_run_json(&dir, &run()).unwrap();
     append_trial(&dir, &trial()).unwrap();
     append_trial(&dir, &Trial { number: 1, ..trial() }).unwrap();
-    let record = load(&dir).unwrap();
+    let record = load_record(&dir).unwrap();
     assert_eq!(record.run, run());
     assert_eq!(record.trials, [trial(), Trial { number: 1, ..trial() }]);
 }
@@ -81,58 +83,58 @@ fn a_run_is_read_as_it_was_written() {
 #[test]
 fn another_format_is_refused() {
     let dir = folder("format");
-    save_run(&dir, &Run { format: 999, ..run() }).unwrap();
+    save_run_json(&dir, &Run { format: 999, ..run() }).unwrap();
     append_trial(&dir, &trial()).unwrap();
-    assert!(matches!(load(&dir), Err(RecordError::Format { found: 999, .. })));
+    assert!(matches!(load_record(&dir), Err(RecordError::UnsupportedFormat { found: 999, .. })));
 }
 
 #[test]
 fn a_broken_line_is_named() {
     let dir = folder("broken");
-    save_run(&dir, &run()).unwrap();
+    save_run_json(&dir, &run()).unwrap();
     append_trial(&dir, &trial()).unwrap();
     let path = dir.join("trials.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("{text}{{\"number\": 1\n")).unwrap();
-    let error = load(&dir).unwrap_err().to_string();
+    let error = load_record(&dir).unwrap_err().to_string();
     assert!(error.contains("trials.jsonl:2:"), "{error}");
 }
 
 #[test]
 fn a_complete_run_is_read_as_before_when_it_is_compressed() {
     let dir = folder("compressed");
-    save_run(&dir, &run()).unwrap();
+    save_run_json(&dir, &run()).unwrap();
     append_trial(&dir, &trial()).unwrap();
-    let (record, text) = (load(&dir).unwrap(), trials_text(&dir).unwrap());
-    compress(&dir).unwrap();
+    let (record, text) = (load_record(&dir).unwrap(), read_trials_text(&dir).unwrap());
+    compress_records(&dir).unwrap();
     assert!(!dir.join("trials.jsonl").exists());
-    assert_eq!(load(&dir).unwrap(), record);
-    assert_eq!(load_growing(&dir).unwrap(), record);
-    assert_eq!(trials_text(&dir).unwrap(), text);
+    assert_eq!(load_record(&dir).unwrap(), record);
+    assert_eq!(load_growing_record(&dir).unwrap(), record);
+    assert_eq!(read_trials_text(&dir).unwrap(), text);
 }
 
 #[test]
 fn a_run_goes_on_from_either_form() {
     let dir = folder("interrupted");
     let cut_short = Run { complete: false, ..run() };
-    save_run(&dir, &cut_short).unwrap();
+    save_run_json(&dir, &cut_short).unwrap();
     append_trial(&dir, &trial()).unwrap();
-    compress(&dir).unwrap();
-    assert_eq!(load_interrupted(&dir).unwrap().trials, [trial()]);
+    compress_records(&dir).unwrap();
+    assert_eq!(load_interrupted_run(&dir).unwrap().trials, [trial()]);
     append_trial(&dir, &Trial { number: 1, ..trial() }).unwrap();
     let path = dir.join("trials.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("{text}{{\"number\": 2")).unwrap();
-    assert_eq!(load_growing(&dir).unwrap().trials.len(), 2);
-    assert_eq!(load_interrupted(&dir).unwrap().trials.len(), 2);
+    assert_eq!(load_growing_record(&dir).unwrap().trials.len(), 2);
+    assert_eq!(load_interrupted_run(&dir).unwrap().trials.len(), 2);
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
 
 #[test]
 fn a_complete_run_that_was_killed_before_it_was_compressed_is_compressed() {
     let dir = folder("complete");
-    save_run(&dir, &run()).unwrap();
+    save_run_json(&dir, &run()).unwrap();
     append_trial(&dir, &trial()).unwrap();
-    assert_eq!(load_interrupted(&dir).unwrap().trials, [trial()]);
+    assert_eq!(load_interrupted_run(&dir).unwrap().trials, [trial()]);
     assert!(dir.join("trials.jsonl.gz").exists() && !dir.join("trials.jsonl").exists());
 }

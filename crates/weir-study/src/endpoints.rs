@@ -6,30 +6,30 @@ use std::net::Ipv4Addr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints {
     /// Address of the first client.
-    pub client: Ipv4Addr,
+    pub first_client: Ipv4Addr,
     /// How many clients: addresses that follow one another.
-    pub clients: u32,
+    pub client_count: u32,
     /// Address of the first server.
-    pub server: Ipv4Addr,
+    pub first_server: Ipv4Addr,
     /// How many servers.
-    pub servers: u32,
+    pub server_count: u32,
     /// The servers' port.
-    pub port: u16,
+    pub server_port: u16,
 }
 
 impl Endpoints {
     /// The shortest prefix that contains all clients.
-    pub fn client_network(&self) -> String {
-        network(self.client, self.clients)
+    pub fn client_prefix(&self) -> String {
+        common_prefix(self.first_client, self.client_count)
     }
 
     /// The shortest prefix that contains all servers.
-    pub fn server_network(&self) -> String {
-        network(self.server, self.servers)
+    pub fn server_prefix(&self) -> String {
+        common_prefix(self.first_server, self.server_count)
     }
 }
 
-fn network(first: Ipv4Addr, count: u32) -> String {
+fn common_prefix(first: Ipv4Addr, count: u32) -> String {
     let first = u32::from(first);
     let last = first.saturating_add(count.saturating_sub(1));
     let length = (first ^ last).leading_zeros();

@@ -10,7 +10,7 @@ use weir_stats::RecordError;
 pub enum StudyError {
     /// A study, its subjects or its hosts cannot be read as such.
     #[error("{}:{line}: {message}", path.display())]
-    Text {
+    InvalidFile {
         /// Which file.
         path: PathBuf,
         /// Line, counted from 1.
@@ -20,7 +20,7 @@ pub enum StudyError {
     },
     /// A study has no such preset.
     #[error("{}: no preset `{name}`; there are {known}", path.display())]
-    Preset {
+    UnknownPreset {
         /// The study's file.
         path: PathBuf,
         /// The request.
@@ -30,10 +30,10 @@ pub enum StudyError {
     },
     /// Options that exclude each other, or that the study cannot be run with.
     #[error("{0}")]
-    Options(String),
+    InvalidOptions(String),
     /// A file could not be read.
     #[error("{action} {}: {source}", path.display())]
-    File {
+    FileAccess {
         /// `read`.
         action: &'static str,
         /// Which.
@@ -43,13 +43,16 @@ pub enum StudyError {
     },
     /// The records of a run cannot be read.
     #[error(transparent)]
-    Record(#[from] RecordError),
+    UnreadableRecord(#[from] RecordError),
 }
 
 impl StudyError {
     /// For `map_err`: a file that could not be read.
-    pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn file_access_error(
+        action: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
-        move |source| StudyError::File { action, path, source }
+        move |source| StudyError::FileAccess { action, path, source }
     }
 }

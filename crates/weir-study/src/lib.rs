@@ -2,50 +2,50 @@
 //!
 //! A study is a folder `studies/<author><year>-<topic>` with a `study.toml`; its [`subject`]s are
 //! declared in `subjects.toml` next to the folder, and a run over two machines has a file of
-//! [`hosts`]. A file is read completely or refused with file and line: an unknown field, a subject
-//! or an axis that does not exist, a combination that no workload can run.
+//! [`hosts_file`]. A file is read completely or refused with file and line: an unknown field, a
+//! subject or an axis that does not exist, a combination that no workload can run.
 //!
 //! Nothing is executed here, and no namespace is touched. `weir-lab` runs what these values
-//! describe; [`registry`] compares the claims of all studies with the committed records.
+//! describe; [`claims_registry`] compares the claims of all studies with the committed records.
 
 #![forbid(unsafe_code)]
 
-mod against_itself;
-mod check;
-pub mod client;
+mod aa_study;
+pub mod claims_registry;
+pub mod client_kind;
+pub mod connection_path;
 mod devices;
 mod endpoints;
 mod error;
-pub mod hosts;
-mod load;
-mod loaded;
-pub mod path;
-pub mod plan;
-mod probe;
-mod programs;
-pub mod registry;
-mod request;
-mod source;
+mod generated_file;
+pub mod hosts_file;
+mod loaded_study;
+mod probe_plan;
+mod program_path;
+mod run_request;
 mod study;
+mod study_checks;
+mod study_loader;
 pub mod subject;
 mod toml_text;
 pub mod traffic;
+pub mod trial_plan;
 pub mod workload;
 
-pub use client::ClientKind;
-pub use devices::Devices;
+pub use client_kind::ClientKind;
+pub use connection_path::ConnectionPath;
+pub use devices::FirewallDevices;
 pub use endpoints::Endpoints;
 pub use error::StudyError;
-pub use hosts::Hosts;
-pub use load::load;
-pub use loaded::LoadedStudy;
-pub use path::ConnectionPath;
-pub use plan::{PlannedTrial, Variant};
-pub use probe::{ProbeCase, ProbePlan};
-pub use programs::ProgramPath;
-pub use request::RunRequest;
-pub use source::GeneratedFile;
-pub use study::{AGAINST_ITSELF, AaControl, AxisText, NoiseLimits, PresetText, Study};
+pub use generated_file::GeneratedFile;
+pub use hosts_file::HostsFile;
+pub use loaded_study::LoadedStudy;
+pub use probe_plan::{ProbeCase, ProbePlan};
+pub use program_path::ProgramPath;
+pub use run_request::RunRequest;
+pub use study::{AA_PRESET, AaControl, AxisDefinition, NoiseLimits, PresetDefinition, Study};
+pub use study_loader::load_study;
 pub use subject::{Subject, Subjects};
-pub use traffic::{ConnectionLoad, Hold, LoopbackUdp, Sockets, Traffic};
+pub use traffic::{ConcurrencyTarget, ConnectionLoad, KernelSocketClients, LoopbackUdp, Traffic};
+pub use trial_plan::{PlannedTrial, Variant};
 pub use workload::{WorkloadFeature, WorkloadKind};

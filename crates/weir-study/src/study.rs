@@ -7,9 +7,9 @@ use serde::Deserialize;
 use toml::Spanned;
 use weir_stats::{Claim, Coordinate, Paper, PaperValue, Scenario};
 
-use crate::devices::Devices;
-use crate::probe::ProbePlan;
-use crate::source::GeneratedFile;
+use crate::devices::FirewallDevices;
+use crate::generated_file::GeneratedFile;
+use crate::probe_plan::ProbePlan;
 use crate::traffic::{ConnectionLoad, LoopbackUdp, Traffic};
 
 /// A study as its file says.
@@ -26,10 +26,10 @@ pub struct Study {
     pub subjects: Vec<Spanned<String>>,
     /// Its grid; the order of axes is that of their names.
     #[serde(default)]
-    pub axes: BTreeMap<String, AxisText>,
+    pub axes: BTreeMap<String, AxisDefinition>,
     /// The devices that its rulesets know; `eth0` and `eth1` without it.
     #[serde(default)]
-    pub devices: Devices,
+    pub devices: FirewallDevices,
     /// How a ruleset is made.
     pub ruleset: GeneratedFile,
     /// Whether the memory of each ruleset that is loaded is measured; a load then waits until the
@@ -48,7 +48,7 @@ pub struct Study {
     #[serde(default)]
     pub noise: NoiseLimits,
     /// How long and how often, by name.
-    pub presets: BTreeMap<String, PresetText>,
+    pub presets: BTreeMap<String, PresetDefinition>,
     /// Claims with their tests.
     #[serde(default)]
     pub claims: Vec<Spanned<Claim>>,
@@ -62,9 +62,11 @@ pub struct Study {
 
 impl Study {
     /// How its frames are made, where it plays frames.
-    pub fn frames(&self) -> Option<&GeneratedFile> {
+    pub fn frames_source(&self) -> Option<&GeneratedFile> {
         match &self.traffic {
-            Some(Traffic::Frames(source) | Traffic::Mixed { source, .. }) => Some(source),
+            Some(Traffic::Frames(source) | Traffic::FramesWithDropShare { source, .. }) => {
+                Some(source)
+            }
             _ => None,
         }
     }
@@ -72,13 +74,13 @@ impl Study {
     /// The axis of the share of frames that rules have to drop, where it sets one.
     pub fn drop_axis(&self) -> Option<&str> {
         match &self.traffic {
-            Some(Traffic::Mixed { drop_axis, .. }) => Some(drop_axis),
+            Some(Traffic::FramesWithDropShare { drop_axis, .. }) => Some(drop_axis),
             _ => None,
         }
     }
 
     /// What it sends over loopback, where it does.
-    pub fn loopback(&self) -> Option<LoopbackUdp> {
+    pub fn loopback_udp(&self) -> Option<LoopbackUdp> {
         match self.traffic {
             Some(Traffic::Loopback(loopback)) => Some(loopback),
             _ => None,
@@ -86,7 +88,7 @@ impl Study {
     }
 
     /// Its connections, where it opens some.
-    pub fn connections(&self) -> Option<&ConnectionLoad> {
+    pub fn connection_load(&self) -> Option<&ConnectionLoad> {
         match &self.traffic {
             Some(Traffic::Connections(load)) => Some(load),
             _ => None,
@@ -97,7 +99,7 @@ impl Study {
 /// One axis.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct AxisText {
+pub struct AxisDefinition {
     /// What a reader sees.
     pub title: String,
     /// Its values; a preset may take fewer.
@@ -143,12 +145,12 @@ impl Default for NoiseLimits {
 }
 
 /// The preset of a subject against itself: a study's own, or else its smoke at two points.
-pub const AGAINST_ITSELF: &str = "aa";
+pub const AA_PRESET: &str = "aa";
 
 /// How long and how often.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PresetText {
+pub struct PresetDefinition {
     /// What a reader must know about trials of this length.
     pub label: String,
     /// Length of a trial.
@@ -175,10 +177,13 @@ pub struct PresetText {
     pub probe_seconds: f64,
 }
 
-impl PresetText {
+impl PresetDefinition {
     /// The same at two points at most: the ends of the first axis, and the last value of others.
-    pub(crate) fn short(&self, axes: &BTreeMap<String, AxisText>) -> PresetText {
-        let mut short = PresetText { blocks: self.blocks.min(3), ..self.clone() };
+    pub(crate) fn reduce_to_axis_ends(
+        &self,
+        axes: &BTreeMap<String, AxisDefinition>,
+    ) -> PresetDefinition {
+        let mut short = PresetDefinition { blocks: self.blocks.min(3), ..self.clone() };
         for (at, (name, axis)) in axes.iter().enumerate() {
             let values = self.axes.get(name).unwrap_or(&axis.values);
             let first = values.first().filter(|first| at == 0 && Some(*first) != values.last());
@@ -189,7 +194,7 @@ impl PresetText {
     }
 
     /// Length of a trial that probes, seconds.
-    pub fn probe_seconds(&self) -> f64 {
+    pub fn probe_trial_seconds(&self) -> f64 {
         if self.probe_seconds > 0.0 { self.probe_seconds } else { self.trial_seconds }
     }
 }

@@ -24,9 +24,9 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::StudyError;
-use crate::client::ClientKind;
-use crate::path::ConnectionPath;
-use crate::programs::ProgramPath;
+use crate::client_kind::ClientKind;
+use crate::connection_path::ConnectionPath;
+use crate::program_path::ProgramPath;
 use crate::toml_text;
 
 /// A way to put a ruleset in force.
@@ -99,39 +99,43 @@ impl Subjects {
     /// # Errors
     /// With file and line: text that is no TOML, fields that are not known or are missing, a name
     /// that is in both.
-    pub fn read(shared: &Path, own: &Path) -> Result<(Subjects, String), StudyError> {
+    pub fn read_shared_and_own(
+        shared: &Path,
+        own: &Path,
+    ) -> Result<(Subjects, String), StudyError> {
         if !own.is_file() || own == shared {
-            return Subjects::read_one(shared);
+            return Subjects::read_subjects_file(shared);
         }
-        let (mut subjects, own_text) = Subjects::read_one(own)?;
+        let (mut subjects, own_text) = Subjects::read_subjects_file(own)?;
         if !shared.is_file() {
             return Ok((subjects, own_text));
         }
-        let (others, shared_text) = Subjects::read_one(shared)?;
+        let (others, shared_text) = Subjects::read_subjects_file(shared)?;
         for (name, subject) in others.0 {
             if subjects.0.insert(name.clone(), subject).is_some() {
                 let message = format!("subject `{name}` is in {} already", shared.display());
-                let at = toml_text::table_start(&own_text, &name);
-                return Err(toml_text::refused(own, &own_text, at, message));
+                let at = toml_text::table_header_offset(&own_text, &name);
+                return Err(toml_text::error_at_offset(own, &own_text, at, message));
             }
         }
         Ok((subjects, format!("{shared_text}\n{own_text}")))
     }
 
-    fn read_one(path: &Path) -> Result<(Subjects, String), StudyError> {
-        let text = std::fs::read_to_string(path).map_err(StudyError::file("read", path))?;
-        let subjects = toml_text::parse(path, &text)?;
+    fn read_subjects_file(path: &Path) -> Result<(Subjects, String), StudyError> {
+        let text =
+            std::fs::read_to_string(path).map_err(StudyError::file_access_error("read", path))?;
+        let subjects = toml_text::parse_toml(path, &text)?;
         Ok((subjects, text))
     }
 }
 
 impl Subject {
     /// The first program that it needs and that is not on the `PATH`.
-    pub fn lacking(&self, programs: &ProgramPath) -> Option<String> {
-        let is_missing = |name: &&String| !programs.finds(name);
+    pub fn missing_program(&self, programs: &ProgramPath) -> Option<String> {
+        let is_missing = |name: &&String| !programs.has_program(name);
         let needed = self.needs.iter().find(is_missing);
         needed.map(|name| format!("{name} is not installed")).or_else(|| {
-            let client = self.client.program().filter(|name| !programs.finds(name))?;
+            let client = self.client.program_name().filter(|name| !programs.has_program(name))?;
             Some(format!("{client} is not installed: `apt-get install {client}`"))
         })
     }
@@ -147,8 +151,8 @@ mod tests {
         let text = |client| format!("{common}\nclient = '{client}'");
         let subject = |client| toml::from_str::<Subject>(&text(client)).unwrap();
         let nothing = ProgramPath::new("/nonexistent".as_ref());
-        let lacking = subject("wrk-kept").lacking(&nothing).unwrap();
+        let lacking = subject("wrk-kept").missing_program(&nothing).unwrap();
         assert_eq!(lacking, "wrk is not installed: `apt-get install wrk`");
-        assert_eq!(subject("stateless").lacking(&nothing), None);
+        assert_eq!(subject("stateless").missing_program(&nothing), None);
     }
 }

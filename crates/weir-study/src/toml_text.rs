@@ -7,23 +7,23 @@ use serde::de::DeserializeOwned;
 use crate::StudyError;
 
 /// Reads TOML text; errors have file and line.
-pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, StudyError> {
+pub(crate) fn parse_toml<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, StudyError> {
     toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        refused(path, text, at, error.message().trim().to_owned())
+        error_at_offset(path, text, at, error.message().trim().to_owned())
     })
 }
 
 /// What is wrong at an offset of a file's text.
-pub(crate) fn refused(path: &Path, text: &str, at: usize, message: String) -> StudyError {
+pub(crate) fn error_at_offset(path: &Path, text: &str, at: usize, message: String) -> StudyError {
     let before = text.get(..at.min(text.len())).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
-    StudyError::Text { path: path.to_owned(), line, message }
+    StudyError::InvalidFile { path: path.to_owned(), line, message }
 }
 
 /// Offset of the header of a table such as `presets.quick`, or of the first table inside of it; 0
 /// where the text has none.
-pub(crate) fn table_start(text: &str, table: &str) -> usize {
+pub(crate) fn table_header_offset(text: &str, table: &str) -> usize {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         let rest = line.trim_start().strip_prefix('[').map(str::trim_start);
@@ -44,10 +44,10 @@ mod tests {
     #[test]
     fn a_table_is_not_found_at_one_whose_name_begins_alike() {
         let text = "title = 't'\n[presets.ab]\nblocks = 1\n  [ presets.a ]\nblocks = 2\n";
-        assert_eq!(table_start(text, "presets.ab"), text.find("[presets.ab]").unwrap());
-        assert_eq!(table_start(text, "presets.a"), text.find("[ presets.a ]").unwrap());
-        assert_eq!(table_start(text, "presets.b"), 0);
-        assert_eq!(table_start("[presets.a.axes]\n", "presets.a"), 0);
-        assert_eq!(table_start("x = 1\n[presets.a.axes]\n", "presets.a"), 6);
+        assert_eq!(table_header_offset(text, "presets.ab"), text.find("[presets.ab]").unwrap());
+        assert_eq!(table_header_offset(text, "presets.a"), text.find("[ presets.a ]").unwrap());
+        assert_eq!(table_header_offset(text, "presets.b"), 0);
+        assert_eq!(table_header_offset("[presets.a.axes]\n", "presets.a"), 0);
+        assert_eq!(table_header_offset("x = 1\n[presets.a.axes]\n", "presets.a"), 6);
     }
 }

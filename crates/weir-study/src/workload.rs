@@ -1,8 +1,8 @@
 //! The capabilities of each kind of traffic.
 //!
-//! One table lists them ([`WorkloadKind::lacks`]); whatever an option of a run, a part of the study
-//! or a field of a preset requests is looked up there before anything is generated or measured.
-//! With a missing row, a run would measure something else than requested.
+//! One table lists them ([`WorkloadKind::unsupported_reason`]); whatever an option of a run, a part
+//! of the study or a field of a preset requests is looked up there before anything is generated or
+//! measured. With a missing row, a run would measure something else than requested.
 
 use crate::traffic::Traffic;
 
@@ -12,32 +12,32 @@ pub enum WorkloadKind {
     /// Frames of a file.
     Frames,
     /// Frames with a set share to be dropped.
-    Mixed,
+    FramesWithDropShare,
     /// Connections of the small TCP.
-    Connections,
+    WeirTcpConnections,
     /// The same, left open.
-    Concurrent,
+    ConcurrentConnections,
     /// Connections of the kernel's sockets.
-    Sockets,
+    KernelSockets,
     /// UDP that a host sends to itself.
     Loopback,
     /// No traffic: only loads are timed.
-    Loads,
+    LoadsOnly,
 }
 
 /// Features that a workload may support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkloadFeature {
     /// `--search`.
-    Search,
+    RateSearch,
     /// `--hosts`.
-    Hosts,
+    RemoteHosts,
     /// `[probe]`.
-    Probe,
+    LatencyProbe,
     /// `rate_pps` of a preset.
-    Rate,
+    FixedRate,
     /// `table_entries` of a preset.
-    TableEntries,
+    ConntrackEntries,
 }
 
 impl WorkloadKind {
@@ -45,24 +45,26 @@ impl WorkloadKind {
     #[cfg(test)]
     const ALL: [WorkloadKind; 7] = [
         WorkloadKind::Frames,
-        WorkloadKind::Mixed,
-        WorkloadKind::Connections,
-        WorkloadKind::Concurrent,
-        WorkloadKind::Sockets,
+        WorkloadKind::FramesWithDropShare,
+        WorkloadKind::WeirTcpConnections,
+        WorkloadKind::ConcurrentConnections,
+        WorkloadKind::KernelSockets,
         WorkloadKind::Loopback,
-        WorkloadKind::Loads,
+        WorkloadKind::LoadsOnly,
     ];
 
     /// The workload of a study.
-    pub fn of(traffic: Option<&Traffic>) -> WorkloadKind {
+    pub fn from_traffic(traffic: Option<&Traffic>) -> WorkloadKind {
         match traffic {
-            None => WorkloadKind::Loads,
+            None => WorkloadKind::LoadsOnly,
             Some(Traffic::Frames(_)) => WorkloadKind::Frames,
-            Some(Traffic::Mixed { .. }) => WorkloadKind::Mixed,
+            Some(Traffic::FramesWithDropShare { .. }) => WorkloadKind::FramesWithDropShare,
             Some(Traffic::Loopback(_)) => WorkloadKind::Loopback,
-            Some(Traffic::Connections(c)) if c.sockets.is_some() => WorkloadKind::Sockets,
-            Some(Traffic::Connections(c)) if c.hold.is_some() => WorkloadKind::Concurrent,
-            Some(Traffic::Connections(_)) => WorkloadKind::Connections,
+            Some(Traffic::Connections(c)) if c.sockets.is_some() => WorkloadKind::KernelSockets,
+            Some(Traffic::Connections(c)) if c.concurrency.is_some() => {
+                WorkloadKind::ConcurrentConnections
+            }
+            Some(Traffic::Connections(_)) => WorkloadKind::WeirTcpConnections,
         }
     }
 
@@ -70,31 +72,55 @@ impl WorkloadKind {
     pub fn name(self) -> &'static str {
         match self {
             WorkloadKind::Frames => "kind `frames`",
-            WorkloadKind::Mixed => "kind `frames` with `drop_axis`",
-            WorkloadKind::Connections => "kind `connections`",
-            WorkloadKind::Concurrent => "kind `concurrent`",
-            WorkloadKind::Sockets => "kind `sockets`",
+            WorkloadKind::FramesWithDropShare => "kind `frames` with `drop_axis`",
+            WorkloadKind::WeirTcpConnections => "kind `connections`",
+            WorkloadKind::ConcurrentConnections => "kind `concurrent`",
+            WorkloadKind::KernelSockets => "kind `sockets`",
             WorkloadKind::Loopback => "kind `loopback`",
-            WorkloadKind::Loads => "a study without `[traffic]`",
+            WorkloadKind::LoadsOnly => "a study without `[traffic]`",
         }
     }
 
     /// Why it cannot do something; `None` if it can.
-    pub fn lacks(self, feature: WorkloadFeature) -> Option<&'static str> {
-        use WorkloadKind::{Concurrent, Connections, Frames, Loads, Loopback, Mixed, Sockets};
+    pub fn unsupported_reason(self, feature: WorkloadFeature) -> Option<&'static str> {
+        use WorkloadKind::{
+            ConcurrentConnections, Frames, FramesWithDropShare, KernelSockets, LoadsOnly, Loopback,
+            WeirTcpConnections,
+        };
         match (feature, self) {
-            (WorkloadFeature::Search | WorkloadFeature::Probe, Frames | Mixed)
-            | (WorkloadFeature::Hosts, Frames | Mixed | Connections | Concurrent | Loads)
-            | (WorkloadFeature::Rate, Frames | Mixed | Connections | Concurrent)
-            | (WorkloadFeature::TableEntries, Connections | Concurrent | Sockets) => None,
-            (WorkloadFeature::Hosts, Sockets | Loopback) => Some("is not implemented over hosts"),
-            (WorkloadFeature::Search | WorkloadFeature::Probe, _) => Some("sends no frames"),
-            (WorkloadFeature::Rate, Sockets) => Some("has its rates on `rate_axis`"),
-            (WorkloadFeature::Rate, Loopback) => Some("sends as fast as the host accepts it"),
-            (WorkloadFeature::Rate, Loads) => Some("sends nothing"),
-            (WorkloadFeature::TableEntries, Frames | Mixed | Loopback | Loads) => {
-                Some("opens no connections that need table entries")
+            (
+                WorkloadFeature::RateSearch | WorkloadFeature::LatencyProbe,
+                Frames | FramesWithDropShare,
+            )
+            | (
+                WorkloadFeature::RemoteHosts,
+                Frames
+                | FramesWithDropShare
+                | WeirTcpConnections
+                | ConcurrentConnections
+                | LoadsOnly,
+            )
+            | (
+                WorkloadFeature::FixedRate,
+                Frames | FramesWithDropShare | WeirTcpConnections | ConcurrentConnections,
+            )
+            | (
+                WorkloadFeature::ConntrackEntries,
+                WeirTcpConnections | ConcurrentConnections | KernelSockets,
+            ) => None,
+            (WorkloadFeature::RemoteHosts, KernelSockets | Loopback) => {
+                Some("is not implemented over hosts")
             }
+            (WorkloadFeature::RateSearch | WorkloadFeature::LatencyProbe, _) => {
+                Some("sends no frames")
+            }
+            (WorkloadFeature::FixedRate, KernelSockets) => Some("has its rates on `rate_axis`"),
+            (WorkloadFeature::FixedRate, Loopback) => Some("sends as fast as the host accepts it"),
+            (WorkloadFeature::FixedRate, LoadsOnly) => Some("sends nothing"),
+            (
+                WorkloadFeature::ConntrackEntries,
+                Frames | FramesWithDropShare | Loopback | LoadsOnly,
+            ) => Some("opens no connections that need table entries"),
         }
     }
 }
@@ -107,14 +133,15 @@ mod tests {
     fn every_workload_says_of_every_feature_whether_it_has_it() {
         // Frames, mixed, connections, concurrent, sockets, loopback, loads.
         let table = [
-            (WorkloadFeature::Search, [true, true, false, false, false, false, false]),
-            (WorkloadFeature::Hosts, [true, true, true, true, false, false, true]),
-            (WorkloadFeature::Probe, [true, true, false, false, false, false, false]),
-            (WorkloadFeature::Rate, [true, true, true, true, false, false, false]),
-            (WorkloadFeature::TableEntries, [false, false, true, true, true, false, false]),
+            (WorkloadFeature::RateSearch, [true, true, false, false, false, false, false]),
+            (WorkloadFeature::RemoteHosts, [true, true, true, true, false, false, true]),
+            (WorkloadFeature::LatencyProbe, [true, true, false, false, false, false, false]),
+            (WorkloadFeature::FixedRate, [true, true, true, true, false, false, false]),
+            (WorkloadFeature::ConntrackEntries, [false, false, true, true, true, false, false]),
         ];
         for (feature, expected) in table {
-            let has = WorkloadKind::ALL.map(|workload| workload.lacks(feature).is_none());
+            let has =
+                WorkloadKind::ALL.map(|workload| workload.unsupported_reason(feature).is_none());
             assert_eq!(has, expected, "{feature:?}");
         }
     }

@@ -67,7 +67,7 @@ fn main() {
     let ruleset = match parse(&text, &options) {
         Ok(r) => r,
         Err(errors) => {
-            eprint!("{}", weir_syntax::render(&errors, "bench", &text, false));
+            eprint!("{}", weir_syntax::render_diagnostics(&errors, "bench", &text, false));
             std::process::exit(1);
         }
     };

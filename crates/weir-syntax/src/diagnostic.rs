@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use weir_model::Span;
 
-use crate::escape::{escaped, written_out};
+use crate::escape::{control_char_escape, escape_control_chars};
 
 /// One error in a text: what, where, and the cure.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,14 +19,14 @@ pub struct Diagnostic {
     /// What to do about it.
     pub help: Option<String>,
     /// How it is headed.
-    pub heading: Heading,
+    pub severity: DiagnosticSeverity,
     /// Other places that have to do with it, with what is at their markers.
-    pub also: Vec<(Span, String)>,
+    pub related: Vec<(Span, String)>,
 }
 
 /// How a diagnostic is headed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Heading {
+pub enum DiagnosticSeverity {
     /// The text cannot be used.
     #[default]
     Error,
@@ -37,7 +37,7 @@ pub enum Heading {
 }
 
 /// A parser's result: errors are rare and large, so they are boxed.
-pub(crate) type Fallible<T> = Result<T, Box<Diagnostic>>;
+pub(crate) type ParseResult<T> = Result<T, Box<Diagnostic>>;
 
 impl Diagnostic {
     /// An error about the bytes of `span`.
@@ -47,93 +47,101 @@ impl Diagnostic {
             span,
             label: String::new(),
             help: None,
-            heading: Heading::Error,
-            also: Vec::new(),
+            severity: DiagnosticSeverity::Error,
+            related: Vec::new(),
         }
     }
 
     /// With another heading than `error`.
-    pub fn heading(mut self, heading: Heading) -> Self {
-        self.heading = heading;
+    pub fn with_severity(mut self, heading: DiagnosticSeverity) -> Self {
+        self.severity = heading;
         self
     }
 
     /// With words at the marker.
-    pub fn label(mut self, label: impl Into<String>) -> Self {
+    pub fn with_label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
     /// With a cure.
-    pub fn help(mut self, help: impl Into<String>) -> Self {
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
     /// With another place, and words at its marker.
-    pub fn also(mut self, span: Span, label: impl Into<String>) -> Self {
-        self.also.push((span, label.into()));
+    pub fn with_related_span(mut self, span: Span, label: impl Into<String>) -> Self {
+        self.related.push((span, label.into()));
         self
     }
 
     /// The line it is on, from 1.
-    pub fn line(&self, text: &str) -> usize {
-        let start = self.span.range().map_or(0, |r| r.start.min(text.len()));
+    pub fn line_number(&self, text: &str) -> usize {
+        let start = self.span.byte_range().map_or(0, |r| r.start.min(text.len()));
         1 + text.as_bytes()[..start].iter().filter(|b| **b == b'\n').count()
     }
 
-    pub(crate) fn fail<T>(self) -> Fallible<T> {
+    pub(crate) fn into_err<T>(self) -> ParseResult<T> {
         Err(Box::new(self))
     }
 }
 
 /// Longest part of a line that is shown, in bytes; longer lines are truncated around the marker.
-const LINE_MAX: usize = 400;
+const SHOWN_LINE_MAX_BYTES: usize = 400;
 
 /// Renders errors with file, line, marker and cure, in the given order.
 ///
 /// Only the line of each error is looked at, so that many errors in a large file stay cheap.
 /// Control characters of text, file name and words are written out.
-pub fn render(diagnostics: &[Diagnostic], file: &str, text: &str, color: bool) -> String {
+pub fn render_diagnostics(
+    diagnostics: &[Diagnostic],
+    file: &str,
+    text: &str,
+    color: bool,
+) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut out = String::new();
-    let mut lines = LineNumbers { bytes: text.as_bytes(), at: 0, line: 1 };
+    let mut lines = LineNumberCounter { bytes: text.as_bytes(), offset: 0, line: 1 };
     for d in diagnostics {
-        out.push_str(&draw(d, file, text, &mut lines, &renderer));
+        out.push_str(&render_one_diagnostic(d, file, text, &mut lines, &renderer));
         out.push('\n');
     }
     out
 }
 
-fn draw(
+fn render_one_diagnostic(
     d: &Diagnostic,
     file: &str,
     text: &str,
-    lines: &mut LineNumbers,
+    lines: &mut LineNumberCounter,
     renderer: &Renderer,
 ) -> String {
-    let file = escaped(file);
+    let file = escape_control_chars(file);
     let places = [(d.span, &d.label, AnnotationKind::Primary)].into_iter();
-    let also = d.also.iter().map(|(span, label)| (*span, label, AnnotationKind::Context));
-    let windows: Vec<Window<'_>> =
-        places.chain(also).map(|(span, label, kind)| window(text, span, label, kind)).collect();
-    let level = match d.heading {
-        Heading::Error => Level::ERROR,
-        Heading::Warning => Level::WARNING,
-        Heading::Note => Level::NOTE,
+    let also = d.related.iter().map(|(span, label)| (*span, label, AnnotationKind::Context));
+    let windows: Vec<SourceExcerpt<'_>> = places
+        .chain(also)
+        .map(|(span, label, kind)| excerpt_around_span(text, span, label, kind))
+        .collect();
+    let level = match d.severity {
+        DiagnosticSeverity::Error => Level::ERROR,
+        DiagnosticSeverity::Warning => Level::WARNING,
+        DiagnosticSeverity::Note => Level::NOTE,
     };
     let snippets: Vec<_> = windows
         .iter()
         .map(|w| {
-            let mark = w.kind.span(w.mark.clone());
+            let mark = w.annotation_kind.span(w.marker_range.clone());
             let mark = if w.label.is_empty() { mark } else { mark.label(&*w.label) };
-            let snippet = Snippet::source(w.shown.as_str()).line_start(lines.of(w.start));
+            let snippet = Snippet::source(w.excerpt_text.as_str())
+                .line_start(lines.line_number_at(w.span_start));
             snippet.path(&*file).annotation(mark)
         })
         .collect();
-    let message = escaped(&d.message);
+    let message = escape_control_chars(&d.message);
     let mut group: Group = level.primary_title(&*message).elements(snippets);
-    let help = d.help.as_deref().map(escaped);
+    let help = d.help.as_deref().map(escape_control_chars);
     if let Some(help) = &help {
         group = group.element(Level::HELP.message(&**help));
     }
@@ -141,31 +149,45 @@ fn draw(
 }
 
 /// The part of a line that is shown, and where the marker is in it.
-struct Window<'a> {
-    shown: String,
-    mark: std::ops::Range<usize>,
+struct SourceExcerpt<'a> {
+    excerpt_text: String,
+    marker_range: std::ops::Range<usize>,
     /// First byte of the place in the text.
-    start: usize,
+    span_start: usize,
     label: Cow<'a, str>,
-    kind: AnnotationKind,
+    annotation_kind: AnnotationKind,
 }
 
-fn window<'a>(text: &str, span: Span, label: &'a str, kind: AnnotationKind) -> Window<'a> {
-    let range = span.range().unwrap_or(0..0);
-    let start = floor(text, range.start);
-    let end = floor(text, range.end.max(start));
+fn excerpt_around_span<'a>(
+    text: &str,
+    span: Span,
+    label: &'a str,
+    kind: AnnotationKind,
+) -> SourceExcerpt<'a> {
+    let range = span.byte_range().unwrap_or(0..0);
+    let start = floor_to_char_boundary(text, range.start);
+    let end = floor_to_char_boundary(text, range.end.max(start));
     let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
     let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
-    let from = floor(text, line_start.max(start.saturating_sub(LINE_MAX / 2)));
-    let to = floor(text, line_end.min(start + LINE_MAX));
-    let shown = escaped(&text[from..to]).into_owned();
-    let width = |c: char| written_out(c).map_or(c.len_utf8(), |words| words.len());
+    let from = floor_to_char_boundary(
+        text,
+        line_start.max(start.saturating_sub(SHOWN_LINE_MAX_BYTES / 2)),
+    );
+    let to = floor_to_char_boundary(text, line_end.min(start + SHOWN_LINE_MAX_BYTES));
+    let shown = escape_control_chars(&text[from..to]).into_owned();
+    let width = |c: char| control_char_escape(c).map_or(c.len_utf8(), |words| words.len());
     let place = |at: usize| text[from..at.clamp(from, to)].chars().map(width).sum::<usize>();
     let (a, b) = (place(start), place(end));
-    Window { shown, mark: a..b.max(a), start, label: escaped(label), kind }
+    SourceExcerpt {
+        excerpt_text: shown,
+        marker_range: a..b.max(a),
+        span_start: start,
+        label: escape_control_chars(label),
+        annotation_kind: kind,
+    }
 }
 
-fn floor(text: &str, mut at: usize) -> usize {
+fn floor_to_char_boundary(text: &str, mut at: usize) -> usize {
     at = at.min(text.len());
     while !text.is_char_boundary(at) {
         at -= 1;
@@ -174,19 +196,19 @@ fn floor(text: &str, mut at: usize) -> usize {
 }
 
 /// Counts lines forward from the last position requested.
-struct LineNumbers<'a> {
+struct LineNumberCounter<'a> {
     bytes: &'a [u8],
-    at: usize,
+    offset: usize,
     line: usize,
 }
 
-impl LineNumbers<'_> {
-    fn of(&mut self, place: usize) -> usize {
-        if place < self.at {
-            (self.at, self.line) = (0, 1);
+impl LineNumberCounter<'_> {
+    fn line_number_at(&mut self, place: usize) -> usize {
+        if place < self.offset {
+            (self.offset, self.line) = (0, 1);
         }
-        self.line += self.bytes[self.at..place].iter().filter(|b| **b == b'\n').count();
-        self.at = place;
+        self.line += self.bytes[self.offset..place].iter().filter(|b| **b == b'\n').count();
+        self.offset = place;
         self.line
     }
 }
@@ -198,8 +220,9 @@ mod tests {
     #[test]
     fn the_marker_stands_under_the_bytes_of_the_span() {
         let text = "one\ntwo three\n";
-        let d = Diagnostic::new("no such number", Span { start: 8, end: 13 }).help("count again");
-        let drawn = render(&[d], "n.txt", text, false);
+        let d =
+            Diagnostic::new("no such number", Span { start: 8, end: 13 }).with_help("count again");
+        let drawn = render_diagnostics(&[d], "n.txt", text, false);
         assert!(drawn.contains("n.txt:2:5"), "{drawn}");
         assert!(drawn.contains("    ^^^^^"), "{drawn}");
         assert!(drawn.contains("help: count again"), "{drawn}");
@@ -209,8 +232,8 @@ mod tests {
     fn other_places_are_drawn_below_with_their_words() {
         let text = "one\ntwo\nthree\n";
         let d = Diagnostic::new("twice", Span { start: 8, end: 13 })
-            .also(Span { start: 0, end: 3 }, "first here");
-        let drawn = render(&[d], "n.txt", text, false);
+            .with_related_span(Span { start: 0, end: 3 }, "first here");
+        let drawn = render_diagnostics(&[d], "n.txt", text, false);
         assert!(drawn.contains("n.txt:3:1") && drawn.contains("n.txt:1:1"), "{drawn}");
         assert!(drawn.contains("--- first here"), "{drawn}");
     }
@@ -219,10 +242,10 @@ mod tests {
     fn control_characters_of_text_and_words_are_written_out() {
         let text = "-A x\u{1b}[2Jy \u{9b}z\n";
         let d = Diagnostic::new("no chain \u{1b}x", Span { start: 10, end: 13 })
-            .label("\u{1b}l")
-            .help("\u{1b}h")
-            .also(Span { start: 0, end: 2 }, "\u{7}a");
-        let drawn = render(&[d], "f\u{1b}", text, false);
+            .with_label("\u{1b}l")
+            .with_help("\u{1b}h")
+            .with_related_span(Span { start: 0, end: 2 }, "\u{7}a");
+        let drawn = render_diagnostics(&[d], "f\u{1b}", text, false);
         assert!(drawn.chars().all(|c| !c.is_control() || c == '\n'), "{drawn:?}");
         for words in
             ["x\\x1b[2Jy \\x9bz", "no chain \\x1bx", "\\x1bl", "\\x1bh", "\\x07a", "f\\x1b"]
@@ -236,7 +259,7 @@ mod tests {
     fn a_span_at_the_end_of_the_text_or_inside_a_character_is_drawn() {
         for (start, end) in [(4, 9), (1, 2), (9, 9)] {
             let d = Diagnostic::new("x", Span { start, end });
-            assert!(render(&[d], "f", "\u{e4}b\r", true).contains('x'));
+            assert!(render_diagnostics(&[d], "f", "\u{e4}b\r", true).contains('x'));
         }
     }
 }

@@ -8,13 +8,13 @@ use std::borrow::Cow;
 /// ```
 /// assert_eq!(weir_syntax::escaped("a\u{1b}[2Jb\n"), "a\\x1b[2Jb\n");
 /// ```
-pub fn escaped(text: &str) -> Cow<'_, str> {
-    if text.chars().all(|c| written_out(c).is_none()) {
+pub fn escape_control_chars(text: &str) -> Cow<'_, str> {
+    if text.chars().all(|c| control_char_escape(c).is_none()) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        match written_out(c) {
+        match control_char_escape(c) {
             Some(words) => out.push_str(&words),
             None => out.push(c),
         }
@@ -23,7 +23,7 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
 }
 
 /// How a character is written out that would move the cursor, or more; `None` for all others.
-pub(crate) fn written_out(c: char) -> Option<String> {
+pub(crate) fn control_char_escape(c: char) -> Option<String> {
     match c {
         '\n' | '\t' => None,
         '\r' => Some("\\r".to_owned()),
@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn no_control_character_is_left_but_line_ends_and_tabs() {
         let all: String = (0..0x100).filter_map(char::from_u32).collect();
-        let shown = escaped(&all);
+        let shown = escape_control_chars(&all);
         assert!(shown.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'));
         for words in ["\\x00", "\\r", "\\x1b", "\\x7f", "\\x9b"] {
             assert!(shown.contains(words), "{words}");
@@ -48,6 +48,6 @@ mod tests {
 
     #[test]
     fn other_text_is_not_copied() {
-        assert!(matches!(escaped("-A INPUT \u{e4}\u{1f525}\t"), Cow::Borrowed(_)));
+        assert!(matches!(escape_control_chars("-A INPUT \u{e4}\u{1f525}\t"), Cow::Borrowed(_)));
     }
 }

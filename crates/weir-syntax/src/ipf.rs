@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 use weir_model::Span;
 
 use crate::Diagnostic;
-use crate::diagnostic::Fallible;
+use crate::diagnostic::ParseResult;
 
 /// Reads `ipf.conf` text; the result is what [`iptables::parse`](crate::iptables::parse) reads.
 ///
@@ -25,14 +25,18 @@ use crate::diagnostic::Fallible;
 ///
 /// # Errors
 /// All lines that are something else, each with its place.
-pub fn to_iptables(text: &str) -> Result<String, Vec<Diagnostic>> {
+pub fn ipf_to_iptables_save(text: &str) -> Result<String, Vec<Diagnostic>> {
     let (mut raw, mut mangle) = (String::new(), String::new());
     let mut errors = Vec::new();
     let mut start = 0;
     for line in text.split_inclusive('\n') {
-        match rule(line, start) {
-            Ok(Some((IpfDirection::In, tests))) => push(&mut raw, "PREROUTING", &tests),
-            Ok(Some((IpfDirection::Out, tests))) => push(&mut mangle, "POSTROUTING", &tests),
+        match count_rule_to_iptables(line, start) {
+            Ok(Some((IpfDirection::In, tests))) => {
+                append_iptables_rule(&mut raw, "PREROUTING", &tests)
+            }
+            Ok(Some((IpfDirection::Out, tests))) => {
+                append_iptables_rule(&mut mangle, "POSTROUTING", &tests)
+            }
             Ok(None) => (),
             Err(error) => errors.push(*error),
         }
@@ -50,7 +54,7 @@ pub fn to_iptables(text: &str) -> Result<String, Vec<Diagnostic>> {
     Ok(out)
 }
 
-fn push(rules: &mut String, chain: &str, tests: &str) {
+fn append_iptables_rule(rules: &mut String, chain: &str, tests: &str) {
     // Writing to a String cannot fail.
     let _ = writeln!(rules, "-A {chain}{tests}");
 }
@@ -63,27 +67,27 @@ enum IpfDirection {
 }
 
 /// The words of one line, and where they are in the text.
-struct Words<'a> {
+struct IpfWordCursor<'a> {
     line: &'a str,
-    start: usize,
-    at: usize,
+    line_offset: usize,
+    position: usize,
 }
 
-impl<'a> Words<'a> {
+impl<'a> IpfWordCursor<'a> {
     /// The next word, without taking it.
     fn peek(&self) -> Option<&'a str> {
-        self.line[self.at..].split_ascii_whitespace().next()
+        self.line[self.position..].split_ascii_whitespace().next()
     }
 
     fn next(&mut self) -> Option<&'a str> {
         let word = self.peek()?;
-        let skipped = self.line[self.at..].find(word).unwrap_or(0);
-        self.at += skipped + word.len();
+        let skipped = self.line[self.position..].find(word).unwrap_or(0);
+        self.position += skipped + word.len();
         Some(word)
     }
 
     /// Takes the next word if it is `word`.
-    fn takes(&mut self, word: &str) -> bool {
+    fn take_if(&mut self, word: &str) -> bool {
         let is_there = self.peek() == Some(word);
         if is_there {
             self.next();
@@ -92,52 +96,62 @@ impl<'a> Words<'a> {
     }
 
     /// A problem with the word that was taken last.
-    fn problem(&self, message: impl Into<String>) -> Box<Diagnostic> {
-        let end = self.start + self.at;
-        let word = self.line[..self.at].split_ascii_whitespace().next_back().unwrap_or("");
+    fn error_at_last_word(&self, message: impl Into<String>) -> Box<Diagnostic> {
+        let end = self.line_offset + self.position;
+        let word = self.line[..self.position].split_ascii_whitespace().next_back().unwrap_or("");
         let span = Span { start: (end - word.len()) as u32, end: end as u32 };
         Box::new(Diagnostic::new(message, span))
     }
 
     /// The next word, or a problem that says what is missing.
-    fn wants(&mut self, what: &str) -> Fallible<&'a str> {
+    fn expect_word(&mut self, what: &str) -> ParseResult<&'a str> {
         match self.next() {
             Some(word) => Ok(word),
-            None => Err(self.problem(format!("the line ends where {what} was expected"))),
+            None => {
+                Err(self.error_at_last_word(format!("the line ends where {what} was expected")))
+            }
         }
     }
 }
 
 /// One line: a rule's way and tests, or nothing.
-fn rule(line: &str, start: usize) -> Fallible<Option<(IpfDirection, String)>> {
+fn count_rule_to_iptables(line: &str, start: usize) -> ParseResult<Option<(IpfDirection, String)>> {
     let line = line.split('#').next().unwrap_or("").trim_end();
-    let mut words = Words { line, start, at: 0 };
+    let mut words = IpfWordCursor { line, line_offset: start, position: 0 };
     let Some(action) = words.next() else { return Ok(None) };
     if action != "count" {
         let help = "only `count` rules are supported: other rules may decide packets";
-        return Err(words.problem(format!("`{action}` is not a count rule")).help(help).into());
+        return Err(words
+            .error_at_last_word(format!("`{action}` is not a count rule"))
+            .with_help(help)
+            .into());
     }
-    let way = match words.wants("`in` or `out`")? {
+    let way = match words.expect_word("`in` or `out`")? {
         "in" => IpfDirection::In,
         "out" => IpfDirection::Out,
-        other => return Err(words.problem(format!("`{other}` is neither `in` nor `out`"))),
+        other => {
+            return Err(words.error_at_last_word(format!("`{other}` is neither `in` nor `out`")));
+        }
     };
     let mut device = None;
     let mut proto = None;
-    if words.takes("on") {
-        device = Some(words.wants("a device")?.to_owned());
+    if words.take_if("on") {
+        device = Some(words.expect_word("a device")?.to_owned());
     }
-    if words.takes("proto") {
-        proto = Some(protocol(&mut words)?);
+    if words.take_if("proto") {
+        proto = Some(parse_protocol(&mut words)?);
     }
     let mut tests = String::new();
     let mut ports = String::new();
-    if !words.takes("all") {
-        ends(&mut words, proto, &mut tests, &mut ports)?;
+    if !words.take_if("all") {
+        parse_from_to(&mut words, proto, &mut tests, &mut ports)?;
     }
     if let Some(word) = words.next() {
         let help = "a rule is read completely or not at all";
-        return Err(words.problem(format!("`{word}` is not read")).help(help).into());
+        return Err(words
+            .error_at_last_word(format!("`{word}` is not read"))
+            .with_help(help)
+            .into());
     }
     if let Some(device) = device {
         let flag = if way == IpfDirection::In { "-i" } else { "-o" };
@@ -152,14 +166,14 @@ fn rule(line: &str, start: usize) -> Fallible<Option<(IpfDirection, String)>> {
     Ok(Some((way, tests)))
 }
 
-fn protocol(words: &mut Words<'_>) -> Fallible<&'static str> {
-    match words.wants("a protocol")? {
+fn parse_protocol(words: &mut IpfWordCursor<'_>) -> ParseResult<&'static str> {
+    match words.expect_word("a protocol")? {
         "tcp" => Ok("tcp"),
         "udp" => Ok("udp"),
         "icmp" => Ok("icmp"),
         other => Err(words
-            .problem(format!("protocol `{other}` is not read"))
-            .help(
+            .error_at_last_word(format!("protocol `{other}` is not read"))
+            .with_help(
                 "tcp, udp and icmp are supported; `tcp/udp` counts two protocols with one rule, \
              which needs two rules here",
             )
@@ -168,31 +182,31 @@ fn protocol(words: &mut Words<'_>) -> Fallible<&'static str> {
 }
 
 /// `from … to …`.
-fn ends(
-    words: &mut Words<'_>,
+fn parse_from_to(
+    words: &mut IpfWordCursor<'_>,
     proto: Option<&str>,
     tests: &mut String,
     ports: &mut String,
-) -> Fallible<()> {
+) -> ParseResult<()> {
     for (word, address, port) in [("from", "-s", "--sport"), ("to", "-d", "--dport")] {
-        let found = words.wants("`from` or `all`")?;
+        let found = words.expect_word("`from` or `all`")?;
         if found != word {
-            return Err(words.problem(format!("`{found}` where `{word}` was expected")));
+            return Err(words.error_at_last_word(format!("`{found}` where `{word}` was expected")));
         }
-        if let Some(prefix) = prefix(words)? {
+        if let Some(prefix) = parse_prefix(words)? {
             let _ = write!(tests, " {address} {prefix}");
         }
-        if words.takes("port") {
+        if words.take_if("port") {
             if !matches!(proto, Some("tcp" | "udp")) {
-                return Err(words.problem("a port needs `proto tcp` or `proto udp`"));
+                return Err(words.error_at_last_word("a port needs `proto tcp` or `proto udp`"));
             }
-            let sign = words.wants("`=`")?;
+            let sign = words.expect_word("`=`")?;
             if sign != "=" {
-                return Err(words.problem(format!("ports by `{sign}` are not read")));
+                return Err(words.error_at_last_word(format!("ports by `{sign}` are not read")));
             }
-            let number = words.wants("a port")?;
+            let number = words.expect_word("a port")?;
             let Ok(number) = number.parse::<u16>() else {
-                return Err(words.problem(format!("`{number}` is not a port number")));
+                return Err(words.error_at_last_word(format!("`{number}` is not a port number")));
             };
             let _ = write!(ports, " {port} {number}");
         }
@@ -201,8 +215,8 @@ fn ends(
 }
 
 /// `any`, an address, or a prefix.
-fn prefix(words: &mut Words<'_>) -> Fallible<Option<String>> {
-    let word = words.wants("an address")?;
+fn parse_prefix(words: &mut IpfWordCursor<'_>) -> ParseResult<Option<String>> {
+    let word = words.expect_word("an address")?;
     if word == "any" {
         return Ok(None);
     }
@@ -211,7 +225,10 @@ fn prefix(words: &mut Words<'_>) -> Fallible<Option<String>> {
         (Ok(address), Ok(length)) if length <= 32 => Ok(Some(format!("{address}/{length}"))),
         _ => {
             let help = "an address is `any`, A.B.C.D or A.B.C.D/LENGTH";
-            Err(words.problem(format!("`{word}` is not an address")).help(help).into())
+            Err(words
+                .error_at_last_word(format!("`{word}` is not an address"))
+                .with_help(help)
+                .into())
         }
     }
 }
@@ -222,16 +239,16 @@ mod tests {
     use crate::iptables::{self, ParseOptions};
 
     fn refused(text: &str) -> String {
-        let errors = to_iptables(text).unwrap_err();
+        let errors = ipf_to_iptables_save(text).unwrap_err();
         assert_eq!(errors.len(), 1, "{text}");
-        crate::render(&errors, "ipf.conf", text, false)
+        crate::render_diagnostics(&errors, "ipf.conf", text, false)
     }
 
     #[test]
     fn count_rules_become_rules_without_a_target() {
         let text = "# by host\ncount in on xl0 from 10.1.2.3 to any\n\n\
                     count out proto tcp from any port = 80 to 10.0.0.0/8 # web\ncount in all\n";
-        let text = to_iptables(text).unwrap();
+        let text = ipf_to_iptables_save(text).unwrap();
         let rules: Vec<&str> = text.lines().filter(|line| line.starts_with("-A")).collect();
         assert_eq!(
             rules,
@@ -265,9 +282,11 @@ mod tests {
 
     #[test]
     fn all_lines_that_are_refused_are_told() {
-        let errors = to_iptables("count in all\nblock in all\npass in all\n").unwrap_err();
-        let lines: Vec<usize> =
-            errors.iter().map(|e| e.line("count in all\nblock in all\npass in all\n")).collect();
+        let errors = ipf_to_iptables_save("count in all\nblock in all\npass in all\n").unwrap_err();
+        let lines: Vec<usize> = errors
+            .iter()
+            .map(|e| e.line_number("count in all\nblock in all\npass in all\n"))
+            .collect();
         assert_eq!(lines, [2, 3]);
     }
 }

@@ -5,15 +5,15 @@
 //! also read, and printed as `ipset save` would: expanded, numeric, with the set's own timeout and
 //! counters on each element. Only `initval` and the order of elements are chosen by the kernel.
 
-mod create;
+mod create_line;
 mod element;
-mod icmp;
+mod icmp_names;
 mod print;
 mod read;
 
 use weir_model::IpSet;
 
-pub(crate) use print::rank;
+pub(crate) use print::create_option_rank;
 pub use print::{print, print_element};
 
 use crate::Diagnostic;

@@ -2,22 +2,22 @@
 //!
 //! [`parse`] reads line by line ([`reader`]), each rule through one option scanner ([`scan`]) with
 //! the option tables of the extensions ([`extension`]); properties of a whole table (chains, loops,
-//! hooks) are checked at its end ([`graph`]). [`print`](fn@print) is the inverse.
+//! hooks) are checked at its end ([`chain_graph_checks`]). [`print`](fn@print) is the inverse.
 
 pub(crate) mod address;
-mod base;
-mod draft;
+mod base_options;
+mod chain_graph_checks;
 pub(crate) mod extension;
-mod graph;
-mod guess;
-mod option;
+mod extension_options;
+mod family_guess;
+#[doc(hidden)]
+pub mod option_tables;
 mod parse_options;
 mod print;
 mod reader;
 mod scan;
-#[doc(hidden)]
-pub mod tables;
-pub(crate) mod word;
+mod table_draft;
+pub(crate) mod word_splitting;
 
 use weir_model::{Family, Ruleset};
 
@@ -45,5 +45,5 @@ pub fn parse(text: &str, options: &ParseOptions) -> Result<Ruleset, Vec<Diagnost
 
 /// The family that a text looks like: by its comments, addresses and modules.
 pub fn guess_family(text: &str) -> Family {
-    guess::family(text)
+    family_guess::guess_family(text)
 }

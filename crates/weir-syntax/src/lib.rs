@@ -2,9 +2,9 @@
 //! writes, the count rules of an `ipf.conf` ([`ipf`]), and single packets ([`packet`]).
 //!
 //! A text is read completely, or refused with a position and a cure ([`Diagnostic`], drawn by
-//! [`render`]); all errors of a text are reported together. The printed text is what the tools
-//! themselves print after loading it, so reading and printing normalise a ruleset as the kernel
-//! would. The references are `iptables-legacy-restore` 1.8.9 and `ipset` 7.17.
+//! [`render_diagnostics`]); all errors of a text are reported together. The printed text is what
+//! the tools themselves print after loading it, so reading and printing normalise a ruleset as the
+//! kernel would. The references are `iptables-legacy-restore` 1.8.9 and `ipset` 7.17.
 //!
 //! ```
 //! use weir_syntax::iptables::{self, ParseOptions};
@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod append_text;
 mod diagnostic;
 mod escape;
 #[doc(hidden)]
@@ -25,11 +26,10 @@ mod intern;
 pub mod ipf;
 pub mod ipset;
 pub mod iptables;
-mod names;
+mod name_tables;
 pub mod nft;
-mod number;
 pub mod packet;
-mod write;
+mod strtoul;
 
-pub use diagnostic::{Diagnostic, Heading, render};
-pub use escape::escaped;
+pub use diagnostic::{Diagnostic, DiagnosticSeverity, render_diagnostics};
+pub use escape::escape_control_chars;

@@ -1,4 +1,5 @@
-//! The nft that weir writes ([`print()`]), and what `nft list ruleset` prints of it once it is loaded.
+//! The nft that weir writes ([`print()`]), and what `nft list ruleset` prints of it once it is
+//! loaded.
 //!
 //! No other nft is read: a table that weir did not write, or a statement that weir does not write,
 //! is refused by name and position. So files, artefacts and rulesets in force can be compared, and
@@ -8,7 +9,7 @@
 //! printed with what they counted, elements with their counters; a test of the protocol is omitted
 //! if a port of it is tested (`tcp dport 22`); a load of `@th,0,16` becomes `icmp type` and `icmp
 //! code`; defaults (`burst 5 packets`, `level warn`) are omitted. The reader maps both spellings to
-//! the same [`Ruleset`]; if two tests have another order, [`agrees`] ignores it.
+//! the same [`Ruleset`]; if two tests have another order, [`check_rulesets_equal`] ignores it.
 //!
 //! Some information is not in the text: counters have no credit, and an opaque test does not know
 //! its original.
@@ -23,7 +24,7 @@
 
 mod action;
 mod cursor;
-mod normal;
+mod normal_form;
 mod opaque;
 mod print;
 mod statement;
@@ -34,15 +35,15 @@ use weir_model::nft::Ruleset;
 
 use crate::Diagnostic;
 
-pub use normal::{agrees, normal};
-pub use print::{family_word, print, print_effect, print_element_key, print_nat, print_reject};
+pub use normal_form::{check_rulesets_equal, normalize_ruleset};
+pub use print::{family_keyword, print, print_effect, print_element_key, print_nat, print_reject};
 
 /// Reads nft text that weir wrote, or a listing of it.
 ///
 /// # Errors
 /// Everything in it that weir does not write, each with its place.
 pub fn parse(text: &str) -> Result<Ruleset, Vec<Diagnostic>> {
-    table::ruleset(text)
+    table::parse_ruleset(text)
 }
 
 /// Whether a text reads as nft rather than as `iptables-save`: its first word is nft's.

@@ -26,20 +26,20 @@ use weir_model::{Addr, CtState, Family, Field, FieldSet, Mac, Packet};
 use weir_packet::PktType;
 
 use self::draft::PacketDraft;
-pub use self::error::LanguageError;
-use self::names::{icmp_type, protocol, service, tcp_flag_of};
-pub use self::print::packet_words;
+pub use self::error::PacketParseError;
+use self::names::{icmp_type_number, protocol_number, service_port, tcp_flag_bit};
+pub use self::print::print_packet;
 
 /// The words a packet may begin a clause with.
-const CLAUSES: &str = "iif, oif, ip, ip6, tcp, udp, sctp, dccp, icmp, icmpv6, ether, ct, mark, \
+const CLAUSE_KEYWORDS: &str = "iif, oif, ip, ip6, tcp, udp, sctp, dccp, icmp, icmpv6, ether, ct, mark, \
                        pkttype, fragment, truncated, length, proto";
 
 /// Reads a packet.
 ///
 /// # Errors
 /// The first word that is not understood, with its place and what to write instead.
-pub fn parse_packet(text: &str) -> Result<Packet, LanguageError> {
-    parse_packet_with_fields(text).map(|(packet, _)| packet)
+pub fn parse_packet(text: &str) -> Result<Packet, PacketParseError> {
+    parse_packet_and_given_fields(text).map(|(packet, _)| packet)
 }
 
 /// Reads a packet, and which of its fields the text gives; the others have the values of
@@ -54,16 +54,16 @@ pub fn parse_packet(text: &str) -> Result<Packet, LanguageError> {
 /// let (_, given) = parse_packet_with_fields("ip saddr 192.0.2.1 tcp dport 22").unwrap();
 /// assert!(given.contains(Field::Dport) && !given.contains(Field::Daddr));
 /// ```
-pub fn parse_packet_with_fields(text: &str) -> Result<(Packet, FieldSet), LanguageError> {
-    let mut reader = PacketReader { text, at: 0, draft: PacketDraft::default() };
-    while let Some(word) = reader.next() {
-        reader.clause(word)?;
+pub fn parse_packet_and_given_fields(text: &str) -> Result<(Packet, FieldSet), PacketParseError> {
+    let mut reader = PacketReader { text, position: 0, draft: PacketDraft::default() };
+    while let Some(word) = reader.next_word() {
+        reader.parse_clause(word)?;
     }
-    let given = reader.draft.given();
-    Ok((reader.draft.packet(text)?, given))
+    let given = reader.draft.given_fields();
+    Ok((reader.draft.build_packet(text)?, given))
 }
 
-type Parsed<T> = Result<T, LanguageError>;
+type PacketParseResult<T> = Result<T, PacketParseError>;
 
 /// A word and its position.
 #[derive(Clone, Copy, Debug)]
@@ -77,38 +77,46 @@ impl PacketWord<'_> {
         self.start..self.start + self.text.len()
     }
 
-    fn wrong(&self, message: String, help: &str) -> LanguageError {
-        LanguageError { message, span: self.span(), help: help.to_owned() }
+    fn error_at_word(&self, message: String, help: &str) -> PacketParseError {
+        PacketParseError { message, span: self.span(), help: help.to_owned() }
     }
 }
 
 struct PacketReader<'t> {
     text: &'t str,
-    at: usize,
+    position: usize,
     draft: PacketDraft,
 }
 
 impl<'t> PacketReader<'t> {
-    fn next(&mut self) -> Option<PacketWord<'t>> {
-        let rest = &self.text[self.at..];
-        let start = self.at + (rest.len() - rest.trim_start().len());
+    fn next_word(&mut self) -> Option<PacketWord<'t>> {
+        let rest = &self.text[self.position..];
+        let start = self.position + (rest.len() - rest.trim_start().len());
         let text = self.text[start..].split_whitespace().next()?;
-        self.at = start + text.len();
+        self.position = start + text.len();
         Some(PacketWord { text, start })
     }
 
     /// The word after `of`.
-    fn want(&mut self, of: PacketWord<'_>, what: &str) -> Parsed<PacketWord<'t>> {
+    fn expect_word_after(
+        &mut self,
+        of: PacketWord<'_>,
+        what: &str,
+    ) -> PacketParseResult<PacketWord<'t>> {
         let end = self.text.len();
-        self.next().ok_or_else(|| LanguageError {
+        self.next_word().ok_or_else(|| PacketParseError {
             message: format!("{} wants {what}", of.text),
             span: end..end,
             help: format!("write {what} after {}", of.text),
         })
     }
 
-    fn number<T: TryFrom<u64>>(&mut self, of: PacketWord<'_>, max: u64) -> Parsed<T> {
-        let word = self.want(of, "a number")?;
+    fn parse_number<T: TryFrom<u64>>(
+        &mut self,
+        of: PacketWord<'_>,
+        max: u64,
+    ) -> PacketParseResult<T> {
+        let word = self.expect_word_after(of, "a number")?;
         let parsed = match word.text.strip_prefix("0x") {
             Some(hex) => u64::from_str_radix(hex, 16).ok(),
             None => word.text.parse().ok(),
@@ -116,75 +124,80 @@ impl<'t> PacketReader<'t> {
         let value = parsed.filter(|n| *n <= max).and_then(|n| T::try_from(n).ok());
         let help = format!("a number from 0 to {max}");
         let message = || format!("{} is not a number for {}", word.text, of.text);
-        value.ok_or_else(|| word.wrong(message(), &help))
+        value.ok_or_else(|| word.error_at_word(message(), &help))
     }
 
-    fn clause(&mut self, word: PacketWord<'t>) -> Parsed<()> {
+    fn parse_clause(&mut self, word: PacketWord<'t>) -> PacketParseResult<()> {
         match word.text {
-            "iif" | "iifname" => self.draft.iif = self.device(word)?,
-            "oif" | "oifname" => self.draft.oif = self.device(word)?,
-            "ip" => self.network(word, Family::V4)?,
-            "ip6" => self.network(word, Family::V6)?,
-            "tcp" => self.tcp(word)?,
-            "udp" => self.ports(word, 17)?,
-            "sctp" => self.ports(word, 132)?,
-            "dccp" => self.ports(word, 33)?,
-            "icmp" => self.icmp(word, 1)?,
-            "icmpv6" | "icmp6" => self.icmp(word, 58)?,
-            "ether" => self.ether(word)?,
-            "ct" => self.ct(word)?,
+            "iif" | "iifname" => self.draft.iif = self.parse_device(word)?,
+            "oif" | "oifname" => self.draft.oif = self.parse_device(word)?,
+            "ip" => self.parse_ip_clause(word, Family::V4)?,
+            "ip6" => self.parse_ip_clause(word, Family::V6)?,
+            "tcp" => self.parse_tcp(word)?,
+            "udp" => self.parse_port_clause(word, 17)?,
+            "sctp" => self.parse_port_clause(word, 132)?,
+            "dccp" => self.parse_port_clause(word, 33)?,
+            "icmp" => self.parse_icmp(word, 1)?,
+            "icmpv6" | "icmp6" => self.parse_icmp(word, 58)?,
+            "ether" => self.parse_ether(word)?,
+            "ct" => self.parse_ct(word)?,
             "meta" => {}
-            "pkttype" => self.pkttype(word)?,
-            "fragment" => self.fragment(word)?,
-            "truncated" => self.draft.truncated = Some(self.number(word, 19)?),
+            "pkttype" => self.parse_pkttype(word)?,
+            "fragment" => self.parse_fragment(word)?,
+            "truncated" => self.draft.truncated_bytes = Some(self.parse_number(word, 19)?),
             "length" => {
-                let from = self.at;
-                let length = self.number::<u32>(word, 65_535)?;
-                self.draft.length = Some((length as usize, from..self.at));
+                let from = self.position;
+                let length = self.parse_number::<u32>(word, 65_535)?;
+                self.draft.length = Some((length as usize, from..self.position));
             }
             "proto" | "protocol" | "l4proto" => {
-                let name = self.want(word, "a protocol")?;
-                let proto = protocol(name.text).ok_or_else(|| {
+                let name = self.expect_word_after(word, "a protocol")?;
+                let proto = protocol_number(name.text).ok_or_else(|| {
                     let help = "a number from 1 to 255, or tcp, udp, icmp, icmpv6, gre, esp, ah, \
                                 sctp, dccp, igmp, ospf, ipip, vrrp, udplite";
-                    name.wrong(format!("unknown protocol {}", name.text), help)
+                    name.error_at_word(format!("unknown protocol {}", name.text), help)
                 })?;
-                self.protocol_is(name, proto)?;
+                self.set_protocol(name, proto)?;
             }
-            _ if self.plain(word, Layer::Meta, Family::V4)? => {}
+            _ if self.parse_plain_field(word, Layer::Meta, Family::V4)? => {}
             _ => {
-                let help = format!("begin with one of: {CLAUSES}");
-                return Err(word.wrong(format!("unknown word {}", word.text), &help));
+                let help = format!("begin with one of: {CLAUSE_KEYWORDS}");
+                return Err(word.error_at_word(format!("unknown word {}", word.text), &help));
             }
         }
         Ok(())
     }
 
     /// A plain field of the table by its name, and its value; whether there is one.
-    fn plain(&mut self, word: PacketWord<'_>, layer: Layer, family: Family) -> Parsed<bool> {
+    fn parse_plain_field(
+        &mut self,
+        word: PacketWord<'_>,
+        layer: Layer,
+        family: Family,
+    ) -> PacketParseResult<bool> {
         let name = if word.text == "hoplimit" { "ttl" } else { word.text };
-        let mut fields = Field::plain().filter(|field| field.row().layer == layer);
+        let mut fields = Field::independent_fields().filter(|field| field.row().layer == layer);
         let Some(field) = fields.find(|field| field.row().name == name) else { return Ok(false) };
-        let value: u64 = self.number(word, field.max(family) as u64)?;
-        self.draft.plain.push((field, value.into()));
+        let value: u64 = self.parse_number(word, field.max_value(family) as u64)?;
+        self.draft.plain_fields.push((field, value.into()));
         Ok(true)
     }
 
-    fn device(&mut self, of: PacketWord<'_>) -> Parsed<String> {
-        let name = self.want(of, "a device name")?;
+    fn parse_device(&mut self, of: PacketWord<'_>) -> PacketParseResult<String> {
+        let name = self.expect_word_after(of, "a device name")?;
         let bare = name.text.trim_matches('"');
         if bare.is_empty() || bare.len() > 15 || bare.contains('/') {
             let help = "a device name has 1 to 15 bytes and no slash";
-            return Err(name.wrong(format!("{} is not a device name", name.text), help));
+            return Err(name.error_at_word(format!("{} is not a device name", name.text), help));
         }
         Ok(bare.to_owned())
     }
 
-    fn family_is(&mut self, word: PacketWord<'_>, family: Family) -> Parsed<()> {
+    fn set_family(&mut self, word: PacketWord<'_>, family: Family) -> PacketParseResult<()> {
         match &self.draft.family {
             Some((said, _)) if *said != family => {
                 let help = "a packet has one family: only ip words, or only ip6 words";
-                Err(word.wrong(format!("{} is of the other family", word.text), help))
+                Err(word.error_at_word(format!("{} is of the other family", word.text), help))
             }
             Some(_) => Ok(()),
             None => {
@@ -194,12 +207,12 @@ impl<'t> PacketReader<'t> {
         }
     }
 
-    fn protocol_is(&mut self, word: PacketWord<'_>, proto: u8) -> Parsed<()> {
+    fn set_protocol(&mut self, word: PacketWord<'_>, proto: u8) -> PacketParseResult<()> {
         match &self.draft.proto {
             Some((said, _)) if *said != proto => {
                 let help = "a packet has one protocol";
                 let message = format!("{} after protocol {said}", word.text);
-                Err(word.wrong(message, help))
+                Err(word.error_at_word(message, help))
             }
             _ => {
                 self.draft.proto = Some((proto, word.span()));
@@ -208,13 +221,13 @@ impl<'t> PacketReader<'t> {
         }
     }
 
-    fn ip_options(&mut self, word: PacketWord<'t>) -> Parsed<()> {
-        let from = self.at;
-        let bytes: u8 = self.number(word, 40)?;
+    fn parse_ip_options(&mut self, word: PacketWord<'t>) -> PacketParseResult<()> {
+        let from = self.position;
+        let bytes: u8 = self.parse_number(word, 40)?;
         if !bytes.is_multiple_of(4) {
-            return Err(LanguageError {
+            return Err(PacketParseError {
                 message: format!("{bytes} bytes of options"),
-                span: from + 1..self.at,
+                span: from + 1..self.position,
                 help: "IPv4 options are a multiple of four bytes, up to 40".to_owned(),
             });
         }
@@ -222,28 +235,29 @@ impl<'t> PacketReader<'t> {
         Ok(())
     }
 
-    fn network(&mut self, of: PacketWord<'t>, family: Family) -> Parsed<()> {
-        let word = self.want(of, "saddr, daddr, ttl, tos, dscp, length or protocol")?;
+    fn parse_ip_clause(&mut self, of: PacketWord<'t>, family: Family) -> PacketParseResult<()> {
+        let word =
+            self.expect_word_after(of, "saddr, daddr, ttl, tos, dscp, length or protocol")?;
         match word.text {
-            "saddr" => self.draft.saddr = Some(self.address(word, of, family)?),
-            "daddr" => self.draft.daddr = Some(self.address(word, of, family)?),
+            "saddr" => self.draft.saddr = Some(self.parse_address(word, of, family)?),
+            "daddr" => self.draft.daddr = Some(self.parse_address(word, of, family)?),
             _ => {
-                self.family_is(of, family)?;
+                self.set_family(of, family)?;
                 match word.text {
-                    "options" if family == Family::V4 => self.ip_options(word)?,
+                    "options" if family == Family::V4 => self.parse_ip_options(word)?,
                     "dscp" => {
-                        let value = self.number::<u32>(word, 63)?;
-                        self.draft.plain.push((Field::Tos, u128::from(value) << 2));
+                        let value = self.parse_number::<u32>(word, 63)?;
+                        self.draft.plain_fields.push((Field::Tos, u128::from(value) << 2));
                     }
                     "length" | "protocol" | "nexthdr" => {
                         let text = if word.text == "nexthdr" { "proto" } else { word.text };
-                        self.clause(PacketWord { text, ..word })?;
+                        self.parse_clause(PacketWord { text, ..word })?;
                     }
-                    "df" | "dont-fragment" => self.draft.dont = true,
-                    _ if self.plain(word, Layer::Network, family)? => {}
+                    "df" | "dont-fragment" => self.draft.dont_fragment = true,
+                    _ if self.parse_plain_field(word, Layer::Network, family)? => {}
                     _ => {
                         let help = "after ip: saddr, daddr, ttl, tos, dscp, length, protocol";
-                        return Err(word.wrong(format!("unknown field {}", word.text), help));
+                        return Err(word.error_at_word(format!("unknown field {}", word.text), help));
                     }
                 }
             }
@@ -251,120 +265,126 @@ impl<'t> PacketReader<'t> {
         Ok(())
     }
 
-    fn address(&mut self, of: PacketWord<'_>, ip: PacketWord<'_>, family: Family) -> Parsed<Addr> {
-        let word = self.want(of, "an address")?;
+    fn parse_address(
+        &mut self,
+        of: PacketWord<'_>,
+        ip: PacketWord<'_>,
+        family: Family,
+    ) -> PacketParseResult<Addr> {
+        let word = self.expect_word_after(of, "an address")?;
         let addr = IpAddr::from_str(word.text).map_err(|_| {
             let help = "an address such as 192.0.2.1 or 2001:db8::1; no prefix, no name";
-            word.wrong(format!("{} is not an address", word.text), help)
+            word.error_at_word(format!("{} is not an address", word.text), help)
         })?;
         // `ip saddr` with an IPv6 address is taken as meant.
         let found = if addr.is_ipv4() { Family::V4 } else { Family::V6 };
         if family == Family::V6 && found == Family::V4 {
             let help = "write ip before an IPv4 address";
-            return Err(word.wrong(format!("{} is an IPv4 address", word.text), help));
+            return Err(word.error_at_word(format!("{} is an IPv4 address", word.text), help));
         }
-        self.family_is(if found == family { ip } else { word }, found)?;
+        self.set_family(if found == family { ip } else { word }, found)?;
         Ok(addr.into())
     }
 
-    fn tcp(&mut self, of: PacketWord<'t>) -> Parsed<()> {
-        let mark = self.at;
-        match self.next() {
+    fn parse_tcp(&mut self, of: PacketWord<'t>) -> PacketParseResult<()> {
+        let mark = self.position;
+        match self.next_word() {
             Some(word) if word.text == "flags" => {
-                self.protocol_is(of, 6)?;
-                let list = self.want(word, "flags, as syn,ack")?;
+                self.set_protocol(of, 6)?;
+                let list = self.expect_word_after(word, "flags, as syn,ack")?;
                 let mut flags = 0;
                 for flag in list.text.split([',', '|']) {
-                    flags |= tcp_flag_of(flag).ok_or_else(|| {
+                    flags |= tcp_flag_bit(flag).ok_or_else(|| {
                         let help = "fin, syn, rst, psh, ack, urg, or none, separated by commas";
-                        list.wrong(format!("unknown TCP flag {flag}"), help)
+                        list.error_at_word(format!("unknown TCP flag {flag}"), help)
                     })?;
                 }
-                self.draft.flags = Some(flags);
+                self.draft.tcp_flags = Some(flags);
                 Ok(())
             }
             _ => {
-                self.at = mark;
-                self.ports(of, 6)
+                self.position = mark;
+                self.parse_port_clause(of, 6)
             }
         }
     }
 
-    fn ports(&mut self, of: PacketWord<'t>, proto: u8) -> Parsed<()> {
-        self.protocol_is(of, proto)?;
-        let mark = self.at;
-        match self.next() {
-            Some(word) if word.text == "sport" => self.draft.sport = Some(self.port(word)?),
-            Some(word) if word.text == "dport" => self.draft.dport = Some(self.port(word)?),
+    fn parse_port_clause(&mut self, of: PacketWord<'t>, proto: u8) -> PacketParseResult<()> {
+        self.set_protocol(of, proto)?;
+        let mark = self.position;
+        match self.next_word() {
+            Some(word) if word.text == "sport" => self.draft.sport = Some(self.parse_port(word)?),
+            Some(word) if word.text == "dport" => self.draft.dport = Some(self.parse_port(word)?),
             // A bare `udp` is the protocol alone.
-            _ => self.at = mark,
+            _ => self.position = mark,
         }
         Ok(())
     }
 
-    fn port(&mut self, of: PacketWord<'_>) -> Parsed<u16> {
-        let mark = self.at;
-        if let Some(word) = self.next()
-            && let Some(port) = service(word.text)
+    fn parse_port(&mut self, of: PacketWord<'_>) -> PacketParseResult<u16> {
+        let mark = self.position;
+        if let Some(word) = self.next_word()
+            && let Some(port) = service_port(word.text)
         {
             return Ok(port);
         }
-        self.at = mark;
-        self.number(of, 65_535)
+        self.position = mark;
+        self.parse_number(of, 65_535)
     }
 
-    fn icmp(&mut self, of: PacketWord<'t>, proto: u8) -> Parsed<()> {
-        self.protocol_is(of, proto)?;
-        self.family_is(of, if proto == 1 { Family::V4 } else { Family::V6 })?;
-        let mark = self.at;
-        let (mut kind, mut code) = self.draft.icmp.unwrap_or((if proto == 1 { 8 } else { 128 }, 0));
-        match self.next() {
+    fn parse_icmp(&mut self, of: PacketWord<'t>, proto: u8) -> PacketParseResult<()> {
+        self.set_protocol(of, proto)?;
+        self.set_family(of, if proto == 1 { Family::V4 } else { Family::V6 })?;
+        let mark = self.position;
+        let (mut kind, mut code) =
+            self.draft.icmp_type_code.unwrap_or((if proto == 1 { 8 } else { 128 }, 0));
+        match self.next_word() {
             Some(word) if word.text == "type" => {
-                let mark = self.at;
-                let name = self.want(word, "a type")?;
-                kind = match icmp_type(proto, name.text) {
+                let mark = self.position;
+                let name = self.expect_word_after(word, "a type")?;
+                kind = match icmp_type_number(proto, name.text) {
                     Some(kind) => kind,
                     None => {
-                        self.at = mark;
-                        self.number(word, 255)?
+                        self.position = mark;
+                        self.parse_number(word, 255)?
                     }
                 };
             }
-            Some(word) if word.text == "code" => code = self.number(word, 255)?,
-            _ => self.at = mark,
+            Some(word) if word.text == "code" => code = self.parse_number(word, 255)?,
+            _ => self.position = mark,
         }
-        self.draft.icmp = Some((kind, code));
-        let mark = self.at;
-        match self.next() {
+        self.draft.icmp_type_code = Some((kind, code));
+        let mark = self.position;
+        match self.next_word() {
             Some(word) if word.text == "code" => {
-                self.draft.icmp = Some((kind, self.number(word, 255)?));
+                self.draft.icmp_type_code = Some((kind, self.parse_number(word, 255)?));
             }
-            _ => self.at = mark,
+            _ => self.position = mark,
         }
         Ok(())
     }
 
-    fn ether(&mut self, of: PacketWord<'t>) -> Parsed<()> {
-        let word = self.want(of, "saddr")?;
+    fn parse_ether(&mut self, of: PacketWord<'t>) -> PacketParseResult<()> {
+        let word = self.expect_word_after(of, "saddr")?;
         if word.text != "saddr" {
             let help = "rules test only ether saddr";
-            return Err(word.wrong(format!("unknown field {}", word.text), help));
+            return Err(word.error_at_word(format!("unknown field {}", word.text), help));
         }
-        let text = self.want(word, "a MAC address")?;
+        let text = self.expect_word_after(word, "a MAC address")?;
         let parts: Vec<_> = text.text.split(':').map(|p| u8::from_str_radix(p, 16).ok()).collect();
         let mac: Option<Vec<u8>> = parts.into_iter().collect();
         self.draft.smac = Some(mac.and_then(|m| Mac::try_from(m).ok()).ok_or_else(|| {
-            text.wrong(format!("{} is not a MAC address", text.text), "as 02:00:00:00:00:01")
+            text.error_at_word(format!("{} is not a MAC address", text.text), "as 02:00:00:00:00:01")
         })?);
         Ok(())
     }
 
-    fn ct(&mut self, of: PacketWord<'t>) -> Parsed<()> {
-        let word = self.want(of, "state, mark, status or direction")?;
+    fn parse_ct(&mut self, of: PacketWord<'t>) -> PacketParseResult<()> {
+        let word = self.expect_word_after(of, "state, mark, status or direction")?;
         match word.text {
             "state" => {
-                let state = self.want(word, "a state")?;
-                self.draft.ct_state = true;
+                let state = self.expect_word_after(word, "a state")?;
+                self.draft.has_ct_state = true;
                 self.draft.ct.state = match state.text.to_ascii_lowercase().as_str() {
                     "new" => CtState::New,
                     "established" => CtState::Established,
@@ -373,68 +393,67 @@ impl<'t> PacketReader<'t> {
                     "untracked" => CtState::Untracked,
                     _ => {
                         let help = "new, established, related, invalid or untracked";
-                        return Err(state.wrong(format!("unknown state {}", state.text), help));
+                        return Err(state.error_at_word(format!("unknown state {}", state.text), help));
                     }
                 };
             }
             "mark" => {
-                self.draft.ct.mark = self.number(word, u32::MAX.into())?;
-                self.draft.ct_mark = true;
+                self.draft.ct.mark = self.parse_number(word, u32::MAX.into())?;
+                self.draft.has_ct_mark = true;
             }
             "status" => {
-                let status = self.want(word, "snat or dnat")?;
+                let status = self.expect_word_after(word, "snat or dnat")?;
                 match status.text {
                     "snat" => self.draft.ct.snat = true,
                     "dnat" => self.draft.ct.dnat = true,
                     _ => {
-                        return Err(
-                            status.wrong(format!("unknown status {}", status.text), "snat or dnat")
-                        );
+                        return Err(status
+                            .error_at_word(format!("unknown status {}", status.text), "snat or dnat"));
                     }
                 }
             }
             "direction" => {
-                let direction = self.want(word, "original or reply")?;
-                self.draft.ct.reply = match direction.text {
+                let direction = self.expect_word_after(word, "original or reply")?;
+                self.draft.ct.is_reply_direction = match direction.text {
                     "original" => false,
                     "reply" => true,
                     _ => {
                         let message = format!("unknown direction {}", direction.text);
-                        return Err(direction.wrong(message, "original or reply"));
+                        return Err(direction.error_at_word(message, "original or reply"));
                     }
                 };
             }
             _ => {
                 let help = "after ct: state, mark, status, direction";
-                return Err(word.wrong(format!("unknown field {}", word.text), help));
+                return Err(word.error_at_word(format!("unknown field {}", word.text), help));
             }
         }
         Ok(())
     }
 
-    fn pkttype(&mut self, of: PacketWord<'t>) -> Parsed<()> {
-        let word = self.want(of, "a packet type")?;
+    fn parse_pkttype(&mut self, of: PacketWord<'t>) -> PacketParseResult<()> {
+        let word = self.expect_word_after(of, "a packet type")?;
         self.draft.pkttype = Some(match word.text {
             "unicast" | "host" => PktType::Unicast,
             "broadcast" => PktType::Broadcast,
             "multicast" => PktType::Multicast,
             _ => {
                 let help = "unicast, broadcast or multicast";
-                return Err(word.wrong(format!("unknown packet type {}", word.text), help));
+                return Err(word.error_at_word(format!("unknown packet type {}", word.text), help));
             }
         });
         Ok(())
     }
 
-    fn fragment(&mut self, of: PacketWord<'t>) -> Parsed<()> {
-        let word = self.want(of, "offset N, or first")?;
+    fn parse_fragment(&mut self, of: PacketWord<'t>) -> PacketParseResult<()> {
+        let word = self.expect_word_after(of, "offset N, or first")?;
         match word.text {
-            "offset" => self.draft.offset = Some(self.number(word, 8191)?),
-            "more" | "first" => self.draft.more = true,
+            "offset" => self.draft.fragment_offset = Some(self.parse_number(word, 8191)?),
+            "more" | "first" => self.draft.more_fragments = true,
             _ => {
                 let help = "fragment offset N (in units of eight bytes), fragment more, \
                             fragment first";
-                return Err(word.wrong(format!("unknown word {}", word.text), help));
+                return Err(word.error_at_word(format!("unknown word {}", word.text), help));
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use weir_model::Family;
 use weir_syntax::iptables::{ParseOptions, parse, print};
-use weir_syntax::render;
+use weir_syntax::render_diagnostics;
 
 /// Loads a file in a new namespace and prints what is in force, without the dated comments.
 fn saved(family: Family, file: &Path) -> Result<String, String> {
@@ -57,13 +57,13 @@ fn formatted(family: Family, name: &str, text: &str) -> Result<String, String> {
             assert_eq!(again.as_ref(), Ok(&printed), "{name}: printed text is read back the same");
             Ok(printed)
         }
-        Err(errors) => Err(render(&errors, name, text, false)),
+        Err(errors) => Err(render_diagnostics(&errors, name, text, false)),
     }
 }
 
 #[test]
 fn published_rulesets_load_the_same_after_printing() {
-    let folder = weir_testkit::data::corpus();
+    let folder = weir_testkit::testdata::corpus_folder();
     let temporary = std::env::temp_dir().join(format!("weir-corpus-{}", std::process::id()));
     let (mut same, mut refused, mut bad) = (0, 0, Vec::new());
     for file in files(&folder) {

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use weir_model::Family;
 use weir_syntax::iptables::{ParseOptions, parse, print};
-use weir_syntax::{Diagnostic, ipset, nft, render};
-use weir_testkit::data;
+use weir_syntax::{Diagnostic, ipset, nft, render_diagnostics};
+use weir_testkit::testdata;
 
 const CUT: &str = "\n---\n";
 
@@ -27,7 +27,7 @@ fn read(name: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
 /// Compares what `made` makes of each case with what is after its cut.
 fn check(folder: &str, made: impl Fn(&str, &str) -> String) {
     let mut changed = Vec::new();
-    for file in data::files(folder, "txt") {
+    for file in testdata::testdata_files(folder, "txt") {
         let name = file.file_name().expect("a file has a name").to_string_lossy().into_owned();
         let case = std::fs::read_to_string(&file).expect("read the case");
         let (text, expected) = match case.split_once(CUT) {
@@ -44,7 +44,7 @@ fn check(folder: &str, made: impl Fn(&str, &str) -> String) {
 }
 
 fn bless(file: &Path, text: &str, got: &str) {
-    if weir_testkit::is_blessing() {
+    if weir_testkit::is_blessing_golden_files() {
         std::fs::write(file, format!("{}{CUT}{got}", text.trim_end_matches('\n')))
             .expect("bless the case");
     }
@@ -58,7 +58,7 @@ fn texts_are_printed_as_the_tools_would_after_loading() {
             assert_eq!(again.as_deref(), Ok(printed.as_str()), "{name} is read back the same");
             printed
         }
-        Err(errors) => panic!("{}", render(&errors, name, text, false)),
+        Err(errors) => panic!("{}", render_diagnostics(&errors, name, text, false)),
     });
 }
 
@@ -67,7 +67,7 @@ fn errors_are_drawn_with_place_and_cure() {
     check("errors", |name, text| match read(name, text) {
         Ok(_) => panic!("{name} holds no error"),
         Err(errors) => {
-            let drawn = render(&errors, name, text, false);
+            let drawn = render_diagnostics(&errors, name, text, false);
             assert_eq!(drawn.matches("-->").count(), errors.len(), "{name}: each has its place");
             assert_eq!(drawn.matches("help: ").count(), errors.len(), "{name}: each has its cure");
             drawn

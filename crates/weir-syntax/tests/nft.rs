@@ -3,20 +3,20 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use weir_syntax::{fuzz, nft, render};
+use weir_syntax::{fuzz, nft, render_diagnostics};
 
 /// Something of everything that weir writes, and what `nft list ruleset` printed of it.
 const WRITTEN: &str = include_str!("seeds/written.nft");
 const LISTED: &str = include_str!("seeds/listed.nft");
 
 fn read(name: &str, text: &str) -> weir_model::nft::Ruleset {
-    nft::parse(text).unwrap_or_else(|e| panic!("{}", render(&e, name, text, false)))
+    nft::parse(text).unwrap_or_else(|e| panic!("{}", render_diagnostics(&e, name, text, false)))
 }
 
 #[test]
 fn what_was_written_and_what_was_listed_agree() {
     let (written, listed) = (read("written.nft", WRITTEN), read("listed.nft", LISTED));
-    assert_eq!(nft::agrees(&written, &listed), Ok(()));
+    assert_eq!(nft::check_rulesets_equal(&written, &listed), Ok(()));
     let rules = |r: &weir_model::nft::Ruleset| -> usize {
         r.tables.iter().flat_map(|t| &t.chains).map(|c| c.rules.len()).sum()
     };
@@ -41,7 +41,10 @@ fn every_rule_that_is_changed_is_seen() {
         if let Ok(less) = nft::parse(&without)
             && !matches!(line.trim().split(' ').next(), Some("size" | "counter" | "continue"))
         {
-            assert!(nft::agrees(&whole, &less).is_err(), "{line} was taken out and not missed");
+            assert!(
+                nft::check_rulesets_equal(&whole, &less).is_err(),
+                "{line} was taken out and not missed"
+            );
             seen += 1;
         }
     }
@@ -76,6 +79,6 @@ proptest! {
                 }
             }
         }
-        fuzz::nft(&data);
+        fuzz::check_nft_normal_form(&data);
     }
 }

@@ -34,7 +34,7 @@ fn every_clause_is_read() {
     assert!(matches!(p.transport, Transport::Tcp { flags: 0x12, sport: 99, .. }));
     assert_eq!(p.smac, Some([2, 0, 0, 0, 0, 7]));
     assert_eq!(p.pkttype, PktType::Broadcast);
-    assert!(p.ct.dnat && p.ct.reply && p.ct.mark == 7);
+    assert!(p.ct.dnat && p.ct.is_reply_direction && p.ct.mark == 7);
 }
 
 #[test]

@@ -25,8 +25,8 @@ enum Kind {
 
 fn check(kind: Kind, data: &[u8]) {
     match kind {
-        Kind::Rules(family) => fuzz::iptables(data, family),
-        Kind::Sets => fuzz::ipset(data),
+        Kind::Rules(family) => fuzz::check_iptables_round_trip(data, family),
+        Kind::Sets => fuzz::check_ipset_round_trip(data),
     }
 }
 
@@ -38,12 +38,12 @@ fn the_seeds_are_taken_as_they_are() {
             Kind::Rules(family) => {
                 let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
                 if let Err(errors) = parse(seed, &options) {
-                    panic!("{}", weir_syntax::render(&errors, "seed", seed, false));
+                    panic!("{}", weir_syntax::render_diagnostics(&errors, "seed", seed, false));
                 }
             }
             Kind::Sets => {
                 if let Err(errors) = weir_syntax::ipset::parse(seed) {
-                    panic!("{}", weir_syntax::render(&errors, "seed", seed, false));
+                    panic!("{}", weir_syntax::render_diagnostics(&errors, "seed", seed, false));
                 }
             }
         }

@@ -93,7 +93,7 @@ fn sorted(text: &str) -> Vec<&str> {
 #[test]
 fn sets_are_taken_and_printed_as_ipset_does() {
     if saved("create x hash:ip\n").is_none() {
-        return weir_testkit::lacking("needs root, network namespaces and ipset");
+        return weir_testkit::skip_test("needs root, network namespaces and ipset");
     }
     let mut accepted = 0;
     let mut wrong = Vec::new();
@@ -130,7 +130,7 @@ fn sets_are_taken_and_printed_as_ipset_does() {
 fn lists_and_their_members_load_as_printed() {
     let text = "create a hash:ip family inet\ncreate l list:set size 8 counters\nadd l a\n";
     let Some(theirs) = saved(text) else {
-        return weir_testkit::lacking("needs root, network namespaces and ipset");
+        return weir_testkit::skip_test("needs root, network namespaces and ipset");
     };
     let ours = parse(&theirs).map(|sets| print(&sets));
     assert_eq!(ours.as_deref(), Ok(theirs.as_str()));

@@ -1,28 +1,28 @@
 //! Test support that several crates need.
 //!
-//! [`console`] runs the sessions in documents. [`data`] finds `testdata` and the folder of
-//! published rulesets. [`random`] generates rulesets. [`verdicts`] reads the cases that every
-//! engine runs. [`lacking`] reports that this machine cannot run a test. [`Folder`] is a temporary
-//! folder. [`Clock`] measures benchmarks.
+//! [`console_session`] runs the sessions in documents. [`testdata`] finds `testdata` and the folder
+//! of published rulesets. [`random_ruleset`] generates rulesets. [`verdict_cases`] reads the cases
+//! that every engine runs. [`test_skip`] reports that this machine cannot run a test.
+//! [`TempFolder`] is a temporary folder. [`BenchmarkClock`] measures benchmarks.
 
 #![forbid(unsafe_code)]
 
-mod clock;
-pub mod console;
-pub mod data;
-mod folder;
-mod lacking;
-mod mask;
-pub mod random;
-pub mod verdicts;
+mod benchmark_clock;
+pub mod console_session;
+mod output_mask;
+pub mod random_ruleset;
+mod temp_folder;
+mod test_skip;
+pub mod testdata;
+pub mod verdict_cases;
 
-pub use clock::Clock;
-pub use folder::Folder;
-pub use lacking::{lacking, lacks_root};
-pub use mask::mask;
+pub use benchmark_clock::BenchmarkClock;
+pub use output_mask::mask_durations_and_paths;
+pub use temp_folder::TempFolder;
+pub use test_skip::{skip_test, skip_without_root};
 
 /// Whether golden files are to be rewritten from what the program does now (`WEIR_BLESS=1`, as
 /// `cargo xtask bless` sets it).
-pub fn is_blessing() -> bool {
+pub fn is_blessing_golden_files() -> bool {
     std::env::var_os("WEIR_BLESS").is_some_and(|v| v == "1")
 }

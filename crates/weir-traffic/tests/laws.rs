@@ -1,27 +1,34 @@
 //! Properties of every ruleset: small random ones, and packets on and around their boundaries.
 
 use proptest::prelude::*;
-use weir_model::matching::{AddrMatch, Neg, ProtoMatch, Stateful};
+use weir_model::rule_match::{AddrMatch, Negatable, ProtoMatch, StatefulMatch};
 use weir_model::target::Effect;
 use weir_model::{
-    Addr, Chain, Family, Firewall, Match, Packet, Policy, PortSpan, Read, Rule, RuleIndex, Ruleset,
-    Table, TableName, Target, Test, tests_of,
+    Addr, Chain, Family, FieldReading, Firewall, Match, Packet, Policy, PortSpan, Rule, RuleIndex,
+    Ruleset, Table, TableName, Target, Test, lower_to_tests,
 };
-use weir_semantics::{AlwaysTrue, Counted, Interpreter, OutcomeDifference, Seeded};
-use weir_traffic::{TrafficOptions, packets};
+use weir_semantics::{
+    AlwaysTrueOracle, CountedObject, Interpreter, OutcomeDifference, SeededOracle,
+};
+use weir_traffic::{TrafficOptions, generate_packets};
 
 /// What a random rule tests.
 fn tests() -> impl Strategy<Value = Rule> {
     let addr = (any::<bool>(), 0u128..4, 30u32..=32).prop_map(|(negated, host, len)| {
-        let mask = Family::V4.mask(len);
+        let mask = Family::V4.netmask(len);
         AddrMatch { negated, addr: Addr((0xc000_0200 + host) & mask), mask: Addr(mask) }
     });
     let proto = (any::<bool>(), prop_oneof![Just(6u8), Just(17)]);
     let port = (any::<bool>(), 20u16..24, 0u16..3).prop_map(|(negated, lo, more)| {
         let value = PortSpan { lo, hi: lo + more };
-        Match::Tcp { sport: None, dport: Some(Neg { negated, value }), flags: None, option: None }
+        Match::Tcp {
+            sport: None,
+            dport: Some(Negatable { negated, value }),
+            flags: None,
+            option: None,
+        }
     });
-    let limit = Just(Match::Stateful(Box::new(Stateful { module: "limit", options: vec![] })));
+    let limit = Just(Match::Stateful(Box::new(StatefulMatch { module: "limit", options: vec![] })));
     let other = prop_oneof![3 => port, 1 => limit];
     let parts = (proptest::option::of(addr), proptest::option::of(proto), any::<bool>());
     (parts, proptest::option::of(other)).prop_map(|((addr, proto, source), other)| {
@@ -112,10 +119,10 @@ fn one_rule(rule: Rule) -> Firewall {
 
 /// The definition, without an index or a view: field by field, opaque tests hold.
 fn holds(rule: &Rule, packet: &Packet) -> bool {
-    tests_of(rule, packet.family).iter().all(|test| match test {
+    lower_to_tests(rule, packet.family).iter().all(|test| match test {
         Test::Field { field, predicate, negated } => match field.read(packet) {
-            Read::Value(v) => predicate.holds(v) != *negated,
-            Read::Absent | Read::Truncated => false,
+            FieldReading::Value(v) => predicate.holds_for_value(v) != *negated,
+            FieldReading::Absent | FieldReading::Truncated => false,
         },
         Test::Opaque { .. } => true,
         other => panic!("no rule here has {other:?}"),
@@ -125,12 +132,12 @@ fn holds(rule: &Rule, packet: &Packet) -> bool {
 /// The first packet whose outcome differs, and how.
 fn difference(a: &Firewall, b: &Firewall) -> Option<(Packet, OutcomeDifference)> {
     let (before, after) = (Interpreter::new(a), Interpreter::new(b));
-    let options = TrafficOptions { count: 400, ..TrafficOptions::default() };
+    let options = TrafficOptions { max_packets: 400, ..TrafficOptions::default() };
     let ruleset = a.v4.as_ref().expect("a v4 ruleset");
-    packets(ruleset, &[], &options).into_iter().find_map(|p| {
-        let one = before.journey(&p, options.entry, &mut Seeded(7));
-        let other = after.journey(&p, options.entry, &mut Seeded(7));
-        one.difference(&other).map(|d| (p, d))
+    generate_packets(ruleset, &[], &options).into_iter().find_map(|p| {
+        let one = before.journey(&p, options.journey_kind, &mut SeededOracle(7));
+        let other = after.journey(&p, options.journey_kind, &mut SeededOracle(7));
+        one.first_difference(&other).map(|d| (p, d))
     })
 }
 
@@ -205,9 +212,9 @@ proptest! {
         let mut firewall = one_rule(rule);
         let rule = chains(&mut firewall)[0].rules[0].clone();
         let interpreter = Interpreter::new(&firewall);
-        let options = TrafficOptions { count: 300, ..TrafficOptions::default() };
-        for p in packets(firewall.v4.as_ref().expect("v4"), &[], &options) {
-            let outcome = interpreter.journey(&p, options.entry, &mut AlwaysTrue);
+        let options = TrafficOptions { max_packets: 300, ..TrafficOptions::default() };
+        for p in generate_packets(firewall.v4.as_ref().expect("v4"), &[], &options) {
+            let outcome = interpreter.journey(&p, options.journey_kind, &mut AlwaysTrueOracle);
             let hit = outcome.hits.iter().any(|h| h.credit == rule.credit);
             prop_assert_eq!(hit, holds(&rule, &p), "{:?}", p);
         }
@@ -222,11 +229,11 @@ proptest! {
             _ => Policy::Drop,
         });
         let interpreter = Interpreter::new(&before);
-        let options = TrafficOptions { count: 400, ..TrafficOptions::default() };
-        let all = packets(before.v4.as_ref().expect("v4"), &[], &options);
+        let options = TrafficOptions { max_packets: 400, ..TrafficOptions::default() };
+        let all = generate_packets(before.v4.as_ref().expect("v4"), &[], &options);
         let reaches = all.iter().any(|p| {
-            let outcome = interpreter.journey(p, options.entry, &mut Seeded(7));
-            outcome.hits.iter().any(|h| matches!(h.counted, Counted::Policy { .. }))
+            let outcome = interpreter.journey(p, options.journey_kind, &mut SeededOracle(7));
+            outcome.hits.iter().any(|h| matches!(h.counted_object, CountedObject::Policy { .. }))
         });
         let found = difference(&before, &after);
         prop_assert_eq!(matches!(found, Some((_, OutcomeDifference::Verdict))), reaches);
@@ -235,9 +242,9 @@ proptest! {
     #[test]
     fn the_same_seed_makes_the_same_packets(firewall in firewall()) {
         let ruleset = firewall.v4.as_ref().expect("v4");
-        let options = TrafficOptions { count: 200, ..TrafficOptions::default() };
-        let all = packets(ruleset, &[], &options);
-        prop_assert_eq!(&all, &packets(ruleset, &[], &options));
+        let options = TrafficOptions { max_packets: 200, ..TrafficOptions::default() };
+        let all = generate_packets(ruleset, &[], &options);
+        prop_assert_eq!(&all, &generate_packets(ruleset, &[], &options));
         let distinct: std::collections::HashSet<_> = all.iter().collect();
         prop_assert_eq!(distinct.len(), all.len());
     }

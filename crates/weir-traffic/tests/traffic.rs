@@ -4,9 +4,11 @@ use std::collections::HashSet;
 
 use weir_model::{Family, Firewall, Packet, RuleIndex};
 use weir_packet::Transport;
-use weir_semantics::{AlwaysFalse, Entry, Interpreter, Seeded, Verdict};
+use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, SeededOracle, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
-use weir_traffic::{Pattern, PatternOptions, TrafficOptions, packets, patterns};
+use weir_traffic::{
+    PatternOptions, TrafficOptions, TrafficPattern, generate_packets, generate_pattern_packets,
+};
 
 fn firewall(text: &str) -> Firewall {
     let ruleset = parse(text, &ParseOptions::default()).expect("a good ruleset");
@@ -18,14 +20,14 @@ fn firewall(text: &str) -> Firewall {
 
 fn traffic(firewall: &Firewall, options: &TrafficOptions) -> Vec<Packet> {
     let ruleset = firewall.rulesets().next().expect("a ruleset");
-    packets(ruleset, &firewall.sets, options)
+    generate_packets(ruleset, &firewall.sets, options)
 }
 
 fn hit(firewall: &Firewall, options: &TrafficOptions) -> HashSet<RuleIndex> {
     let interpreter = Interpreter::new(firewall);
     let mut hit = HashSet::new();
     for packet in traffic(firewall, options) {
-        let outcome = interpreter.journey(&packet, options.entry, &mut Seeded(1));
+        let outcome = interpreter.journey(&packet, options.journey_kind, &mut SeededOracle(1));
         hit.extend(outcome.hits.iter().flat_map(|h| h.credit.iter().copied()));
     }
     hit
@@ -34,7 +36,7 @@ fn hit(firewall: &Firewall, options: &TrafficOptions) -> HashSet<RuleIndex> {
 #[test]
 fn every_edge_of_a_range_is_met_from_both_sides() {
     let f = firewall("*filter\n-A FORWARD -p tcp -m tcp --dport 1000:2000 -j DROP\nCOMMIT\n");
-    let options = TrafficOptions { count: 500, ..TrafficOptions::default() };
+    let options = TrafficOptions { max_packets: 500, ..TrafficOptions::default() };
     let ports: HashSet<u16> =
         traffic(&f, &options).iter().filter_map(|p| p.ports()).map(|p| p.1).collect();
     for port in [999, 1000, 2000, 2001] {
@@ -45,7 +47,7 @@ fn every_edge_of_a_range_is_met_from_both_sides() {
 #[test]
 fn every_edge_of_a_prefix_is_met_from_both_sides() {
     let f = firewall("*filter\n-A FORWARD -s 192.0.2.64/27 -j DROP\nCOMMIT\n");
-    let options = TrafficOptions { count: 500, ..TrafficOptions::default() };
+    let options = TrafficOptions { max_packets: 500, ..TrafficOptions::default() };
     let sources: HashSet<u128> = traffic(&f, &options).iter().map(|p| p.saddr.0).collect();
     for last in [63, 64, 95, 96] {
         assert!(sources.contains(&(0xc000_0200 + last)), "192.0.2.{last} is missing");
@@ -57,7 +59,7 @@ fn a_range_written_backwards_is_hit_by_nothing() {
     // The udp match takes it, unlike tcp and multiport; no port is in it.
     let rule = "-A FORWARD -p udp -m udp --dport 60000:29 -j DROP\n";
     let f = firewall(&format!("*filter\n{rule}-A FORWARD -p udp -j ACCEPT\nCOMMIT\n"));
-    let options = TrafficOptions { count: 500, ..TrafficOptions::default() };
+    let options = TrafficOptions { max_packets: 500, ..TrafficOptions::default() };
     assert_eq!(hit(&f, &options), HashSet::from([RuleIndex(1)]));
 }
 
@@ -70,7 +72,7 @@ fn a_rule_behind_jumps_is_reached() {
          -A c -p tcp -m tcp --tcp-flags SYN,ACK SYN -m mark --mark 0x7/0xf -m state --state NEW \
          -j DROP\nCOMMIT\n",
     );
-    let options = TrafficOptions { count: 300, ..TrafficOptions::default() };
+    let options = TrafficOptions { max_packets: 300, ..TrafficOptions::default() };
     assert_eq!(hit(&f, &options).len(), 4);
 }
 
@@ -85,7 +87,7 @@ fn rules_before_a_rule_are_passed() {
          -A web -p tcp -m tcp --dport 80 -j ACCEPT\n-A web -p tcp -m tcp --dport 81 -j ACCEPT\n\
          COMMIT\n",
     );
-    let plain = TrafficOptions { count: 200, ..TrafficOptions::default() };
+    let plain = TrafficOptions { max_packets: 200, ..TrafficOptions::default() };
     assert_eq!(hit(&f, &plain).len(), 8);
 }
 
@@ -97,9 +99,9 @@ fn as_many_packets_as_rules_reach_most_of_them() {
     }
     text.push_str("COMMIT\n");
     let f = firewall(&text);
-    let options = TrafficOptions { count: 400, ..TrafficOptions::default() };
+    let options = TrafficOptions { max_packets: 400, ..TrafficOptions::default() };
     assert!(hit(&f, &options).len() >= 300);
-    let options = TrafficOptions { count: 600, ..TrafficOptions::default() };
+    let options = TrafficOptions { max_packets: 600, ..TrafficOptions::default() };
     assert_eq!(hit(&f, &options).len(), 400);
 }
 
@@ -108,13 +110,18 @@ fn what_is_not_wanted_is_not_made() {
     let f = firewall(
         "*filter\n-A FORWARD -p tcp -m tcp --dport 22 -m state --state NEW -j DROP\nCOMMIT\n",
     );
-    let all = TrafficOptions { count: 2000, ..TrafficOptions::default() };
+    let all = TrafficOptions { max_packets: 2000, ..TrafficOptions::default() };
     let cut = |p: &Packet| p.transport == Transport::Truncated;
     let made = traffic(&f, &all);
     assert!(made.iter().any(cut) && made.iter().any(Packet::is_fragment));
     assert!(made.iter().any(|p| p.fragment.offset == 1 && p.proto == 6));
     assert!(made.iter().any(|p| p.ct.state != weir_model::CtState::New));
-    let plain = TrafficOptions { fragments: false, truncated: false, states: false, ..all };
+    let plain = TrafficOptions {
+        include_fragments: false,
+        include_truncated: false,
+        extra_ct_states: false,
+        ..all
+    };
     let made = traffic(&f, &plain);
     assert!(made.len() > 500);
     assert!(!made.iter().any(|p| cut(p) || p.is_fragment()));
@@ -124,10 +131,13 @@ fn what_is_not_wanted_is_not_made() {
 #[test]
 fn devices_are_those_of_the_entry() {
     let f = firewall("*mangle\n-A PREROUTING -i wan0\n-A POSTROUTING -o lan0\nCOMMIT\n");
-    for (entry, iif, oif) in
-        [(Entry::Forward, true, true), (Entry::Input, true, false), (Entry::Output, false, true)]
-    {
-        let options = TrafficOptions { count: 100, entry, ..TrafficOptions::default() };
+    for (entry, iif, oif) in [
+        (JourneyKind::Forward, true, true),
+        (JourneyKind::Input, true, false),
+        (JourneyKind::Output, false, true),
+    ] {
+        let options =
+            TrafficOptions { max_packets: 100, journey_kind: entry, ..TrafficOptions::default() };
         for p in traffic(&f, &options) {
             assert_eq!((!p.iif.is_empty(), !p.oif.is_empty()), (iif, oif), "{entry:?}");
         }
@@ -141,11 +151,13 @@ fn elements_of_sets_are_met() {
                 add s 192.0.2.7,tcp:80\nadd s 192.0.2.8,udp:53\nadd s 192.0.2.9,icmp:8/0\n";
     let sets = weir_syntax::ipset::parse(sets).expect("good sets");
     let f = Firewall { sets, ..firewall(text) };
-    let options = TrafficOptions { count: 300, ..TrafficOptions::default() };
+    let options = TrafficOptions { max_packets: 300, ..TrafficOptions::default() };
     let interpreter = Interpreter::new(&f);
     let mut dropped = HashSet::new();
     for p in traffic(&f, &options) {
-        if interpreter.journey(&p, Entry::Forward, &mut AlwaysFalse).verdict == Verdict::Drop {
+        if interpreter.journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle).verdict
+            == Verdict::Drop
+        {
             dropped.insert(p.saddr.0 & 0xff);
         }
     }
@@ -156,33 +168,36 @@ const ROWS: &str = "*filter\n:FORWARD DROP [0:0]\n\
     -A FORWARD -s 10.1.0.1/32 -j ACCEPT\n-A FORWARD -s 10.1.0.2/32 -j ACCEPT\n\
     -A FORWARD -s 10.2.0.3/32 -j ACCEPT\n-A FORWARD -p udp -j ACCEPT\nCOMMIT\n";
 
-fn pattern(pattern: Pattern) -> Vec<(Packet, Verdict)> {
-    let options = PatternOptions { pattern, count: 64, ..PatternOptions::default() };
-    patterns(&firewall(ROWS), &options)
+fn pattern(pattern: TrafficPattern) -> Vec<(Packet, Verdict)> {
+    let options = PatternOptions { pattern, max_packets: 64, ..PatternOptions::default() };
+    generate_pattern_packets(&firewall(ROWS), &options)
 }
 
 #[test]
 fn a_pattern_ends_where_it_says() {
     let f = firewall(ROWS);
     let interpreter = Interpreter::new(&f);
-    let tried = |p: &Packet| interpreter.journey(p, Entry::Forward, &mut AlwaysFalse).tried;
-    for kind in Pattern::ALL {
+    let tried = |p: &Packet| {
+        interpreter.journey(p, JourneyKind::Forward, &mut AlwaysFalseOracle).rules_tried
+    };
+    for kind in TrafficPattern::ALL {
         assert_eq!(pattern(kind).len(), 64, "{}", kind.as_str());
         assert!(pattern(kind).iter().all(|(_, v)| *v == Verdict::Accept), "{}", kind.as_str());
     }
-    assert!(pattern(Pattern::AllMatchAtEnd).iter().all(|(p, _)| tried(p) == 4));
-    let met: HashSet<u32> = pattern(Pattern::Uniform).iter().map(|(p, _)| tried(p)).collect();
+    assert!(pattern(TrafficPattern::AllMatchAtEnd).iter().all(|(p, _)| tried(p) == 4));
+    let met: HashSet<u32> =
+        pattern(TrafficPattern::Uniform).iter().map(|(p, _)| tried(p)).collect();
     assert_eq!(met, HashSet::from([1, 2, 3, 4]));
 }
 
 #[test]
 fn misses_are_near_and_far_is_far() {
     let listed = [0x0a01_0001, 0x0a01_0002, 0x0a02_0003];
-    for (p, _) in pattern(Pattern::Miss) {
+    for (p, _) in pattern(TrafficPattern::Miss) {
         assert!([0x0a01, 0x0a02].contains(&(p.saddr.0 >> 16)), "{:x}", p.saddr.0);
         assert!(!listed.contains(&p.saddr.0));
     }
-    for (p, _) in pattern(Pattern::Far) {
+    for (p, _) in pattern(TrafficPattern::Far) {
         assert_ne!(p.saddr.0 >> 24, 10);
     }
 }

@@ -4,73 +4,74 @@
 //! map directly. They are read from the kernel as its tools read them; the mapping from elements of
 //! a set to counters is established once, from the output of `ipset save` and `nft list table`.
 
-mod text;
+mod listing_parser;
 
 use std::collections::HashMap;
 
-use weir_artefact::manifest::Summed;
+use weir_artefact::manifest::SummedCounterGroup;
 use weir_kernel::Namespace;
-use weir_kernel::ipset::SetCounters;
-use weir_kernel::nftables::{NftCounters, RuleCount};
-use weir_kernel::xtables::{Count, TableCounters};
+use weir_kernel::ipset_counters::IpsetCounterReader;
+use weir_kernel::nft_counters::{NftCounterReader, RuleCounterValue};
+use weir_kernel::xtables_counters::{PacketByteCount, TableCounterReader};
 use weir_model::{Counter, CreditMap, Family, Firewall, RuleId, TableName};
 
 use crate::VerifyError;
 
 /// Which counters add up to which original, and how to read them.
 #[derive(Debug)]
-pub(crate) struct Credits {
+pub(crate) struct CreditCounters {
     firewall: Namespace,
     tables: Vec<CountedTable>,
-    nft: Vec<Nft>,
-    sets: Option<SetCounters>,
+    nft: Vec<CountedNftTable>,
+    sets: Option<IpsetCounterReader>,
     /// Sets with counters: name, and where the readings of its elements are, in their order.
-    elements: Vec<(String, Vec<usize>)>,
+    counted_elements: Vec<(String, Vec<usize>)>,
     /// Where each counter that the tools print is in [`readings`](Self::readings).
-    index: HashMap<Counter, usize>,
+    reading_index: HashMap<Counter, usize>,
     /// For each original, the readings that add up to it; none where it is counted with another.
-    sums: Vec<Vec<usize>>,
+    readings_by_original: Vec<Vec<usize>>,
     /// For each original, the one that it is counted with: the first of those that share counters,
     /// mostly itself.
-    pub class: Vec<usize>,
-    readings: Vec<Count>,
+    pub counted_with: Vec<usize>,
+    readings: Vec<PacketByteCount>,
 }
 
 #[derive(Debug)]
 struct CountedTable {
     family: Family,
-    counters: TableCounters,
+    counters: TableCounterReader,
     /// Where its readings begin.
-    first: usize,
+    first_reading: usize,
 }
 
 /// An nft table.
 #[derive(Debug)]
-struct Nft {
+struct CountedNftTable {
     family: String,
     name: String,
-    counters: NftCounters,
+    counters: NftCounterReader,
     /// Maps whose elements count: name, and where the reading of each key is.
     maps: Vec<(String, HashMap<Vec<u8>, usize>)>,
 }
 
 /// The originals of a firewall: every rule and every policy, in a fixed order.
 #[derive(Debug)]
-pub(crate) struct Originals {
+pub(crate) struct OriginalRules {
     /// `iptables/filter/FORWARD/3`.
     pub keys: Vec<String>,
-    at: HashMap<RuleId, usize>,
+    position_by_id: HashMap<RuleId, usize>,
 }
 
-impl Originals {
-    pub fn new(firewall: &Firewall) -> Originals {
+impl OriginalRules {
+    pub fn new(firewall: &Firewall) -> OriginalRules {
         let (mut keys, mut at) = (Vec::new(), HashMap::new());
         for ruleset in firewall.rulesets() {
             for table in &ruleset.tables {
                 for chain in &table.chains {
                     let of = (ruleset.family, table.name, &chain.name);
-                    let rules = (0..chain.rules.len()).map(|i| RuleId::rule(of.0, of.1, of.2, i));
-                    let policy = chain.policy.map(|_| RuleId::policy(of.0, of.1, of.2));
+                    let rules =
+                        (0..chain.rules.len()).map(|i| RuleId::for_rule(of.0, of.1, of.2, i));
+                    let policy = chain.policy.map(|_| RuleId::for_policy(of.0, of.1, of.2));
                     for id in rules.chain(policy) {
                         keys.push(id.to_string());
                         at.insert(id, keys.len() - 1);
@@ -78,31 +79,34 @@ impl Originals {
                 }
             }
         }
-        Originals { keys, at }
+        OriginalRules { keys, position_by_id: at }
     }
 
     /// Where an original stands in the order.
-    pub fn at(&self, id: &RuleId) -> Option<usize> {
-        self.at.get(id).copied()
+    pub fn position_of(&self, id: &RuleId) -> Option<usize> {
+        self.position_by_id.get(id).copied()
     }
 
     /// Whether an original is a rule or a policy of a table of that name.
-    pub fn is_of(&self, at: usize, table: TableName) -> bool {
+    pub fn is_in_table(&self, at: usize, table: TableName) -> bool {
         self.keys[at].split('/').nth(1) == Some(table.as_str())
     }
 
     /// The credit map of the original itself: every rule counts for itself.
-    pub fn own_credit(&self) -> CreditMap {
-        let own = self.at.iter().map(|(id, i)| (self.keys[*i].clone(), vec![Counter::from(id)]));
+    pub fn identity_credit_map(&self) -> CreditMap {
+        let own = self
+            .position_by_id
+            .iter()
+            .map(|(id, i)| (self.keys[*i].clone(), vec![Counter::from(id)]));
         CreditMap(own.collect())
     }
 }
 
-fn family_of(tool: &str) -> Family {
+fn family_of_tool(tool: &str) -> Family {
     if tool == "ip6tables" { Family::V6 } else { Family::V4 }
 }
 
-impl Credits {
+impl CreditCounters {
     /// Finds every counter that the map names in the firewall.
     ///
     /// # Errors
@@ -110,27 +114,27 @@ impl Credits {
     pub fn new(
         name: &str,
         firewall: &Namespace,
-        originals: &Originals,
+        originals: &OriginalRules,
         map: &CreditMap,
-        summed: &[Summed],
-    ) -> Result<Credits, VerifyError> {
-        let mut credits = Credits {
+        summed: &[SummedCounterGroup],
+    ) -> Result<CreditCounters, VerifyError> {
+        let mut credits = CreditCounters {
             firewall: firewall.clone(),
             tables: Vec::new(),
             nft: Vec::new(),
             sets: None,
-            elements: Vec::new(),
-            index: HashMap::new(),
-            sums: Vec::new(),
-            class: Vec::new(),
+            counted_elements: Vec::new(),
+            reading_index: HashMap::new(),
+            readings_by_original: Vec::new(),
+            counted_with: Vec::new(),
             readings: Vec::new(),
         };
-        let shared: HashMap<&str, &Summed> =
+        let shared: HashMap<&str, &SummedCounterGroup> =
             summed.iter().flat_map(|s| s.rules.iter().map(move |r| (r.as_str(), s))).collect();
-        let mut firsts: HashMap<*const Summed, usize> = HashMap::new();
+        let mut firsts: HashMap<*const SummedCounterGroup, usize> = HashMap::new();
         let all = map.0.values().flatten().chain(summed.iter().flat_map(|s| &s.counters));
-        credits.find_sources(all)?;
-        credits.read_all(&[Family::V4, Family::V6])?;
+        credits.find_counter_sources(all)?;
+        credits.read_counters(&[Family::V4, Family::V6])?;
         for (at, key) in originals.keys.iter().enumerate() {
             let (class, counters) = match (map.0.get(key), shared.get(key.as_str())) {
                 (Some(counters), _) => (at, &counters[..]),
@@ -139,23 +143,26 @@ impl Credits {
                     first => (first, &[][..]),
                 },
                 (None, None) => {
-                    return Err(VerifyError::NoCounter { way: name.into(), key: key.clone() });
+                    return Err(VerifyError::NoCounterForRule {
+                        way: name.into(),
+                        key: key.clone(),
+                    });
                 }
             };
-            credits.class.push(class);
+            credits.counted_with.push(class);
             let find = |c: &Counter| {
-                credits.index.get(c).copied().ok_or_else(|| VerifyError::CounterNotThere {
+                credits.reading_index.get(c).copied().ok_or_else(|| VerifyError::MissingCounter {
                     way: name.into(),
                     counter: format!("{c:?}"),
                 })
             };
-            credits.sums.push(counters.iter().map(find).collect::<Result<_, _>>()?);
+            credits.readings_by_original.push(counters.iter().map(find).collect::<Result<_, _>>()?);
         }
         Ok(credits)
     }
 
     /// The tables and sets that the counters are of.
-    fn find_sources<'c>(
+    fn find_counter_sources<'c>(
         &mut self,
         all: impl Iterator<Item = &'c Counter>,
     ) -> Result<(), VerifyError> {
@@ -170,10 +177,10 @@ impl Credits {
                 }
                 Counter::Element { .. } => has_sets = true,
                 Counter::NftRule { family, table, .. } => {
-                    self.find_nft(family, table)?;
+                    self.open_nft_table(family, table)?;
                 }
                 Counter::NftElement { family, table, set, .. } => {
-                    let maps = &mut self.find_nft(family, table)?.maps;
+                    let maps = &mut self.open_nft_table(family, table)?.maps;
                     if !maps.iter().any(|(name, _)| name == set) {
                         maps.push((set.clone(), HashMap::new()));
                     }
@@ -181,12 +188,12 @@ impl Credits {
             }
         }
         if has_sets {
-            self.find_elements()?;
+            self.find_set_elements()?;
         }
         self.find_map_elements()?;
         for (tool, table) in names {
-            let family = family_of(tool);
-            let counters = TableCounters::open(&self.firewall, family, table)?;
+            let family = family_of_tool(tool);
+            let counters = TableCounterReader::open(&self.firewall, family, table)?;
             let first = self.readings.len();
             for (i, place) in counters.places().iter().enumerate() {
                 let (tool, table) = (tool.to_owned(), table.to_owned());
@@ -195,22 +202,26 @@ impl Credits {
                     Some(number) => Counter::Rule { tool, table, chain, number },
                     None => Counter::Policy { tool, table, chain },
                 };
-                self.index.insert(counter, first + i);
+                self.reading_index.insert(counter, first + i);
             }
-            self.readings.resize(first + counters.places().len(), Count::default());
-            self.tables.push(CountedTable { family, counters, first });
+            self.readings.resize(first + counters.places().len(), PacketByteCount::default());
+            self.tables.push(CountedTable { family, counters, first_reading: first });
         }
         Ok(())
     }
 
-    fn find_nft(&mut self, family: &str, name: &str) -> Result<&mut Nft, VerifyError> {
+    fn open_nft_table(
+        &mut self,
+        family: &str,
+        name: &str,
+    ) -> Result<&mut CountedNftTable, VerifyError> {
         let known = self.nft.iter().position(|t| t.family == family && t.name == name);
         let at = match known {
             Some(at) => at,
             None => {
-                let counters = NftCounters::open(&self.firewall, family, name)?;
+                let counters = NftCounterReader::open(&self.firewall, family, name)?;
                 let (family, name) = (family.to_owned(), name.to_owned());
-                self.nft.push(Nft { family, name, counters, maps: Vec::new() });
+                self.nft.push(CountedNftTable { family, name, counters, maps: Vec::new() });
                 self.nft.len() - 1
             }
         };
@@ -218,21 +229,21 @@ impl Credits {
     }
 
     /// Which elements there are, and their order.
-    fn find_elements(&mut self) -> Result<(), VerifyError> {
+    fn find_set_elements(&mut self) -> Result<(), VerifyError> {
         let mut printed = Vec::new();
-        let text = self.firewall.run(&["ipset", "save"], b"")?;
-        text::ipset(&String::from_utf8_lossy(&text), &mut printed);
+        let text = self.firewall.run_command(&["ipset", "save"], b"")?;
+        listing_parser::parse_ipset_counters(&String::from_utf8_lossy(&text), &mut printed);
         for (counter, count) in printed {
             let Counter::Element { set, .. } = &counter else { continue };
-            if self.elements.last().is_none_or(|(name, _)| name != set) {
-                self.elements.push((set.clone(), Vec::new()));
+            if self.counted_elements.last().is_none_or(|(name, _)| name != set) {
+                self.counted_elements.push((set.clone(), Vec::new()));
             }
             let at = self.readings.len();
-            self.elements.last_mut().expect("just pushed").1.push(at);
+            self.counted_elements.last_mut().expect("just pushed").1.push(at);
             self.readings.push(count);
-            self.index.insert(counter, at);
+            self.reading_index.insert(counter, at);
         }
-        self.sets = Some(SetCounters::open(&self.firewall)?);
+        self.sets = Some(IpsetCounterReader::open(&self.firewall)?);
         Ok(())
     }
 
@@ -240,13 +251,14 @@ impl Credits {
     fn find_map_elements(&mut self) -> Result<(), VerifyError> {
         for table in self.nft.iter_mut().filter(|t| !t.maps.is_empty()) {
             let (family, name) = (&table.family, &table.name);
-            let text = self.firewall.run(&["nft", "-nn", "list", "table", family, name], b"")?;
-            let printed = text::nft(&String::from_utf8_lossy(&text));
+            let text =
+                self.firewall.run_command(&["nft", "-nn", "list", "table", family, name], b"")?;
+            let printed = listing_parser::parse_nft_elements(&String::from_utf8_lossy(&text));
             for (map, keys) in &mut table.maps {
                 for element in printed.iter().filter(|e| e.set == *map) {
                     let at = self.readings.len();
-                    self.readings.push(Count::default());
-                    for key in element.keys() {
+                    self.readings.push(PacketByteCount::default());
+                    for key in element.kernel_key_bytes() {
                         keys.insert(key, at);
                     }
                     let counter = Counter::NftElement {
@@ -255,7 +267,7 @@ impl Credits {
                         set: map.clone(),
                         element: element.key.clone(),
                     };
-                    self.index.insert(counter, at);
+                    self.reading_index.insert(counter, at);
                 }
             }
         }
@@ -263,14 +275,15 @@ impl Credits {
     }
 
     /// Reads the counters that packets of these families can count in.
-    fn read_all(&mut self, families: &[Family]) -> Result<(), VerifyError> {
+    fn read_counters(&mut self, families: &[Family]) -> Result<(), VerifyError> {
         for table in self.tables.iter_mut().filter(|t| families.contains(&t.family)) {
-            let counts = table.counters.read()?;
-            self.readings[table.first..table.first + counts.len()].copy_from_slice(&counts);
+            let counts = table.counters.read_counters()?;
+            self.readings[table.first_reading..table.first_reading + counts.len()]
+                .copy_from_slice(&counts);
         }
         if let Some(sets) = &mut self.sets {
-            for (set, at) in &self.elements {
-                let counts = sets.read(set)?;
+            for (set, at) in &self.counted_elements {
+                let counts = sets.read_element_counters(set)?;
                 if counts.len() != at.len() {
                     return Err(VerifyError::SetChanged { set: set.clone() });
                 }
@@ -279,22 +292,22 @@ impl Credits {
                 }
             }
         }
-        let is_read = |t: &&mut Nft| {
+        let is_read = |t: &&mut CountedNftTable| {
             families.contains(&if t.family == "ip6" { Family::V6 } else { Family::V4 })
         };
         for table in self.nft.iter_mut().filter(is_read) {
-            for RuleCount { chain, number, count } in table.counters.rules()? {
+            for RuleCounterValue { chain, number, count } in table.counters.read_rule_counters()? {
                 let (family, table) = (table.family.clone(), table.name.clone());
                 let counter = Counter::NftRule { family, table, chain, number };
                 let next = self.readings.len();
-                let at = *self.index.entry(counter).or_insert(next);
+                let at = *self.reading_index.entry(counter).or_insert(next);
                 if at == next {
-                    self.readings.push(Count::default());
+                    self.readings.push(PacketByteCount::default());
                 }
                 self.readings[at] = count;
             }
             for (map, keys) in &table.maps {
-                for (key, count) in table.counters.elements(map)? {
+                for (key, count) in table.counters.read_element_counters(map)? {
                     let Some(at) = keys.get(&key) else {
                         return Err(VerifyError::SetChanged { set: map.clone() });
                     };
@@ -305,28 +318,31 @@ impl Credits {
         Ok(())
     }
 
-    /// How much each original has counted since the last reading, in the order of [`Originals`],
-    /// where only packets of these families were sent.
+    /// How much each original has counted since the last reading, in the order of
+    /// [`OriginalRules`], where only packets of these families were sent.
     ///
     /// # Errors
     /// Where the counters cannot be read.
-    pub fn since_last(&mut self, families: &[Family]) -> Result<Vec<Count>, VerifyError> {
+    pub fn counts_since_last_read(
+        &mut self,
+        families: &[Family],
+    ) -> Result<Vec<PacketByteCount>, VerifyError> {
         let before = self.readings.clone();
-        self.read_all(families)?;
+        self.read_counters(families)?;
         let delta = |i: usize| {
             let old = before.get(i).copied().unwrap_or_default();
             let new = self.readings[i];
-            Count {
+            PacketByteCount {
                 packets: new.packets.wrapping_sub(old.packets),
                 bytes: new.bytes.wrapping_sub(old.bytes),
             }
         };
         let sum = |at: &Vec<usize>| {
-            at.iter().map(|i| delta(*i)).fold(Count::default(), |a, b| Count {
+            at.iter().map(|i| delta(*i)).fold(PacketByteCount::default(), |a, b| PacketByteCount {
                 packets: a.packets + b.packets,
                 bytes: a.bytes + b.bytes,
             })
         };
-        Ok(self.sums.iter().map(sum).collect())
+        Ok(self.readings_by_original.iter().map(sum).collect())
     }
 }

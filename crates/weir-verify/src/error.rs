@@ -13,7 +13,7 @@ pub enum VerifyError {
     Kernel(#[from] KernelError),
     /// An artefact that cannot be read.
     #[error("read artefact {path}: {source}")]
-    Artefact {
+    ReadArtefact {
         /// Its folder.
         path: PathBuf,
         /// What is wrong with it.
@@ -21,7 +21,7 @@ pub enum VerifyError {
     },
     /// An artefact whose files do not say what weir writes.
     #[error("read artefact {path}: {what}")]
-    Form {
+    MalformedArtefact {
         /// Its folder.
         path: PathBuf,
         /// What is wrong with it.
@@ -29,7 +29,7 @@ pub enum VerifyError {
     },
     /// A ruleset that could not be loaded.
     #[error("load {way}: {source}")]
-    Load {
+    LoadRuleset {
         /// Which form.
         way: String,
         /// The tool's output.
@@ -37,7 +37,7 @@ pub enum VerifyError {
     },
     /// The manifest says nothing about an original rule.
     #[error("{way}: the manifest names no counters for {key}")]
-    NoCounter {
+    NoCounterForRule {
         /// Which form.
         way: String,
         /// The rule.
@@ -45,7 +45,7 @@ pub enum VerifyError {
     },
     /// The manifest names a counter that is not there.
     #[error("{way}: the manifest names a counter that the kernel does not have: {counter}")]
-    CounterNotThere {
+    MissingCounter {
         /// Which form.
         way: String,
         /// The counter.
@@ -59,16 +59,16 @@ pub enum VerifyError {
     },
     /// A packet could not be sent.
     #[error("send packets: {0}")]
-    Send(std::io::Error),
+    SendPacket(std::io::Error),
     /// Packets went in and were never through.
     #[error("packets sent through {way} did not arrive in time")]
-    Stuck {
+    BatchTimeout {
         /// Which firewall.
         way: String,
     },
     /// Packets were lost before the first hook, twice.
     #[error("{lost} packets were lost before they reached {way}")]
-    Lost {
+    PacketsLost {
         /// Which firewall.
         way: String,
         /// How many.
@@ -76,7 +76,7 @@ pub enum VerifyError {
     },
     /// A file could not be written.
     #[error("write {path}: {source}")]
-    Write {
+    WriteFile {
         /// Its path.
         path: PathBuf,
         /// Why not.
@@ -88,7 +88,7 @@ pub enum VerifyError {
 }
 
 impl VerifyError {
-    pub(crate) fn send(source: std::io::Error) -> Self {
-        VerifyError::Send(source)
+    pub(crate) fn from_send_error(source: std::io::Error) -> Self {
+        VerifyError::SendPacket(source)
     }
 }

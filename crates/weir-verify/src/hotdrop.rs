@@ -3,23 +3,23 @@
 //! These matches read bytes that the model does not represent. Their effect is computed from the
 //! bytes, as the modules in net/netfilter do; `effects` in the tests compares it with the kernel.
 
-use weir_model::effect::{Hotdrop, match_effects, module_of};
-use weir_model::matching::{Stateful, Value};
+use weir_model::effect::{Hotdrop, match_effects, target_module_name};
+use weir_model::rule_match::{ExtensionValue, StatefulMatch};
 use weir_model::{CtState, Family, Match, Packet, Target};
 use weir_packet::Transport;
 
 /// Whether a match in question drops the packet; why not, if it is not known.
-pub(crate) fn drops(m: &Match, packet: &Packet) -> Result<bool, String> {
-    let bytes = bytes_of(packet);
+pub(crate) fn match_drops_packet(m: &Match, packet: &Packet) -> Result<bool, String> {
+    let bytes = transport_bytes(packet);
     let is_later = packet.fragment.offset != 0;
     let unknown =
         |module: &str| format!("-m {module} may drop it because of data after its header");
     match m {
         Match::Tcp { .. } => Ok(false),
-        Match::Sctp { chunks: Some(_), .. } if !is_later => match chunk_list(&bytes) {
-            Chunks::Whole => Ok(false),
-            Chunks::BadAtOnce => Ok(true),
-            Chunks::BadLater => Err(unknown("sctp")),
+        Match::Sctp { chunks: Some(_), .. } if !is_later => match check_sctp_chunks(&bytes) {
+            SctpChunkList::Complete => Ok(false),
+            SctpChunkList::FirstChunkBad => Ok(true),
+            SctpChunkList::LaterChunkBad => Err(unknown("sctp")),
         },
         // A header of 12 bytes at least is three words.
         Match::Dccp { types, option: Some(_), .. } if !is_later => match bytes.get(4) {
@@ -27,20 +27,22 @@ pub(crate) fn drops(m: &Match, packet: &Packet) -> Result<bool, String> {
             _ => Err(unknown("dccp")),
         },
         Match::Sctp { .. } | Match::Dccp { .. } => Ok(false),
-        Match::Host(host) => match host.module {
+        Match::HostDependent(host) => match host.module {
             "esp" => Ok(!is_later && bytes.len() < 8),
             "ah" if packet.family == Family::V4 => Ok(!is_later && bytes.len() < 12),
             "ah" if packet.proto != 51 => Ok(false),
             // xt_tcpmss.c reads later fragments, too. ip6_packet_match finds no transport header
             // there, and leaves its offset at the start of the packet.
             "tcpmss" if is_later && packet.family == Family::V6 => {
-                Ok(is_cut_tcp(&packet.to_bytes()))
+                Ok(is_truncated_tcp(&packet.to_bytes()))
             }
-            "tcpmss" => Ok(is_cut_tcp(&bytes)),
+            "tcpmss" => Ok(is_truncated_tcp(&bytes)),
             module => Err(unknown(module)),
         },
         Match::Stateful(s) => match s.module {
-            "hashlimit" => hashlimit(s, packet, &bytes).ok_or_else(|| unknown("hashlimit")),
+            "hashlimit" => {
+                hashlimit_drops_packet(s, packet, &bytes).ok_or_else(|| unknown("hashlimit"))
+            }
             // nf_conncount counts no connection that was confirmed before, and drops its packets
             // once it counts none at all.
             "connlimit" if matches!(packet.ct.state, CtState::Established | CtState::Related) => {
@@ -48,7 +50,7 @@ pub(crate) fn drops(m: &Match, packet: &Packet) -> Result<bool, String> {
             }
             "connlimit" if packet.ct.has_entry() => Ok(false),
             "connlimit" if packet.proto == 47 => Err(unknown("connlimit")),
-            "connlimit" => Ok(!has_tuple(packet, bytes.len())),
+            "connlimit" => Ok(!has_conntrack_tuple(packet, bytes.len())),
             module => Err(unknown(module)),
         },
         Match::Opaque(o) => Err(unknown(&o.name)),
@@ -57,31 +59,35 @@ pub(crate) fn drops(m: &Match, packet: &Packet) -> Result<bool, String> {
 }
 
 /// Whether a target itself drops a packet.
-pub(crate) fn target_drops(target: &Target, packet: &Packet) -> Result<bool, String> {
-    match module_of(target) {
+pub(crate) fn target_drops_packet(target: &Target, packet: &Packet) -> Result<bool, String> {
+    match target_module_name(target) {
         // xt_TCPMSS.c and ipt_ECN.c: a header that is cut. Only the former knows fragments.
-        Some("TCPMSS") => Ok(packet.fragment.offset == 0 && is_cut_tcp(&bytes_of(packet))),
-        Some("ECN") => Ok(packet.proto == 6 && bytes_of(packet).len() < 20),
+        Some("TCPMSS") => {
+            Ok(packet.fragment.offset == 0 && is_truncated_tcp(&transport_bytes(packet)))
+        }
+        Some("ECN") => Ok(packet.proto == 6 && transport_bytes(packet).len() < 20),
         module => Err(format!("{} may drop it", module.unwrap_or("a target"))),
     }
 }
 
-fn bytes_of(packet: &Packet) -> Vec<u8> {
-    packet.to_bytes()[header_bytes(packet)..].to_vec()
+fn transport_bytes(packet: &Packet) -> Vec<u8> {
+    packet.to_bytes()[network_header_bytes(packet)..].to_vec()
 }
 
 /// Whether a match may drop the packet, by its fields or by its bytes.
-pub(crate) fn may_drop(m: &Match, packet: &Packet) -> bool {
+pub(crate) fn may_match_drop(m: &Match, packet: &Packet) -> bool {
     let cut = packet.transport == Transport::Truncated || packet.fragment.offset == 1;
     match match_effects(m, packet.family).hotdrop {
         Hotdrop::Never => false,
-        Hotdrop::CutHeader if cut || matches!(packet.proto, 33 | 50 | 51) => true,
-        Hotdrop::CutHeader => false,
-        Hotdrop::Perhaps | Hotdrop::WithMatch => drops(m, packet) != Ok(false),
+        Hotdrop::OnTruncatedHeader if cut || matches!(packet.proto, 33 | 50 | 51) => true,
+        Hotdrop::OnTruncatedHeader => false,
+        Hotdrop::Unpredictable | Hotdrop::DespiteMatch => {
+            match_drops_packet(m, packet) != Ok(false)
+        }
     }
 }
 
-fn header_bytes(packet: &Packet) -> usize {
+fn network_header_bytes(packet: &Packet) -> usize {
     match packet.family {
         Family::V4 => 20,
         Family::V6 if packet.is_fragment() => 48,
@@ -90,16 +96,16 @@ fn header_bytes(packet: &Packet) -> usize {
 }
 
 /// A list of SCTP chunks.
-enum Chunks {
-    Whole,
+enum SctpChunkList {
+    Complete,
     /// The first one is cut or has no length.
-    BadAtOnce,
+    FirstChunkBad,
     /// A later one: whether the match reaches it depends on its types.
-    BadLater,
+    LaterChunkBad,
 }
 
 /// xt_sctp.c, `match_packet`.
-fn chunk_list(header: &[u8]) -> Chunks {
+fn check_sctp_chunks(header: &[u8]) -> SctpChunkList {
     let mut at = 12;
     loop {
         let length = match header.get(at..at + 4) {
@@ -107,33 +113,33 @@ fn chunk_list(header: &[u8]) -> Chunks {
             _ => 0,
         };
         match (length, at) {
-            (0, 12) => return Chunks::BadAtOnce,
-            (0, _) => return Chunks::BadLater,
+            (0, 12) => return SctpChunkList::FirstChunkBad,
+            (0, _) => return SctpChunkList::LaterChunkBad,
             _ => at += length.next_multiple_of(4),
         }
         if at >= header.len() {
-            return Chunks::Whole;
+            return SctpChunkList::Complete;
         }
     }
 }
 
 /// xt_tcpmss.c: the header, and the options that it says to have.
-fn is_cut_tcp(bytes: &[u8]) -> bool {
+fn is_truncated_tcp(bytes: &[u8]) -> bool {
     let words = bytes.get(12).map_or(0, |b| usize::from(b >> 4));
     bytes.len() < 20 || words < 5 || bytes.len() < 4 * words
 }
 
 /// xt_hashlimit.c, `hashlimit_init_dst`: ports that are wanted and not there. A table that is full
 /// drops what is new to it: `None`, but for a table of the default size, which a run does not fill.
-fn hashlimit(limit: &Stateful, packet: &Packet, bytes: &[u8]) -> Option<bool> {
+fn hashlimit_drops_packet(limit: &StatefulMatch, packet: &Packet, bytes: &[u8]) -> Option<bool> {
     let option = |name: &str| limit.options.iter().find(|o| o.name == name).map(|o| &o.value);
     if option("hashlimit-htable-max").is_some() || option("hashlimit-htable-size").is_some() {
         return None;
     }
     let with_ports = match option("hashlimit-mode") {
-        Some(Value::Words(words)) => words.iter().any(|w| w.ends_with("port")),
-        Some(Value::Word(word)) => word.contains("port"),
-        Some(Value::Text(text)) => text.contains("port"),
+        Some(ExtensionValue::KeywordList(words)) => words.iter().any(|w| w.ends_with("port")),
+        Some(ExtensionValue::Keyword(word)) => word.contains("port"),
+        Some(ExtensionValue::Text(text)) => text.contains("port"),
         _ => false,
     };
     // Of a later IPv6 fragment it takes the fragment header for the protocol (`ipv6_skip_exthdr`).
@@ -148,7 +154,7 @@ fn hashlimit(limit: &Stateful, packet: &Packet, bytes: &[u8]) -> Option<bool> {
 }
 
 /// Whether conntrack can identify the packet's connection by its header (`nf_ct_get_tuplepr`).
-fn has_tuple(packet: &Packet, bytes: usize) -> bool {
+fn has_conntrack_tuple(packet: &Packet, bytes: usize) -> bool {
     let wanted = match (packet.proto, packet.family) {
         (6 | 17 | 132 | 136, _) => 4,
         (1, Family::V4) | (58, Family::V6) => 8,

@@ -20,29 +20,29 @@
 
 #![forbid(unsafe_code)]
 
-mod batch;
+mod conntrack_setup;
 mod counters;
-mod diagrams;
-mod differ;
-pub mod effects;
+mod diagram_check;
+pub mod effect_bench;
 mod error;
-mod flow;
 mod hotdrop;
+mod kernel_oracle;
 mod link_addresses;
-mod options;
-mod oracle;
-mod probe;
-mod report;
-mod run;
+mod observing_rules;
+mod packet_batch;
+mod result_difference;
 mod testbed;
+mod verify_options;
+mod verify_report;
+mod verify_run;
 
 use std::path::Path;
 
 use weir_model::Firewall;
 
 pub use error::VerifyError;
-pub use options::VerifyOptions;
-pub use report::{DiagramReport, Difference, VerifyReport, WayReport};
+pub use verify_options::VerifyOptions;
+pub use verify_report::{DiagramReport, PacketDifference, RulesetReport, VerifyReport};
 
 /// Sends packets through the original ruleset and through each artefact, in namespaces.
 ///
@@ -56,5 +56,5 @@ pub fn verify(
     options: &VerifyOptions,
     progress: &mut dyn FnMut(&str, f64),
 ) -> Result<VerifyReport, VerifyError> {
-    run::run(firewall, artefact_dirs, options, progress)
+    verify_run::run_verification(firewall, artefact_dirs, options, progress)
 }

@@ -9,43 +9,43 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use weir_kernel::conntrack::ConnectionTable;
-use weir_kernel::nflog::{Logged, Nflog};
-use weir_kernel::{FrameSocket, HostSocket, LinkEnd, Namespace, Session, VethOptions};
+use weir_kernel::conntrack::KernelConntrackTable;
+use weir_kernel::nflog::{LoggedPacket, NflogReceiver};
+use weir_kernel::{FrameSocket, Namespace, RawIpSocket, Session, VethEndOptions, VethOptions};
 use weir_packet::{CtState, Family};
-use weir_semantics::Entry;
+use weir_semantics::JourneyKind;
 
 use crate::VerifyError;
-use crate::batch::{Batch, PacketPath};
-use crate::link_addresses::{FIREWALL_MAC, WORLD_MAC};
-use crate::probe::{self, LOOPBACK, prefix};
+use crate::link_addresses::{FIREWALL_MAC, NEIGHBOUR_MAC};
+use crate::observing_rules::{self, LOOPBACK_DEVICE, log_prefix};
+use crate::packet_batch::{PacketBatch, PacketPath};
 
 /// Addresses of the two links, by family.
-pub(crate) const ADDRS: [[u128; 2]; 2] =
+pub(crate) const LINK_ADDRS: [[u128; 2]; 2] =
     [[0xc000_000a, 0xc000_000b], [0xfd57_6569 << 96 | 0x0a, 0xfd57_6569 << 96 | 0x0b]];
 
-const COPY_BYTES: u32 = 128;
+const LOG_COPY_BYTES: u32 = 128;
 /// NF_INET_LOCAL_IN.
-const HOOK_INPUT: u8 = 1;
+const NF_INET_LOCAL_IN: u8 = 1;
 /// How long a batch may take to pass.
-const PASS_LIMIT: Duration = Duration::from_secs(10);
+const BATCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What was seen of one batch.
 #[derive(Debug, Default)]
 pub(crate) struct BatchObservation {
     /// Packets that reached the first hook.
-    pub begun: Vec<bool>,
+    pub reached_first_hook: Vec<bool>,
     /// Their conntrack state, where it is logged.
-    pub states: Vec<Option<CtState>>,
+    pub ct_states: Vec<Option<CtState>>,
     /// Those that arrived, as outgoing packets.
-    pub left: Vec<Option<LeftPacket>>,
+    pub observed_packets: Vec<Option<ObservedPacket>>,
     /// Index of the device that the batch leaves by.
-    leaves_by: u32,
+    output_ifindex: u32,
 }
 
 /// A packet as it left the firewall, or was delivered to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LeftPacket {
+pub(crate) struct ObservedPacket {
     /// Its first bytes, from the network header on.
     pub bytes: Vec<u8>,
     /// Its mark.
@@ -53,37 +53,37 @@ pub(crate) struct LeftPacket {
     /// It stayed: the last hook was INPUT.
     pub is_local: bool,
     /// It was to leave by another device than the batch's.
-    pub is_astray: bool,
+    pub has_wrong_output_device: bool,
 }
 
 /// A firewall under test.
 #[derive(Debug)]
 pub(crate) struct Testbed {
     pub name: String,
-    pub firewall: Namespace,
-    frames: FrameSocket,
-    hosts: HashMap<Family, HostSocket>,
-    log: Nflog,
-    connections: Option<ConnectionTable>,
+    pub firewall_namespace: Namespace,
+    frame_socket: FrameSocket,
+    host_sockets: HashMap<Family, RawIpSocket>,
+    nflog: NflogReceiver,
+    conntrack_table: Option<KernelConntrackTable>,
     /// Connections were made for the last batch.
     has_connections: bool,
-    devices: [String; 2],
+    device_names: [String; 2],
     /// Their indices, which stay.
-    indices: [u32; 2],
-    routed: HashMap<Family, Route>,
+    ifindices: [u32; 2],
+    current_routes: HashMap<Family, IncomingRoute>,
 }
 
 /// Where packets go that come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Route {
+enum IncomingRoute {
     /// Out by the second link.
-    Through,
+    ToSecondLink,
     /// Back by the first link.
-    Back,
+    BackToFirstLink,
     /// To this host, though its address is not the host's (as for a transparent proxy).
-    Local,
+    LocalTransparent,
     /// To this host: every address is its own.
-    Own,
+    LocalOwnAddress,
 }
 
 impl Testbed {
@@ -95,163 +95,181 @@ impl Testbed {
         states: &[Family],
         load: impl FnOnce(&Namespace) -> Result<(), VerifyError>,
     ) -> Result<Testbed, VerifyError> {
-        let firewall = session.namespace(&format!("fw-{name}"))?;
-        let world = session.namespace(&format!("world-{name}"))?;
-        prepare(&firewall, &world, families)?;
+        let firewall = session.create_namespace(&format!("fw-{name}"))?;
+        let world = session.create_namespace(&format!("world-{name}"))?;
+        configure_sysctls(&firewall, &world, families)?;
         let devices = ["weir-in".to_owned(), "weir-out".to_owned()];
         for (i, device) in devices.iter().enumerate() {
             let mac = if i == 0 { Some(FIREWALL_MAC) } else { None };
             let options = VethOptions {
-                a: LinkEnd { mac, addrs: addresses(i, families) },
-                b: LinkEnd { mac: Some(WORLD_MAC), addrs: Vec::new() },
+                end_a: VethEndOptions { mac, addrs: format_link_addresses(i, families) },
+                end_b: VethEndOptions { mac: Some(NEIGHBOUR_MAC), addrs: Vec::new() },
                 ..VethOptions::default()
             };
-            session.veth(&firewall, device, &world, &format!("w{i}"), &options)?;
-            firewall.set_plain(device)?;
+            session.create_veth_pair(&firewall, device, &world, &format!("w{i}"), &options)?;
+            firewall.disable_offloads(device)?;
         }
-        route(&firewall, &devices, families)?;
+        install_policy_routing(&firewall, &devices, families)?;
         load(&firewall)?;
-        firewall.run(&["nft", "-f", "-"], probe::text(states).as_bytes())?;
+        firewall.run_command(
+            &["nft", "-f", "-"],
+            observing_rules::write_observing_ruleset(states).as_bytes(),
+        )?;
         let mut hosts = HashMap::new();
         for family in families {
-            hosts.insert(*family, HostSocket::open(&firewall, *family, &devices[1])?);
+            hosts.insert(*family, RawIpSocket::open(&firewall, *family, &devices[1])?);
         }
         Ok(Testbed {
             name: name.to_owned(),
-            frames: FrameSocket::open(&world, "w0")?,
-            hosts,
-            log: Nflog::bind(&firewall, probe::GROUP, COPY_BYTES)?,
-            connections: ConnectionTable::open(&firewall).ok(),
+            frame_socket: FrameSocket::open(&world, "w0")?,
+            host_sockets: hosts,
+            nflog: NflogReceiver::bind(&firewall, observing_rules::NFLOG_GROUP, LOG_COPY_BYTES)?,
+            conntrack_table: KernelConntrackTable::open(&firewall).ok(),
             has_connections: false,
-            indices: [firewall.ifindex(&devices[0])?, firewall.ifindex(&devices[1])?],
-            devices,
-            routed: HashMap::new(),
-            firewall,
+            ifindices: [firewall.ifindex(&devices[0])?, firewall.ifindex(&devices[1])?],
+            device_names: devices,
+            current_routes: HashMap::new(),
+            firewall_namespace: firewall,
         })
     }
 
     /// Sends a batch and returns what was seen of it.
-    pub fn send(&mut self, batch: &Batch) -> Result<BatchObservation, VerifyError> {
-        self.turn_to(&batch.path)?;
-        self.connect(batch)?;
+    pub fn send_batch(&mut self, batch: &PacketBatch) -> Result<BatchObservation, VerifyError> {
+        self.configure_path(&batch.path)?;
+        self.create_connections(batch)?;
         // What earlier batches left to be read is not this batch's.
-        self.log.read(|_| ())?;
-        let back = batch.path.entry == Entry::Forward && batch.path.iif == batch.path.oif;
-        let leaves_by = self.indices[if back { 0 } else { 1 }];
-        let mut seen = BatchObservation::of(batch.packets.len(), leaves_by);
-        match batch.path.entry {
-            Entry::Output => self.send_out(batch, &mut seen)?,
-            Entry::Forward | Entry::Input => self.send_in(batch, &mut seen)?,
+        self.nflog.read_packets(|_| ())?;
+        let back =
+            batch.path.journey_kind == JourneyKind::Forward && batch.path.iif == batch.path.oif;
+        let leaves_by = self.ifindices[if back { 0 } else { 1 }];
+        let mut seen = BatchObservation::with_packet_count(batch.packets.len(), leaves_by);
+        match batch.path.journey_kind {
+            JourneyKind::Output => self.send_from_host(batch, &mut seen)?,
+            JourneyKind::Forward | JourneyKind::Input => {
+                self.send_from_outside(batch, &mut seen)?
+            }
         }
         Ok(seen)
     }
 
     /// From outside: frames, then the marker; the marker's log entry is the last.
-    fn send_in(&mut self, batch: &Batch, seen: &mut BatchObservation) -> Result<(), VerifyError> {
-        let mut marker = probe::marker();
-        marker.smac = Some(WORLD_MAC);
+    fn send_from_outside(
+        &mut self,
+        batch: &PacketBatch,
+        seen: &mut BatchObservation,
+    ) -> Result<(), VerifyError> {
+        let mut marker = observing_rules::make_marker_packet();
+        marker.smac = Some(NEIGHBOUR_MAC);
         let marker = marker.to_frame(FIREWALL_MAC);
         let frames = batch.packets.iter().map(|p| p.frame.as_slice());
         let frames = frames.chain([marker.as_slice()]);
-        let mut sent = self.frames.send_in_order(frames).map_err(VerifyError::send)?;
+        let mut sent =
+            self.frame_socket.send_in_order(frames).map_err(VerifyError::from_send_error)?;
         // A packet that cannot be sent is seen nowhere, which is reported; the marker must be.
-        sent.pop().expect("the marker's").map_err(VerifyError::send)?;
-        let end = Instant::now() + PASS_LIMIT;
+        sent.pop().expect("the marker's").map_err(VerifyError::from_send_error)?;
+        let end = Instant::now() + BATCH_TIMEOUT;
         let mut is_through = false;
         loop {
-            self.log.read(|l| is_through |= seen.take(batch, &l))?;
+            self.nflog.read_packets(|l| is_through |= seen.record_log_entry(batch, &l))?;
             if is_through {
                 return Ok(());
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(VerifyError::Stuck { way: self.name.clone() });
+                return Err(VerifyError::BatchTimeout { way: self.name.clone() });
             }
-            self.log.wait(left)?;
+            self.nflog.wait_readable(left)?;
         }
     }
 
     /// From the host itself: a packet is through when its system call returns.
-    fn send_out(&mut self, batch: &Batch, seen: &mut BatchObservation) -> Result<(), VerifyError> {
-        let host = &self.hosts[&batch.path.family];
+    fn send_from_host(
+        &mut self,
+        batch: &PacketBatch,
+        seen: &mut BatchObservation,
+    ) -> Result<(), VerifyError> {
+        let host = &self.host_sockets[&batch.path.family];
         for p in &batch.packets {
-            host.set_mark(p.packet.mark).map_err(VerifyError::send)?;
+            host.set_mark(p.packet.mark).map_err(VerifyError::from_send_error)?;
             // The last hook drops every packet, which the system call reports.
             let _ = host.send(&p.packet, &p.frame);
         }
-        self.log.read(|l| {
-            seen.take(batch, &l);
+        self.nflog.read_packets(|l| {
+            seen.record_log_entry(batch, &l);
         })?;
         Ok(())
     }
 
     /// Renames the links and sets the routes of incoming packets.
-    fn turn_to(&mut self, path: &PacketPath) -> Result<(), VerifyError> {
+    fn configure_path(&mut self, path: &PacketPath) -> Result<(), VerifyError> {
         let wanted = [path.iif.as_str(), path.oif.as_str()];
-        let back = path.entry == Entry::Forward && path.iif == path.oif;
+        let back = path.journey_kind == JourneyKind::Forward && path.iif == path.oif;
         for (i, wanted) in wanted.into_iter().enumerate() {
             let other = 1 - i;
-            let spare = wanted.is_empty() || (i == 1 && back) || self.devices[i] == wanted;
+            let spare = wanted.is_empty() || (i == 1 && back) || self.device_names[i] == wanted;
             if spare {
                 continue;
             }
-            if self.devices[other] == wanted {
+            if self.device_names[other] == wanted {
                 let spare = format!("weir-spare{other}");
-                self.firewall.rename(&self.devices[other], &spare)?;
-                self.devices[other] = spare;
+                self.firewall_namespace.rename_device(&self.device_names[other], &spare)?;
+                self.device_names[other] = spare;
             }
-            self.firewall.rename(&self.devices[i], wanted)?;
-            self.devices[i] = wanted.to_owned();
+            self.firewall_namespace.rename_device(&self.device_names[i], wanted)?;
+            self.device_names[i] = wanted.to_owned();
         }
-        let route = match path.entry {
-            Entry::Input if path.own => Route::Own,
-            Entry::Input => Route::Local,
-            Entry::Forward if back => Route::Back,
-            Entry::Forward | Entry::Output => Route::Through,
+        let route = match path.journey_kind {
+            JourneyKind::Input if path.is_own_address => IncomingRoute::LocalOwnAddress,
+            JourneyKind::Input => IncomingRoute::LocalTransparent,
+            JourneyKind::Forward if back => IncomingRoute::BackToFirstLink,
+            JourneyKind::Forward | JourneyKind::Output => IncomingRoute::ToSecondLink,
         };
-        if self.routed.get(&path.family) != Some(&route) {
+        if self.current_routes.get(&path.family) != Some(&route) {
             self.set_route(path.family, route)?;
-            self.routed.insert(path.family, route);
+            self.current_routes.insert(path.family, route);
         }
         Ok(())
     }
 
-    fn set_route(&self, family: Family, route: Route) -> Result<(), VerifyError> {
-        let (flag, via) = gateway(family);
+    fn set_route(&self, family: Family, route: IncomingRoute) -> Result<(), VerifyError> {
+        let (flag, via) = ip_option_and_gateway(family);
         let device = match route {
-            Route::Back => &self.devices[0],
-            Route::Through | Route::Local | Route::Own => &self.devices[1],
+            IncomingRoute::BackToFirstLink => &self.device_names[0],
+            IncomingRoute::ToSecondLink
+            | IncomingRoute::LocalTransparent
+            | IncomingRoute::LocalOwnAddress => &self.device_names[1],
         };
-        let local = format!("local default dev {LOOPBACK}");
+        let local = format!("local default dev {LOOPBACK_DEVICE}");
         let line = match route {
-            Route::Own => format!("route replace {local} table local"),
-            Route::Local => format!("route replace {local} table 100"),
-            Route::Through | Route::Back => {
+            IncomingRoute::LocalOwnAddress => format!("route replace {local} table local"),
+            IncomingRoute::LocalTransparent => format!("route replace {local} table 100"),
+            IncomingRoute::ToSecondLink | IncomingRoute::BackToFirstLink => {
                 format!("route replace default via {via} dev {device} onlink table 100")
             }
         };
         // A local and a gateway route can coexist: the old one is removed first.
-        let mut text = match self.routed.get(&family) {
-            Some(Route::Own) => format!("route del {local} table local\n"),
+        let mut text = match self.current_routes.get(&family) {
+            Some(IncomingRoute::LocalOwnAddress) => format!("route del {local} table local\n"),
             Some(_) => "route flush table 100\n".to_owned(),
             None => String::new(),
         };
         text += &line;
         text.push('\n');
-        self.firewall.run(&["ip", flag, "-batch", "-"], text.as_bytes())?;
+        self.firewall_namespace.run_command(&["ip", flag, "-batch", "-"], text.as_bytes())?;
         Ok(())
     }
 
     /// Makes the connections that the batch's packets belong to.
-    fn connect(&mut self, batch: &Batch) -> Result<(), VerifyError> {
-        let entries: Vec<_> = batch.packets.iter().flat_map(|p| p.connections.clone()).collect();
-        let Some(connections) = &mut self.connections else { return Ok(()) };
+    fn create_connections(&mut self, batch: &PacketBatch) -> Result<(), VerifyError> {
+        let entries: Vec<_> =
+            batch.packets.iter().flat_map(|p| p.conntrack_entries.clone()).collect();
+        let Some(connections) = &mut self.conntrack_table else { return Ok(()) };
         if self.has_connections {
             connections.flush()?;
             self.has_connections = false;
         }
         if !entries.is_empty() {
-            connections.create(&entries)?;
+            connections.create_entries(&entries)?;
             self.has_connections = true;
         }
         Ok(())
@@ -259,55 +277,55 @@ impl Testbed {
 }
 
 impl BatchObservation {
-    fn of(packets: usize, leaves_by: u32) -> BatchObservation {
+    fn with_packet_count(packets: usize, leaves_by: u32) -> BatchObservation {
         BatchObservation {
-            leaves_by,
-            begun: vec![false; packets],
-            states: vec![None; packets],
-            left: vec![None; packets],
+            output_ifindex: leaves_by,
+            reached_first_hook: vec![false; packets],
+            ct_states: vec![None; packets],
+            observed_packets: vec![None; packets],
         }
     }
 
     /// Takes a log entry in; true where it is the marker's.
-    fn take(&mut self, batch: &Batch, logged: &Logged<'_>) -> bool {
-        if logged.prefix == prefix::MARKER {
+    fn record_log_entry(&mut self, batch: &PacketBatch, logged: &LoggedPacket<'_>) -> bool {
+        if logged.prefix == log_prefix::MARKER_PACKET {
             return true;
         }
-        let Some(at) = batch.position(logged.payload) else { return false };
+        let Some(at) = batch.identify_packet(logged.payload) else { return false };
         match logged.prefix {
-            prefix::BEGUN => self.begun[at] = true,
-            prefix::END => {
-                let is_local = logged.hook == HOOK_INPUT;
-                self.left[at] = Some(LeftPacket {
+            log_prefix::REACHED_FIRST_HOOK => self.reached_first_hook[at] = true,
+            log_prefix::REACHED_LAST_HOOK => {
+                let is_local = logged.hook == NF_INET_LOCAL_IN;
+                self.observed_packets[at] = Some(ObservedPacket {
                     bytes: logged.payload.to_vec(),
                     mark: logged.mark,
                     is_local,
-                    is_astray: !is_local && logged.outdev != self.leaves_by,
+                    has_wrong_output_device: !is_local && logged.outdev != self.output_ifindex,
                 });
             }
-            prefix::NEW => self.states[at] = Some(CtState::New),
-            prefix::ESTABLISHED => self.states[at] = Some(CtState::Established),
-            prefix::RELATED => self.states[at] = Some(CtState::Related),
-            prefix::INVALID => self.states[at] = Some(CtState::Invalid),
-            prefix::UNTRACKED => self.states[at] = Some(CtState::Untracked),
+            log_prefix::CT_NEW => self.ct_states[at] = Some(CtState::New),
+            log_prefix::CT_ESTABLISHED => self.ct_states[at] = Some(CtState::Established),
+            log_prefix::CT_RELATED => self.ct_states[at] = Some(CtState::Related),
+            log_prefix::CT_INVALID => self.ct_states[at] = Some(CtState::Invalid),
+            log_prefix::CT_UNTRACKED => self.ct_states[at] = Some(CtState::Untracked),
             _ => {}
         }
         false
     }
 }
 
-fn addresses(link: usize, families: &[Family]) -> Vec<String> {
+fn format_link_addresses(link: usize, families: &[Family]) -> Vec<String> {
     families
         .iter()
         .map(|f| {
-            let addr = weir_packet::Addr(ADDRS[*f as usize][link]);
-            format!("{}/{}", addr.display(*f), f.bits())
+            let addr = weir_packet::Addr(LINK_ADDRS[*f as usize][link]);
+            format!("{}/{}", addr.display(*f), f.addr_bits())
         })
         .collect()
 }
 
 /// The gateway that everything is sent to, and the option of `ip` for the family.
-fn gateway(family: Family) -> (&'static str, &'static str) {
+fn ip_option_and_gateway(family: Family) -> (&'static str, &'static str) {
     match family {
         Family::V4 => ("-4", "192.0.0.254"),
         Family::V6 => ("-6", "fe80::57:fe"),
@@ -315,14 +333,14 @@ fn gateway(family: Family) -> (&'static str, &'static str) {
 }
 
 /// Sysctls before there are links: forwarding, no checks, no packets of the host itself.
-fn prepare(
+fn configure_sysctls(
     firewall: &Namespace,
     world: &Namespace,
     families: &[Family],
 ) -> Result<(), VerifyError> {
-    firewall.rename("lo", LOOPBACK)?;
+    firewall.rename_device("lo", LOOPBACK_DEVICE)?;
     for scope in ["all", "default"] {
-        world.sysctl(&format!("net.ipv6.conf.{scope}.disable_ipv6"), "1")?;
+        world.set_sysctl(&format!("net.ipv6.conf.{scope}.disable_ipv6"), "1")?;
         for (key, value) in [
             ("rp_filter", "0"),
             ("accept_local", "1"),
@@ -331,10 +349,10 @@ fn prepare(
             ("log_martians", "0"),
             ("arp_ignore", "8"),
         ] {
-            firewall.sysctl(&format!("net.ipv4.conf.{scope}.{key}"), value)?;
+            firewall.set_sysctl(&format!("net.ipv4.conf.{scope}.{key}"), value)?;
         }
         let quiet = if families.contains(&Family::V6) { "0" } else { "1" };
-        firewall.sysctl(&format!("net.ipv6.conf.{scope}.disable_ipv6"), quiet)?;
+        firewall.set_sysctl(&format!("net.ipv6.conf.{scope}.disable_ipv6"), quiet)?;
         for (key, value) in [
             ("accept_ra", "0"),
             ("accept_dad", "0"),
@@ -343,7 +361,7 @@ fn prepare(
             ("addr_gen_mode", "1"),
             ("forwarding", "1"),
         ] {
-            firewall.sysctl(&format!("net.ipv6.conf.{scope}.{key}"), value)?;
+            firewall.set_sysctl(&format!("net.ipv6.conf.{scope}.{key}"), value)?;
         }
     }
     for (key, value) in [
@@ -354,35 +372,35 @@ fn prepare(
         ("net.ipv6.icmp.ratelimit", "0"),
         ("net.ipv6.ip6frag_time", "1"),
     ] {
-        firewall.sysctl(key, value)?;
+        firewall.set_sysctl(key, value)?;
     }
     Ok(())
 }
 
 /// Static neighbours, and the rules that select a table: incoming packets use table 100, the host's
 /// own packets table 200.
-fn route(
+fn install_policy_routing(
     firewall: &Namespace,
     devices: &[String; 2],
     families: &[Family],
 ) -> Result<(), VerifyError> {
     for family in families {
-        let (flag, via) = gateway(*family);
+        let (flag, via) = ip_option_and_gateway(*family);
         let mut text = String::new();
         for device in devices {
             text += &format!(
                 "neigh replace {via} lladdr 02:57:00:00:00:fe dev {device} nud permanent\n"
             );
         }
-        text += &format!("rule add pref 100 not iif {LOOPBACK} lookup 100\n");
-        text += &format!("rule add pref 200 iif {LOOPBACK} lookup 200\n");
+        text += &format!("rule add pref 100 not iif {LOOPBACK_DEVICE} lookup 100\n");
+        text += &format!("rule add pref 200 iif {LOOPBACK_DEVICE} lookup 200\n");
         // The return route of incoming packets is the link on which they arrived (rpfilter);
         // packets bound to the second link leave by it.
         for (metric, device) in [(1, &devices[0]), (2, &devices[1])] {
             let to = format!("via {via} dev {device} onlink metric {metric}");
             text += &format!("route add default {to} table 200\n");
         }
-        firewall.run(&["ip", flag, "-batch", "-"], text.as_bytes())?;
+        firewall.run_command(&["ip", flag, "-batch", "-"], text.as_bytes())?;
     }
     Ok(())
 }

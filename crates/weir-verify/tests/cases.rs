@@ -4,16 +4,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use weir_backends::{CompileOptions, Form, compile, write};
+use weir_backends::{CompileOptions, Form, compile, write_artefact};
 use weir_model::{Family, Firewall};
-use weir_semantics::Entry;
+use weir_semantics::JourneyKind;
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_syntax::packet::parse_packet;
-use weir_testkit::verdicts::{Case, read};
-use weir_testkit::{Folder, lacks_root};
+use weir_testkit::verdict_cases::{VerdictCase, read_verdict_cases};
+use weir_testkit::{TempFolder, skip_without_root};
 use weir_verify::{VerifyError, VerifyOptions, VerifyReport, verify};
 
-fn firewall(case: &Case) -> Firewall {
+fn firewall(case: &VerdictCase) -> Firewall {
     let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
     let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
     let ruleset = parse(&case.rules, &options).expect("the rules of a case are read");
@@ -25,49 +25,54 @@ fn firewall(case: &Case) -> Firewall {
 }
 
 /// The forms of a case that can be written, each in a folder below `dir`.
-fn forms(case: &Case, firewall: &Firewall, dir: &Path) -> Vec<PathBuf> {
+fn forms(case: &VerdictCase, firewall: &Firewall, dir: &Path) -> Vec<PathBuf> {
     let options = CompileOptions { check_packets: 200, ..CompileOptions::default() };
     let write = |form: Form| {
         let artefact = compile(firewall, form, &options, &mut |_, _| {}).ok()?;
         let dir = dir.join(case.name.replace('/', "-")).join(form.as_str());
-        write(&artefact, &dir).expect("an artefact is written");
+        write_artefact(&artefact, &dir).expect("an artefact is written");
         Some(dir)
     };
     [Form::Tree, Form::Ipset, Form::Nft].into_iter().filter_map(write).collect()
 }
 
-fn run(case: &Case, firewall: &Firewall, dirs: &[PathBuf]) -> Result<VerifyReport, VerifyError> {
+fn run(
+    case: &VerdictCase,
+    firewall: &Firewall,
+    dirs: &[PathBuf],
+) -> Result<VerifyReport, VerifyError> {
     let packets = case.packet.iter().map(|sent| {
         let entry = match sent.entry.as_str() {
-            "forward" => Entry::Forward,
-            "input" => Entry::Input,
-            _ => Entry::Output,
+            "forward" => JourneyKind::Forward,
+            "input" => JourneyKind::Input,
+            _ => JourneyKind::Output,
         };
         (entry, parse_packet(&sent.words).expect("a packet in words"))
     });
-    let options = VerifyOptions { only: Some(packets.collect()), ..VerifyOptions::default() };
+    let options =
+        VerifyOptions { exact_packets: Some(packets.collect()), ..VerifyOptions::default() };
     let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
     verify(firewall, &dirs, &options, &mut |_, _| {})
 }
 
 #[test]
 fn the_kernel_does_what_the_cases_say_in_every_form() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
-    let folder = Folder::new("cases");
+    let folder = TempFolder::new("cases");
     let (mut compared, mut sent) = (0, 0);
     let mut by_form: BTreeMap<String, u64> = BTreeMap::new();
     let mut excluded: BTreeMap<String, u64> = BTreeMap::new();
     let mut failed = Vec::new();
-    for case in read(&weir_testkit::data::path("verdicts")) {
+    for case in read_verdict_cases(&weir_testkit::testdata::testdata_path("verdicts")) {
         let firewall = firewall(&case);
         let dirs = forms(&case, &firewall, folder.path());
         sent += case.packet.len() as u64;
         let report = match run(&case, &firewall, &dirs) {
             Ok(report) => report,
             // What the interpreter has an answer for, although no kernel will ever ask.
-            Err(VerifyError::Load { way, source }) if way == "linear" => {
+            Err(VerifyError::LoadRuleset { way, source }) if way == "linear" => {
                 eprintln!("{}: {source}", case.name);
                 let cause = "a ruleset that iptables does not load".to_owned();
                 *excluded.entry(cause).or_default() += case.packet.len() as u64;
@@ -75,7 +80,7 @@ fn the_kernel_does_what_the_cases_say_in_every_form() {
             }
             Err(why) => panic!("{}: {why}", case.name),
         };
-        if !report.agrees() {
+        if !report.has_no_difference() {
             failed.push(format!("{}\n{report}", case.name));
         }
         compared += report.compared;

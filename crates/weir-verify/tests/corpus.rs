@@ -11,11 +11,11 @@ use std::time::Instant;
 use edited::{Source, edits, options, read};
 use passes::Table;
 use weir_diagram::compare;
-use weir_example::{IspOptions, isp};
+use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_model::{Family, Firewall};
 use weir_syntax::ipset;
 use weir_syntax::iptables::{ParseOptions, guess_family, parse};
-use weir_testkit::data;
+use weir_testkit::testdata;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
@@ -23,8 +23,10 @@ fn number(name: &str, default: u64) -> u64 {
 
 /// The files that iptables takes.
 fn sources() -> Vec<Source> {
-    let folder = data::corpus();
-    let files = ["iptables", "ip6tables", "loadable"].map(|e| data::files_in(&folder, e)).concat();
+    let folder = testdata::corpus_folder();
+    let files = ["iptables", "ip6tables", "loadable"]
+        .map(|e| testdata::files_with_extension(&folder, e))
+        .concat();
     let mut sources = Vec::new();
     for file in files {
         let Ok(text) = std::fs::read_to_string(&file) else { continue };
@@ -44,7 +46,8 @@ fn every_file_is_equal_to_itself() {
     for source in sources() {
         let firewall = read(&source.text, source.family).expect("it was read before");
         let began = Instant::now();
-        let comparison = compare(&firewall, &firewall.clone(), &options()).expect("no mistake");
+        let comparison =
+            compare_firewalls(&firewall, &firewall.clone(), &options()).expect("no mistake");
         println!("{} {:.2} s", source.name, began.elapsed().as_secs_f64());
         if !comparison.is_equal() {
             wrong.push(format!("{}: {comparison:?}", source.name));
@@ -69,7 +72,7 @@ fn edits_that_change_the_meaning_are_found_and_others_are_equal() {
 
 /// The access network of the demo.
 fn demo() -> Firewall {
-    let example = isp(&IspOptions::default());
+    let example = generate_isp_ruleset(&IspOptions::default());
     let sets = example.ipset.map(|text| ipset::parse(&text).expect("sets that load"));
     let both = [(Family::V4, &example.v4), (Family::V6, &example.v6)].map(|(family, text)| {
         let options = ParseOptions { family: Some(family), ..ParseOptions::default() };

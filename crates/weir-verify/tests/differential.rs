@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use weir_backends::{CompileError, CompileOptions, Form, compile, write};
+use weir_backends::{CompileError, CompileOptions, Form, compile, write_artefact};
 use weir_model::{Family, Firewall};
 use weir_syntax::iptables::{ParseOptions, parse};
-use weir_testkit::random::{RulesShape, TestRng, ruleset, sets};
-use weir_testkit::{Folder, lacks_root};
+use weir_testkit::random_ruleset::{RulesetShape, TestRng, generate_ipset_text, generate_ruleset};
+use weir_testkit::{TempFolder, skip_without_root};
 use weir_verify::{VerifyOptions, VerifyReport, verify};
 
 const FORMS: [Form; 3] = [Form::Tree, Form::Ipset, Form::Nft];
@@ -75,7 +75,7 @@ impl Total {
             self.counters_read += way.counter_readings * way.counters;
             sum(&mut self.named, &way.named);
         }
-        if !report.agrees() {
+        if !report.has_no_difference() {
             self.differs(format!("{how}\n{report}"));
         }
     }
@@ -123,7 +123,9 @@ impl Total {
 fn firewall(text: &str, sets: &str) -> Firewall {
     let ruleset = match parse(text, &ParseOptions::default()) {
         Ok(ruleset) => ruleset,
-        Err(errors) => panic!("{}", weir_syntax::render(&errors, "generated", text, false)),
+        Err(errors) => {
+            panic!("{}", weir_syntax::render_diagnostics(&errors, "generated", text, false))
+        }
     };
     let sets = weir_syntax::ipset::parse(sets).expect("sets that load");
     match ruleset.family {
@@ -140,13 +142,13 @@ fn write_forms(how: &str, firewall: &Firewall, folder: &Path, total: &mut Total)
         match compile(firewall, form, &options, &mut |_, _| {}) {
             Ok(made) => {
                 let dir = folder.join(form.as_str());
-                write(&made, &dir).expect("the artefact is written");
+                write_artefact(&made, &dir).expect("the artefact is written");
                 dirs.push(dir);
             }
-            Err(CompileError::Differs { example, .. }) => {
+            Err(CompileError::NotEquivalent { example, .. }) => {
                 total.differs(format!("{how}\n{form} differs: {example}"));
             }
-            Err(CompileError::Printed { what, .. }) => {
+            Err(CompileError::PrintMismatch { what, .. }) => {
                 total.differs(format!("{how}\n{form} is printed wrong: {what}"));
             }
             Err(CompileError::Unsupported { .. }) => {
@@ -162,8 +164,8 @@ fn write_forms(how: &str, firewall: &Firewall, folder: &Path, total: &mut Total)
 fn every_random_ruleset_is_read() {
     let (mut rng, mut rules) = (TestRng::new(1), 0);
     for _ in 0..500 {
-        let (shape, of) = (RulesShape::random_wide(&mut rng, RULES), rng.number());
-        let firewall = firewall(&ruleset(of, &shape), &sets(shape.v6));
+        let (shape, of) = (RulesetShape::random_with_rare_modules(&mut rng, RULES), rng.next_u64());
+        let firewall = firewall(&generate_ruleset(of, &shape), &generate_ipset_text(shape.v6));
         rules += firewall.rulesets().map(|r| r.rules().count()).sum::<usize>();
     }
     assert!(rules > 500 * RULES / 2, "{rules} rules");
@@ -171,26 +173,26 @@ fn every_random_ruleset_is_read() {
 
 #[test]
 fn random_rulesets_agree_with_the_kernel_in_every_form() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let (seed, pairs) = (number("WEIR_SEED", 4), number("WEIR_PAIRS", 3_000));
-    let (began, folder) = (Instant::now(), Folder::new("differential"));
+    let (began, folder) = (Instant::now(), TempFolder::new("differential"));
     let mut rng = TestRng::new(seed);
     let mut total = Total::default();
     while total.pairs < pairs || !total.has_every_form() && total.rulesets < RULESETS {
-        let (shape, of) = (RulesShape::random_wide(&mut rng, RULES), rng.number());
+        let (shape, of) = (RulesetShape::random_with_rare_modules(&mut rng, RULES), rng.next_u64());
         let how = format!("ruleset {}: ruleset({of}, {shape:?})", total.rulesets + 1);
-        let sets = if shape.wide { sets(shape.v6) } else { String::new() };
-        let firewall = firewall(&ruleset(of, &shape), &sets);
+        let sets = if shape.rare_modules { generate_ipset_text(shape.v6) } else { String::new() };
+        let firewall = firewall(&generate_ruleset(of, &shape), &sets);
         total.rules += firewall.rulesets().map(|r| r.rules().count() as u64).sum::<u64>();
         let dirs = write_forms(&how, &firewall, folder.path(), &mut total);
         let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
         let options = VerifyOptions {
-            packets: PACKETS.min(pairs as usize / 2),
+            packet_count: PACKETS.min(pairs as usize / 2),
             seed: of,
-            singles_max: SINGLES,
-            diagrams: true,
+            single_packets_max: SINGLES,
+            check_diagrams: true,
             ..VerifyOptions::default()
         };
         let report = verify(&firewall, &dirs, &options, &mut |_, _| {})

@@ -4,19 +4,20 @@ mod edited;
 
 use edited::{Source, edits};
 use weir_model::Family;
-use weir_testkit::random::{RulesShape, TestRng, ruleset};
+use weir_testkit::random_ruleset::{RulesetShape, TestRng, generate_ruleset};
 
 #[test]
 fn edits_that_change_the_meaning_are_found_and_others_are_equal() {
-    if weir_testkit::lacks_root() {
+    if weir_testkit::skip_without_root() {
         return;
     }
     let (seed, mut rng) = (5, TestRng::new(5));
     let sources: Vec<Source> = (0..8)
         .map(|i| {
-            let shape = RulesShape { tables: i % 2 == 0, ..RulesShape::random(&mut rng, 30) };
+            let shape =
+                RulesetShape { all_tables: i % 2 == 0, ..RulesetShape::random(&mut rng, 30) };
             let family = if shape.v6 { Family::V6 } else { Family::V4 };
-            Source { name: format!("{i}"), text: ruleset(rng.number(), &shape), family }
+            Source { name: format!("{i}"), text: generate_ruleset(rng.next_u64(), &shape), family }
         })
         .collect();
     let tally = edits(&sources, 5, seed);

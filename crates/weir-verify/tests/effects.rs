@@ -22,8 +22,8 @@ use judge::{wrong_matches, wrong_targets};
 use measure::Tally;
 use weir_kernel::Session;
 use weir_model::Family;
-use weir_model::effect::{MATCHES, TARGETS};
-use weir_testkit::lacks_root;
+use weir_model::effect::{MATCH_ROWS, TARGET_ROWS};
+use weir_testkit::skip_without_root;
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
@@ -41,8 +41,8 @@ fn every_module_and_option_that_weir_reads_is_measured() {
         rules.extend(matches.chain(targets).map(|s| format!("{} ", s.rule)));
     }
     let mut missing = Vec::new();
-    for module in weir_syntax::iptables::tables::modules() {
-        let flag = if module.target { "-j" } else { "-m" };
+    for module in weir_syntax::iptables::option_tables::extension_infos() {
+        let flag = if module.is_target { "-j" } else { "-m" };
         let own = format!("{flag} {} ", module.name);
         let own: Vec<&String> = rules.iter().filter(|r| r.contains(&own)).collect();
         if own.is_empty() {
@@ -65,7 +65,7 @@ fn every_module_and_option_that_weir_reads_is_measured() {
 
 #[test]
 fn every_match_does_what_interpreter_and_table_say() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let (session, began) = (Session::new().unwrap(), Instant::now());
@@ -75,19 +75,19 @@ fn every_match_does_what_interpreter_and_table_say() {
     }
     println!("{} match rules, {tally} in {:.0?}", facts.len(), began.elapsed());
     assert!(tally.wrong.is_empty(), "{}", tally.wrong.join("\n"));
-    let wrong = wrong_matches(&MATCHES, &facts);
+    let wrong = wrong_matches(&MATCH_ROWS, &facts);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let mutants = match_mutants(&MATCHES);
+    let mutants = match_mutants(&MATCH_ROWS);
     let all = mutants.len();
     let (count, missed) =
         caught(mutants.into_iter().map(|(what, rows)| (what, wrong_matches(&rows, &facts))));
-    println!("{} rows, {count} of {all} mutants caught", MATCHES.len());
+    println!("{} rows, {count} of {all} mutants caught", MATCH_ROWS.len());
     assert!(missed.is_empty(), "{missed}");
 }
 
 #[test]
 fn every_target_does_what_interpreter_and_table_say() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let (session, began) = (Session::new().unwrap(), Instant::now());
@@ -97,13 +97,13 @@ fn every_target_does_what_interpreter_and_table_say() {
     }
     println!("{} target rules, {tally} in {:.0?}", facts.len(), began.elapsed());
     assert!(tally.wrong.is_empty(), "{}", tally.wrong.join("\n"));
-    let wrong = wrong_targets(&TARGETS, &facts);
+    let wrong = wrong_targets(&TARGET_ROWS, &facts);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let mutants = target_mutants(&TARGETS);
+    let mutants = target_mutants(&TARGET_ROWS);
     let all = mutants.len();
     let (count, missed) =
         caught(mutants.into_iter().map(|(what, rows)| (what, wrong_targets(&rows, &facts))));
-    println!("{} rows, {count} of {all} mutants caught", TARGETS.len());
+    println!("{} rows, {count} of {all} mutants caught", TARGET_ROWS.len());
     println!("not measured, taken as the cautious value: emits of {:?}", judge::NOTICED);
     println!("  reads of targets; other bytes of {:?}", judge::UNMODELLED);
     println!("  barriers: {:?}", judge::HANDED.map(|(name, ..)| name));

@@ -4,7 +4,7 @@
 use weir_model::{Family, Firewall};
 use weir_syntax::ipset;
 use weir_syntax::iptables::{ParseOptions, parse};
-use weir_testkit::lacks_root;
+use weir_testkit::skip_without_root;
 use weir_verify::{VerifyOptions, VerifyReport, verify};
 
 const PACKETS: usize = 4_000;
@@ -29,7 +29,7 @@ fn mangle(rules: &str) -> String {
 fn report(text: &str, sets: &str) -> VerifyReport {
     let ruleset = match parse(text, &ParseOptions::default()) {
         Ok(ruleset) => ruleset,
-        Err(errors) => panic!("{}", weir_syntax::render(&errors, "rules", text, false)),
+        Err(errors) => panic!("{}", weir_syntax::render_diagnostics(&errors, "rules", text, false)),
     };
     let mut firewall = Firewall { sets: ipset::parse(sets).unwrap(), ..Firewall::default() };
     match ruleset.family {
@@ -37,9 +37,9 @@ fn report(text: &str, sets: &str) -> VerifyReport {
         Family::V6 => firewall.v6 = Some(ruleset),
     }
     let options = VerifyOptions {
-        packets: PACKETS,
-        singles_max: 400,
-        diagrams: true,
+        packet_count: PACKETS,
+        single_packets_max: 400,
+        check_diagrams: true,
         ..VerifyOptions::default()
     };
     verify(&firewall, &[], &options, &mut |_, _| {}).unwrap()
@@ -48,7 +48,7 @@ fn report(text: &str, sets: &str) -> VerifyReport {
 /// All packets agree, and at least `compared` were compared.
 fn agrees(text: &str, compared: u64) -> VerifyReport {
     let report = report(text, "");
-    assert!(report.agrees(), "{report}");
+    assert!(report.has_no_difference(), "{report}");
     assert!(report.compared >= compared, "{report}");
     report
 }
@@ -60,7 +60,7 @@ fn left_out(report: &VerifyReport, words: &str) -> u64 {
 
 #[test]
 fn a_header_match_behind_a_stateful_one_drops_what_the_stateful_one_let_through() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let mut singles = 0;
@@ -79,7 +79,7 @@ fn a_header_match_behind_a_stateful_one_drops_what_the_stateful_one_let_through(
 
 #[test]
 fn matches_that_look_behind_the_header_drop_what_is_cut_there() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let rules = "-A FORWARD -p sctp -m sctp --dport 80 -j ACCEPT\n\
@@ -95,7 +95,7 @@ fn matches_that_look_behind_the_header_drop_what_is_cut_there() {
 
 #[test]
 fn a_limit_by_ports_drops_what_has_none() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let limit = "-m hashlimit --hashlimit-upto 5/hour --hashlimit-burst 3 --hashlimit-mode";
@@ -110,7 +110,7 @@ fn a_limit_by_ports_drops_what_has_none() {
 
 #[test]
 fn connections_in_another_zone_are_left_out_by_name() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let states = filter(
@@ -127,7 +127,7 @@ fn connections_in_another_zone_are_left_out_by_name() {
 
 #[test]
 fn a_transparent_proxy_has_datagrams_put_together() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let rule = "-A PREROUTING -p tcp -m tcp --dport 80 -j TPROXY --on-port 3129 --on-ip 0.0.0.0 \
@@ -142,7 +142,7 @@ fn a_transparent_proxy_has_datagrams_put_together() {
 
 #[test]
 fn routing_decides_which_addresses_are_broadcasts() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let rules = "-A INPUT -d 0.0.0.0/7 -m addrtype --dst-type BROADCAST -j DROP\n\
@@ -161,7 +161,7 @@ fn routing_decides_which_addresses_are_broadcasts() {
 
 #[test]
 fn redirects_related_to_an_untranslated_connection_pass_a_masquerading_ruleset() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let nat = "*nat\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
@@ -177,7 +177,7 @@ fn redirects_related_to_an_untranslated_connection_pass_a_masquerading_ruleset()
 
 #[test]
 fn what_raw_keeps_from_conntrack_over_lo_is_left_out_by_name() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let text = raw("-A PREROUTING -i lo -p udp -j CT --notrack\n-A OUTPUT -o lo -j CT --notrack\n")
@@ -192,7 +192,7 @@ fn what_raw_keeps_from_conntrack_over_lo_is_left_out_by_name() {
 
 #[test]
 fn later_rules_see_what_targets_wrote() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let syn = "-p tcp -m tcp --tcp-flags SYN,RST SYN";
@@ -214,7 +214,7 @@ fn later_rules_see_what_targets_wrote() {
 
 #[test]
 fn a_mark_is_shifted_on_its_way_between_packet_and_connection() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let rules = "-A FORWARD -p tcp -j MARK --set-xmark 0x5/0xff\n\

@@ -6,7 +6,7 @@
 
 use std::net::{TcpStream, UdpSocket};
 
-use weir_kernel::{HostSocket, KernelError, Namespace, Session};
+use weir_kernel::{KernelError, Namespace, RawIpSocket, Session};
 use weir_packet::{Addr, Family, Packet, Transport};
 
 const RESTORE: &[&str] = &["iptables-legacy-restore"];
@@ -20,21 +20,21 @@ struct Host {
 impl Host {
     /// `None`, and said so, where the machine does not let us.
     fn new() -> Option<Host> {
-        if weir_testkit::lacks_root() {
+        if weir_testkit::skip_without_root() {
             return None;
         }
         let session = Session::new().expect("a session");
-        let host = session.namespace("host").expect("a namespace");
+        let host = session.create_namespace("host").expect("a namespace");
         Some(Host { host, _session: session })
     }
 
     fn load(&self, rules: &str) -> Result<(), KernelError> {
-        self.host.run(RESTORE, rules.as_bytes()).map(drop)
+        self.host.run_command(RESTORE, rules.as_bytes()).map(drop)
     }
 
     fn run(&self, line: &str) -> Result<String, KernelError> {
         let argv: Vec<&str> = line.split(' ').collect();
-        self.host.run(&argv, b"").map(|out| String::from_utf8_lossy(&out).into_owned())
+        self.host.run_command(&argv, b"").map(|out| String::from_utf8_lossy(&out).into_owned())
     }
 
     /// Sends datagrams to a port of the host: from `from`, or from its own port choice.
@@ -146,7 +146,7 @@ fn the_first_rule_that_names_a_list_gives_it_the_mask_in_both_families() {
     for (name, mask, kept) in [("plain6", "", "127.0.0.1"), ("wide6", "--mask ffff::", "127.0.0.0")]
     {
         let six = filter(&format!("-A INPUT -m recent --rcheck --name {name} {mask}\n"));
-        host.host.run(&["ip6tables-legacy-restore"], six.as_bytes()).unwrap();
+        host.host.run_command(&["ip6tables-legacy-restore"], six.as_bytes()).unwrap();
         host.load(&filter(&set(name))).unwrap();
         host.send(0, 9, 1);
         let list = recent_list(&host, name);
@@ -266,7 +266,7 @@ fn nat_drops_icmp_redirects_of_a_translated_connection() {
         filter(icmp)
     ))
     .unwrap();
-    let socket = HostSocket::open(&host.host, Family::V4, "lo").unwrap();
+    let socket = RawIpSocket::open(&host.host, Family::V4, "lo").unwrap();
     // Each connection as its receiver sees it: to port 10 after the translation, to port 7 without.
     for (to, seen, passed) in [(9, 10, [0, 1]), (7, 7, [1, 2])] {
         host.send(4000, to, 1);
@@ -330,8 +330,8 @@ fn legacy_nests_a_thousand_chains_and_nft_fifteen() {
             text += &format!("chain c{i} {{ {rule}; }}\n");
         }
         text += "chain out { type filter hook output priority 0; jump c0; }\n}\n";
-        let loaded = host.host.run(&["nft", "-f", "-"], text.as_bytes());
-        let _ = host.host.run(&["nft", "delete", "table", "ip", "weir_depth"], b"");
+        let loaded = host.host.run_command(&["nft", "-f", "-"], text.as_bytes());
+        let _ = host.host.run_command(&["nft", "delete", "table", "ip", "weir_depth"], b"");
         loaded.map(drop)
     };
     for verb in ["jump", "goto"] {
@@ -347,7 +347,7 @@ fn an_nft_accept_ends_its_base_chain_only() {
     let table = "table ip weir_two {\n\
          chain a { type filter hook output priority 0; udp dport 9 counter accept; }\n\
          chain b { type filter hook output priority 1; udp dport 9 counter drop; }\n}\n";
-    host.host.run(&["nft", "-f", "-"], table.as_bytes()).unwrap();
+    host.host.run_command(&["nft", "-f", "-"], table.as_bytes()).unwrap();
     host.send(0, 9, 5);
     let listed = host.run("nft list table ip weir_two").unwrap();
     assert_eq!(listed.matches("counter packets 5").count(), 2, "{listed}");
@@ -362,7 +362,7 @@ fn nft_makes_one_comparison_of_two_negated_neighbours() {
             "table ip weir_two {{ chain o {{ type filter hook output priority 0; \
              meta l4proto udp {second} counter; }}; }}\n"
         );
-        host.host.run(&["nft", "-f", "-"], table.as_bytes()).unwrap();
+        host.host.run_command(&["nft", "-f", "-"], table.as_bytes()).unwrap();
         host.send(4000, 7, 1);
         let listed = host.run("nft list table ip weir_two").unwrap();
         host.run("nft delete table ip weir_two").unwrap();
@@ -388,7 +388,7 @@ fn a_mark_in_mangles_output_routes_again() {
         "rule add fwmark 7 table 77",
         "route add 203.0.113.0/24 dev two table 77",
     ];
-    host.host.ip(&lines).unwrap();
+    host.host.run_ip_batch(&lines).unwrap();
     let rules = |mark: &str| {
         format!(
             "*mangle\n:OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n{mark}\
@@ -411,7 +411,7 @@ fn a_mark_in_mangles_output_routes_again() {
             "table ip weir_route {{ chain o {{ type {kind} hook output priority -150; \
              ip daddr 203.0.113.9 meta mark set 7; }}; }}\n"
         );
-        host.host.run(&["nft", "-f", "-"], table.as_bytes()).unwrap();
+        host.host.run_command(&["nft", "-f", "-"], table.as_bytes()).unwrap();
         assert_eq!(send()[..2], expected, "type {kind}");
         host.run("nft delete table ip weir_route").unwrap();
     }

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use weir_backends::{CompileOptions, Form, compile, write};
+use weir_backends::{CompileOptions, Form, compile, write_artefact};
 use weir_model::{Counter, Family, Firewall};
 use weir_syntax::iptables::{ParseOptions, parse};
-use weir_testkit::{Folder, lacks_root};
+use weir_testkit::{TempFolder, skip_without_root};
 use weir_verify::{VerifyOptions, VerifyReport, verify};
 
 const FORMS: [Form; 4] = [Form::Linear, Form::Tree, Form::Ipset, Form::Nft];
@@ -52,12 +52,12 @@ fn firewall(texts: &[String]) -> Firewall {
     firewall
 }
 
-fn compiled(folder: &Folder, firewall: &Firewall, forms: &[Form]) -> Vec<PathBuf> {
+fn compiled(folder: &TempFolder, firewall: &Firewall, forms: &[Form]) -> Vec<PathBuf> {
     let options = CompileOptions { check_packets: 2_000, ..CompileOptions::default() };
     let write = |form: &Form| {
         let artefact = compile(firewall, *form, &options, &mut |_, _| {}).unwrap();
         let dir = folder.path().join(form.as_str());
-        write(&artefact, &dir).unwrap();
+        write_artefact(&artefact, &dir).unwrap();
         dir
     };
     forms.iter().map(write).collect()
@@ -65,20 +65,24 @@ fn compiled(folder: &Folder, firewall: &Firewall, forms: &[Form]) -> Vec<PathBuf
 
 fn compare(firewall: &Firewall, dirs: &[PathBuf], packets: usize) -> VerifyReport {
     let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
-    let options = VerifyOptions { packets, singles_max: 200, ..VerifyOptions::default() };
+    let options = VerifyOptions {
+        packet_count: packets,
+        single_packets_max: 200,
+        ..VerifyOptions::default()
+    };
     verify(firewall, &dirs, &options, &mut |_, _| {}).unwrap()
 }
 
 #[test]
 fn every_form_of_a_ruleset_agrees_with_the_interpreter() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
-    let folder = Folder::new("agrees");
+    let folder = TempFolder::new("agrees");
     let firewall = firewall(&[ruleset(Family::V4), ruleset(Family::V6)]);
     let dirs = compiled(&folder, &firewall, &FORMS);
     let report = compare(&firewall, &dirs, 4_000);
-    assert!(report.agrees(), "{report}");
+    assert!(report.has_no_difference(), "{report}");
     assert!(report.compared >= 4_000, "{report}");
     assert_eq!(report.ways.len(), 5);
     for state in ["NEW", "ESTABLISHED", "RELATED", "INVALID"] {
@@ -111,16 +115,16 @@ const STATELESS: &str = "*raw\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
 
 #[test]
 fn fragments_are_compared_where_nothing_puts_them_together() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
-    let folder = Folder::new("fragments");
+    let folder = TempFolder::new("fragments");
     let firewall = firewall(&[STATELESS.to_owned()]);
     let dirs = compiled(&folder, &firewall, &FORMS);
     let report = compare(&firewall, &dirs, 6_000);
-    assert!(report.agrees(), "{report}");
+    assert!(report.has_no_difference(), "{report}");
     assert!(!report.excluded.keys().any(|cause| cause.contains("fragment")), "{report}");
-    let named = |way: &weir_verify::WayReport| way.named.values().sum::<u64>();
+    let named = |way: &weir_verify::RulesetReport| way.named.values().sum::<u64>();
     for way in &report.ways {
         // Only nft may treat what is truncated in another way.
         assert_eq!(named(way) > 0, way.name == "nft", "{report}");
@@ -129,7 +133,7 @@ fn fragments_are_compared_where_nothing_puts_them_together() {
 
 #[test]
 fn a_chain_that_nobody_calls_keeps_conntrack_in_use_in_every_form() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let nat = "*nat\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
@@ -141,11 +145,11 @@ fn a_chain_that_nobody_calls_keeps_conntrack_in_use_in_every_form() {
              :nobody - [0:0]\n-A FORWARD -s 192.0.2.0/24 -j DROP\n\
              -A nobody -m conntrack --ctstate UNTRACKED -j DROP\n-A nobody {other}\nCOMMIT\n"
         );
-        let folder = Folder::new(&format!("nobody-{i}"));
+        let folder = TempFolder::new(&format!("nobody-{i}"));
         let firewall = firewall(&[format!("{nat}{filter}")]);
         let dirs = compiled(&folder, &firewall, &[Form::Nft]);
         let report = compare(&firewall, &dirs, 1_000);
-        assert!(report.agrees(), "{other}: {report}");
+        assert!(report.has_no_difference(), "{other}: {report}");
         assert!(report.compared_by_state["NEW"] > 500, "{report}");
     }
 }
@@ -160,23 +164,24 @@ fn change(dir: &Path, file: &str, from: &str, to: &str) {
 
 #[test]
 fn a_flipped_verdict_is_caught() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
-    let folder = Folder::new("verdict");
+    let folder = TempFolder::new("verdict");
     let firewall = firewall(&[ruleset(Family::V4)]);
     let dirs = compiled(&folder, &firewall, &[Form::Linear]);
-    assert!(compare(&firewall, &dirs, 1_000).agrees());
+    assert!(compare(&firewall, &dirs, 1_000).has_no_difference());
     let rule = "-A INPUT -p tcp -m tcp --dport 22 -j ";
     change(&dirs[0], "iptables.rules", &format!("{rule}ACCEPT"), &format!("{rule}DROP"));
     let pcap = Some(folder.path().join("differs.pcap"));
-    let options = VerifyOptions { packets: 1_000, pcap, ..VerifyOptions::default() };
+    let options =
+        VerifyOptions { packet_count: 1_000, pcap_path: pcap, ..VerifyOptions::default() };
     let report = verify(&firewall, &[&dirs[0]], &options, &mut |_, _| {}).unwrap();
     assert!(report.ways[0].verdict_differences == 0, "{report}");
     assert!(report.ways[1].verdict_differences > 0, "{report}");
     let first = &report.differences[0];
     assert!(first.packet.contains("> 22 ") && first.frame == 1, "{first:?}");
-    let frames = weir_packet::pcap::read(&folder.path().join("differs.pcap")).unwrap();
+    let frames = weir_packet::pcap::read_frames(&folder.path().join("differs.pcap")).unwrap();
     assert_eq!(frames.len(), report.differences.len());
     let packet = weir_packet::Packet::parse_frame(&frames[0]).unwrap();
     assert_eq!(packet.ports().map(|(_, dport)| dport), Some(22));
@@ -184,10 +189,10 @@ fn a_flipped_verdict_is_caught() {
 
 #[test]
 fn a_swapped_counter_is_caught() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
-    let folder = Folder::new("counter");
+    let folder = TempFolder::new("counter");
     let firewall = firewall(&[ruleset(Family::V4)]);
     let dirs = compiled(&folder, &firewall, &[Form::Tree]);
     let mut manifest = weir_artefact::read_manifest(&dirs[0]).unwrap();
@@ -201,16 +206,16 @@ fn a_swapped_counter_is_caught() {
     let report = compare(&firewall, &dirs, 1_000);
     assert_eq!(report.ways[1].verdict_differences, 0, "{report}");
     assert!(report.ways[1].counter_differences > 0, "{report}");
-    let named = |d: &weir_verify::Difference| d.what.iter().any(|w| w.contains(keys[0]));
+    let named = |d: &weir_verify::PacketDifference| d.what.iter().any(|w| w.contains(keys[0]));
     assert!(report.differences.iter().any(named), "{report}");
 }
 
 #[test]
 fn a_lost_rule_that_only_counts_is_caught() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
-    let folder = Folder::new("lost");
+    let folder = TempFolder::new("lost");
     let firewall = firewall(&[ruleset(Family::V4)]);
     let dirs = compiled(&folder, &firewall, &[Form::Linear]);
     let rule = "-A customers -s 198.51.100.4/31\n";
@@ -222,10 +227,10 @@ fn a_lost_rule_that_only_counts_is_caught() {
 
 #[test]
 fn a_ruleset_that_does_not_load_is_an_error_that_names_it() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
-    let folder = Folder::new("load");
+    let folder = TempFolder::new("load");
     let firewall = firewall(&[ruleset(Family::V4)]);
     let dirs = compiled(&folder, &firewall, &[Form::Linear]);
     change(&dirs[0], "iptables.rules", "-j services", "-j nowhere");

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_backends::{CompileError, CompileOptions, Form, compile, write};
+use weir_backends::{CompileError, CompileOptions, Form, compile, write_artefact};
 use weir_model::Firewall;
 use weir_passes::{CostModel, passes};
 use weir_syntax::iptables::{ParseOptions, parse};
-use weir_testkit::{Folder, data, lacks_root};
+use weir_testkit::{TempFolder, skip_without_root, testdata};
 use weir_verify::{VerifyOptions, VerifyReport, verify};
 
 /// A model in which every pass pays for few rules, as in the cases.
@@ -21,7 +21,7 @@ fn cases(pass: &str) -> Vec<PathBuf> {
         "fold_into_set" => "sets",
         pass => pass,
     };
-    data::files(&format!("passes/{folder}"), "txt")
+    testdata::testdata_files(&format!("passes/{folder}"), "txt")
 }
 
 fn firewall(case: &Path) -> Firewall {
@@ -44,7 +44,7 @@ fn forms(firewall: &Firewall, pass: &str, folder: &Path) -> Vec<PathBuf> {
         let options = CompileOptions {
             cost: eager(),
             passes: Some(names.into_iter().map(str::to_owned).collect()),
-            allow_counters: true,
+            allow_counter_loss: true,
             check_packets: 2_000,
             ..CompileOptions::default()
         };
@@ -57,24 +57,25 @@ fn forms(firewall: &Firewall, pass: &str, folder: &Path) -> Vec<PathBuf> {
             return Vec::new();
         }
         dirs.push(folder.join(form.as_str()));
-        write(&made, &dirs[dirs.len() - 1]).expect("the artefact is written");
+        write_artefact(&made, &dirs[dirs.len() - 1]).expect("the artefact is written");
     }
     dirs
 }
 
 fn through_the_kernel(firewall: &Firewall, dirs: &[PathBuf]) -> VerifyReport {
     let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
-    let options = VerifyOptions { packets: 1_500, singles_max: 40, ..VerifyOptions::default() };
+    let options =
+        VerifyOptions { packet_count: 1_500, single_packets_max: 40, ..VerifyOptions::default() };
     verify(firewall, &dirs, &options, &mut |_, _| {}).expect("the forms load")
 }
 
 #[test]
 fn the_kernel_agrees_with_what_each_pass_makes() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
-    let folder = Folder::new("passes");
-    for pass in passes::ALL {
+    let folder = TempFolder::new("passes");
+    for pass in passes::ALL_PASSES {
         let (name, mut loaded) = (pass.name(), 0);
         for case in cases(name) {
             let firewall = firewall(&case);
@@ -84,7 +85,7 @@ fn the_kernel_agrees_with_what_each_pass_makes() {
             }
             loaded += 1;
             let report = through_the_kernel(&firewall, &dirs);
-            assert!(report.agrees(), "{name} {}: {report}", case.display());
+            assert!(report.has_no_difference(), "{name} {}: {report}", case.display());
             assert!(report.compared >= 500, "{name} {}: {report}", case.display());
             let apart: u64 = report.ways[1].named.values().sum();
             let is_apart = matches!(name, "early_drop" | "notrack");
@@ -109,36 +110,36 @@ fn of(rules: &str) -> Firewall {
 
 #[test]
 fn a_merged_rule_that_counts_too_little_is_caught() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
-    let folder = Folder::new("summed");
+    let folder = TempFolder::new("summed");
     let firewall = of("*filter\n:FORWARD DROP [0:0]\n-A FORWARD -s 192.0.2.0/25 -j ACCEPT\n\
         -A FORWARD -s 192.0.2.128/25 -j ACCEPT\nCOMMIT\n");
     let dirs = forms(&firewall, "merge_adjacent", folder.path());
-    assert!(through_the_kernel(&firewall, &dirs).agrees());
+    assert!(through_the_kernel(&firewall, &dirs).has_no_difference());
     // The verdict is the same, and the sum is not.
     let rule = "-A FORWARD -s 192.0.2.0/24 -j ACCEPT\n";
     change(&dirs[0], "iptables.rules", ":FORWARD DROP", ":FORWARD ACCEPT");
     change(&dirs[0], "iptables.rules", rule, "-A FORWARD -s 192.0.2.0/25 -j ACCEPT\n");
     let report = through_the_kernel(&firewall, &dirs);
-    assert!(!report.agrees(), "{report}");
+    assert!(!report.has_no_difference(), "{report}");
     assert!(report.ways[1].counter_differences + report.ways[1].verdict_differences > 0);
 }
 
 #[test]
 fn an_early_drop_of_more_than_is_dropped_is_caught() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
-    let folder = Folder::new("early");
+    let folder = TempFolder::new("early");
     let rules = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:black - [0:0]\n\
         -A INPUT -j black\n-A FORWARD -j black\n-A black -s 192.0.2.0/24 -p udp -j DROP\n\
         -A black -s 192.0.2.0/25\nCOMMIT\n";
     let firewall = of(rules);
     let dirs = forms(&firewall, "early_drop", folder.path());
     let report = through_the_kernel(&firewall, &dirs[..1]);
-    assert!(report.agrees(), "{report}");
+    assert!(report.has_no_difference(), "{report}");
     change(&dirs[0], "iptables.rules", "-s 192.0.2.0/24 -p udp -m ttl", "-s 192.0.2.0/24 -m ttl");
     let report = through_the_kernel(&firewall, &dirs[..1]);
     assert!(report.ways[1].verdict_differences > 0, "{report}");

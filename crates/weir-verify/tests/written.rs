@@ -10,13 +10,13 @@
 
 use std::fmt::Write as _;
 
-use weir_diagram::{CompareOptions, Identity, compare};
-use weir_kernel::{HostSocket, KernelError, Namespace, Session};
+use weir_diagram::{CompareOptions, StatefulTestPairing, compare_firewalls};
+use weir_kernel::{KernelError, Namespace, RawIpSocket, Session};
 use weir_model::{Addr, Family, Firewall, Packet};
 use weir_packet::{Transport, tcp_flag};
-use weir_passes::{CheckOptions, PassOptions, RunOptions, passes, run_checked};
+use weir_passes::{CheckOptions, PassOptions, RunOptions, passes, run_checked_passes};
 use weir_syntax::iptables::{ParseOptions, parse, print};
-use weir_testkit::random::TestRng;
+use weir_testkit::random_ruleset::TestRng;
 
 const SETS: &str = "create s hash:ip family inet skbinfo\n\
                     add s 127.0.0.1 skbmark 0x1\n\
@@ -75,7 +75,7 @@ const RAW: [&str; 5] = [
 /// A random ruleset, of the raw and the mangle table of OUTPUT.
 fn ruleset(rng: &mut TestRng) -> String {
     let mut text = "*raw\n:OUTPUT ACCEPT [0:0]\n".to_owned();
-    for _ in 0..rng.below(4) {
+    for _ in 0..rng.number_below(4) {
         let _ = writeln!(text, "-A OUTPUT -p udp {}", rng.pick(&RAW));
     }
     text += "COMMIT\n*mangle\n:OUTPUT ACCEPT [0:0]\n:sub - [0:0]\n";
@@ -94,7 +94,9 @@ fn ruleset(rng: &mut TestRng) -> String {
 fn firewall(text: &str) -> Firewall {
     let ruleset = match parse(text, &ParseOptions::default()) {
         Ok(ruleset) => ruleset,
-        Err(errors) => panic!("{}", weir_syntax::render(&errors, "generated", text, false)),
+        Err(errors) => {
+            panic!("{}", weir_syntax::render_diagnostics(&errors, "generated", text, false))
+        }
     };
     let sets = weir_syntax::ipset::parse(SETS).expect("good sets");
     Firewall { v4: Some(ruleset), sets, ..Firewall::default() }
@@ -161,24 +163,24 @@ fn observers(packets: &[(u32, Packet)]) -> String {
 
 /// What the counters after a ruleset say of the packets.
 fn observed(session: &Session, role: &str, rules: &str) -> Result<String, KernelError> {
-    let host = session.namespace(role)?;
+    let host = session.create_namespace(role)?;
     let out = observe(&host, rules);
-    session.remove(host)?;
+    session.remove_namespace(host)?;
     out
 }
 
 fn observe(host: &Namespace, rules: &str) -> Result<String, KernelError> {
     let packets = packets();
-    host.run(&["ipset", "restore"], SETS.as_bytes())?;
+    host.run_command(&["ipset", "restore"], SETS.as_bytes())?;
     let both = format!("{rules}{}", observers(&packets));
-    host.run(&["iptables-legacy-restore", "-w"], both.as_bytes())?;
-    let socket = HostSocket::open(host, Family::V4, "lo")?;
+    host.run_command(&["iptables-legacy-restore", "-w"], both.as_bytes())?;
+    let socket = RawIpSocket::open(host, Family::V4, "lo")?;
     for (mark, packet) in packets {
         socket.set_mark(mark).expect("a mark");
         // A firewall that drops is an error of the sender's.
         let _ = socket.send(&packet, &packet.to_bytes());
     }
-    let saved = host.run(&["iptables-legacy-save", "-c", "-t", "filter"], b"")?;
+    let saved = host.run_command(&["iptables-legacy-save", "-c", "-t", "filter"], b"")?;
     let saved = String::from_utf8_lossy(&saved).into_owned();
     let counter = |l: &str| l.split(' ').next().map(str::to_owned);
     Ok(saved.lines().filter(|l| l.contains("] -A OUTPUT")).filter_map(counter).collect())
@@ -203,24 +205,28 @@ fn candidates(text: &str) -> (Vec<(String, String)>, Vec<String>) {
     let before = firewall(text);
     let mut equal = Vec::new();
     for name in ["remove_duplicates", "remove_shadowed"] {
-        let pass = passes::by_name(name).expect("a pass");
+        let pass = passes::find_pass(name).expect("a pass");
         let options = RunOptions {
             pass: PassOptions::default(),
             check: CheckOptions { seed: 1, packets: 200 },
             ..RunOptions::default()
         };
-        let run = run_checked(&before, &[pass], &options, &mut |_, _| {})
+        let run = run_checked_passes(&before, &[pass], &options, &mut |_, _| {})
             .unwrap_or_else(|refused| panic!("{refused}\n{text}"));
         let after = print(run.firewall.v4.as_ref().expect("rules"), false);
-        if run.steps.iter().any(|s| s.rules.0 != s.rules.1) {
+        if run.steps.iter().any(|s| s.rule_counts.0 != s.rule_counts.1) {
             equal.push((name.to_owned(), after));
         }
     }
-    let options = CompareOptions { identity: Identity::Text, ..CompareOptions::default() };
+    let options = CompareOptions {
+        stateful_pairing: StatefulTestPairing::ByRuleText,
+        ..CompareOptions::default()
+    };
     let mut different = Vec::new();
     for number in 0.. {
         let Some(less) = without(text, number) else { break };
-        let comparison = compare(&before, &firewall(&less), &options).expect("no mistake");
+        let comparison =
+            compare_firewalls(&before, &firewall(&less), &options).expect("no mistake");
         match comparison.is_equal() {
             true => equal.push((format!("without rule {}", number + 1), less)),
             false => different.push(less),
@@ -231,7 +237,7 @@ fn candidates(text: &str) -> (Vec<(String, String)>, Vec<String>) {
 
 #[test]
 fn what_is_called_equal_the_kernel_does_not_tell_apart() {
-    if weir_testkit::lacks_root() {
+    if weir_testkit::skip_without_root() {
         return;
     }
     let number = |name: &str, default: u64| {

@@ -2,22 +2,25 @@
 //! and its exit status, and has an example to copy.
 
 mod example;
-mod forms;
+mod form_commands;
 mod lab;
-mod machine;
+mod machine_commands;
 mod operand;
-mod packets;
-mod text;
+mod packet_commands;
+mod text_commands;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use example::ExampleCommand;
-pub use forms::{Allow, Compile, Diff, FormArg, Format, Verify};
-pub use lab::{Lab, LabCompare, LabIndex, LabList, LabReport, LabRun, LabSelftest, LabServe, Loss};
-pub use machine::{Calibrate, Doctor, Tune};
-pub use operand::{Operand, VariantArg};
-pub use packets::{Assume, Explain, PatternArg, TrafficArgs};
-pub use text::{Check, Fmt, Optimize, Report};
+pub use form_commands::{AllowArg, CompileArgs, DiffArgs, DiffFormatArg, FormArg, VerifyArgs};
+pub use lab::{
+    LabCommand, LabCompareArgs, LabIndexArgs, LabListArgs, LabReportArgs, LabRunArgs,
+    LabSelftestArgs, LabServeArgs, SearchLossArg,
+};
+pub use machine_commands::{CalibrateArgs, DoctorArgs, TuneArgs};
+pub use operand::{IptablesVariantArg, OperandArgs};
+pub use packet_commands::{AssumedResultArg, ExplainArgs, TrafficArgs, TrafficPatternArg};
+pub use text_commands::{CheckArgs, CheckFormatArg, FmtArgs, OptimizeArgs};
 
 /// Make large Linux firewall rulesets fast, prove that nothing else changed, and measure both.
 #[derive(Debug, Parser)]
@@ -60,7 +63,7 @@ pub enum Color {
 pub enum Command {
     /// Print a ruleset back, normalised as the kernel would.
     #[command(after_help = "Example:\n  weir fmt office.rules\n  ipset save | weir fmt --ipset -")]
-    Fmt(Fmt),
+    Fmt(FmtArgs),
     /// Summarise a ruleset and report likely mistakes in it.
     #[command(after_help = "\
 Each finding has an id and a page: weir check --explain shadowed-rule. A comment line before a rule,
@@ -78,7 +81,7 @@ Example:
   weir check office.rules --write-baseline office.known
   weir check office.rules --baseline office.known
   weir check office.rules --ip6 office.rules6 --deny no-final-drop --format sarif > weir.sarif")]
-    Check(Check),
+    Check(CheckArgs),
     /// Apply the fixes of findings, prove that nothing else changed, and print the result.
     #[command(after_help = "\
 Without --allow counters, only rules that never count a packet are removed. The text is printed as
@@ -88,7 +91,7 @@ the input is not written.
 Example:
   weir optimize office.rules --fix shadowed-rule,duplicate-rule,unreachable-chain -o office.new
   weir optimize office.rules --all --allow counters --in-place")]
-    Optimize(Optimize),
+    Optimize(OptimizeArgs),
     /// Trace one packet through the chains: what each rule tested, how many were evaluated.
     #[command(after_help = "\
 Words of a packet, in any order:
@@ -103,7 +106,7 @@ listed below the journey.
 Example:
   weir explain office.rules --hook forward \\
       --packet 'iif eth0 oif eth1 ip saddr 198.51.100.7 ip daddr 192.0.2.1 tcp dport 22'")]
-    Explain(Explain),
+    Explain(ExplainArgs),
     /// Compile a ruleset to a faster form: a folder with scripts that work without weir.
     #[command(after_help = "\
 Passes generate a form, and each pass is checked: the rulesets before and after it are compared, by
@@ -129,14 +132,14 @@ Example:
   weir compile office.rules --to tree -o office-tree
   weir compile office.rules --to tree --passes remove_shadowed,chain_tree -o office-tree
   sudo sh office-tree/load.sh")]
-    Compile(Compile),
+    Compile(CompileArgs),
     /// Compare forms with the original in the kernel, packet by packet, counter by counter.
     #[command(after_help = "\
 Everything happens in network namespaces that weir creates and removes.
 
 Example:
   weir verify office.rules office-tree office-nft --packets 100000")]
-    Verify(Verify),
+    Verify(VerifyArgs),
     /// Prove two rulesets equal, or show which packets they treat differently.
     #[command(after_help = "\
 An operand is iptables-save text, nft text that weir wrote or a listing of it, a folder that weir
@@ -149,7 +152,7 @@ Example:
   weir diff old.rules new.rules
   weir diff office.rules office-nft --counters
   weir diff --live new.rules --format markdown > review.md")]
-    Diff(Diff),
+    Diff(DiffArgs),
     /// Write frames for a ruleset, each with its expected verdict.
     #[command(
         after_help = "Example:\n  weir traffic office.rules --pattern far --count 4096 -o far.pcap"
@@ -157,7 +160,7 @@ Example:
     Traffic(TrafficArgs),
     /// Run studies and show their results.
     #[command(subcommand)]
-    Lab(Lab),
+    Lab(LabCommand),
     /// Print what the papers tuned, in today's terms.
     #[command(after_help = "\
 Nothing is set. The output is a file for `sysctl -p`; read its comments first, because some of the
@@ -166,7 +169,7 @@ settings are global.
 Example:
   weir tune
   weir tune --json | jq '.tunings[] | select(.reach == \"gone\")'")]
-    Tune(Tune),
+    Tune(TuneArgs),
     /// Measure what a rule, a jump and a set lookup cost on this machine; write a cost model.
     #[command(after_help = "\
 Takes about a minute on one core, in network namespaces that weir creates and removes. Run it while
@@ -176,9 +179,9 @@ Example:
   weir calibrate -o here.toml
   weir explain office.rules --cost --cost-model here.toml \\
       --packet 'iif lan0 oif wan0 ip saddr 192.0.2.1 ip daddr 198.51.100.7 tcp dport 443'")]
-    Calibrate(Calibrate),
+    Calibrate(CalibrateArgs),
     /// Show what this kernel and machine support and what is missing.
-    Doctor(Doctor),
+    Doctor(DoctorArgs),
     /// Write a generated ruleset for experiments.
     #[command(subcommand)]
     Example(ExampleCommand),

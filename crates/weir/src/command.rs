@@ -9,8 +9,8 @@ pub mod example;
 pub mod explain;
 pub mod fmt;
 pub mod lab;
-pub mod lab_kernels;
 pub mod lab_list;
+pub mod lab_run_per_kernel;
 pub mod lab_runs;
 pub mod optimize;
 pub mod selftest;
@@ -21,7 +21,7 @@ pub mod verify;
 
 /// How a command ended that could be carried out: exit status 0 or 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ExitAnswer {
     /// Yes: it holds, it is done.
     Yes,
     /// No: findings, differences, a claim missed.

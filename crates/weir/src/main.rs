@@ -5,39 +5,39 @@
 
 mod cli;
 mod command;
-mod in_force;
-mod json;
-mod live;
+mod diff_operand;
+mod json_output;
+mod live_ruleset;
 mod operand;
-mod side;
+mod ruleset_texts;
+mod run_progress;
 mod terminal;
-mod texts;
-mod unified;
+mod unified_diff;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 
 use cli::{Cli, Command};
-use command::Answer;
-use terminal::Colors;
+use command::ExitAnswer;
+use terminal::ColoredStreams;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let colors = Colors::of(cli.color);
-    match run(cli.command, colors) {
-        Ok(Answer::Yes) => ExitCode::SUCCESS,
-        Ok(Answer::No) => ExitCode::from(1),
+    let colors = ColoredStreams::from_color_option(cli.color);
+    match run_command(cli.command, colors) {
+        Ok(ExitAnswer::Yes) => ExitCode::SUCCESS,
+        Ok(ExitAnswer::No) => ExitCode::from(1),
         Err(error) if terminal::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("weir: {}", weir_syntax::escaped(&causes(&error)));
+            eprintln!("weir: {}", weir_syntax::escape_control_chars(&format_error_chain(&error)));
             ExitCode::from(2)
         }
     }
 }
 
 /// An error and its causes. Errors whose text ends with that of their cause say it once.
-fn causes(error: &anyhow::Error) -> String {
+fn format_error_chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
@@ -49,35 +49,35 @@ fn causes(error: &anyhow::Error) -> String {
     text
 }
 
-fn run(command: Command, colors: Colors) -> anyhow::Result<Answer> {
+fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<ExitAnswer> {
     // Whatever comes of the command: what a killed one left in the kernel goes first.
     if matches!(
         command,
         Command::Verify(_) | Command::Lab(_) | Command::Calibrate(_) | Command::Doctor(_)
     ) {
-        weir_kernel::reaper::reap();
+        weir_kernel::reaper::reap_dead_sessions();
     }
     match command {
-        Command::Fmt(args) => command::fmt::run(&args, colors.err),
+        Command::Fmt(args) => command::fmt::run(&args, colors.stderr),
         Command::Check(args) => command::check::run(&args, colors),
-        Command::Optimize(args) => command::optimize::run(&args, colors.err),
-        Command::Explain(args) => command::explain::run(&args, colors.err),
-        Command::Compile(args) => command::compile::run(&args, colors.err),
-        Command::Verify(args) => command::verify::run(&args, colors.err),
-        Command::Diff(args) => command::diff::run(&args, colors.err),
-        Command::Traffic(args) => command::traffic::run(&args, colors.err),
-        Command::Lab(cli::Lab::Run(args)) => command::lab::run(&args),
-        Command::Lab(cli::Lab::Selftest(args)) => command::selftest::run(&args),
-        Command::Lab(cli::Lab::Report(args)) => command::lab::report(&args),
-        Command::Lab(cli::Lab::Index(args)) => command::lab_list::index(&args),
-        Command::Lab(cli::Lab::Serve(args)) => command::serve::run(&args),
-        Command::Lab(cli::Lab::Compare(args)) => command::lab::compare(&args),
-        Command::Lab(cli::Lab::Agent) => command::lab::agent(),
-        Command::Lab(cli::Lab::List(args)) => command::lab_list::run(&args),
+        Command::Optimize(args) => command::optimize::run(&args, colors.stderr),
+        Command::Explain(args) => command::explain::run(&args, colors.stderr),
+        Command::Compile(args) => command::compile::run(&args, colors.stderr),
+        Command::Verify(args) => command::verify::run(&args, colors.stderr),
+        Command::Diff(args) => command::diff::run(&args, colors.stderr),
+        Command::Traffic(args) => command::traffic::run(&args, colors.stderr),
+        Command::Lab(cli::LabCommand::Run(args)) => command::lab::run(&args),
+        Command::Lab(cli::LabCommand::Selftest(args)) => command::selftest::run(&args),
+        Command::Lab(cli::LabCommand::Report(args)) => command::lab::write_report(&args),
+        Command::Lab(cli::LabCommand::Index(args)) => command::lab_list::write_index(&args),
+        Command::Lab(cli::LabCommand::Serve(args)) => command::serve::run(&args),
+        Command::Lab(cli::LabCommand::Compare(args)) => command::lab::compare_runs(&args),
+        Command::Lab(cli::LabCommand::Agent) => command::lab::run_agent(),
+        Command::Lab(cli::LabCommand::List(args)) => command::lab_list::run(&args),
         Command::Tune(args) => command::tune::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),
         Command::Calibrate(args) => command::calibrate::run(&args),
-        Command::Reap => command::doctor::reap(),
+        Command::Reap => command::doctor::reap_leftovers(),
         Command::Example(args) => command::example::run(&args),
         Command::Completions { shell } => {
             let mut out = Vec::new();

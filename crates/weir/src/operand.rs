@@ -7,23 +7,23 @@ use weir_model::{Family, Firewall, TableName};
 use weir_syntax::iptables::{self, ParseOptions};
 use weir_syntax::{Diagnostic, ipset};
 
-use crate::cli::Operand;
-use crate::in_force;
-use crate::texts::{Texts, read};
+use crate::cli::OperandArgs;
+use crate::live_ruleset;
+use crate::ruleset_texts::{RulesetTexts, read_named_text};
 
 /// Errors of a text that are drawn; the others are counted.
-const ERRORS: usize = 20;
+const MAX_DRAWN_ERRORS: usize = 20;
 
 /// A firewall with the texts it was read from.
-pub struct Loaded {
+pub struct LoadedFirewall {
     /// The model.
     pub firewall: Firewall,
     /// IPv4, IPv6 and ipset text, those that are there.
-    pub sources: Vec<Source>,
+    pub sources: Vec<SourceText>,
 }
 
 /// A text and where it comes from.
-pub struct Source {
+pub struct SourceText {
     /// File name, `<stdin>`, or the command that printed it.
     pub name: String,
     /// The text.
@@ -45,7 +45,11 @@ pub enum TextKind {
 ///
 /// # Errors
 /// A text that cannot be read or holds errors: they are drawn on standard error first.
-pub fn load(file: Option<&Path>, operand: &Operand, color: bool) -> Result<Loaded> {
+pub fn load_operand(
+    file: Option<&Path>,
+    operand: &OperandArgs,
+    color: bool,
+) -> Result<LoadedFirewall> {
     if operand.live && file.is_some() {
         bail!("--live reads the ruleset in force: it cannot be combined with a FILE");
     }
@@ -55,16 +59,19 @@ pub fn load(file: Option<&Path>, operand: &Operand, color: bool) -> Result<Loade
         })?),
         None => None,
     };
-    let mut texts = Texts::default();
+    let mut texts = RulesetTexts::default();
     if operand.live {
-        let found = in_force::read(operand.variant)?;
-        eprintln!("weir: --live: {}", found.read);
-        for what in &found.not_read {
+        let found = live_ruleset::read_live_ruleset(operand.variant)?;
+        eprintln!("weir: --live: {}", found.source_summary);
+        for what in &found.unread_parts {
             eprintln!("weir: --live: not read: {what}");
         }
-        if !found.of_weir.is_empty() {
-            let tables: Vec<String> =
-                found.of_weir.iter().map(|(family, name)| format!("{family} {name}")).collect();
+        if !found.weir_nft_tables.is_empty() {
+            let tables: Vec<String> = found
+                .weir_nft_tables
+                .iter()
+                .map(|(family, name)| format!("{family} {name}"))
+                .collect();
             bail!(
                 "--live: an nft artefact is in force (nft tables {}), so iptables does not have \
                  all rules: name the file that it was compiled from, or unload it; `weir diff \
@@ -78,31 +85,31 @@ pub fn load(file: Option<&Path>, operand: &Operand, color: bool) -> Result<Loade
         if names.iter().flatten().filter(|p| p.as_os_str() == "-").count() > 1 {
             bail!("standard input can be read only once: name a file for the others");
         }
-        texts.main = file.map(read).transpose()?;
-        texts.ip6 = operand.ip6.as_deref().map(read).transpose()?;
+        texts.main = file.map(read_named_text).transpose()?;
+        texts.ip6 = operand.ip6.as_deref().map(read_named_text).transpose()?;
         // ip6tables-save of a host without IPv6 tables prints nothing.
         if let Some((name, _)) = texts.ip6.take_if(|(_, text)| text.trim().is_empty()) {
             eprintln!("weir: {name} is empty: no IPv6 rules");
         }
-        texts.sets = operand.ipset.as_deref().map(read).transpose()?;
+        texts.sets = operand.ipset.as_deref().map(read_named_text).transpose()?;
     }
-    parse(texts, table, operand, color)
+    parse_ruleset_texts(texts, table, operand, color)
 }
 
 /// Texts as a firewall.
 ///
 /// # Errors
 /// The errors of the texts are drawn on standard error first.
-pub fn parse(
-    texts: Texts,
+pub fn parse_ruleset_texts(
+    texts: RulesetTexts,
     table: Option<TableName>,
-    operand: &Operand,
+    operand: &OperandArgs,
     color: bool,
-) -> Result<Loaded> {
+) -> Result<LoadedFirewall> {
     let mut failed = 0;
-    let mut draw = |source: &Source, errors: &[Diagnostic]| {
-        let drawn = &errors[..errors.len().min(ERRORS)];
-        eprint!("{}", weir_syntax::render(drawn, &source.name, &source.text, color));
+    let mut draw = |source: &SourceText, errors: &[Diagnostic]| {
+        let drawn = &errors[..errors.len().min(MAX_DRAWN_ERRORS)];
+        eprint!("{}", weir_syntax::render_diagnostics(drawn, &source.name, &source.text, color));
         match errors.len() - drawn.len() {
             0 => {}
             1 => eprintln!("… and 1 more error"),
@@ -113,7 +120,7 @@ pub fn parse(
     let mut firewall = Firewall::default();
     let mut sources = Vec::new();
     if let Some((name, text)) = texts.sets {
-        let source = Source { name, text, kind: TextKind::Sets };
+        let source = SourceText { name, text, kind: TextKind::Sets };
         match ipset::parse(&source.text) {
             Ok(sets) => firewall.sets = sets,
             Err(errors) => draw(&source, &errors),
@@ -124,9 +131,14 @@ pub fn parse(
     for (text, family) in [(texts.main, None), (texts.ip6, Some(Family::V6))] {
         let Some((name, text)) = text else { continue };
         let family = family.unwrap_or_else(|| iptables::guess_family(&text));
-        let source = Source { name, text, kind: TextKind::Rules(family) };
+        let source = SourceText { name, text, kind: TextKind::Rules(family) };
         let sets = sets_known.then_some(&firewall.sets[..]);
-        let options = ParseOptions { family: Some(family), table, resolve: operand.resolve, sets };
+        let options = ParseOptions {
+            family: Some(family),
+            only_table: table,
+            resolve_host_names: operand.resolve,
+            known_sets: sets,
+        };
         let slot = match family {
             Family::V4 => &firewall.v4,
             Family::V6 => &firewall.v6,
@@ -144,7 +156,7 @@ pub fn parse(
         sources.push(source);
     }
     match failed {
-        0 => Ok(Loaded { firewall, sources }),
+        0 => Ok(LoadedFirewall { firewall, sources }),
         1 => bail!("1 error in the ruleset: nothing was done"),
         n => bail!("{n} errors in the ruleset: nothing was done"),
     }

@@ -7,47 +7,50 @@ use anyhow::Result;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::Color;
-use crate::command::Answer;
+use crate::command::ExitAnswer;
 
 /// Whether text is coloured: one value for each stream that it is printed to.
 #[derive(Clone, Copy, Debug)]
-pub struct Colors {
+pub struct ColoredStreams {
     /// On standard output.
-    pub out: bool,
+    pub stdout: bool,
     /// On standard error.
-    pub err: bool,
+    pub stderr: bool,
 }
 
-impl Colors {
+impl ColoredStreams {
     /// <https://no-color.org>: NO_COLOR wins over a terminal, a flag wins over both.
-    pub fn of(when: Color) -> Colors {
+    pub fn from_color_option(when: Color) -> ColoredStreams {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
         let on = |is_terminal: bool| match when {
             Color::Always => true,
             Color::Never => false,
             Color::Auto => !plain && is_terminal,
         };
-        Colors { out: on(io::stdout().is_terminal()), err: on(io::stderr().is_terminal()) }
+        ColoredStreams {
+            stdout: on(io::stdout().is_terminal()),
+            stderr: on(io::stderr().is_terminal()),
+        }
     }
 }
 
 /// Writes words for people to standard output. Control characters are written out: names and
 /// comments of a ruleset may hold any.
-pub fn print_plain(text: &str) -> Result<Answer> {
-    print(&weir_syntax::escaped(text))
+pub fn print_escaped(text: &str) -> Result<ExitAnswer> {
+    print_stdout(&weir_syntax::escape_control_chars(text))
 }
 
 /// Writes to standard output in one piece.
-pub fn print(text: &str) -> Result<Answer> {
+pub fn print_stdout(text: &str) -> Result<ExitAnswer> {
     print_bytes(text.as_bytes())
 }
 
 /// Writes bytes to standard output in one piece.
-pub fn print_bytes(bytes: &[u8]) -> Result<Answer> {
+pub fn print_bytes(bytes: &[u8]) -> Result<ExitAnswer> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()?;
-    Ok(Answer::Yes)
+    Ok(ExitAnswer::Yes)
 }
 
 /// Whether the reader of our output went away (`weir … | head`), which is not an error.
@@ -56,30 +59,30 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
 }
 
 /// A bar with time left on standard error; hidden where that is not a terminal.
-pub struct Progress {
+pub struct TerminalProgress {
     bar: ProgressBar,
 }
 
-impl Progress {
+impl TerminalProgress {
     /// An empty bar.
     pub fn new() -> Self {
         let target = ProgressDrawTarget::stderr_with_hz(8);
-        Progress::of(ProgressBar::with_draw_target(Some(1000), target))
+        TerminalProgress::with_style(ProgressBar::with_draw_target(Some(1000), target))
     }
 
     /// An empty bar below the lines of others.
-    pub fn below(lines: &MultiProgress) -> Self {
-        Progress::of(lines.add(ProgressBar::new(1000)))
+    pub fn below_lines(lines: &MultiProgress) -> Self {
+        TerminalProgress::with_style(lines.add(ProgressBar::new(1000)))
     }
 
-    fn of(bar: ProgressBar) -> Self {
+    fn with_style(bar: ProgressBar) -> Self {
         let style = "{elapsed_precise} [{bar:30}] {percent:>3} % {msg}";
         bar.set_style(
             ProgressStyle::with_template(style)
                 .unwrap_or_else(|_| ProgressStyle::default_bar())
                 .progress_chars("=> "),
         );
-        Progress { bar }
+        TerminalProgress { bar }
     }
 
     /// What is being done, and how much of the whole is done (0.0 to 1.0).
@@ -89,9 +92,9 @@ impl Progress {
     }
 }
 
-impl Progress {
-    /// As [`show`](Progress::show), with the time left as whoever works reckons it.
-    pub fn show_left(&self, what: &str, done: u64, total: u64, left: Option<Duration>) {
+impl TerminalProgress {
+    /// As [`show`](TerminalProgress::show), with the time left as whoever works reckons it.
+    pub fn show_with_time_left(&self, what: &str, done: u64, total: u64, left: Option<Duration>) {
         let what = match left {
             Some(left) => format!("{what} ({} s left)", left.as_secs()),
             None => what.to_owned(),
@@ -100,7 +103,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for TerminalProgress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

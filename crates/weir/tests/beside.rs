@@ -3,15 +3,15 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use weir_testkit::{Folder, data};
+use weir_testkit::{TempFolder, testdata};
 
 const RULES: &str = "studies/kadlecsik2005-rules/runs/2026-11-21-vm-2cpu";
 const TABLES: &str = "studies/hagtheil-empty-tables/runs/2026-11-21-vm-2cpu";
 
 /// The page of kept runs, and what was said.
-fn report(folder: &Folder, runs: &[&str]) -> (Output, Option<String>) {
+fn report(folder: &TempFolder, runs: &[&str]) -> (Output, Option<String>) {
     let page = folder.path().join("page.html");
-    let runs = runs.iter().map(|run| data::root().join(run));
+    let runs = runs.iter().map(|run| testdata::repository_root().join(run));
     let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
     weir.args(["lab", "report"]).args(runs).arg("-o").arg(&page);
     let output = weir.output().expect("weir runs");
@@ -20,7 +20,7 @@ fn report(folder: &Folder, runs: &[&str]) -> (Output, Option<String>) {
 
 #[test]
 fn a_page_of_several_runs_draws_all_of_them() {
-    let folder = Folder::new("beside");
+    let folder = TempFolder::new("beside");
     let (ended, alone) = report(&folder, &[RULES]);
     let alone = alone.unwrap();
     assert!(ended.status.success() && !alone.contains("id=\"beside\""), "a run has no company");
@@ -41,7 +41,7 @@ fn a_page_of_several_runs_draws_all_of_them() {
 
 #[test]
 fn runs_of_two_studies_have_no_page() {
-    let folder = Folder::new("beside-other");
+    let folder = TempFolder::new("beside-other");
     let (ended, page) = report(&folder, &[RULES, TABLES]);
     assert_eq!((ended.status.code(), page), (Some(2), None));
     let said = String::from_utf8(ended.stderr).unwrap();

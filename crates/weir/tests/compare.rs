@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use weir_stats::folder;
-use weir_testkit::data;
+use weir_stats::run_folder;
+use weir_testkit::testdata;
 
 fn kept() -> PathBuf {
-    data::root().join("studies/hagtheil-empty-tables/runs/2026-11-21-vm-2cpu")
+    testdata::repository_root().join("studies/hagtheil-empty-tables/runs/2026-11-21-vm-2cpu")
 }
 
 /// A copy of the kept run in which a subject's rates are `times` as high.
@@ -16,7 +16,7 @@ fn changed(name: &str, subject: &str, times: f64) -> PathBuf {
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&out).unwrap();
     fs::copy(kept().join("run.json"), out.join("run.json")).unwrap();
-    let text = folder::trials_text(&kept()).unwrap();
+    let text = run_folder::read_trials_text(&kept()).unwrap();
     let line = |line: &str| {
         let mut trial: serde_json::Value = serde_json::from_str(line).unwrap();
         if trial["subject"] == subject {
@@ -74,6 +74,7 @@ fn a_machine_that_became_slower_as_a_whole_is_no_regression() {
 
 #[test]
 fn runs_of_two_studies_are_not_compared() {
-    let other = data::root().join("studies/kadlecsik2005-rules/runs/2026-11-21-vm-2cpu");
+    let other =
+        testdata::repository_root().join("studies/kadlecsik2005-rules/runs/2026-11-21-vm-2cpu");
     assert_eq!(compare(&other, &[]).status.code(), Some(2));
 }

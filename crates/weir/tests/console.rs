@@ -1,13 +1,13 @@
 //! The sessions of `testdata/console`, which the guide links to.
 
-use weir_testkit::{console, data};
+use weir_testkit::{console_session, testdata};
 
 #[test]
 fn every_session_prints_what_its_document_shows() {
     let programs = std::path::Path::new(env!("CARGO_BIN_EXE_weir")).parent().expect("a folder");
-    let failed: Vec<String> = data::files("console", "md")
+    let failed: Vec<String> = testdata::testdata_files("console", "md")
         .iter()
-        .filter_map(|file| console::run(file, programs, &[]).err())
+        .filter_map(|file| console_session::run_console_session(file, programs, &[]).err())
         .map(|difference| difference.to_string())
         .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use weir_kernel::Session;
-use weir_testkit::{Folder, lacks_root};
+use weir_testkit::{TempFolder, skip_without_root};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
@@ -36,9 +36,10 @@ fn assert_status(output: &Output, wanted: i32) {
 
 #[test]
 fn a_hook_alone_differs_where_its_rules_do_and_nowhere_else() {
-    let folder = Folder::new("diff-hook");
+    let folder = TempFolder::new("diff-hook");
     let drop = "-A INPUT -p udp -j DROP\n";
-    let (a, b) = (folder.file("a", &rules("", WEB)), folder.file("b", &rules(drop, WEB)));
+    let (a, b) =
+        (folder.write_file("a", &rules("", WEB)), folder.write_file("b", &rules(drop, WEB)));
     assert_status(&diff(&["--hook", "input"], &[&a, &b]), 1);
     assert_status(&diff(&["--hook", "forward"], &[&a, &b]), 0);
     assert_status(&diff(&[], &[&a, &b]), 1);
@@ -46,12 +47,12 @@ fn a_hook_alone_differs_where_its_rules_do_and_nowhere_else() {
 
 #[test]
 fn rules_of_ipv6_are_compared_alone_and_beside_those_of_ipv4() {
-    let folder = Folder::new("diff-ip6");
-    let v4 = folder.file("v4", &rules("", WEB));
+    let folder = TempFolder::new("diff-ip6");
+    let v4 = folder.write_file("v4", &rules("", WEB));
     let six = |port: u16| {
         rules("", &format!("-A FORWARD -s 2001:db8::/32 -p tcp -m tcp --dport {port} -j ACCEPT\n"))
     };
-    let (a, b) = (folder.file("a6", &six(80)), folder.file("b6", &six(443)));
+    let (a, b) = (folder.write_file("a6", &six(80)), folder.write_file("b6", &six(443)));
     assert_status(&diff(&[], &[&a, &a]), 0);
     let found = diff(&["--regions", "1"], &[&a, &b]);
     assert_status(&found, 1);
@@ -69,14 +70,14 @@ fn rules_of_ipv6_are_compared_alone_and_beside_those_of_ipv4() {
 
 #[test]
 fn each_form_is_equal_to_its_file_and_differs_from_another() {
-    let folder = Folder::new("diff-forms");
+    let folder = TempFolder::new("diff-forms");
     let block = |last: &str| {
         let one = |n: u32| format!("-A FORWARD -s 198.51.100.{n}/32 -j DROP\n");
         rules("", &((1..40).map(one).collect::<String>() + last + WEB))
     };
     let (file, other) = (
-        folder.file("file", &block("")),
-        folder.file("other", &block("-A FORWARD -s 203.0.113.7/32 -j DROP\n")),
+        folder.write_file("file", &block("")),
+        folder.write_file("other", &block("-A FORWARD -s 203.0.113.7/32 -j DROP\n")),
     );
     for form in ["linear", "tree", "ipset", "nft"] {
         let out = folder.path().join(form);
@@ -96,15 +97,15 @@ fn each_form_is_equal_to_its_file_and_differs_from_another() {
 
 #[test]
 fn what_is_in_force_is_compared_on_either_side() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
-    let folder = Folder::new("diff-live");
+    let folder = TempFolder::new("diff-live");
     let (web, telnet) = (rules("", WEB), rules("", WEB_AND_TELNET));
-    let (a, b) = (folder.file("web", &web), folder.file("telnet", &telnet));
+    let (a, b) = (folder.write_file("web", &web), folder.write_file("telnet", &telnet));
     let session = Session::new().expect("a session");
-    let inside = session.namespace("live").expect("a namespace");
-    inside.run(&["iptables-legacy-restore"], web.as_bytes()).expect("rules are loaded");
+    let inside = session.create_namespace("live").expect("a namespace");
+    inside.run_command(&["iptables-legacy-restore"], web.as_bytes()).expect("rules are loaded");
     let live = |before: &[&str], file: &Path, after: &[&str]| {
         let mut command = inside.command(WEIR);
         command.arg("diff").args(before).arg(file).args(after).output().expect("weir runs")
@@ -139,8 +140,11 @@ fn first_frame(bytes: &[u8]) -> (Ipv4Addr, Ipv4Addr, u8, u16, u16) {
 
 #[test]
 fn the_packet_that_is_written_meets_two_verdicts() {
-    let folder = Folder::new("diff-pcap");
-    let (a, b) = (folder.file("a", &rules("", WEB)), folder.file("b", &rules("", WEB_AND_TELNET)));
+    let folder = TempFolder::new("diff-pcap");
+    let (a, b) = (
+        folder.write_file("a", &rules("", WEB)),
+        folder.write_file("b", &rules("", WEB_AND_TELNET)),
+    );
     let pcap = folder.path().join("witness.pcap");
     let words = ["--format", "json", "--pcap", pcap.to_str().expect("a name")];
     let found = diff(&words, &[&a, &b]);
@@ -180,10 +184,10 @@ fn the_packet_that_is_written_meets_two_verdicts() {
 
 #[test]
 fn what_is_not_proven_within_its_steps_is_neither_equal_nor_different() {
-    let folder = Folder::new("diff-steps");
+    let folder = TempFolder::new("diff-steps");
     let (a, b) = (
-        folder.file("a", &rules("", WEB)),
-        folder.file("b", &rules("", &(WEB.to_owned() + "-A FORWARD -i eth1 -j DROP\n"))),
+        folder.write_file("a", &rules("", WEB)),
+        folder.write_file("b", &rules("", &(WEB.to_owned() + "-A FORWARD -i eth1 -j DROP\n"))),
     );
     assert_status(&diff(&[], &[&a, &b]), 0);
     let open = diff(&["--steps", "0"], &[&a, &b]);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use weir_testkit::Folder;
+use weir_testkit::TempFolder;
 
 /// A chain's name and a comment that would clear the screen, and a rule that cannot be read.
 const TEXT: &str = "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n\
@@ -27,7 +27,7 @@ fn shown(words: &[&str], paths: &[&Path]) -> String {
 
 #[test]
 fn escape_characters_are_written_out_by_every_command() {
-    let folder = Folder::new("escapes");
+    let folder = TempFolder::new("escapes");
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
         fs::write(&path, text).expect("a file");

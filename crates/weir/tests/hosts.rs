@@ -16,10 +16,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_kernel::process::ProcessId;
-use weir_kernel::{LinkEnd, Namespace, Session, VethOptions};
-use weir_stats::series::{Selection, ratio};
-use weir_stats::{Estimate, Quantity, Record, Scenario, State, Trial, TrialKind, folder};
-use weir_testkit::{lacking, lacks_root};
+use weir_kernel::{Namespace, Session, VethEndOptions, VethOptions};
+use weir_stats::trial_selection::{TrialSelection, estimate_selection_ratio};
+use weir_stats::{
+    Estimate, Quantity, RunRecord, Scenario, Trial, TrialKind, TrialState, run_folder,
+};
+use weir_testkit::{skip_test, skip_without_root};
 
 const SSHD: &str = "/usr/sbin/sshd";
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -95,11 +97,11 @@ struct Lan {
 impl Lan {
     /// `None` if this machine cannot have it, after saying so.
     fn new(name: &str) -> Option<Lan> {
-        if lacks_root() {
+        if skip_without_root() {
             return None;
         }
         if !Path::new(SSHD).exists() {
-            lacking("needs sshd, which is not installed");
+            skip_test("needs sshd, which is not installed");
             return None;
         }
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,17 +112,19 @@ impl Lan {
         let subjects = SUBJECTS.replace("COUNT_DROPS", COUNT_DROPS);
         fs::write(folder.join("study/subjects.toml"), subjects).unwrap();
         let session = Session::new().unwrap();
-        let (ends, firewall) =
-            (session.namespace("ends").unwrap(), session.namespace("firewall").unwrap());
-        let end = |addr: &str| LinkEnd { mac: None, addrs: vec![addr.to_owned()] };
+        let (ends, firewall) = (
+            session.create_namespace("ends").unwrap(),
+            session.create_namespace("firewall").unwrap(),
+        );
+        let end = |addr: &str| VethEndOptions { mac: None, addrs: vec![addr.to_owned()] };
         let management = VethOptions {
-            a: end("192.0.2.1/24"),
-            b: end("192.0.2.2/24"),
+            end_a: end("192.0.2.1/24"),
+            end_b: end("192.0.2.2/24"),
             ..VethOptions::default()
         };
-        session.veth(&ends, "m0", &firewall, "m0", &management).unwrap();
+        session.create_veth_pair(&ends, "m0", &firewall, "m0", &management).unwrap();
         for (near, far) in [("e0", "g0"), ("e1", "g1")] {
-            session.veth(&ends, near, &firewall, far, &VethOptions::default()).unwrap();
+            session.create_veth_pair(&ends, near, &firewall, far, &VethOptions::default()).unwrap();
         }
         let lan = Lan { _session: session, ends, firewall, folder, _alone: alone };
         lan.start_sshd();
@@ -204,7 +208,7 @@ impl Lan {
     /// The devices of a host: names, addresses, and which are up. Whether the other end is, too, is
     /// told a while later.
     fn devices(host: &Namespace) -> String {
-        let text = host.run(&["ip", "-br", "link"], b"").unwrap();
+        let text = host.run_command(&["ip", "-br", "link"], b"").unwrap();
         let text = String::from_utf8(text).unwrap();
         let line = |line: &str| {
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -225,7 +229,7 @@ impl Lan {
             line.ends_with(b"weir\0lab\0agent\0")
         };
         let pids = text.lines().filter_map(|line| line.trim().parse().ok()).filter(is_agent);
-        pids.filter_map(ProcessId::of).min_by_key(|id| (id.start, id.pid))
+        pids.filter_map(ProcessId::from_pid).min_by_key(|id| (id.start, id.pid))
     }
 }
 
@@ -248,10 +252,10 @@ fn said(output: &Output) -> String {
 }
 
 /// How many times as many packets go through the tree as through the list.
-fn gain(record: &Record, pattern: &str) -> Estimate {
-    let all = Scenario::default().with("pattern", pattern);
-    let of = |subject| Selection::new(Quantity::Pps, subject, &all);
-    ratio(of("tree"), of("linear"), &record.trials, 1).unwrap()
+fn gain(record: &RunRecord, pattern: &str) -> Estimate {
+    let all = Scenario::default().with_coordinate("pattern", pattern);
+    let of = |subject| TrialSelection::new(Quantity::Pps, subject, &all);
+    estimate_selection_ratio(of("tree"), of("linear"), &record.trials, 1).unwrap()
 }
 
 /// Whether two ratios are the same within their intervals, each made wider by a quarter: those of
@@ -270,23 +274,27 @@ fn a_study_over_two_hosts_gives_the_ratios_of_one_machine() {
         assert!(ended.status.success(), "{out}: {}", said(&ended));
     }
     assert_eq!((Lan::devices(&lan.ends), Lan::devices(&lan.firewall)), before);
-    let local = folder::load(&lan.folder.join("local")).unwrap();
-    let remote = folder::load(&lan.folder.join("remote")).unwrap();
+    let local = run_folder::load_record(&lan.folder.join("local")).unwrap();
+    let remote = run_folder::load_record(&lan.folder.join("remote")).unwrap();
 
-    let of =
-        |record: &Record, kind: TrialKind| record.trials.iter().filter(|t| t.kind == kind).count();
+    let of = |record: &RunRecord, kind: TrialKind| {
+        record.trials.iter().filter(|t| t.kind == kind).count()
+    };
     assert_eq!(of(&remote, TrialKind::Load), of(&local, TrialKind::Load));
     for trial in remote.trials.iter().filter(|t| t.kind == TrialKind::Rate) {
         assert!(
-            matches!(trial.state, State::Accepted | State::Warmup | State::Disturbed),
+            matches!(
+                trial.state,
+                TrialState::Accepted | TrialState::Warmup | TrialState::Disturbed
+            ),
             "{trial:?}"
         );
         let is_listed = trial.scenario.to_string().contains("uniform");
         // A few rules of the list accept.
-        let enough = if is_listed { trial.to_drop } else { trial.delivered };
+        let enough = if is_listed { trial.expected_drops } else { trial.delivered };
         assert!(enough > trial.offered / 100 * 99 && trial.offered > 0, "{trial:?}");
-        assert_eq!(trial.to_drop + trial.delivered, trial.offered, "{trial:?}");
-        assert_eq!((trial.missing(), trial.leaked), (0, 0), "{trial:?}");
+        assert_eq!(trial.expected_drops + trial.delivered, trial.offered, "{trial:?}");
+        assert_eq!((trial.unaccounted_packets(), trial.leaked), (0, 0), "{trial:?}");
     }
     for pattern in ["far", "uniform"] {
         let (here, there) = (gain(&local, pattern), gain(&remote, pattern));
@@ -362,7 +370,7 @@ fn a_killed_run_gives_the_interfaces_back() {
     // The agent: the run ends and says so, and the firewall's host is clean at the next start.
     let child = start("agent-killed");
     let agent = lan.agent().expect("an agent runs");
-    agent.kill(LIMIT).unwrap();
+    agent.kill_and_wait(LIMIT).unwrap();
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(2));
     assert_eq!(Lan::devices(&lan.ends), before.0);

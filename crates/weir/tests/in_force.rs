@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use weir_kernel::{Namespace, Session};
-use weir_testkit::{Folder, lacks_root};
+use weir_testkit::{TempFolder, skip_without_root};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
@@ -34,28 +34,28 @@ fn read(inside: &Namespace, more: &[&str]) -> (usize, String) {
 }
 
 fn load(inside: &Namespace, program: &str, text: &str) {
-    inside.run(&[program], text.as_bytes()).expect("rules are loaded");
+    inside.run_command(&[program], text.as_bytes()).expect("rules are loaded");
 }
 
 #[test]
 fn live_reads_the_variant_that_holds_rules_and_says_which() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let session = Session::new().expect("a session");
-    let empty = session.namespace("empty").expect("a namespace");
+    let empty = session.create_namespace("empty").expect("a namespace");
     let (count, said) = read(&empty, &[]);
     assert_eq!(count, 0);
     assert!(said.contains("no table of iptables is in force, of either variant"), "{said}");
 
-    let legacy = session.namespace("legacy").expect("a namespace");
+    let legacy = session.create_namespace("legacy").expect("a namespace");
     load(&legacy, "iptables-legacy-restore", &rules(3));
     let (count, said) = read(&legacy, &[]);
     assert_eq!(count, 3);
     assert!(said.contains("IPv4 from legacy iptables (iptables-legacy-save -c)"), "{said}");
     assert!(!said.contains("not read"), "{said}");
 
-    let nft = session.namespace("nft").expect("a namespace");
+    let nft = session.create_namespace("nft").expect("a namespace");
     load(&nft, "iptables-nft-restore", &rules(40));
     let (count, said) = read(&nft, &[]);
     assert_eq!(count, 40, "rules of iptables-nft are read");
@@ -66,11 +66,11 @@ fn live_reads_the_variant_that_holds_rules_and_says_which() {
 
 #[test]
 fn each_family_is_read_from_its_own_variant() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let session = Session::new().expect("a session");
-    let inside = session.namespace("families").expect("a namespace");
+    let inside = session.create_namespace("families").expect("a namespace");
     load(&inside, "iptables-legacy-restore", &rules(2));
     load(&inside, "ip6tables-nft-restore", RULES6);
     let (count, said) = read(&inside, &[]);
@@ -81,12 +81,12 @@ fn each_family_is_read_from_its_own_variant() {
 
 #[test]
 fn rules_in_both_variants_are_refused_and_one_of_them_is_read_when_named() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
-    let folder = Folder::new("live-both");
+    let folder = TempFolder::new("live-both");
     let session = Session::new().expect("a session");
-    let inside = session.namespace("both").expect("a namespace");
+    let inside = session.create_namespace("both").expect("a namespace");
     load(&inside, "iptables-legacy-restore", &rules(2));
     // A table without rules is in nobody's way.
     load(&inside, "iptables-nft-restore", &rules(0));
@@ -94,7 +94,7 @@ fn rules_in_both_variants_are_refused_and_one_of_them_is_read_when_named() {
     load(&inside, "iptables-nft-restore", &rules(5));
     let out = folder.path().join("form");
     let out = out.to_str().expect("a name");
-    let file = folder.file("file", &rules(2));
+    let file = folder.write_file("file", &rules(2));
     let file = file.to_str().expect("a name");
     for words in [
         &["check", "--live"][..],
@@ -126,13 +126,15 @@ fn rules_in_both_variants_are_refused_and_one_of_them_is_read_when_named() {
 
 #[test]
 fn tables_of_nft_that_are_not_read_are_named() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let session = Session::new().expect("a session");
-    let inside = session.namespace("native").expect("a namespace");
+    let inside = session.create_namespace("native").expect("a namespace");
     load(&inside, "iptables-nft-restore", &rules(4));
-    let nft = |text: &str| inside.run(&["nft", "-f", "-"], text.as_bytes()).expect("nft loads it");
+    let nft = |text: &str| {
+        inside.run_command(&["nft", "-f", "-"], text.as_bytes()).expect("nft loads it")
+    };
     nft("table inet fw { chain input { type filter hook input priority 0; policy drop; }; }");
     let (count, said) = read(&inside, &[]);
     assert_eq!(count, 4);
@@ -155,12 +157,12 @@ fn tables_of_nft_that_are_not_read_are_named() {
 
 #[test]
 fn live_refuses_where_an_nft_artefact_stands_for_rules() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let session = Session::new().expect("a session");
-    let inside = session.namespace("artefact").expect("a namespace");
-    let folder = Folder::new("live-artefact");
+    let inside = session.create_namespace("artefact").expect("a namespace");
+    let folder = TempFolder::new("live-artefact");
     let file = folder.path().join("rules");
     let text = rules(40).replace(":INPUT ACCEPT", ":INPUT DROP");
     std::fs::write(&file, &text).expect("the rules are written");
@@ -173,7 +175,7 @@ fn live_refuses_where_an_nft_artefact_stands_for_rules() {
     let state = folder.path().join("state").display().to_string();
     let script = format!("{artefact}/load.sh");
     let words = ["env", &format!("WEIR_STATE={state}"), "sh", &script];
-    inside.run(&words, b"").expect("it is loaded");
+    inside.run_command(&words, b"").expect("it is loaded");
     for words in [
         &["fmt", "--live"][..],
         &["check", "--live"],
@@ -189,14 +191,14 @@ fn live_refuses_where_an_nft_artefact_stands_for_rules() {
 
 #[test]
 fn a_tool_that_fails_is_no_empty_ruleset() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let session = Session::new().expect("a session");
-    let inside = session.namespace("failing").expect("a namespace");
+    let inside = session.create_namespace("failing").expect("a namespace");
     load(&inside, "iptables-nft-restore", &rules(3));
     assert_eq!(read(&inside, &[]).0, 3);
-    let folder = Folder::new("failing-tools");
+    let folder = TempFolder::new("failing-tools");
     let tool = folder.path().join("iptables-legacy-save");
     std::fs::write(&tool, "#!/bin/sh\necho refused >&2\nexit 1\n").expect("the tool is written");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use weir_testkit::{data, lacking, lacks_root};
+use weir_testkit::{skip_test, skip_without_root, testdata};
 
 /// One test looks at limits that the other one raises.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -32,14 +32,14 @@ fn live() -> Vec<String> {
 
 #[test]
 fn a_killed_lab_is_cleaned_up_by_the_next_start() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let weir = env!("CARGO_BIN_EXE_weir");
     let before = live();
     let out = std::env::temp_dir().join(format!("weir-killed-{}", std::process::id()));
-    let study = data::root().join("studies/kadlecsik2005-rules");
+    let study = testdata::repository_root().join("studies/kadlecsik2005-rules");
     // Any start will do, also one that comes to nothing.
     let nothing: &[&str] = &["lab", "run", "no-such-study", "-o", "no-such-run"];
     for (namespaces, start) in [(1, &["reap"][..]), (3, nothing), (5, &["reap"])] {
@@ -95,12 +95,12 @@ fn study_above(limits: [u64; 2], folder: &Path) {
 
 #[test]
 fn limits_that_a_killed_lab_raised_are_put_back_by_the_next_start() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let before = limits();
     if before.contains(&0) {
-        return lacking("needs connection tracking");
+        return skip_test("needs connection tracking");
     }
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let weir = env!("CARGO_BIN_EXE_weir");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use weir_kernel::Session;
-use weir_testkit::{Folder, lacks_root};
+use weir_testkit::{TempFolder, skip_without_root};
 
 /// A chain, a comment, a prefix and a set that would do something where they were pasted.
 const RULES: &str = r#"*filter
@@ -50,12 +50,12 @@ fn text(out: &Output) -> String {
 
 #[test]
 fn shell_metacharacters_in_names_are_loaded_as_names() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
-    let folder = Folder::new("meta characters $(x)");
-    folder.file("odd.rules", &rules());
-    folder.file("odd.ipset", SETS);
+    let folder = TempFolder::new("meta characters $(x)");
+    folder.write_file("odd.rules", &rules());
+    folder.write_file("odd.ipset", SETS);
     let session = Session::new().expect("a session");
     for form in ["linear", "tree", "ipset", "nft"] {
         let operand = ["odd.rules", "--ipset", "odd.ipset"];
@@ -63,7 +63,7 @@ fn shell_metacharacters_in_names_are_loaded_as_names() {
         words.extend(operand);
         words.extend(["--to", form, "-o", form]);
         weir(folder.path(), &words);
-        let fw = session.namespace(form).expect("a namespace");
+        let fw = session.create_namespace(form).expect("a namespace");
         let state = folder.path().join("state");
         for script in ["load.sh", "unload.sh"] {
             let out = fw

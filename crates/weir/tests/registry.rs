@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use weir_study::registry::{self, LIST_BEGINS, LIST_ENDS, RegistryEntry, Status};
+use weir_study::claims_registry::{
+    self, ClaimItemStatus, README_LIST_END, README_LIST_START, RegistryEntry,
+};
 
 fn studies() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies")
@@ -28,7 +30,7 @@ fn readme(entry: &RegistryEntry) -> String {
 
 #[test]
 fn each_number_of_a_readme_is_in_the_list_and_the_other_way_round() {
-    let entries = registry::read(&studies()).unwrap();
+    let entries = claims_registry::read_claims_registry(&studies()).unwrap();
     assert!(entries.len() > 15, "the studies are there");
     for entry in &entries {
         let listed: BTreeSet<String> = entry.items.iter().map(|item| item.number.clone()).collect();
@@ -39,7 +41,7 @@ fn each_number_of_a_readme_is_in_the_list_and_the_other_way_round() {
 
 #[test]
 fn no_number_of_a_paper_is_left_out() {
-    let entries = registry::read(&studies()).unwrap();
+    let entries = claims_registry::read_claims_registry(&studies()).unwrap();
     for letter in ["K", "H", "B", "S", "R"] {
         let mut counts: Vec<u32> = entries
             .iter()
@@ -54,11 +56,14 @@ fn no_number_of_a_paper_is_left_out() {
 
 #[test]
 fn every_readme_shows_the_list_as_it_is_now() {
-    let stale: Vec<String> = registry::read(&studies())
+    let stale: Vec<String> = claims_registry::read_claims_registry(&studies())
         .unwrap()
         .iter()
         .filter(|entry| {
-            let list = format!("{LIST_BEGINS}\n{}{LIST_ENDS}", registry::markdown(entry));
+            let list = format!(
+                "{README_LIST_START}\n{}{README_LIST_END}",
+                claims_registry::render_markdown_tables(entry)
+            );
             !entry.items.is_empty() && !readme(entry).contains(&list)
         })
         .map(|entry| entry.study.clone())
@@ -68,9 +73,12 @@ fn every_readme_shows_the_list_as_it_is_now() {
 
 #[test]
 fn what_is_reproduced_has_a_run_and_a_number() {
-    for entry in registry::read(&studies()).unwrap() {
+    for entry in claims_registry::read_claims_registry(&studies()).unwrap() {
         for item in entry.items.iter().chain(&entry.own) {
-            let seen = matches!(item.status, Status::Reproduced | Status::ReproducedInShape);
+            let seen = matches!(
+                item.status,
+                ClaimItemStatus::Reproduced | ClaimItemStatus::ReproducedInShape
+            );
             let measured = item.evidence.iter().all(|one| one.estimate.is_some());
             assert!(!seen || (entry.run.is_some() && measured), "{}", item.number);
         }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use weir_lab::planned;
-use weir_stats::{State, Trial, TrialKind, folder};
-use weir_testkit::lacks_root;
+use weir_lab::plan_trials;
+use weir_stats::{Trial, TrialKind, TrialState, run_folder};
+use weir_testkit::skip_without_root;
 
 const STUDY: &str = r#"
 title = "A small study"
@@ -64,12 +64,12 @@ fn weir(study: &Path, out: &Path, more: &[&str]) -> Command {
 /// Trials of packets that settled a step, those of the validation omitted.
 fn settled(trials: &[Trial]) -> Vec<&Trial> {
     let of_packets = trials.iter().filter(|trial| trial.kind == TrialKind::Rate);
-    of_packets.skip(4).filter(|trial| trial.state == State::Accepted).collect()
+    of_packets.skip(4).filter(|trial| trial.state == TrialState::Accepted).collect()
 }
 
 #[test]
 fn a_killed_run_goes_on_where_it_was() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
     let study = study("resume");
@@ -93,18 +93,18 @@ fn a_killed_run_goes_on_where_it_was() {
     fs::write(&path, &text[..text.len() - 10]).unwrap();
     assert!(weir(&study, &out, &["--resume"]).status().unwrap().success());
 
-    let record = folder::load(&out).unwrap();
+    let record = run_folder::load_record(&out).unwrap();
     assert!(record.run.complete);
     assert!(!path.exists() && out.join("trials.jsonl.gz").exists(), "it is compressed");
-    let plan = planned(&study, "tiny", 1).unwrap();
+    let plan = plan_trials(&study, "tiny", 1).unwrap();
     assert_eq!(plan.len(), 2 * 2 * 2 * 4, "points, subjects, legs, blocks");
     let found: Vec<_> = settled(&record.trials)
         .iter()
-        .map(|t| (t.block, t.order, t.leg, t.scenario.clone(), t.subject.clone()))
+        .map(|t| (t.block, t.order_in_block, t.leg, t.scenario.clone(), t.subject.clone()))
         .collect();
     let wanted: Vec<_> = plan
         .iter()
-        .map(|s| (s.block, s.order, s.leg, s.scenario.clone(), s.variant.subject.clone()))
+        .map(|s| (s.block, s.order_in_block, s.leg, s.scenario.clone(), s.variant.subject.clone()))
         .collect();
     assert_eq!(found, wanted);
     let numbers: Vec<u64> = record.trials.iter().map(|trial| trial.number).collect();

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use weir_stats::folder;
-use weir_testkit::data;
+use weir_stats::run_folder;
+use weir_testkit::testdata;
 
 /// A server that ends with its test.
 struct Server {
@@ -55,7 +55,7 @@ impl Drop for Server {
 }
 
 fn studies() -> std::path::PathBuf {
-    data::root().join("studies")
+    testdata::repository_root().join("studies")
 }
 
 fn kept() -> std::path::PathBuf {
@@ -109,7 +109,7 @@ fn a_run_that_goes_on_is_shown_as_it_grows() {
     let whole = text.replace("\"complete\": true", "\"complete\": false");
     assert_ne!(whole, text, "the kept run is complete");
     std::fs::write(dir.join("run.json"), whole).unwrap();
-    let trials = folder::trials_text(&kept()).unwrap();
+    let trials = run_folder::read_trials_text(&kept()).unwrap();
     let half = trials.len() / 2;
     std::fs::write(dir.join("trials.jsonl"), &trials[..half]).unwrap();
     let server = Server::of(&dir);
@@ -171,7 +171,7 @@ fn ctrl_c_ends_it() {
 fn a_folder_without_records_is_refused() {
     let out = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(["lab", "serve"])
-        .arg(data::root().join("docs"))
+        .arg(testdata::repository_root().join("docs"))
         .output()
         .expect("weir runs");
     assert_eq!(out.status.code(), Some(2));

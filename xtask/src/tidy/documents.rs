@@ -1,26 +1,28 @@
 //! Documents: valid links, existing source files, numbered decisions, glossary terms in use, and
 //! existing tests in the semantics.
 
-use super::finding::TidyFinding;
-use crate::tree::Tree;
+use super::tidy_finding::TidyFinding;
+use crate::repository_files::RepositoryFiles;
 
-const ARCHITECTURE: &str = "ARCHITECTURE.md";
-const GLOSSARY: &str = "docs/glossary.md";
-const SEMANTICS: &str = "docs/semantics.md";
-const DECISIONS: &str = "docs/decisions/";
+const ARCHITECTURE_PATH: &str = "ARCHITECTURE.md";
+const GLOSSARY_PATH: &str = "docs/glossary.md";
+const SEMANTICS_PATH: &str = "docs/semantics.md";
+const DECISIONS_FOLDER: &str = "docs/decisions/";
 
-pub fn check(tree: &Tree) -> Vec<TidyFinding> {
-    let mut found: Vec<_> =
-        tree.ending(".md").flat_map(|(path, text)| dead_links(tree, path, text)).collect();
-    found.extend(named_files(tree));
-    found.extend(decisions(tree));
-    found.extend(glossary(tree));
-    found.extend(named_tests(tree));
+pub fn check_documents(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+    let mut found: Vec<_> = tree
+        .files_with_suffix(".md")
+        .flat_map(|(path, text)| find_dead_links(tree, path, text))
+        .collect();
+    found.extend(check_named_files(tree));
+    found.extend(check_decisions(tree));
+    found.extend(check_glossary(tree));
+    found.extend(check_named_tests(tree));
     found
 }
 
 /// Links to files of the repository that are not there.
-fn dead_links(tree: &Tree, path: &str, text: &str) -> Vec<TidyFinding> {
+fn find_dead_links(tree: &RepositoryFiles, path: &str, text: &str) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     let mut in_code = false;
     for (i, line) in text.lines().enumerate() {
@@ -28,11 +30,13 @@ fn dead_links(tree: &Tree, path: &str, text: &str) -> Vec<TidyFinding> {
         if in_code {
             continue;
         }
-        for file in link_targets(line).map(|target| target.split('#').next().unwrap_or_default()) {
+        for file in
+            parse_link_targets(line).map(|target| target.split('#').next().unwrap_or_default())
+        {
             let is_elsewhere = file.is_empty() || file.contains(':');
-            if !is_elsewhere && !tree.has(&resolve(path, file)) {
+            if !is_elsewhere && !tree.contains_path(&resolve_link(path, file)) {
                 let message = format!("link to {file}, which is not there");
-                found.push(TidyFinding::refuse("link", path, i + 1, message));
+                found.push(TidyFinding::new_error("link", path, i + 1, message));
             }
         }
     }
@@ -40,7 +44,7 @@ fn dead_links(tree: &Tree, path: &str, text: &str) -> Vec<TidyFinding> {
 }
 
 /// What a line links: `[text](target)`, `[text](target "title")`, and `[name]: target`.
-fn link_targets(line: &str) -> impl Iterator<Item = &str> {
+fn parse_link_targets(line: &str) -> impl Iterator<Item = &str> {
     let inline = line.match_indices("](").map(|(at, _)| {
         let rest = &line[at + 2..];
         rest.split(')').next().unwrap_or_default()
@@ -51,19 +55,20 @@ fn link_targets(line: &str) -> impl Iterator<Item = &str> {
         .filter_map(|target| target.split_whitespace().next())
 }
 
-/// Files of crates that the architecture names (`weir-model/src/test.rs`) and that are not there.
-fn named_files(tree: &Tree) -> Vec<TidyFinding> {
+/// Files of crates that the architecture names (`weir-model/src/rule_test.rs`) and that are not
+/// there.
+fn check_named_files(tree: &RepositoryFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
-    for (i, line) in tree.text(ARCHITECTURE).unwrap_or_default().lines().enumerate() {
+    for (i, line) in tree.file_text(ARCHITECTURE_PATH).unwrap_or_default().lines().enumerate() {
         let names = line.split('`').skip(1).step_by(2);
         let is_file = |name: &&str| {
             let in_crate = name.starts_with("weir-") && name.contains('/');
             in_crate && !name.contains([' ', '*', '…'])
         };
         for name in names.filter(is_file) {
-            if !tree.has(&format!("crates/{name}")) {
+            if !tree.contains_path(&format!("crates/{name}")) {
                 let message = format!("{name} is named and not there");
-                found.push(TidyFinding::refuse("file", ARCHITECTURE, i + 1, message));
+                found.push(TidyFinding::new_error("file", ARCHITECTURE_PATH, i + 1, message));
             }
         }
     }
@@ -71,7 +76,7 @@ fn named_files(tree: &Tree) -> Vec<TidyFinding> {
 }
 
 /// The path that a link in the file `from` means.
-fn resolve(from: &str, link: &str) -> String {
+fn resolve_link(from: &str, link: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
     for part in link.trim_end_matches('/').split('/') {
@@ -87,22 +92,24 @@ fn resolve(from: &str, link: &str) -> String {
 }
 
 /// `NNNN-title.md` begins with `# NNNN Title`, and no number is used twice.
-fn decisions(tree: &Tree) -> Vec<TidyFinding> {
+fn check_decisions(tree: &RepositoryFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     let mut last = String::new();
-    for (path, text) in tree.ending(".md").filter(|(p, _)| p.starts_with(DECISIONS)) {
-        let name = &path[DECISIONS.len()..];
+    for (path, text) in
+        tree.files_with_suffix(".md").filter(|(p, _)| p.starts_with(DECISIONS_FOLDER))
+    {
+        let name = &path[DECISIONS_FOLDER.len()..];
         let number: String = name.chars().take_while(char::is_ascii_digit).collect();
         if name == "README.md" {
             continue;
         }
         if number.len() != 4 || !text.starts_with(&format!("# {number} ")) {
             let message = "a decision is NNNN-title.md and begins with `# NNNN Title`";
-            found.push(TidyFinding::refuse("decision", path, 1, message));
+            found.push(TidyFinding::new_error("decision", path, 1, message));
         }
         if number == last {
             let message = format!("number {number} is taken");
-            found.push(TidyFinding::refuse("decision", path, 1, message));
+            found.push(TidyFinding::new_error("decision", path, 1, message));
         }
         last = number;
     }
@@ -110,16 +117,16 @@ fn decisions(tree: &Tree) -> Vec<TidyFinding> {
 }
 
 /// Each line of the semantics names the test, or the case, that holds it: it is there.
-fn named_tests(tree: &Tree) -> Vec<TidyFinding> {
+fn check_named_tests(tree: &RepositoryFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
-    for (i, line) in tree.text(SEMANTICS).unwrap_or_default().lines().enumerate() {
-        for name in line.split('`').skip(1).step_by(2).filter(|word| is_claim(word)) {
+    for (i, line) in tree.file_text(SEMANTICS_PATH).unwrap_or_default().lines().enumerate() {
+        for name in line.split('`').skip(1).step_by(2).filter(|word| is_test_name(word)) {
             let is_there = |(path, text): (&str, &str)| {
                 (path.ends_with(".rs") || path.starts_with("testdata/")) && text.contains(name)
             };
-            if !tree.files().any(is_there) {
+            if !tree.text_files().any(is_there) {
                 let message = format!("no test or case is called {name}");
-                found.push(TidyFinding::refuse("semantics", SEMANTICS, i + 1, message));
+                found.push(TidyFinding::new_error("semantics", SEMANTICS_PATH, i + 1, message));
             }
         }
     }
@@ -127,25 +134,27 @@ fn named_tests(tree: &Tree) -> Vec<TidyFinding> {
 }
 
 /// A name that is a sentence: `return_leaves_the_chain`.
-fn is_claim(word: &str) -> bool {
+fn is_test_name(word: &str) -> bool {
     let is_snake = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     word.matches('_').count() >= 3 && word.chars().all(is_snake)
 }
 
 /// Each word that the glossary explains is used somewhere else; each stands there once, in order.
-fn glossary(tree: &Tree) -> Vec<TidyFinding> {
+fn check_glossary(tree: &RepositoryFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
-    let text = tree.text(GLOSSARY).unwrap_or_default();
+    let text = tree.file_text(GLOSSARY_PATH).unwrap_or_default();
     let mut last: Option<String> = None;
-    for (i, word) in text.lines().enumerate().filter_map(|(i, l)| Some((i, glossary_word(l)?))) {
+    for (i, word) in
+        text.lines().enumerate().filter_map(|(i, l)| Some((i, parse_glossary_term(l)?)))
+    {
         let lower = word.to_lowercase();
-        if !is_used(tree, &lower) {
+        if !is_term_used(tree, &lower) {
             let message = format!("nothing else uses the word `{word}`");
-            found.push(TidyFinding::refuse("glossary", GLOSSARY, i + 1, message));
+            found.push(TidyFinding::new_error("glossary", GLOSSARY_PATH, i + 1, message));
         }
         if last.as_ref().is_some_and(|l| *l >= lower) {
             let message = format!("`{word}` stands out of order, or twice");
-            found.push(TidyFinding::refuse("glossary", GLOSSARY, i + 1, message));
+            found.push(TidyFinding::new_error("glossary", GLOSSARY_PATH, i + 1, message));
         }
         last = Some(lower);
     }
@@ -153,14 +162,16 @@ fn glossary(tree: &Tree) -> Vec<TidyFinding> {
 }
 
 /// The word of a line `**word**: meaning`.
-fn glossary_word(line: &str) -> Option<&str> {
+fn parse_glossary_term(line: &str) -> Option<&str> {
     line.strip_prefix("**")?.split_once("**:").map(|(word, _)| word)
 }
 
-fn is_used(tree: &Tree, word: &str) -> bool {
+fn is_term_used(tree: &RepositoryFiles, word: &str) -> bool {
     let stem = word.replace(' ', "_");
-    tree.files()
-        .filter(|(path, _)| *path != GLOSSARY && (path.ends_with(".rs") || path.ends_with(".md")))
+    tree.text_files()
+        .filter(|(path, _)| {
+            *path != GLOSSARY_PATH && (path.ends_with(".rs") || path.ends_with(".md"))
+        })
         .map(|(_, text)| text.to_lowercase())
         .any(|text| text.contains(word) || text.contains(&stem))
 }
@@ -170,7 +181,10 @@ mod tests {
     use super::*;
 
     fn messages(files: &[(&str, &str)]) -> Vec<String> {
-        check(&Tree::of(files)).into_iter().map(|f| f.message).collect()
+        check_documents(&RepositoryFiles::from_texts(files))
+            .into_iter()
+            .map(|f| f.message)
+            .collect()
     }
 
     #[test]
@@ -195,9 +209,9 @@ mod tests {
     fn a_file_that_the_architecture_names_is_there() {
         let text = "`weir-model/src/a.rs` and `weir_model::A`, `weir-model`, `weir-x/*`\n";
         let there = ("crates/weir-model/src/a.rs", "");
-        assert!(messages(&[(ARCHITECTURE, text), there]).is_empty());
+        assert!(messages(&[(ARCHITECTURE_PATH, text), there]).is_empty());
         assert_eq!(
-            messages(&[(ARCHITECTURE, text)]),
+            messages(&[(ARCHITECTURE_PATH, text)]),
             ["weir-model/src/a.rs is named and not there"]
         );
     }
@@ -214,7 +228,7 @@ mod tests {
     #[test]
     fn a_test_that_the_semantics_names_is_there() {
         let text = "It does (`verdicts/walk`: `goto_leaves_no_way_back`, in `net/x_tables.c`).\n";
-        let semantics = (SEMANTICS, text);
+        let semantics = (SEMANTICS_PATH, text);
         let case = ("testdata/verdicts/walk.toml", "name = \"goto_leaves_no_way_back\"");
         assert!(messages(&[semantics, case]).is_empty());
         let missing = messages(&[semantics]);
@@ -224,10 +238,10 @@ mod tests {
     #[test]
     fn a_glossary_word_is_used_and_in_order() {
         let code = ("a.rs", "/// A barrier of a pass.");
-        assert!(messages(&[(GLOSSARY, "**barrier**: x\n**pass**: y\n"), code]).is_empty());
-        let unused = messages(&[(GLOSSARY, "**barrier**: x\n**quux**: y\n"), code]);
+        assert!(messages(&[(GLOSSARY_PATH, "**barrier**: x\n**pass**: y\n"), code]).is_empty());
+        let unused = messages(&[(GLOSSARY_PATH, "**barrier**: x\n**quux**: y\n"), code]);
         assert_eq!(unused, ["nothing else uses the word `quux`"]);
-        let order = messages(&[(GLOSSARY, "**pass**: y\n**barrier**: x\n"), code]);
+        let order = messages(&[(GLOSSARY_PATH, "**pass**: y\n**barrier**: x\n"), code]);
         assert_eq!(order, ["`barrier` stands out of order, or twice"]);
     }
 }

@@ -2,39 +2,39 @@
 
 use std::collections::BTreeSet;
 
-use super::finding::TidyFinding;
-use crate::tree::Tree;
+use super::tidy_finding::TidyFinding;
+use crate::repository_files::RepositoryFiles;
 
-const RULE: &str = "testdata";
-const README: &str = "testdata/README.md";
+const RULE_ID: &str = "testdata";
+const TESTDATA_README_PATH: &str = "testdata/README.md";
 
-pub fn check(tree: &Tree) -> Vec<TidyFinding> {
+pub fn check_testdata_folders(tree: &RepositoryFiles) -> Vec<TidyFinding> {
     let folders: BTreeSet<&str> = tree
-        .files()
+        .text_files()
         .filter_map(|(path, _)| path.strip_prefix("testdata/")?.split_once('/'))
         .map(|(folder, _)| folder)
         .collect();
-    let readme = tree.text(README).unwrap_or_default();
+    let readme = tree.file_text(TESTDATA_README_PATH).unwrap_or_default();
     let mut found = Vec::new();
     for folder in folders {
         let path = format!("testdata/{folder}");
         if !["`", "/"].iter().any(|end| readme.contains(&format!("`{folder}{end}"))) {
-            let message = format!("{README} does not say what `{folder}` holds");
-            found.push(TidyFinding::refuse(RULE, &path, 0, message));
+            let message = format!("{TESTDATA_README_PATH} does not say what `{folder}` holds");
+            found.push(TidyFinding::new_error(RULE_ID, &path, 0, message));
         }
-        if !is_read(tree, folder) {
+        if !is_folder_read(tree, folder) {
             let message = format!("no test reads testdata/{folder}: remove it or use it");
-            found.push(TidyFinding::refuse(RULE, &path, 0, message));
+            found.push(TidyFinding::new_error(RULE_ID, &path, 0, message));
         }
     }
     found
 }
 
 /// Whether some Rust file speaks of `testdata` and of the folder.
-fn is_read(tree: &Tree, folder: &str) -> bool {
+fn is_folder_read(tree: &RepositoryFiles, folder: &str) -> bool {
     let path = format!("testdata/{folder}");
     let own = format!("\"{folder}");
-    tree.ending(".rs")
+    tree.files_with_suffix(".rs")
         .any(|(_, text)| text.contains(&path) || (text.contains("testdata") && text.contains(&own)))
 }
 
@@ -43,11 +43,15 @@ mod tests {
     use super::*;
 
     const CASE: (&str, &str) = ("testdata/verdicts/a.toml", "x");
-    const WORDS: (&str, &str) = (README, "- `verdicts/`: packets and what becomes of them\n");
+    const WORDS: (&str, &str) =
+        (TESTDATA_README_PATH, "- `verdicts/`: packets and what becomes of them\n");
     const READER: (&str, &str) = ("crates/a/tests/v.rs", "open(\"testdata/verdicts\")");
 
     fn messages(files: &[(&str, &str)]) -> Vec<String> {
-        check(&Tree::of(files)).into_iter().map(|f| f.message).collect()
+        check_testdata_folders(&RepositoryFiles::from_texts(files))
+            .into_iter()
+            .map(|f| f.message)
+            .collect()
     }
 
     #[test]

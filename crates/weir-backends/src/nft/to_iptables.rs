@@ -1,8 +1,8 @@
 //! Translates nft tables to iptables.
 //!
-//! [`super::compile`] translates from iptables to nft; this is the inverse. The result is an
-//! ordinary ruleset of the model, so it can be compared and explained, and packets can be generated
-//! for it, as for a file. It is exact, or refused by name:
+//! [`super::compile_nft_form`] translates from iptables to nft; this is the inverse. The result is
+//! an ordinary ruleset of the model, so it can be compared and explained, and packets can be
+//! generated for it, as for a file. It is exact, or refused by name:
 //!
 //! - A rule becomes a rule: its tests become matches, its action the target. A test of ports, TCP
 //!   flags or the ICMP type applies to any protocol in nft and to one protocol in iptables: it is
@@ -16,33 +16,33 @@
 //! The deviations of `docs/semantics.md` are excluded: truncated headers, and fragments that are
 //! not reassembled.
 
-mod dictionary;
-mod protocols;
-mod rule;
+mod opaque_dictionary;
+mod protocol_set;
+mod rule_draft;
 
 use std::collections::HashMap;
 
-use weir_model::nft::{self, Credit, Load, Statement, Verdict};
+use weir_model::nft::{self, CreditedOriginal, LoadExpression, Statement, Verdict};
 use weir_model::{
-    Chain, Family, Hook, Name, Policy, Rule, RuleIndex, Ruleset, Table, TableName, Target,
+    Chain, Family, Hook, Policy, Rule, RuleIndex, Ruleset, SharedName, Table, TableName, Target,
 };
 
-pub use self::dictionary::OpaqueDictionary;
-use self::protocols::Protocols;
-use self::rule::RuleDraft;
+pub use self::opaque_dictionary::OpaqueDictionary;
+use self::protocol_set::ProtocolSet;
+use self::rule_draft::RuleDraft;
 
 /// Why nft tables cannot be translated to iptables: the position and the construct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Untranslatable {
     /// `weir_filter FORWARD rule 3`.
-    pub place: String,
+    pub location: String,
     /// What it is.
-    pub what: String,
+    pub construct: String,
 }
 
 impl std::fmt::Display for Untranslatable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)
+        write!(f, "{}: {}", self.location, self.construct)
     }
 }
 
@@ -50,19 +50,19 @@ impl std::fmt::Display for Untranslatable {
 ///
 /// # Errors
 /// All that iptables has no words for.
-pub fn translate(
+pub fn translate_tables(
     ruleset: &nft::Ruleset,
     family: Family,
     dictionary: &OpaqueDictionary,
 ) -> Result<Ruleset, Vec<Untranslatable>> {
-    let normal = weir_syntax::nft::normal(ruleset);
+    let normal = weir_syntax::nft::normalize_ruleset(ruleset);
     let mut out = Ruleset::new(family);
     let mut unsaid = Vec::new();
     let both = ruleset.tables.iter().zip(&normal.tables);
     for (credited, plain) in both.filter(|(t, _)| t.family == family) {
-        let mut translator = Translator::new(credited, plain, dictionary);
-        out.tables.push(translator.table());
-        unsaid.append(&mut translator.unsaid);
+        let mut translator = TableTranslator::new(credited, plain, dictionary);
+        out.tables.push(translator.translate_table());
+        unsaid.append(&mut translator.untranslatable);
     }
     if unsaid.is_empty() { Ok(out) } else { Err(unsaid) }
 }
@@ -72,7 +72,7 @@ pub fn translate(
 ///
 /// # Errors
 /// A hook that both decide.
-pub fn join(rest: &mut Ruleset, said: Ruleset) -> Result<(), Untranslatable> {
+pub fn join_rulesets(rest: &mut Ruleset, said: Ruleset) -> Result<(), Untranslatable> {
     for table in said.tables {
         let Some(at) = rest.tables.iter().position(|t| t.name == table.name) else {
             rest.tables.push(table);
@@ -80,7 +80,7 @@ pub fn join(rest: &mut Ruleset, said: Ruleset) -> Result<(), Untranslatable> {
         };
         let kept = &mut rest.tables[at];
         let mut renamed = table;
-        keep_names_apart(&mut renamed, kept);
+        rename_clashing_chains(&mut renamed, kept);
         for chain in renamed.chains {
             let same = kept.chains.iter_mut().find(|c| c.name == chain.name);
             match same {
@@ -92,7 +92,7 @@ pub fn join(rest: &mut Ruleset, said: Ruleset) -> Result<(), Untranslatable> {
                 Some(_) => {
                     let place = format!("{} {}", renamed.name, chain.name);
                     let what = "has rules in iptables and in nft".to_owned();
-                    return Err(Untranslatable { place, what });
+                    return Err(Untranslatable { location: place, construct: what });
                 }
             }
         }
@@ -102,11 +102,11 @@ pub fn join(rest: &mut Ruleset, said: Ruleset) -> Result<(), Untranslatable> {
 }
 
 /// Renames user chains of `table` whose names `other` has.
-fn keep_names_apart(table: &mut Table, other: &Table) {
-    let mut renamed: HashMap<Name, Name> = HashMap::new();
+fn rename_clashing_chains(table: &mut Table, other: &Table) {
+    let mut renamed: HashMap<SharedName, SharedName> = HashMap::new();
     for chain in table.chains.iter_mut().filter(|c| c.policy.is_none()) {
         if other.chain(&chain.name).is_some() {
-            let name: Name = format!("nft:{}", chain.name).into();
+            let name: SharedName = format!("nft:{}", chain.name).into();
             renamed.insert(std::mem::replace(&mut chain.name, name.clone()), name);
         }
     }
@@ -120,10 +120,12 @@ fn keep_names_apart(table: &mut Table, other: &Table) {
 }
 
 /// The protocols that a rule's tests leave of those that come to it.
-fn left_by(statements: &[Statement], mut of: Protocols) -> Protocols {
+fn narrow_protocols(statements: &[Statement], mut of: ProtocolSet) -> ProtocolSet {
     for statement in statements {
         match statement {
-            Statement::Test(t) if t.load == Load::L4proto => of = of.tested(t),
+            Statement::Test(t) if t.expression == LoadExpression::L4proto => {
+                of = of.filter_by_test(t)
+            }
             _ => {}
         }
     }
@@ -131,19 +133,19 @@ fn left_by(statements: &[Statement], mut of: Protocols) -> Protocols {
 }
 
 /// Which protocols come to each chain.
-fn protocols(table: &nft::Table) -> HashMap<&str, Protocols> {
-    let mut of: HashMap<&str, Protocols> =
-        table.chains.iter().map(|c| (c.name.as_str(), Protocols::NONE)).collect();
+fn find_chain_protocols(table: &nft::Table) -> HashMap<&str, ProtocolSet> {
+    let mut of: HashMap<&str, ProtocolSet> =
+        table.chains.iter().map(|c| (c.name.as_str(), ProtocolSet::NONE)).collect();
     let mut open: Vec<&nft::Chain> = Vec::new();
     for chain in table.chains.iter().filter(|c| c.base.is_some()) {
-        of.insert(&chain.name, Protocols::ALL);
+        of.insert(&chain.name, ProtocolSet::ALL);
         open.push(chain);
     }
     while let Some(chain) = open.pop() {
         let here = of[chain.name.as_str()];
         for rule in &chain.rules {
-            let left = left_by(&rule.statements, here);
-            for to in targets(table, rule) {
+            let left = narrow_protocols(&rule.statements, here);
+            for to in list_target_chains(table, rule) {
                 let Some(known) = of.get_mut(to) else { continue };
                 let more = known.union(left);
                 if more != *known {
@@ -157,15 +159,17 @@ fn protocols(table: &nft::Table) -> HashMap<&str, Protocols> {
 }
 
 /// The chains that a rule leads to.
-fn targets<'t>(table: &'t nft::Table, rule: &'t nft::Rule) -> Vec<&'t str> {
+fn list_target_chains<'t>(table: &'t nft::Table, rule: &'t nft::Rule) -> Vec<&'t str> {
     let mut out = Vec::new();
     for statement in &rule.statements {
         match statement {
-            Statement::Verdict(v) => out.extend(v.chain()),
+            Statement::Verdict(v) => out.extend(v.jump_target()),
             Statement::Vmap { map, .. } => {
                 let map = table.maps.iter().find(|m| m.name == *map);
                 out.extend(
-                    map.into_iter().flat_map(|m| &m.elements).filter_map(|e| e.verdict.chain()),
+                    map.into_iter()
+                        .flat_map(|m| &m.elements)
+                        .filter_map(|e| e.verdict.jump_target()),
                 );
             }
             _ => {}
@@ -174,16 +178,16 @@ fn targets<'t>(table: &'t nft::Table, rule: &'t nft::Rule) -> Vec<&'t str> {
     out
 }
 
-struct Translator<'t> {
-    credited: &'t nft::Table,
-    plain: &'t nft::Table,
+struct TableTranslator<'t> {
+    credited_table: &'t nft::Table,
+    normal_table: &'t nft::Table,
     dictionary: &'t OpaqueDictionary,
-    unsaid: Vec<Untranslatable>,
+    untranslatable: Vec<Untranslatable>,
     /// Marks change along the way.
-    marks: bool,
+    changes_marks: bool,
 }
 
-impl<'t> Translator<'t> {
+impl<'t> TableTranslator<'t> {
     fn new(
         credited: &'t nft::Table,
         plain: &'t nft::Table,
@@ -194,44 +198,52 @@ impl<'t> Translator<'t> {
             Statement::Effect(e) => !matches!(e, weir_model::Effect::Notrack),
             _ => false,
         });
-        Translator { credited, plain, dictionary, unsaid: Vec::new(), marks }
+        TableTranslator {
+            credited_table: credited,
+            normal_table: plain,
+            dictionary,
+            untranslatable: Vec::new(),
+            changes_marks: marks,
+        }
     }
 
-    fn table(&mut self) -> Table {
-        let name = self.plain.stands_for;
+    fn translate_table(&mut self) -> Table {
+        let name = self.normal_table.iptables_table;
         let (leading_comments, trailing_comments) = (Vec::new(), Vec::new());
         let mut out = Table { name, chains: Vec::new(), leading_comments, trailing_comments };
-        let protocols = protocols(self.plain);
-        for (chain, credited) in self.plain.chains.iter().zip(&self.credited.chains) {
+        let protocols = find_chain_protocols(self.normal_table);
+        for (chain, credited) in self.normal_table.chains.iter().zip(&self.credited_table.chains) {
             let mut made = match &chain.base {
-                Some(base) => Chain::new(base.hook.chain(), Some(base.policy)),
+                Some(base) => Chain::new(base.hook.chain_name(), Some(base.policy)),
                 None => Chain::new(chain.name.as_str(), None),
             };
             let here = protocols[chain.name.as_str()];
             for (i, (rule, credited)) in chain.rules.iter().zip(&credited.rules).enumerate() {
-                let place = || format!("{} {} rule {}", self.plain.name, chain.name, i + 1);
-                match self.rule(rule, credited, here) {
+                let place = || format!("{} {} rule {}", self.normal_table.name, chain.name, i + 1);
+                match self.translate_rule(rule, credited, here) {
                     Ok(rules) => made.rules.extend(rules),
-                    Err(what) => self.unsaid.push(Untranslatable { place: place(), what }),
+                    Err(what) => self
+                        .untranslatable
+                        .push(Untranslatable { location: place(), construct: what }),
                 }
             }
             out.chains.push(made);
         }
-        add_hooks(&mut out, name);
+        add_missing_built_in_chains(&mut out, name);
         out
     }
 
     /// A rule of nft as one of iptables, or as one for each element that it looks up.
-    fn rule(
+    fn translate_rule(
         &self,
         rule: &nft::Rule,
         credited: &nft::Rule,
-        here: Protocols,
+        here: ProtocolSet,
     ) -> Result<Vec<Rule>, String> {
-        let family = self.plain.family;
-        let mut draft = RuleDraft::new(family, left_by(&rule.statements, here));
-        let (rest, taken) = self.dictionary.matches(rule);
-        draft.taken(taken);
+        let family = self.normal_table.family;
+        let mut draft = RuleDraft::new(family, narrow_protocols(&rule.statements, here));
+        let (rest, taken) = self.dictionary.extract_matches(rule);
+        draft.add_matches(taken);
         let mut target = None;
         let mut lookup = None;
         for statement in rest {
@@ -239,19 +251,21 @@ impl<'t> Translator<'t> {
                 return Err("does two things in one rule".into());
             }
             match statement {
-                Statement::Test(test) => draft.test(test)?,
-                Statement::Opaque(opaque) => draft.opaque(self.dictionary.opaque(opaque)?),
+                Statement::Test(test) => draft.add_test(test)?,
+                Statement::Opaque(opaque) => {
+                    draft.add_opaque_match(self.dictionary.match_for_statement(opaque)?)
+                }
                 Statement::Counter(_) => {}
                 Statement::Vmap { key, map } => lookup = Some((key, map)),
-                Statement::Verdict(v) => target = Some(self.verdict(v)),
+                Statement::Verdict(v) => target = Some(self.verdict_to_target(v)),
                 Statement::Effect(e) => {
-                    target = Some(Target::Effect(Box::new(self.dictionary.effect(e))))
+                    target = Some(Target::Effect(Box::new(self.dictionary.respell_effect(e))))
                 }
                 Statement::Reject(word) => target = Some(Target::Reject(word)),
                 Statement::Nat(nat) => target = Some(Target::Nat(Box::new(nat.clone()))),
             }
         }
-        if draft.never {
+        if draft.never_matches {
             return Ok(Vec::new());
         }
         let Some((key, map)) = lookup else {
@@ -259,23 +273,24 @@ impl<'t> Translator<'t> {
                 Statement::Counter(credit) => Some(credit),
                 _ => None,
             });
-            let credit = ids(credit.flatten());
-            return Ok(vec![draft.rule(target.unwrap_or(Target::None), credit)]);
+            let credit = collect_rule_indices(credit.flatten());
+            return Ok(vec![draft.build_rule(target.unwrap_or(Target::None), credit)]);
         };
-        self.elements(&draft, key, map)
+        self.translate_lookup(&draft, key, map)
     }
 
-    fn elements(
+    fn translate_lookup(
         &self,
         draft: &RuleDraft,
-        key: &[nft::Key],
+        key: &[nft::MapKeyPart],
         map: &str,
     ) -> Result<Vec<Rule>, String> {
         let find = |t: &'t nft::Table| t.maps.iter().find(|m| m.name == map);
         let missing = || format!("looks up {map}, which does not exist");
-        let (plain, credited) = find(self.plain).zip(find(self.credited)).ok_or_else(missing)?;
+        let (plain, credited) =
+            find(self.normal_table).zip(find(self.credited_table)).ok_or_else(missing)?;
         let jumps = plain.elements.iter().any(|e| matches!(e.verdict, Verdict::Jump(_)));
-        if jumps && self.marks && key.iter().any(|k| k.load == Load::Mark) {
+        if jumps && self.changes_marks && key.iter().any(|k| k.expression == LoadExpression::Mark) {
             return Err("looks up a mark that changes after the lookup".into());
         }
         let credit: HashMap<_, _> = credited.elements.iter().map(|e| (&e.key, &e.credit)).collect();
@@ -283,15 +298,16 @@ impl<'t> Translator<'t> {
         for element in &plain.elements {
             let mut draft = draft.clone();
             for (key, part) in key.iter().zip(&element.key) {
-                draft.key(key, part)?;
+                draft.add_key_part(key, part)?;
             }
-            let credit = credit.get(&element.key).map_or(Vec::new(), |c| ids(c.iter()));
-            out.push(draft.rule(self.verdict(&element.verdict), credit));
+            let credit =
+                credit.get(&element.key).map_or(Vec::new(), |c| collect_rule_indices(c.iter()));
+            out.push(draft.build_rule(self.verdict_to_target(&element.verdict), credit));
         }
         Ok(out)
     }
 
-    fn verdict(&self, verdict: &Verdict) -> Target {
+    fn verdict_to_target(&self, verdict: &Verdict) -> Target {
         match verdict {
             Verdict::Accept => Target::Accept,
             Verdict::Drop => Target::Drop,
@@ -303,26 +319,26 @@ impl<'t> Translator<'t> {
     }
 }
 
-fn ids<'c>(credit: impl Iterator<Item = &'c Credit>) -> Vec<RuleIndex> {
+fn collect_rule_indices<'c>(credit: impl Iterator<Item = &'c CreditedOriginal>) -> Vec<RuleIndex> {
     let rules = credit.filter_map(|c| match c {
-        Credit::Rule(id) => Some(*id),
-        Credit::Policy(_) => None,
+        CreditedOriginal::Rule(id) => Some(*id),
+        CreditedOriginal::Policy(_) => None,
     });
     rules.collect()
 }
 
 /// The built-in chains that nft has no base chain for.
-fn add_hooks(table: &mut Table, name: TableName) {
+fn add_missing_built_in_chains(table: &mut Table, name: TableName) {
     for hook in name.hooks() {
-        if table.chain(hook.chain()).is_none() {
-            let at = built_ins(table);
-            table.chains.insert(at, Chain::new(hook.chain(), Some(Policy::Accept)));
+        if table.chain(hook.chain_name()).is_none() {
+            let at = count_built_in_chains(table);
+            table.chains.insert(at, Chain::new(hook.chain_name(), Some(Policy::Accept)));
         }
     }
-    let place = |c: &Chain| Hook::of_chain(&c.name).filter(|_| c.policy.is_some());
+    let place = |c: &Chain| Hook::from_chain_name(&c.name).filter(|_| c.policy.is_some());
     table.chains.sort_by_key(|c| place(c).map_or(usize::MAX, |h| h as usize));
 }
 
-fn built_ins(table: &Table) -> usize {
+fn count_built_in_chains(table: &Table) -> usize {
     table.chains.iter().filter(|c| c.policy.is_some()).count().min(table.chains.len())
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use weir_testkit::random::TestRng;
+use weir_testkit::random_ruleset::TestRng;
 
 use crate::number;
 use crate::world::World;
@@ -27,7 +27,7 @@ fn no_change_of_form_loses_an_allowed_packet_or_delivers_a_forbidden_one() {
     let mut stack: Vec<&str> = Vec::new();
     let mut spans = Vec::new();
     for _ in 0..changes {
-        let unload = stack.len() == 5 || (!stack.is_empty() && rng.chance(45));
+        let unload = stack.len() == 5 || (!stack.is_empty() && rng.chance_percent(45));
         let line = match unload {
             true => format!("{}/unload.sh", stack.pop().expect("something is loaded")),
             false => {

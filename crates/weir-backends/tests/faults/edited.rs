@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use weir_backends::write;
+use weir_backends::write_artefact;
 
 use crate::rulesets::ALL;
 use crate::sets::with_sets;
@@ -83,7 +83,7 @@ fn a_script_loads_only_the_files_that_were_compiled_with_it() {
 
     // Compiled again while the old ruleset is saved.
     let (_, other) = ALL.iter().find(|(name, _)| *name == "ipset").expect("an artefact");
-    write(other, &world.path("next")).expect("it is written");
+    write_artefact(other, &world.path("next")).expect("it is written");
     let exchange = format!(
         "[ -e {0} ] || {{ mv {1} {0} && mv {2} {1}; }}",
         world.path("moved").display(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use weir_testkit::random::TestRng;
+use weir_testkit::random_ruleset::TestRng;
 
 use crate::flows::Flows;
 use crate::number;
@@ -121,9 +121,9 @@ impl Kills<'_> {
 
     fn some_point(&mut self, case: Case) -> At {
         let (calls, millis) = self.calls(case);
-        match self.rng.chance(75) {
-            true => At::Call(1 + self.rng.below(calls), self.rng.pick(&["before", "after"])),
-            false => At::Time(1 + self.rng.below(millis)),
+        match self.rng.chance_percent(75) {
+            true => At::Call(1 + self.rng.number_below(calls), self.rng.pick(&["before", "after"])),
+            false => At::Time(1 + self.rng.number_below(millis)),
         }
     }
 
@@ -145,12 +145,12 @@ impl Kills<'_> {
             None | Some(137) => self.killed += 1,
             _ => self.ended_before += 1,
         }
-        let follow = match self.rng.below(2) {
+        let follow = match self.rng.number_below(2) {
             0 => Action::Load,
             _ => Action::Unload,
         };
         let next = Case { action: follow, ..case };
-        if self.rng.chance(25) {
+        if self.rng.chance_percent(25) {
             // What ends the interrupted change is killed, too.
             let again = self.some_point_of(next);
             self.run(&next.line(), again);
@@ -195,7 +195,7 @@ impl Kills<'_> {
     /// A point of a script that follows a kill: about as long as the script alone.
     fn some_point_of(&mut self, case: Case) -> At {
         let calls = if case.action == Action::Load { 110 } else { 60 };
-        At::Call(1 + self.rng.below(calls), self.rng.pick(&["before", "after"]))
+        At::Call(1 + self.rng.number_below(calls), self.rng.pick(&["before", "after"]))
     }
 }
 

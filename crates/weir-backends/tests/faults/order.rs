@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Output;
 
-use weir_backends::{CompileOptions, Form, compile, write};
+use weir_backends::{CompileOptions, Form, compile, write_artefact};
 use weir_model::Firewall;
 use weir_syntax::iptables::{self, ParseOptions};
 
@@ -119,7 +119,7 @@ fn nft_tables_of_a_family_that_the_next_artefact_lacks_do_not_go() {
     for form in [Form::Linear, Form::Nft] {
         let made = compile(&firewall, form, &options, &mut |_, _| {}).expect("it compiles");
         let name = format!("{form}-v4");
-        write(&made, &world.path(&name)).expect("it is written");
+        write_artefact(&made, &world.path(&name)).expect("it is written");
         for options in ["", " --check"] {
             let ended = world.script(&format!("{name}/load.sh{options}"));
             let cure = format!("first: sh {}", world.path("nft/unload.sh").display());

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use weir_testkit::random::TestRng;
+use weir_testkit::random_ruleset::TestRng;
 
 use crate::number;
 use crate::world::{Ended, World};
@@ -70,8 +70,8 @@ fn of_two_scripts_one_wins_and_the_other_names_it() {
         let load = |name: &str| format!("{name}/load.sh");
         let unload = |name: &str| format!("{name}/unload.sh");
         // Half of the pairs begin with `a` loaded.
-        let is_loaded = rng.chance(50);
-        let lines = match (is_loaded, rng.below(3)) {
+        let is_loaded = rng.chance_percent(50);
+        let lines = match (is_loaded, rng.number_below(3)) {
             (false, _) => [load(a), load(b)],
             (true, 0) => [load(b), unload(a)],
             (true, 1) => [unload(a), unload(a)],

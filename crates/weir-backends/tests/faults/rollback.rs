@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use weir_backends::write;
+use weir_backends::write_artefact;
 
 use crate::rulesets::{ALL, BARE, BARE6};
 use crate::stub::{KILL, RESTORE, Stub, run_with};
@@ -15,7 +15,7 @@ fn entry(world: &World, number: usize) -> PathBuf {
 
 fn recompile(world: &World, folder: &str, like: &str) {
     let (_, made) = ALL.iter().find(|(name, _)| *name == like).expect("an artefact");
-    write(made, &world.path(folder)).expect("the folder is replaced");
+    write_artefact(made, &world.path(folder)).expect("the folder is replaced");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Sets: those of the artefact, those of the user, and those of a namespace that no longer exists.
 
-use weir_backends::{CompileOptions, Form, compile, write};
+use weir_backends::{CompileOptions, Form, compile, write_artefact};
 use weir_model::Firewall;
 use weir_syntax::ipset;
 use weir_syntax::iptables::{self, ParseOptions};
@@ -21,7 +21,7 @@ pub fn with_sets(world: &World, name: &str) {
     let firewall = Firewall { v4: Some(v4), v6: None, sets };
     let options = CompileOptions { check_packets: 200, ..Default::default() };
     let made = compile(&firewall, Form::Linear, &options, &mut |_, _| {}).expect("it compiles");
-    write(&made, &world.path(name)).expect("it is written");
+    write_artefact(&made, &world.path(name)).expect("it is written");
 }
 
 #[test]

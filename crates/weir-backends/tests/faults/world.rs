@@ -7,12 +7,12 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use weir_artefact::Loader;
-use weir_backends::load::Scripts;
-use weir_backends::write;
+use weir_artefact::KernelFacility;
+use weir_backends::load_scripts::LoadScripts;
+use weir_backends::write_artefact;
 use weir_kernel::{Namespace, Session};
 use weir_model::Family;
-use weir_testkit::lacking;
+use weir_testkit::skip_test;
 
 use crate::flows::Flows;
 use crate::rulesets::{ALL, BARE, BARE6};
@@ -27,15 +27,15 @@ const KEYWORDS: [&str; 10] =
 /// message must not be among them, for what it starts finds the tools themselves.
 pub fn tools() -> BTreeSet<String> {
     let (_, artefact) = &ALL[0];
-    let Scripts { load, unload } = Scripts::of(artefact);
+    let LoadScripts { load, unload } = LoadScripts::from_artefact(artefact);
     let lines = [&load, &unload].into_iter().flat_map(|text| text.lines());
     let code = lines.filter(|line| !line.trim_start().starts_with('#'));
     let commands = code.flat_map(|line| line.split(|c| "|&;(){}\"'`".contains(c)));
     let is_name = |word: &&str| !KEYWORDS.contains(word) && !word.contains(['=', '/', '$']);
     let words = commands.filter_map(|c| c.split_whitespace().find(is_name));
-    let legacy = [Family::V4, Family::V6].map(Loader::Legacy);
-    let loaders = legacy.into_iter().chain([Loader::Ipset, Loader::Nft]);
-    let programs = loaders.flat_map(|loader| loader.programs().iter().copied());
+    let legacy = [Family::V4, Family::V6].map(KernelFacility::LegacyTables);
+    let loaders = legacy.into_iter().chain([KernelFacility::Ipset, KernelFacility::Nft]);
+    let programs = loaders.flat_map(|loader| loader.tools().iter().copied());
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let is_there = |word: &&str| folders.iter().any(|folder| folder.join(word).is_file());
@@ -90,21 +90,21 @@ impl World {
         let session = match Session::new() {
             Ok(session) => session,
             Err(e) => {
-                lacking(&format!("needs root and network namespaces: {e}"));
+                skip_test(&format!("needs root and network namespaces: {e}"));
                 return None;
             }
         };
         let memory = Path::new("/dev/shm");
         let folder = match memory.is_dir() {
-            true => memory.join(format!("weir-faults-{what}-{}", session.run())),
-            false => session.directory().join("faults"),
+            true => memory.join(format!("weir-faults-{what}-{}", session.run_name())),
+            false => session.session_directory().join("faults"),
         };
         fs::create_dir(&folder).expect("a folder");
-        let make = |role| session.namespace(role).expect("a namespace");
+        let make = |role| session.create_namespace(role).expect("a namespace");
         let (source, firewall, sink) = (make("source"), make("fw"), make("sink"));
         let mut names = Vec::new();
         for (name, made) in ALL.iter() {
-            write(made, &folder.join(name)).expect("the artefact is written");
+            write_artefact(made, &folder.join(name)).expect("the artefact is written");
             names.push(*name);
         }
         let world = World { _session: session, source, firewall, sink, folder, names };
@@ -123,16 +123,16 @@ impl World {
             "link set left up".to_owned(),
             "link set right up".to_owned(),
         ];
-        self.firewall.ip(&lines).expect("the links are made");
+        self.firewall.run_ip_batch(&lines).expect("the links are made");
         for (end, net) in [(&self.source, 1), (&self.sink, 2)] {
             let lines = [
                 format!("address add 10.77.{net}.2/24 dev eth0"),
                 "link set eth0 up".to_owned(),
                 format!("route add default via 10.77.{net}.1"),
             ];
-            end.ip(&lines).expect("the end is set up");
+            end.run_ip_batch(&lines).expect("the end is set up");
         }
-        self.firewall.sysctl("net.ipv4.ip_forward", "1").expect("it forwards");
+        self.firewall.set_sysctl("net.ipv4.ip_forward", "1").expect("it forwards");
     }
 
     fn write_tools(&self) {
@@ -173,7 +173,7 @@ impl World {
 
     /// Runs a tool in the firewall.
     pub fn tool(&self, argv: &[&str], input: &str) -> String {
-        let out = self.firewall.run(argv, input.as_bytes()).expect("the tool runs");
+        let out = self.firewall.run_command(argv, input.as_bytes()).expect("the tool runs");
         String::from_utf8(out).expect("text")
     }
 

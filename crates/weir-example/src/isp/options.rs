@@ -1,6 +1,6 @@
 //! The size of the access network.
 
-/// What [`isp()`](super::isp()) makes.
+/// What [`isp()`](super::generate_isp_ruleset()) makes.
 ///
 /// The counts of chains and rules are met exactly, unless the customers alone need more chains: in
 /// the published proportions that happens below a scale of 0.02.
@@ -9,9 +9,9 @@ pub struct IspOptions {
     /// Seed of all random choices.
     pub seed: u64,
     /// Customers: 1 to 20,000.
-    pub customers: usize,
+    pub customer_count: usize,
     /// Pieces of equipment, an address each: as many as customers at least, 20,000 at most.
-    pub equipment: usize,
+    pub equipment_count: usize,
     /// Chains of the IPv4 filter table, built-in ones included.
     pub filter_chains: usize,
     /// Rules of the IPv4 filter table.
@@ -22,7 +22,7 @@ pub struct IspOptions {
     pub mangle_rules: usize,
     /// Keep the list of abusive networks in an ipset, which other programs fill, rather than in
     /// rules.
-    pub abuse_set: bool,
+    pub use_abuse_set: bool,
 }
 
 impl Default for IspOptions {
@@ -30,13 +30,13 @@ impl Default for IspOptions {
     fn default() -> IspOptions {
         IspOptions {
             seed: 1,
-            customers: 2105,
-            equipment: 3477,
+            customer_count: 2105,
+            equipment_count: 3477,
             filter_chains: 9827,
             filter_rules: 36_532,
             mangle_chains: 2770,
             mangle_rules: 14_275,
-            abuse_set: false,
+            use_abuse_set: false,
         }
     }
 }
@@ -46,19 +46,19 @@ impl IspOptions {
     ///
     /// # Units and ranges
     /// `scale`: above 0, at most 5.
-    pub fn scaled(seed: u64, scale: f64) -> IspOptions {
+    pub fn from_scale(seed: u64, scale: f64) -> IspOptions {
         assert!(scale > 0.0 && scale <= 5.0, "scale {scale} is not above 0 and at most 5");
         let whole = IspOptions::default();
         let part = |count: usize| ((count as f64 * scale).round() as usize).max(1);
         IspOptions {
             seed,
-            customers: part(whole.customers),
-            equipment: part(whole.equipment),
+            customer_count: part(whole.customer_count),
+            equipment_count: part(whole.equipment_count),
             filter_chains: part(whole.filter_chains),
             filter_rules: part(whole.filter_rules),
             mangle_chains: part(whole.mangle_chains),
             mangle_rules: part(whole.mangle_rules),
-            abuse_set: false,
+            use_abuse_set: false,
         }
     }
 }

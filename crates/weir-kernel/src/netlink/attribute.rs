@@ -1,22 +1,22 @@
 //! Attributes of netlink messages: length, type and value, aligned to four bytes.
 //!
-//! They are built by [`AttributeWriter`] and read by [`Attributes`], nowhere else. A list is
+//! They are built by [`AttributeWriter`] and read by [`NetlinkAttributes`], nowhere else. A list is
 //! checked once, when it is parsed; a value is checked when it is taken as a number. Source:
 //! include/uapi/linux/netlink.h (`struct nlattr`), lib/nlattr.c.
 
-const HEADER_BYTES: usize = 4;
+const ATTRIBUTE_HEADER_BYTES: usize = 4;
 const ALIGNMENT: usize = 4;
-const NESTED: u16 = 0x8000;
+const NESTED_FLAG: u16 = 0x8000;
 /// A type without `NLA_F_NESTED` and `NLA_F_NET_BYTEORDER`.
 const TYPE_MASK: u16 = 0x3fff;
 
 /// Bytes that are not what the kernel writes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Malformed {
+pub enum MalformedNetlink {
     /// A message.
     #[error("a netlink message gives a length of {length} bytes where {left} are left")]
-    Message {
+    MessageLength {
         /// The length that it gives.
         length: usize,
         /// The bytes that are there.
@@ -24,7 +24,7 @@ pub enum Malformed {
     },
     /// The fixed header of a message, or of an attribute.
     #[error("a netlink header is cut short: {left} bytes of {expected}")]
-    Header {
+    ShortHeader {
         /// Its length.
         expected: usize,
         /// The bytes that are there.
@@ -32,7 +32,7 @@ pub enum Malformed {
     },
     /// The length of an attribute.
     #[error("netlink attribute {kind} gives a length of {length} bytes where {left} are left")]
-    Length {
+    AttributeLength {
         /// Its type.
         kind: u16,
         /// The length that it gives, header included.
@@ -42,7 +42,7 @@ pub enum Malformed {
     },
     /// The value of an attribute.
     #[error("netlink attribute {kind} has {length} bytes, expected {expected}")]
-    Value {
+    ValueLength {
         /// Its type.
         kind: u16,
         /// Bytes of the value.
@@ -52,7 +52,7 @@ pub enum Malformed {
     },
     /// An attribute that every such message has.
     #[error("netlink attribute {kind} is missing")]
-    Missing {
+    MissingAttribute {
         /// Its type.
         kind: u16,
     },
@@ -60,114 +60,118 @@ pub enum Malformed {
 
 /// A list of attributes whose lengths are right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attributes<'a> {
+pub struct NetlinkAttributes<'a> {
     bytes: &'a [u8],
 }
 
 /// One attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attribute<'a> {
+pub struct NetlinkAttribute<'a> {
     /// Its type, without flags.
     pub kind: u16,
     /// Its value, without padding.
     pub value: &'a [u8],
 }
 
-impl<'a> Attributes<'a> {
+impl<'a> NetlinkAttributes<'a> {
     /// Checks that bytes are a list of attributes.
     ///
     /// # Errors
     /// Where an attribute is longer than what holds it, or shorter than its header.
-    pub fn parse(bytes: &'a [u8]) -> Result<Attributes<'a>, Malformed> {
+    pub fn parse(bytes: &'a [u8]) -> Result<NetlinkAttributes<'a>, MalformedNetlink> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            (_, rest) = split(rest)?;
+            (_, rest) = split_attribute(rest)?;
         }
-        Ok(Attributes { bytes })
+        Ok(NetlinkAttributes { bytes })
     }
 
     /// All attributes in their order.
-    pub fn iter(self) -> impl Iterator<Item = Attribute<'a>> {
+    pub fn iter(self) -> impl Iterator<Item = NetlinkAttribute<'a>> {
         let mut rest = self.bytes;
         std::iter::from_fn(move || {
-            let (attribute, after) = split(rest).ok()?;
+            let (attribute, after) = split_attribute(rest).ok()?;
             rest = after;
             Some(attribute)
         })
     }
 
     /// The first attribute of a type.
-    pub fn find(self, kind: u16) -> Option<Attribute<'a>> {
+    pub fn find(self, kind: u16) -> Option<NetlinkAttribute<'a>> {
         self.iter().find(|attribute| attribute.kind == kind)
     }
 
     /// The first attribute of a type that has to be there.
     ///
     /// # Errors
-    /// [`Malformed::Missing`].
-    pub fn require(self, kind: u16) -> Result<Attribute<'a>, Malformed> {
-        self.find(kind).ok_or(Malformed::Missing { kind })
+    /// [`MalformedNetlink::MissingAttribute`].
+    pub fn require(self, kind: u16) -> Result<NetlinkAttribute<'a>, MalformedNetlink> {
+        self.find(kind).ok_or(MalformedNetlink::MissingAttribute { kind })
     }
 }
 
 /// The first attribute, and what follows it. The last one may lack its padding.
-fn split(bytes: &[u8]) -> Result<(Attribute<'_>, &[u8]), Malformed> {
-    let Some((&[l0, l1, k0, k1], _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
-        return Err(Malformed::Header { expected: HEADER_BYTES, left: bytes.len() });
+fn split_attribute(bytes: &[u8]) -> Result<(NetlinkAttribute<'_>, &[u8]), MalformedNetlink> {
+    let Some((&[l0, l1, k0, k1], _)) = bytes.split_first_chunk::<ATTRIBUTE_HEADER_BYTES>() else {
+        return Err(MalformedNetlink::ShortHeader {
+            expected: ATTRIBUTE_HEADER_BYTES,
+            left: bytes.len(),
+        });
     };
     let length = usize::from(u16::from_ne_bytes([l0, l1]));
     let kind = u16::from_ne_bytes([k0, k1]) & TYPE_MASK;
-    let value = bytes.get(HEADER_BYTES..length);
-    let value = value.ok_or(Malformed::Length { kind, length, left: bytes.len() })?;
+    let value = bytes.get(ATTRIBUTE_HEADER_BYTES..length);
+    let value =
+        value.ok_or(MalformedNetlink::AttributeLength { kind, length, left: bytes.len() })?;
     let after = bytes.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or(&[]);
-    Ok((Attribute { kind, value }, after))
+    Ok((NetlinkAttribute { kind, value }, after))
 }
 
-impl<'a> Attribute<'a> {
+impl<'a> NetlinkAttribute<'a> {
     /// The attributes that it holds.
     ///
     /// # Errors
-    /// As [`Attributes::parse`].
-    pub fn nested(self) -> Result<Attributes<'a>, Malformed> {
-        Attributes::parse(self.value)
+    /// As [`NetlinkAttributes::parse`].
+    pub fn nested_attributes(self) -> Result<NetlinkAttributes<'a>, MalformedNetlink> {
+        NetlinkAttributes::parse(self.value)
     }
 
     /// Its value as a number in host byte order.
     ///
     /// # Errors
     /// Where it does not have four bytes.
-    pub fn u32(self) -> Result<u32, Malformed> {
-        self.array().map(u32::from_ne_bytes)
+    pub fn u32(self) -> Result<u32, MalformedNetlink> {
+        self.fixed_bytes().map(u32::from_ne_bytes)
     }
 
     /// Its value as a number in network byte order.
     ///
     /// # Errors
     /// Where it does not have four bytes.
-    pub fn be32(self) -> Result<u32, Malformed> {
-        self.array().map(u32::from_be_bytes)
+    pub fn be32(self) -> Result<u32, MalformedNetlink> {
+        self.fixed_bytes().map(u32::from_be_bytes)
     }
 
     /// Its value as a number in network byte order.
     ///
     /// # Errors
     /// Where it does not have eight bytes.
-    pub fn be64(self) -> Result<u64, Malformed> {
-        self.array().map(u64::from_be_bytes)
+    pub fn be64(self) -> Result<u64, MalformedNetlink> {
+        self.fixed_bytes().map(u64::from_be_bytes)
     }
 
     /// Its value as bytes of a known number.
     ///
     /// # Errors
     /// Where it has another number of bytes.
-    pub fn array<const N: usize>(self) -> Result<[u8; N], Malformed> {
-        let Attribute { kind, value } = self;
-        let wrong = Malformed::Value { kind, length: value.len(), expected: N };
+    pub fn fixed_bytes<const N: usize>(self) -> Result<[u8; N], MalformedNetlink> {
+        let NetlinkAttribute { kind, value } = self;
+        let wrong = MalformedNetlink::ValueLength { kind, length: value.len(), expected: N };
         value.try_into().map_err(|_| wrong)
     }
 
     /// Its value as text: up to its first NUL, bytes that are not UTF-8 replaced.
-    pub fn text(self) -> String {
+    pub fn to_text(self) -> String {
         let text = self.value.split(|byte| *byte == 0).next().unwrap_or_default();
         String::from_utf8_lossy(text).into_owned()
     }
@@ -178,70 +182,75 @@ impl<'a> Attribute<'a> {
 pub struct AttributeWriter {
     bytes: Vec<u8>,
     /// An attribute whose length does not fit in its 16 bits.
-    too_long: Option<u16>,
+    too_long_type: Option<u16>,
 }
 
 impl AttributeWriter {
     /// Attributes behind a fixed header.
-    pub(super) fn after(header: &[u8]) -> AttributeWriter {
+    pub(super) fn after_header(header: &[u8]) -> AttributeWriter {
         let mut bytes = header.to_vec();
         bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
-        AttributeWriter { bytes, too_long: None }
+        AttributeWriter { bytes, too_long_type: None }
     }
 
     /// The header and the attributes, or the type of an attribute that is too long.
     pub(super) fn bytes(&self) -> Result<&[u8], u16> {
-        self.too_long.map_or(Ok(&self.bytes), Err)
+        self.too_long_type.map_or(Ok(&self.bytes), Err)
     }
 
     /// Adds an attribute.
     pub fn put(&mut self, kind: u16, value: &[u8]) {
-        let at = self.begin(kind);
+        let at = self.begin_attribute(kind);
         self.bytes.extend_from_slice(value);
-        self.end(at);
+        self.end_attribute(at);
     }
 
     /// Adds an attribute that holds text, with a NUL at its end.
     pub fn put_text(&mut self, kind: u16, text: &str) {
-        let at = self.begin(kind);
+        let at = self.begin_attribute(kind);
         self.bytes.extend_from_slice(text.as_bytes());
         self.bytes.push(0);
-        self.end(at);
+        self.end_attribute(at);
     }
 
     /// Adds an attribute that holds attributes.
-    pub fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
-        self.nest_after(kind, &[], fill);
+    pub fn put_nested(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
+        self.put_nested_with_header(kind, &[], fill);
     }
 
     /// Adds an attribute that holds a fixed header and attributes.
-    pub fn nest_after(&mut self, kind: u16, header: &[u8], fill: impl FnOnce(&mut Self)) {
-        let at = self.begin(kind | NESTED);
+    pub fn put_nested_with_header(
+        &mut self,
+        kind: u16,
+        header: &[u8],
+        fill: impl FnOnce(&mut Self),
+    ) {
+        let at = self.begin_attribute(kind | NESTED_FLAG);
         self.bytes.extend_from_slice(header);
-        self.pad();
+        self.pad_to_alignment();
         fill(self);
-        self.end(at);
+        self.end_attribute(at);
     }
 
-    fn begin(&mut self, kind: u16) -> usize {
+    fn begin_attribute(&mut self, kind: u16) -> usize {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 2]);
         self.bytes.extend_from_slice(&kind.to_ne_bytes());
         at
     }
 
-    fn end(&mut self, at: usize) {
+    fn end_attribute(&mut self, at: usize) {
         match u16::try_from(self.bytes.len() - at) {
             Ok(length) => self.bytes[at..at + 2].copy_from_slice(&length.to_ne_bytes()),
             Err(_) => {
                 let kind = u16::from_ne_bytes([self.bytes[at + 2], self.bytes[at + 3]]);
-                self.too_long.get_or_insert(kind & TYPE_MASK);
+                self.too_long_type.get_or_insert(kind & TYPE_MASK);
             }
         }
-        self.pad();
+        self.pad_to_alignment();
     }
 
-    fn pad(&mut self) {
+    fn pad_to_alignment(&mut self) {
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use super::attribute::Malformed;
+use super::attribute::MalformedNetlink;
 
 /// A request that came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -20,35 +20,35 @@ pub enum NetlinkError {
         "netlink messages were lost: the receive buffer was full (ENOBUFS); read more often, or \
          raise net.core.rmem_max where weir is not root"
     )]
-    Overrun,
+    ReceiveOverrun,
     /// A dump was cut by changes each time that it was asked for.
     #[error(
         "what was read changed meanwhile, in each of {attempts} attempts; try again when nothing \
          changes it"
     )]
-    Interrupted {
+    DumpInterrupted {
         /// How often it was asked for.
         attempts: u32,
     },
     /// An answer that is not what the kernel writes.
     #[error(transparent)]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] MalformedNetlink),
     /// An attribute of a request that is longer than an attribute can be.
     #[error("netlink attribute {kind} of a request is longer than 65535 bytes")]
-    TooLong {
+    AttributeTooLong {
         /// Its type.
         kind: u16,
     },
     /// No answer came in time.
     #[error("the kernel did not answer a netlink request in time")]
-    TimedOut,
+    ReplyTimeout,
 }
 
 /// What the kernel says about a request that it refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelRefusal {
     /// Which of the requests that were sent together, from 0.
-    pub request: usize,
+    pub request_index: usize,
     /// The number of the error, e.g. `EEXIST`.
     pub errno: i32,
     /// The kernel's own sentence about it, where it has one (`NLMSGERR_ATTR_MSG`).
@@ -79,7 +79,7 @@ impl NetlinkError {
         match self {
             NetlinkError::Socket(error) => error.raw_os_error(),
             NetlinkError::Refused(refusal) => Some(refusal.errno),
-            NetlinkError::Overrun => Some(libc::ENOBUFS),
+            NetlinkError::ReceiveOverrun => Some(libc::ENOBUFS),
             _ => None,
         }
     }

@@ -1,24 +1,24 @@
 //! Messages from the kernel: their header, and what acknowledgements and refusals say.
 
-use super::attribute::{Attributes, Malformed};
+use super::attribute::{MalformedNetlink, NetlinkAttributes};
 use super::error::KernelRefusal;
 
 /// Bytes of `struct nlmsghdr`.
-pub(super) const HEADER_BYTES: usize = 16;
-const ERROR: u16 = 2;
-const DONE: u16 = 3;
+pub(super) const NLMSG_HEADER_BYTES: usize = 16;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
 /// The tables changed during a dump.
-const DUMP_INTERRUPTED: u16 = 0x10;
+const NLM_F_DUMP_INTR: u16 = 0x10;
 /// A refusal repeats the header of the request, not its body.
-const CAPPED: u16 = 0x100;
+const NLM_F_CAPPED: u16 = 0x100;
 /// Attributes follow a refusal or the end of a dump.
-const WITH_ATTRIBUTES: u16 = 0x200;
-const ATTRIBUTE_TEXT: u16 = 1;
-const ATTRIBUTE_OFFSET: u16 = 2;
+const NLM_F_ACK_TLVS: u16 = 0x200;
+const NLMSGERR_ATTR_MSG: u16 = 1;
+const NLMSGERR_ATTR_OFFS: u16 = 2;
 
 /// A message from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message<'a> {
+pub struct NetlinkMessage<'a> {
     /// Its type: the subsystem's, and what it is about.
     pub kind: u16,
     /// The number of the request that it answers; events have none of ours.
@@ -39,88 +39,105 @@ pub(super) enum ReplyStatus {
     Refused(KernelRefusal),
 }
 
-impl<'a> Message<'a> {
+impl<'a> NetlinkMessage<'a> {
     /// Its attributes, behind a fixed header of so many bytes.
     ///
     /// # Errors
     /// Where it is shorter, or they are malformed.
-    pub fn attributes(&self, header_bytes: usize) -> Result<Attributes<'a>, Malformed> {
-        Attributes::parse(tail(self.payload, header_bytes)?)
+    pub fn attributes(
+        &self,
+        header_bytes: usize,
+    ) -> Result<NetlinkAttributes<'a>, MalformedNetlink> {
+        NetlinkAttributes::parse(bytes_after(self.payload, header_bytes)?)
     }
 
     /// Its fixed header.
     ///
     /// # Errors
     /// Where it is shorter.
-    pub fn header<const N: usize>(&self) -> Result<[u8; N], Malformed> {
-        let short = Malformed::Header { expected: N, left: self.payload.len() };
+    pub fn fixed_header<const N: usize>(&self) -> Result<[u8; N], MalformedNetlink> {
+        let short = MalformedNetlink::ShortHeader { expected: N, left: self.payload.len() };
         self.payload.first_chunk().copied().ok_or(short)
     }
 
     /// Whether the tables changed during the dump that it is part of.
-    pub(super) fn is_interrupted(&self) -> bool {
-        self.flags & DUMP_INTERRUPTED != 0
+    pub(super) fn is_dump_interrupted(&self) -> bool {
+        self.flags & NLM_F_DUMP_INTR != 0
     }
 
-    pub(super) fn answer(&self) -> Result<ReplyStatus, Malformed> {
+    pub(super) fn reply_status(&self) -> Result<ReplyStatus, MalformedNetlink> {
         let attributes_at = match self.kind {
-            ERROR if self.flags & CAPPED != 0 => 4 + HEADER_BYTES,
+            NLMSG_ERROR if self.flags & NLM_F_CAPPED != 0 => 4 + NLMSG_HEADER_BYTES,
             // The whole request stands before the attributes.
-            ERROR => {
-                let length = tail(self.payload, 4)?.first_chunk().copied();
+            NLMSG_ERROR => {
+                let length = bytes_after(self.payload, 4)?.first_chunk().copied();
                 let length = length.map_or(0, u32::from_ne_bytes) as usize;
-                4 + length.max(HEADER_BYTES).next_multiple_of(4)
+                4 + length.max(NLMSG_HEADER_BYTES).next_multiple_of(4)
             }
-            DONE => 4,
+            NLMSG_DONE => 4,
             _ => return Ok(ReplyStatus::Data),
         };
         // A dump without an error may end without a number.
         let number = match self.payload.first_chunk() {
             Some(bytes) => i32::from_ne_bytes(*bytes),
-            None if self.kind == DONE => 0,
-            None => return Err(Malformed::Header { expected: 4, left: self.payload.len() }),
+            None if self.kind == NLMSG_DONE => 0,
+            None => {
+                return Err(MalformedNetlink::ShortHeader {
+                    expected: 4,
+                    left: self.payload.len(),
+                });
+            }
         };
         if number >= 0 {
             return Ok(ReplyStatus::Done);
         }
-        let mut refusal =
-            KernelRefusal { request: 0, errno: number.saturating_neg(), text: None, offset: None };
-        if self.flags & WITH_ATTRIBUTES != 0 {
+        let mut refusal = KernelRefusal {
+            request_index: 0,
+            errno: number.saturating_neg(),
+            text: None,
+            offset: None,
+        };
+        if self.flags & NLM_F_ACK_TLVS != 0 {
             let attributes = self.attributes(attributes_at)?;
-            refusal.text = attributes.find(ATTRIBUTE_TEXT).map(|text| text.text());
-            refusal.offset = attributes.find(ATTRIBUTE_OFFSET).map(|o| o.u32()).transpose()?;
+            refusal.text = attributes.find(NLMSGERR_ATTR_MSG).map(|text| text.to_text());
+            refusal.offset = attributes.find(NLMSGERR_ATTR_OFFS).map(|o| o.u32()).transpose()?;
         }
         Ok(ReplyStatus::Refused(refusal))
     }
 }
 
-fn tail(bytes: &[u8], at: usize) -> Result<&[u8], Malformed> {
-    bytes.get(at..).ok_or(Malformed::Header { expected: at, left: bytes.len() })
+fn bytes_after(bytes: &[u8], at: usize) -> Result<&[u8], MalformedNetlink> {
+    bytes.get(at..).ok_or(MalformedNetlink::ShortHeader { expected: at, left: bytes.len() })
 }
 
 /// The messages of a datagram; after a malformed one there are none.
-pub(super) fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message<'_>, Malformed>> {
+pub(super) fn parse_messages(
+    datagram: &[u8],
+) -> impl Iterator<Item = Result<NetlinkMessage<'_>, MalformedNetlink>> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
-        let split = split(rest);
+        let split = split_message(rest);
         rest = split.as_ref().map_or(&[], |(_, after)| after);
         Some(split.map(|(message, _)| message))
     })
 }
 
-fn split(bytes: &[u8]) -> Result<(Message<'_>, &[u8]), Malformed> {
-    let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
-        return Err(Malformed::Header { expected: HEADER_BYTES, left: bytes.len() });
+fn split_message(bytes: &[u8]) -> Result<(NetlinkMessage<'_>, &[u8]), MalformedNetlink> {
+    let Some(header) = bytes.first_chunk::<NLMSG_HEADER_BYTES>() else {
+        return Err(MalformedNetlink::ShortHeader {
+            expected: NLMSG_HEADER_BYTES,
+            left: bytes.len(),
+        });
     };
     let [l0, l1, l2, l3, k0, k1, f0, f1, s0, s1, s2, s3, ..] = *header;
     let length = u32::from_ne_bytes([l0, l1, l2, l3]) as usize;
-    let payload = bytes.get(HEADER_BYTES..length);
-    let payload = payload.ok_or(Malformed::Message { length, left: bytes.len() })?;
+    let payload = bytes.get(NLMSG_HEADER_BYTES..length);
+    let payload = payload.ok_or(MalformedNetlink::MessageLength { length, left: bytes.len() })?;
     let after = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
-    let message = Message {
+    let message = NetlinkMessage {
         kind: u16::from_ne_bytes([k0, k1]),
         sequence: u32::from_ne_bytes([s0, s1, s2, s3]),
         payload,
@@ -137,7 +154,7 @@ mod tests {
     use super::*;
 
     fn raw(kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
-        let length = (HEADER_BYTES + payload.len()) as u32;
+        let length = (NLMSG_HEADER_BYTES + payload.len()) as u32;
         let mut bytes = length.to_ne_bytes().to_vec();
         bytes.extend_from_slice(&kind.to_ne_bytes());
         bytes.extend_from_slice(&flags.to_ne_bytes());
@@ -146,8 +163,8 @@ mod tests {
         bytes
     }
 
-    fn answer(bytes: &[u8]) -> Result<ReplyStatus, Malformed> {
-        messages(bytes).next().expect("a message")?.answer()
+    fn answer(bytes: &[u8]) -> Result<ReplyStatus, MalformedNetlink> {
+        parse_messages(bytes).next().expect("a message")?.reply_status()
     }
 
     /// A refusal with a sentence and an offset, with the whole request or its header only.
@@ -157,10 +174,10 @@ mod tests {
         payload.extend_from_slice(&request);
         payload.resize(payload.len().next_multiple_of(4), 0);
         let mut attributes = AttributeWriter::default();
-        attributes.put_text(ATTRIBUTE_TEXT, "it is there");
-        attributes.put(ATTRIBUTE_OFFSET, &24u32.to_ne_bytes());
+        attributes.put_text(NLMSGERR_ATTR_MSG, "it is there");
+        attributes.put(NLMSGERR_ATTR_OFFS, &24u32.to_ne_bytes());
         payload.extend_from_slice(attributes.bytes().unwrap());
-        raw(ERROR, WITH_ATTRIBUTES | if is_capped { CAPPED } else { 0 }, &payload)
+        raw(NLMSG_ERROR, NLM_F_ACK_TLVS | if is_capped { NLM_F_CAPPED } else { 0 }, &payload)
     }
 
     #[test]
@@ -175,10 +192,10 @@ mod tests {
     #[test]
     fn an_acknowledgement_is_a_refusal_with_the_number_0() {
         let payload = [&0i32.to_ne_bytes()[..], &raw(7, 0, &[])].concat();
-        assert_eq!(answer(&raw(ERROR, CAPPED, &payload)), Ok(ReplyStatus::Done));
-        assert_eq!(answer(&raw(DONE, 0, &[])), Ok(ReplyStatus::Done));
+        assert_eq!(answer(&raw(NLMSG_ERROR, NLM_F_CAPPED, &payload)), Ok(ReplyStatus::Done));
+        assert_eq!(answer(&raw(NLMSG_DONE, 0, &[])), Ok(ReplyStatus::Done));
         assert_eq!(answer(&raw(0x10, 0, &[])), Ok(ReplyStatus::Data));
-        let Ok(ReplyStatus::Refused(refusal)) = answer(&raw(DONE, 0, &(-5i32).to_ne_bytes()))
+        let Ok(ReplyStatus::Refused(refusal)) = answer(&raw(NLMSG_DONE, 0, &(-5i32).to_ne_bytes()))
         else {
             panic!("the end of a dump may be an error")
         };
@@ -190,21 +207,21 @@ mod tests {
         let mut bytes = raw(0x10, 0, &[1, 2, 3, 4]);
         bytes.extend_from_slice(&[200, 0, 0, 0]);
         bytes.extend_from_slice(&[0; 12]);
-        let all: Vec<_> = messages(&bytes).collect();
+        let all: Vec<_> = parse_messages(&bytes).collect();
         assert_eq!(all.len(), 2);
-        assert_eq!(all[1], Err(Malformed::Message { length: 200, left: 16 }));
+        assert_eq!(all[1], Err(MalformedNetlink::MessageLength { length: 200, left: 16 }));
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_no_panic(
             bytes in proptest::collection::vec(any::<u8>(), 0..100),
-            kind in prop::sample::select(vec![ERROR, DONE, 0x10]),
+            kind in prop::sample::select(vec![NLMSG_ERROR, NLMSG_DONE, 0x10]),
             flags: u16,
         ) {
             for bytes in [bytes.clone(), raw(kind, flags, &bytes)] {
-                for message in messages(&bytes).flatten() {
-                    let _ = (message.answer(), message.attributes(4), message.header::<16>());
+                for message in parse_messages(&bytes).flatten() {
+                    let _ = (message.reply_status(), message.attributes(4), message.fixed_header::<16>());
                 }
             }
         }
@@ -214,7 +231,7 @@ mod tests {
             let mut bytes = refusal(false);
             let at = at.index(bytes.len());
             bytes[at] = to;
-            messages(&bytes).flatten().for_each(|message| drop(message.answer()));
+            parse_messages(&bytes).flatten().for_each(|message| drop(message.reply_status()));
         }
     }
 }

@@ -4,14 +4,14 @@
 use super::request::NetlinkRequest;
 
 /// Bytes of `struct nfgenmsg`.
-pub const HEADER_BYTES: usize = 4;
+pub const NFGENMSG_BYTES: usize = 4;
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
 
 /// A subsystem of netfilter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Subsystem {
+pub enum NetfilterSubsystem {
     /// The connection table.
     Conntrack = 1,
     /// Connections that others announced.
@@ -19,35 +19,35 @@ pub enum Subsystem {
     /// Packets that rules log.
     Log = 4,
     /// ipset.
-    Sets = 6,
+    Ipset = 6,
     /// nf_tables.
     NfTables = 10,
 }
 
-impl Subsystem {
+impl NetfilterSubsystem {
     /// The type of one of its messages.
-    pub const fn kind(self, message: u8) -> u16 {
+    pub const fn message_type(self, message: u8) -> u16 {
         (self as u16) << 8 | message as u16
     }
 
     /// One of its messages. `family`: an address family, `resource`: a group of the log.
-    pub fn request(self, message: u8, flags: u16, family: u8, resource: u16) -> NetlinkRequest {
-        NetlinkRequest::new(self.kind(message), flags, &header(family, resource))
+    pub fn new_request(self, message: u8, flags: u16, family: u8, resource: u16) -> NetlinkRequest {
+        NetlinkRequest::new(self.message_type(message), flags, &nfgenmsg_header(family, resource))
     }
 }
 
 /// `struct nfgenmsg`, version 0.
-fn header(family: u8, resource: u16) -> [u8; HEADER_BYTES] {
+fn nfgenmsg_header(family: u8, resource: u16) -> [u8; NFGENMSG_BYTES] {
     let [high, low] = resource.to_be_bytes();
     [family, 0, high, low]
 }
 
 /// Requests between the messages that make them one batch: the subsystem does all of them or none.
-pub fn batch(
-    subsystem: Subsystem,
+pub fn wrap_in_batch(
+    subsystem: NetfilterSubsystem,
     requests: impl IntoIterator<Item = NetlinkRequest>,
 ) -> Vec<NetlinkRequest> {
-    let edge = |kind| NetlinkRequest::new(kind, 0, &header(0, subsystem as u16));
+    let edge = |kind| NetlinkRequest::new(kind, 0, &nfgenmsg_header(0, subsystem as u16));
     let mut batch = vec![edge(BATCH_BEGIN)];
     batch.extend(requests);
     batch.push(edge(BATCH_END));

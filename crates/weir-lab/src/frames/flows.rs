@@ -10,34 +10,34 @@ use weir_random::Rng;
 
 use crate::frames::Frame;
 
-const CHECKSUM_BYTES: usize = 4;
-const TAG_BYTES: usize = 8;
+const FCS_BYTES: usize = 4;
+const TRIAL_TAG_BYTES: usize = 8;
 /// Of the TCP flags.
-const ACK: u8 = 0x10;
-const IMIX: [u32; 12] = [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64];
+const TCP_ACK_FLAG: u8 = 0x10;
+const IMIX_FRAME_BYTES: [u32; 12] = [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64];
 /// Random frames, if some flows have more of them than others.
-const DRAWN: usize = 65_536;
+const ZIPF_FRAME_COUNT: usize = 65_536;
 
 /// What frames of flows look like.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Flows {
+pub struct FlowSpec {
     /// Bytes of each frame.
-    pub size: Size,
+    pub size: FrameSize,
     /// How many flows: 1 to 1,000,000.
-    pub flows: u32,
+    pub flow_count: u32,
     /// Which flows have how many of the frames.
-    pub popularity: Popularity,
+    pub popularity: FlowPopularity,
     /// IPv4 or IPv6.
     pub family: Family,
     /// What they carry.
-    pub protocol: Protocol,
+    pub protocol: FlowProtocol,
 }
 
 /// Bytes of a frame, its checksum included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
+pub enum FrameSize {
     /// All alike: 64 to 1518.
-    Bytes(u32),
+    Fixed(u32),
     /// Seven of 64, four of 594, one of 1518.
     Imix,
 }
@@ -45,7 +45,7 @@ pub enum Size {
 /// Which flows have how many frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Popularity {
+pub enum FlowPopularity {
     /// All the same.
     #[default]
     Uniform,
@@ -56,7 +56,7 @@ pub enum Popularity {
 /// What packets carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Protocol {
+pub enum FlowProtocol {
     /// Datagrams to port 53.
     #[default]
     Udp,
@@ -66,48 +66,54 @@ pub enum Protocol {
     Icmp,
 }
 
-impl Flows {
+impl FlowSpec {
     /// Most flows.
-    pub const MOST: u32 = 1_000_000;
+    pub const MAX_FLOWS: u32 = 1_000_000;
 
     /// Generates the frames, before they are tagged.
     ///
     /// # Errors
     /// A size or a number of flows that is out of range.
-    pub fn frames(&self, seed: u64) -> Result<Vec<Frame>, String> {
-        if !(1..=Flows::MOST).contains(&self.flows) {
-            return Err(format!("{} flows; 1 to {} can be sent", self.flows, Flows::MOST));
+    pub fn generate_frames(&self, seed: u64) -> Result<Vec<Frame>, String> {
+        if !(1..=FlowSpec::MAX_FLOWS).contains(&self.flow_count) {
+            return Err(format!(
+                "{} flows; 1 to {} can be sent",
+                self.flow_count,
+                FlowSpec::MAX_FLOWS
+            ));
         }
-        let headers = self.packet(0).to_frame([0; 6]).len();
-        let least = headers + TAG_BYTES + CHECKSUM_BYTES;
-        if let Size::Bytes(bytes) = self.size
+        let headers = self.build_flow_packet(0).to_frame([0; 6]).len();
+        let least = headers + TRIAL_TAG_BYTES + FCS_BYTES;
+        if let FrameSize::Fixed(bytes) = self.size
             && !(least.max(64)..=1518).contains(&(bytes as usize))
         {
             return Err(format!("frames of {bytes} bytes; {} to 1518 can be made", least.max(64)));
         }
         let frame = |(at, flow): (usize, u32)| {
             let size = match self.size {
-                Size::Bytes(bytes) => bytes as usize,
-                Size::Imix => (IMIX[at % IMIX.len()] as usize).max(least),
+                FrameSize::Fixed(bytes) => bytes as usize,
+                FrameSize::Imix => {
+                    (IMIX_FRAME_BYTES[at % IMIX_FRAME_BYTES.len()] as usize).max(least)
+                }
             };
-            let mut packet = self.packet(flow);
+            let mut packet = self.build_flow_packet(flow);
             packet.payload = vec![0; size - least];
             Frame { bytes: packet.to_frame([0; 6]), to_drop: false }
         };
-        Ok(self.order(seed).into_iter().enumerate().map(frame).collect())
+        Ok(self.draw_flow_order(seed).into_iter().enumerate().map(frame).collect())
     }
 
     /// The flow of each frame.
-    fn order(&self, seed: u64) -> Vec<u32> {
+    fn draw_flow_order(&self, seed: u64) -> Vec<u32> {
         match self.popularity {
-            Popularity::Uniform if self.size == Size::Imix => {
+            FlowPopularity::Uniform if self.size == FrameSize::Imix => {
                 // Each flow with each of the sizes, while there are few.
-                (0..self.flows.next_multiple_of(12)).map(|at| at % self.flows).collect()
+                (0..self.flow_count.next_multiple_of(12)).map(|at| at % self.flow_count).collect()
             }
-            Popularity::Uniform => (0..self.flows).collect(),
-            Popularity::Zipf => {
+            FlowPopularity::Uniform => (0..self.flow_count).collect(),
+            FlowPopularity::Zipf => {
                 let mut sum = 0.0;
-                let sums: Vec<f64> = (1..=self.flows)
+                let sums: Vec<f64> = (1..=self.flow_count)
                     .map(|place| {
                         sum += 1.0 / f64::from(place);
                         sum
@@ -115,16 +121,16 @@ impl Flows {
                     .collect();
                 let mut random = Rng::new(seed);
                 let mut draw = || {
-                    let at = random.bits() as f64 / u64::MAX as f64 * sum;
+                    let at = random.next_u64() as f64 / u64::MAX as f64 * sum;
                     sums.partition_point(|upto| *upto <= at).min(sums.len() - 1) as u32
                 };
-                (0..DRAWN).map(|_| draw()).collect()
+                (0..ZIPF_FRAME_COUNT).map(|_| draw()).collect()
             }
         }
     }
 
     /// A packet of a flow, without payload.
-    fn packet(&self, flow: u32) -> Packet {
+    fn build_flow_packet(&self, flow: u32) -> Packet {
         let (saddr, daddr) = match self.family {
             // 10.0.0.0/8 and TEST-NET-2; the documentation prefix of RFC 3849.
             Family::V4 => (0x0a00_0001 + u128::from(flow), 0xc633_6402),
@@ -134,15 +140,15 @@ impl Flows {
             }
         };
         let (proto, transport) = match (self.protocol, self.family) {
-            (Protocol::Udp, _) => (17, Transport::Udp { sport: 40_000, dport: 53 }),
-            (Protocol::Tcp, _) => {
-                let (flags, options) = (ACK, Vec::new());
+            (FlowProtocol::Udp, _) => (17, Transport::Udp { sport: 40_000, dport: 53 }),
+            (FlowProtocol::Tcp, _) => {
+                let (flags, options) = (TCP_ACK_FLAG, Vec::new());
                 let ports = (40_000, 80);
                 let (seq, ack) = (1, 1);
                 (6, Transport::Tcp { sport: ports.0, dport: ports.1, seq, ack, flags, options })
             }
-            (Protocol::Icmp, Family::V4) => (1, echo(8)),
-            (Protocol::Icmp, Family::V6) => (58, echo(128)),
+            (FlowProtocol::Icmp, Family::V4) => (1, build_echo_request(8)),
+            (FlowProtocol::Icmp, Family::V6) => (58, build_echo_request(128)),
         };
         let mut packet = Packet::new(self.family, Addr(saddr), Addr(daddr), proto);
         packet.transport = transport;
@@ -150,7 +156,7 @@ impl Flows {
     }
 }
 
-fn echo(kind: u8) -> Transport {
+fn build_echo_request(kind: u8) -> Transport {
     Transport::Icmp { kind, code: 0, rest: [0, 1, 0, 1] }
 }
 
@@ -158,19 +164,19 @@ fn echo(kind: u8) -> Transport {
 mod tests {
     use super::*;
 
-    fn flows(size: Size, flows: u32, popularity: Popularity) -> Flows {
-        let (family, protocol) = (Family::V4, Protocol::Udp);
-        Flows { size, flows, popularity, family, protocol }
+    fn flows(size: FrameSize, flows: u32, popularity: FlowPopularity) -> FlowSpec {
+        let (family, protocol) = (Family::V4, FlowProtocol::Udp);
+        FlowSpec { size, flow_count: flows, popularity, family, protocol }
     }
 
     /// Lengths as they are sent, without the checksum of four bytes.
     fn lengths(frames: &[Frame]) -> Vec<usize> {
-        frames.iter().map(|frame| frame.bytes.len() + TAG_BYTES + CHECKSUM_BYTES).collect()
+        frames.iter().map(|frame| frame.bytes.len() + TRIAL_TAG_BYTES + FCS_BYTES).collect()
     }
 
     #[test]
     fn imix_is_seven_four_and_one_of_each_flow() {
-        let frames = flows(Size::Imix, 1, Popularity::Uniform).frames(1).unwrap();
+        let frames = flows(FrameSize::Imix, 1, FlowPopularity::Uniform).generate_frames(1).unwrap();
         let mut lengths = lengths(&frames);
         lengths.sort_unstable();
         assert_eq!(lengths, [vec![64; 7], vec![594; 4], vec![1518]].concat());
@@ -178,7 +184,8 @@ mod tests {
 
     #[test]
     fn the_first_of_zipf_has_twice_the_frames_of_the_second() {
-        let frames = flows(Size::Bytes(64), 1000, Popularity::Zipf).frames(1).unwrap();
+        let frames =
+            flows(FrameSize::Fixed(64), 1000, FlowPopularity::Zipf).generate_frames(1).unwrap();
         let of = |flow: u8| {
             let is_its = |frame: &&Frame| frame.bytes[28..30] == [0, flow + 1];
             frames.iter().filter(is_its).count() as f64
@@ -189,9 +196,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_made_is_refused() {
-        let refused = |size, count| flows(size, count, Popularity::Uniform).frames(1).is_err();
-        assert!(!refused(Size::Bytes(64), 1));
-        assert!(refused(Size::Bytes(63), 1) && refused(Size::Bytes(1519), 1));
-        assert!(refused(Size::Imix, 0) && refused(Size::Imix, 1_000_001));
+        let refused =
+            |size, count| flows(size, count, FlowPopularity::Uniform).generate_frames(1).is_err();
+        assert!(!refused(FrameSize::Fixed(64), 1));
+        assert!(refused(FrameSize::Fixed(63), 1) && refused(FrameSize::Fixed(1519), 1));
+        assert!(refused(FrameSize::Imix, 0) && refused(FrameSize::Imix, 1_000_001));
     }
 }

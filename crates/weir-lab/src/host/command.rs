@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use weir_kernel::Namespace;
 use weir_stats::Scenario;
-use weir_study::Devices;
+use weir_study::FirewallDevices;
 
 use crate::LabError;
-use crate::host::shell::shell;
+use crate::host::shell::run_shell_command;
 use crate::host::target::{ExecTarget, TargetCommand};
 
 /// Variables that every command of a run sees.
@@ -20,7 +20,7 @@ pub(crate) struct CommandEnv {
     /// The run's seed.
     pub(crate) seed: u64,
     /// The firewall's devices.
-    pub(crate) devices: Devices,
+    pub(crate) devices: FirewallDevices,
     /// Length of a trial, seconds.
     pub(crate) trial_seconds: f64,
     /// The core that packets are made on.
@@ -29,66 +29,66 @@ pub(crate) struct CommandEnv {
 
 /// One command with its variables.
 #[derive(Clone, Debug)]
-pub(crate) struct Job<'a> {
+pub(crate) struct StudyCommand<'a> {
     /// For messages: `ruleset`, `load of tree`, …
-    pub(crate) what: String,
+    pub(crate) label: String,
     /// The command.
-    pub(crate) text: &'a str,
+    pub(crate) script: &'a str,
     /// Where: each axis becomes a variable.
     pub(crate) scenario: &'a Scenario,
     /// More variables, files as a rule.
-    pub(crate) files: Vec<(&'static str, &'a Path)>,
+    pub(crate) file_variables: Vec<(&'static str, &'a Path)>,
 }
 
 impl CommandEnv {
     /// Runs a command inside a namespace; how long it took, and what it printed.
     ///
     /// What it starts is in the namespace too, so it ends with the session at the latest.
-    pub(crate) fn run(
+    pub(crate) fn run_in_namespace(
         &self,
         namespace: &Namespace,
-        job: &Job<'_>,
+        job: &StudyCommand<'_>,
     ) -> Result<(Duration, String), LabError> {
-        let mut variables = self.variables(job);
+        let mut variables = self.common_variables(job);
         variables.insert("WEIR".to_owned(), self.weir.to_string_lossy().into_owned());
-        for (name, path) in &job.files {
+        for (name, path) in &job.file_variables {
             variables.insert((*name).to_owned(), path.to_string_lossy().into_owned());
         }
-        let ended = shell(namespace, job.text, &variables);
-        let (taken, output) = ended.map_err(|source| job.not_started(source))?;
-        job.check(&output)?;
+        let ended = run_shell_command(namespace, job.script, &variables);
+        let (taken, output) = ended.map_err(|source| job.start_error(source))?;
+        job.check_status(&output)?;
         Ok((taken, String::from_utf8_lossy(&output.stdout).into_owned()))
     }
 
     /// Runs a command where rulesets are loaded; one that `is_timed` has priority over the
     /// machine's other work. Files are those of `folder`.
-    pub(crate) fn run_on(
+    pub(crate) fn run_on_target(
         &self,
         target: &dyn ExecTarget,
         folder: &Path,
-        job: &Job<'_>,
+        job: &StudyCommand<'_>,
         is_timed: bool,
     ) -> Result<(Duration, String), LabError> {
-        let ran = target.run(&TargetCommand {
-            text: job.text,
-            variables: self.variables(job),
-            files: &job.files,
+        let ran = target.run_command(&TargetCommand {
+            script: job.script,
+            variables: self.common_variables(job),
+            file_variables: &job.file_variables,
             folder,
             weir: &self.weir,
             is_timed,
         });
         let ran = ran.map_err(|error| match error {
-            LabError::System { source, .. } => job.not_started(source),
+            LabError::SystemCall { source, .. } => job.start_error(source),
             other => other,
         })?;
         match ran.failed {
             None => Ok((Duration::from_secs_f64(ran.seconds), ran.stdout)),
-            Some(status) => Err(job.failed(status, &ran.stderr)),
+            Some(status) => Err(job.status_error(status, &ran.stderr)),
         }
     }
 
     /// Variables that are the same on every machine.
-    fn variables(&self, job: &Job<'_>) -> BTreeMap<String, String> {
+    fn common_variables(&self, job: &StudyCommand<'_>) -> BTreeMap<String, String> {
         let fixed = [
             ("SEED", self.seed.to_string()),
             ("IN", self.devices.input.clone()),
@@ -103,24 +103,24 @@ impl CommandEnv {
     }
 }
 
-impl Job<'_> {
-    fn check(&self, output: &std::process::Output) -> Result<(), LabError> {
+impl StudyCommand<'_> {
+    fn check_status(&self, output: &std::process::Output) -> Result<(), LabError> {
         if output.status.success() {
             return Ok(());
         }
-        Err(self.failed(output.status.to_string(), &String::from_utf8_lossy(&output.stderr)))
+        Err(self.status_error(output.status.to_string(), &String::from_utf8_lossy(&output.stderr)))
     }
 
-    fn not_started(&self, source: std::io::Error) -> LabError {
-        self.failed("no status".to_owned(), &source.to_string())
+    fn start_error(&self, source: std::io::Error) -> LabError {
+        self.status_error("no status".to_owned(), &source.to_string())
     }
 
-    fn failed(&self, status: String, stderr: &str) -> LabError {
+    fn status_error(&self, status: String, stderr: &str) -> LabError {
         let lines: Vec<&str> = stderr.lines().rev().take(3).collect();
         LabError::Command {
-            what: self.what.clone(),
+            what: self.label.clone(),
             scenario: self.scenario.clone(),
-            command: self.text.to_owned(),
+            command: self.script.to_owned(),
             status,
             message: lines.into_iter().rev().collect::<Vec<_>>().join("; "),
         }
@@ -128,7 +128,7 @@ impl Job<'_> {
 }
 
 /// The number after `dropped` in the output of a `count` command.
-pub(crate) fn dropped_in(text: &str) -> Option<u64> {
+pub(crate) fn parse_dropped_count(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.trim().strip_prefix("dropped ")?.trim().parse().ok())
 }
 
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_count_is_found_among_other_lines() {
-        assert_eq!(dropped_in("accepted 7\ndropped 12\n"), Some(12));
-        assert_eq!(dropped_in("dropped many\n"), None);
+        assert_eq!(parse_dropped_count("accepted 7\ndropped 12\n"), Some(12));
+        assert_eq!(parse_dropped_count("dropped many\n"), None);
     }
 }

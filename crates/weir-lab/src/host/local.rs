@@ -6,28 +6,28 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use weir_kernel::conntrack::ConnectionTable;
+use weir_kernel::conntrack::KernelConntrackTable;
 use weir_kernel::{Namespace, Session};
 use weir_stats::HostRecord;
 
 use crate::LabError;
-use crate::host::shell::{NiceGuard, shell};
+use crate::host::shell::{NiceGuard, run_shell_command};
 use crate::host::target::{CommandOutput, ExecTarget, Host, Neighbours, TargetCommand};
+use crate::observe::conntrack_sampling::{ConntrackSampler, ConntrackSamples};
 use crate::observe::counters::ConntrackReader;
-use crate::observe::drops::{self, DropReasons, DropWatch, Reasons};
+use crate::observe::drop_reasons::{self, DropReasonCounter, DropReasonCounts, DropWatchGuard};
 use crate::observe::kernel_log::KernelLog;
-use crate::observe::memory;
-use crate::observe::net_file::{NetFile, NetFiles};
-use crate::observe::sampling::{Sampler, TableSamples};
+use crate::observe::kernel_memory;
+use crate::observe::proc_net_file::{ProcNetFile, ProcNetFiles};
 
 /// This machine.
 pub(crate) struct LocalHost {
     session: Rc<Session>,
     /// Loaded at the first request; `None` if the kernel does not report reasons.
-    reasons: OnceCell<Option<RefCell<DropReasons>>>,
-    watch: RefCell<Option<(Reasons, DropWatch)>>,
-    sampler: RefCell<Option<Sampler>>,
-    log: RefCell<KernelLog>,
+    drop_counter: OnceCell<Option<RefCell<DropReasonCounter>>>,
+    drop_watch: RefCell<Option<(DropReasonCounts, DropWatchGuard)>>,
+    sampler: RefCell<Option<ConntrackSampler>>,
+    kernel_log: RefCell<KernelLog>,
 }
 
 /// A namespace of this machine.
@@ -41,16 +41,16 @@ impl LocalHost {
     pub(crate) fn new(session: Rc<Session>) -> LocalHost {
         LocalHost {
             session,
-            reasons: OnceCell::new(),
-            watch: RefCell::default(),
+            drop_counter: OnceCell::new(),
+            drop_watch: RefCell::default(),
             sampler: RefCell::default(),
-            log: RefCell::new(KernelLog::new()),
+            kernel_log: RefCell::new(KernelLog::open_at_end()),
         }
     }
 
     /// Without the program, validation relies on the subjects' own counters.
-    fn reasons(&self) -> Option<&RefCell<DropReasons>> {
-        self.reasons.get_or_init(|| DropReasons::new().ok().map(RefCell::new)).as_ref()
+    fn drop_reason_counter(&self) -> Option<&RefCell<DropReasonCounter>> {
+        self.drop_counter.get_or_init(|| DropReasonCounter::new().ok().map(RefCell::new)).as_ref()
     }
 }
 
@@ -59,48 +59,54 @@ impl Host for LocalHost {
         false
     }
 
-    fn record(&self) -> Result<Option<HostRecord>, LabError> {
+    fn host_record(&self) -> Result<Option<HostRecord>, LabError> {
         Ok(None)
     }
 
-    fn lacks(&self, _needs: &[String], _is_on_device: bool) -> Result<Option<String>, LabError> {
+    fn missing_requirement(
+        &self,
+        _needs: &[String],
+        _is_on_device: bool,
+    ) -> Result<Option<String>, LabError> {
         // The clients' machine is this one, and has been looked at.
         Ok(None)
     }
 
     fn knows_drop_reasons(&self) -> bool {
-        self.reasons().is_some()
+        self.drop_reason_counter().is_some()
     }
 
-    fn drop_reasons(&self) -> Result<Reasons, LabError> {
-        let (Some((before, watch)), Some(program)) = (self.watch.take(), self.reasons()) else {
-            return Ok(Reasons::new());
+    fn take_drop_reasons(&self) -> Result<DropReasonCounts, LabError> {
+        let (Some((before, watch)), Some(program)) =
+            (self.drop_watch.take(), self.drop_reason_counter())
+        else {
+            return Ok(DropReasonCounts::new());
         };
         drop(watch);
-        Ok(drops::since(&program.borrow().read()?, &before))
+        Ok(drop_reasons::subtract_drop_counts(&program.borrow().read_counts()?, &before))
     }
 
-    fn samples(&self) -> Result<TableSamples, LabError> {
-        Ok(self.sampler.take().map_or_else(Vec::new, Sampler::stop))
+    fn take_conntrack_samples(&self) -> Result<ConntrackSamples, LabError> {
+        Ok(self.sampler.take().map_or_else(Vec::new, ConntrackSampler::stop))
     }
 
-    fn proc_file(&self, name: &str) -> Result<String, LabError> {
+    fn read_proc_file(&self, name: &str) -> Result<String, LabError> {
         Ok(fs::read_to_string(Path::new("/proc").join(name)).unwrap_or_default())
     }
 
-    fn kernel_log(&self, most: usize) -> Result<Vec<String>, LabError> {
-        Ok(self.log.borrow_mut().lines(most))
+    fn read_kernel_log(&self, most: usize) -> Result<Vec<String>, LabError> {
+        Ok(self.kernel_log.borrow_mut().read_new_lines(most))
     }
 
-    fn ruleset_memory(&self, settled: bool) -> Result<i64, LabError> {
-        Ok(memory::ruleset_memory(settled))
+    fn read_kernel_memory(&self, settled: bool) -> Result<i64, LabError> {
+        Ok(kernel_memory::settle_and_read_kernel_memory(settled))
     }
 
     fn raise_sysctl(&self, key: &str, to: u64) -> Result<(), LabError> {
-        Ok(self.session.global_sysctl(key, &to.to_string())?)
+        Ok(self.session.set_global_sysctl(key, &to.to_string())?)
     }
 
-    fn send_files(&self, _folder: &Path) -> Result<(), LabError> {
+    fn send_study_files(&self, _folder: &Path) -> Result<(), LabError> {
         Ok(())
     }
 }
@@ -117,13 +123,16 @@ impl LocalNamespace {
     }
 }
 
-impl NetFiles for LocalNamespace {
-    fn net_file(&self, name: &'static str) -> Result<Box<dyn NetFile>, LabError> {
-        self.namespace.net_file(name)
+impl ProcNetFiles for LocalNamespace {
+    fn open_proc_net(&self, name: &'static str) -> Result<Box<dyn ProcNetFile>, LabError> {
+        self.namespace.open_proc_net(name)
     }
 
-    fn find_net_file(&self, name: &'static str) -> Result<Option<Box<dyn NetFile>>, LabError> {
-        self.namespace.find_net_file(name)
+    fn open_proc_net_if_present(
+        &self,
+        name: &'static str,
+    ) -> Result<Option<Box<dyn ProcNetFile>>, LabError> {
+        self.namespace.open_proc_net_if_present(name)
     }
 }
 
@@ -136,15 +145,16 @@ impl ExecTarget for LocalNamespace {
         &*self.host
     }
 
-    fn run(&self, command: &TargetCommand<'_>) -> Result<CommandOutput, LabError> {
+    fn run_command(&self, command: &TargetCommand<'_>) -> Result<CommandOutput, LabError> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut variables = command.variables.clone();
         variables.insert("WEIR".to_owned(), text(command.weir));
-        let files = command.files.iter();
+        let files = command.file_variables.iter();
         variables.extend(files.map(|(name, path)| ((*name).to_owned(), text(path))));
         let _nice = command.is_timed.then(NiceGuard::new);
-        let failed = |source| LabError::System { action: "start `sh`", source };
-        let (taken, output) = shell(&self.namespace, command.text, &variables).map_err(failed)?;
+        let failed = |source| LabError::SystemCall { action: "start `sh`", source };
+        let (taken, output) =
+            run_shell_command(&self.namespace, command.script, &variables).map_err(failed)?;
         Ok(CommandOutput {
             seconds: taken.as_secs_f64(),
             failed: (!output.status.success()).then(|| output.status.to_string()),
@@ -153,40 +163,41 @@ impl ExecTarget for LocalNamespace {
         })
     }
 
-    fn flush_connections(&self, settled: bool) -> Result<(), LabError> {
+    fn flush_conntrack(&self, settled: bool) -> Result<(), LabError> {
         let count = self.namespace.read_sysctl("net.netfilter.nf_conntrack_count");
         if count.is_ok_and(|count| count.trim() != "0") {
-            ConnectionTable::open(&self.namespace)?.flush()?;
+            KernelConntrackTable::open(&self.namespace)?.flush()?;
             if settled {
-                memory::settle_slabs();
+                kernel_memory::wait_for_slabs_to_settle();
             }
         }
         Ok(())
     }
 
-    fn sample_connections(&self, period: Duration) -> Result<bool, LabError> {
+    fn start_conntrack_sampling(&self, period: Duration) -> Result<bool, LabError> {
         // One at a time: the one before ends.
-        self.host.samples()?;
-        let sampler = Sampler::start(ConntrackReader::open(self)?, period);
+        self.host.take_conntrack_samples()?;
+        let sampler = ConntrackSampler::start(ConntrackReader::open(self)?, period);
         let is_begun = sampler.is_some();
         *self.host.sampler.borrow_mut() = sampler;
         Ok(is_begun)
     }
 
-    fn watch_drops(&self) -> Result<bool, LabError> {
-        let Some(reasons) = self.host.reasons() else { return Ok(false) };
+    fn start_drop_watch(&self) -> Result<bool, LabError> {
+        let Some(reasons) = self.host.drop_reason_counter() else { return Ok(false) };
         let mut reasons = reasons.borrow_mut();
-        let before = reasons.read()?;
-        *self.host.watch.borrow_mut() = Some((before, reasons.watch(&self.namespace)?));
+        let before = reasons.read_counts()?;
+        *self.host.drop_watch.borrow_mut() =
+            Some((before, reasons.watch_namespace(&self.namespace)?));
         Ok(true)
     }
 
-    fn take_cables(&self, _neighbours: &Neighbours) -> Result<(), LabError> {
+    fn attach_cables(&self, _neighbours: &Neighbours) -> Result<(), LabError> {
         // Each namespace has its own links.
         Ok(())
     }
 
-    fn remove(&self) -> Result<(), LabError> {
-        Ok(self.host.session.remove(self.namespace.clone())?)
+    fn remove_namespace(&self) -> Result<(), LabError> {
+        Ok(self.host.session.remove_namespace(self.namespace.clone())?)
     }
 }

@@ -11,37 +11,39 @@ use serde::de::DeserializeOwned;
 use weir_kernel::Session;
 use weir_packet::Mac;
 use weir_stats::HostRecord;
-use weir_study::Hosts;
+use weir_study::HostsFile;
 
 use crate::LabError;
-use crate::host::protocol::{AgentReply, AgentRequest, CommandRequest, NamespaceEntry, Welcome};
-use crate::host::ssh::Connection;
+use crate::host::protocol::{
+    AgentNamespace, AgentReply, AgentRequest, AgentWelcome, CommandRequest,
+};
+use crate::host::ssh::SshConnection;
 use crate::host::target::{CommandOutput, ExecTarget, Host, Neighbours, TargetCommand};
-use crate::observe::drops::Reasons;
-use crate::observe::net_file::{NetFile, NetFiles};
-use crate::observe::sampling::TableSamples;
+use crate::observe::conntrack_sampling::ConntrackSamples;
+use crate::observe::drop_reasons::DropReasonCounts;
+use crate::observe::proc_net_file::{ProcNetFile, ProcNetFiles};
 
 /// Requests for the time; the one with the shortest round trip is the most accurate.
-const CLOCK_QUESTIONS: u32 = 8;
+const CLOCK_REQUESTS: u32 = 8;
 
 /// The firewall's host; copies of it are the same connection.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteHost {
-    connection: Arc<Mutex<Connection>>,
-    welcome: Arc<Welcome>,
+    connection: Arc<Mutex<SshConnection>>,
+    welcome: Arc<AgentWelcome>,
 }
 
 /// A namespace on that host.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteNamespace {
     host: RemoteHost,
-    number: u32,
+    namespace_number: u32,
     name: Arc<str>,
 }
 
 /// A file under `/proc/net` of such a namespace.
 #[derive(Debug)]
-struct RemoteFile {
+struct RemoteProcNetFile {
     namespace: RemoteNamespace,
     name: &'static str,
 }
@@ -49,70 +51,77 @@ struct RemoteFile {
 impl RemoteHost {
     /// Starts an agent there, of the same version as this weir.
     pub(crate) fn connect(
-        hosts: &Hosts,
+        hosts: &HostsFile,
         session: &Session,
         weir: &Path,
         version: &str,
     ) -> Result<RemoteHost, LabError> {
-        let (connection, welcome) = Connection::open(hosts, session, weir, version)?;
+        let (connection, welcome) = SshConnection::open(hosts, session, weir, version)?;
         let connection = Arc::new(Mutex::new(connection));
         Ok(RemoteHost { connection, welcome: Arc::new(welcome) })
     }
 
     /// Takes an interface, the one towards the source first; its MAC address.
-    pub(crate) fn take(&self, interface: &str, name: &str) -> Result<Mac, LabError> {
-        self.ask(&AgentRequest::Take { interface: interface.to_owned(), name: name.to_owned() })
+    pub(crate) fn take_interface(&self, interface: &str, name: &str) -> Result<Mac, LabError> {
+        self.send_request(&AgentRequest::TakeInterface {
+            interface: interface.to_owned(),
+            name: name.to_owned(),
+        })
     }
 
     /// A firewall there that forwards.
-    pub(crate) fn firewall(&self, ipv6: bool) -> Result<Rc<RemoteNamespace>, LabError> {
-        self.namespace(&AgentRequest::Firewall { ipv6 })
+    pub(crate) fn create_firewall(&self, ipv6: bool) -> Result<Rc<RemoteNamespace>, LabError> {
+        self.request_namespace(&AgentRequest::CreateFirewall { ipv6 })
     }
 
     /// A namespace there without links.
-    pub(crate) fn bare(&self) -> Result<Rc<RemoteNamespace>, LabError> {
-        self.namespace(&AgentRequest::Bare)
+    pub(crate) fn create_detached_namespace(&self) -> Result<Rc<RemoteNamespace>, LabError> {
+        self.request_namespace(&AgentRequest::CreateDetachedNamespace)
     }
 
-    fn namespace(&self, ask: &AgentRequest) -> Result<Rc<RemoteNamespace>, LabError> {
-        let NamespaceEntry { room, name } = self.ask(ask)?;
-        Ok(Rc::new(RemoteNamespace { host: self.clone(), number: room, name: name.into() }))
+    fn request_namespace(&self, ask: &AgentRequest) -> Result<Rc<RemoteNamespace>, LabError> {
+        let AgentNamespace { namespace_number: room, name } = self.send_request(ask)?;
+        Ok(Rc::new(RemoteNamespace {
+            host: self.clone(),
+            namespace_number: room,
+            name: name.into(),
+        }))
     }
 
-    fn ask<T: DeserializeOwned>(&self, ask: &AgentRequest) -> Result<T, LabError> {
-        self.ask_with(ask, &[])
+    fn send_request<T: DeserializeOwned>(&self, ask: &AgentRequest) -> Result<T, LabError> {
+        self.send_request_with_payload(ask, &[])
     }
 
-    fn ask_with<T: DeserializeOwned>(
+    fn send_request_with_payload<T: DeserializeOwned>(
         &self,
         ask: &AgentRequest,
         payload: &[u8],
     ) -> Result<T, LabError> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        match connection.talk(ask, payload) {
-            Ok(Some(AgentReply::Done(answer))) => Ok(answer),
+        match connection.send_request(ask, payload) {
+            Ok(Some(AgentReply::Completed(answer))) => Ok(answer),
             Ok(Some(AgentReply::Refused(why))) => {
-                Err(LabError::Host(format!("on the firewall's host: {why}")))
+                Err(LabError::FirewallHost(format!("on the firewall's host: {why}")))
             }
-            Ok(None) => Err(LabError::Host(connection.end().to_string())),
-            Err(error) => Err(LabError::Host(format!("{error}; {}", connection.end()))),
+            Ok(None) => Err(LabError::FirewallHost(connection.close().to_string())),
+            Err(error) => Err(LabError::FirewallHost(format!("{error}; {}", connection.close()))),
         }
     }
 
     fn send_folder(&self, root: &Path, folder: &Path) -> Result<(), LabError> {
-        let entries = fs::read_dir(folder).map_err(LabError::file("read", folder))?;
+        let entries = fs::read_dir(folder).map_err(LabError::file_error("read", folder))?;
         for entry in entries {
-            let path = entry.map_err(LabError::file("read", folder))?.path();
-            let metadata = fs::metadata(&path).map_err(LabError::file("read", &path))?;
+            let path = entry.map_err(LabError::file_error("read", folder))?.path();
+            let metadata = fs::metadata(&path).map_err(LabError::file_error("read", &path))?;
             let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
             if metadata.is_dir() {
                 self.send_folder(root, &path)?;
             } else if !name.starts_with("frames-") {
-                let payload = fs::read(&path).map_err(LabError::file("read", &path))?;
+                let payload = fs::read(&path).map_err(LabError::file_error("read", &path))?;
                 let is_executable = metadata.permissions().mode() & 0o100 != 0;
                 let bytes = payload.len() as u64;
-                self.ask_with::<()>(
-                    &AgentRequest::File { path: name, bytes, is_executable },
+                self.send_request_with_payload::<()>(
+                    &AgentRequest::WriteStudyFile { path: name, bytes, is_executable },
                     &payload,
                 )?;
             }
@@ -126,11 +135,11 @@ impl Host for RemoteHost {
         true
     }
 
-    fn record(&self) -> Result<Option<HostRecord>, LabError> {
+    fn host_record(&self) -> Result<Option<HostRecord>, LabError> {
         let mut nearest = (f64::MAX, 0.0);
-        for _ in 0..CLOCK_QUESTIONS {
-            let (asked, begun) = (seconds_now(), Instant::now());
-            let there: f64 = self.ask(&AgentRequest::Clock)?;
+        for _ in 0..CLOCK_REQUESTS {
+            let (asked, begun) = (unix_time_seconds(), Instant::now());
+            let there: f64 = self.send_request(&AgentRequest::ReadClock)?;
             let way = begun.elapsed().as_secs_f64();
             if way < nearest.0 {
                 nearest = (way, there - (asked + way / 2.0));
@@ -145,8 +154,13 @@ impl Host for RemoteHost {
         }))
     }
 
-    fn lacks(&self, needs: &[String], is_on_device: bool) -> Result<Option<String>, LabError> {
-        let missing: Vec<String> = self.ask(&AgentRequest::Lacking(needs.to_vec()))?;
+    fn missing_requirement(
+        &self,
+        needs: &[String],
+        is_on_device: bool,
+    ) -> Result<Option<String>, LabError> {
+        let missing: Vec<String> =
+            self.send_request(&AgentRequest::FindMissingPrograms(needs.to_vec()))?;
         if is_on_device {
             return Ok(Some("it belongs to a device, and with --hosts devices move".to_owned()));
         }
@@ -155,53 +169,56 @@ impl Host for RemoteHost {
     }
 
     fn knows_drop_reasons(&self) -> bool {
-        self.welcome.knows_reasons
+        self.welcome.reports_drop_reasons
     }
 
-    fn drop_reasons(&self) -> Result<Reasons, LabError> {
-        self.ask(&AgentRequest::Reasons)
+    fn take_drop_reasons(&self) -> Result<DropReasonCounts, LabError> {
+        self.send_request(&AgentRequest::TakeDropReasons)
     }
 
-    fn samples(&self) -> Result<TableSamples, LabError> {
-        self.ask(&AgentRequest::Followed)
+    fn take_conntrack_samples(&self) -> Result<ConntrackSamples, LabError> {
+        self.send_request(&AgentRequest::TakeConntrackSamples)
     }
 
-    fn proc_file(&self, name: &str) -> Result<String, LabError> {
-        self.ask(&AgentRequest::Proc { name: name.to_owned() })
+    fn read_proc_file(&self, name: &str) -> Result<String, LabError> {
+        self.send_request(&AgentRequest::ReadProcFile { name: name.to_owned() })
     }
 
-    fn kernel_log(&self, most: usize) -> Result<Vec<String>, LabError> {
-        self.ask(&AgentRequest::Log { most })
+    fn read_kernel_log(&self, most: usize) -> Result<Vec<String>, LabError> {
+        self.send_request(&AgentRequest::ReadKernelLog { most })
     }
 
-    fn ruleset_memory(&self, settled: bool) -> Result<i64, LabError> {
-        self.ask(&AgentRequest::Memory { settled })
+    fn read_kernel_memory(&self, settled: bool) -> Result<i64, LabError> {
+        self.send_request(&AgentRequest::ReadKernelMemory { settled })
     }
 
     fn raise_sysctl(&self, key: &str, to: u64) -> Result<(), LabError> {
-        self.ask(&AgentRequest::Raise { key: key.to_owned(), to })
+        self.send_request(&AgentRequest::RaiseSysctl { key: key.to_owned(), to })
     }
 
-    fn send_files(&self, folder: &Path) -> Result<(), LabError> {
+    fn send_study_files(&self, folder: &Path) -> Result<(), LabError> {
         self.send_folder(folder, folder)
     }
 }
 
-impl NetFile for RemoteFile {
-    fn read(&self) -> Result<String, LabError> {
-        let RemoteNamespace { host, number, .. } = &self.namespace;
-        host.ask(&AgentRequest::Net { room: *number, name: self.name.to_owned() })
+impl ProcNetFile for RemoteProcNetFile {
+    fn read_text(&self) -> Result<String, LabError> {
+        let RemoteNamespace { host, namespace_number: number, .. } = &self.namespace;
+        host.send_request(&AgentRequest::ReadProcNet { room: *number, name: self.name.to_owned() })
     }
 }
 
-impl NetFiles for RemoteNamespace {
-    fn net_file(&self, name: &'static str) -> Result<Box<dyn NetFile>, LabError> {
-        Ok(Box::new(RemoteFile { namespace: self.clone(), name }))
+impl ProcNetFiles for RemoteNamespace {
+    fn open_proc_net(&self, name: &'static str) -> Result<Box<dyn ProcNetFile>, LabError> {
+        Ok(Box::new(RemoteProcNetFile { namespace: self.clone(), name }))
     }
 
-    fn find_net_file(&self, name: &'static str) -> Result<Option<Box<dyn NetFile>>, LabError> {
-        let file = self.net_file(name)?;
-        Ok(file.read().is_ok().then_some(file))
+    fn open_proc_net_if_present(
+        &self,
+        name: &'static str,
+    ) -> Result<Option<Box<dyn ProcNetFile>>, LabError> {
+        let file = self.open_proc_net(name)?;
+        Ok(file.read_text().is_ok().then_some(file))
     }
 }
 
@@ -214,41 +231,49 @@ impl ExecTarget for RemoteNamespace {
         &self.host
     }
 
-    fn run(&self, command: &TargetCommand<'_>) -> Result<CommandOutput, LabError> {
+    fn run_command(&self, command: &TargetCommand<'_>) -> Result<CommandOutput, LabError> {
         let folder = command.folder;
         let inside = |path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();
-        let files = command.files.iter().map(|(name, path)| ((*name).to_owned(), inside(path)));
-        self.host.ask(&AgentRequest::Run(Box::new(CommandRequest {
-            room: self.number,
-            command: command.text.to_owned(),
+        let files =
+            command.file_variables.iter().map(|(name, path)| ((*name).to_owned(), inside(path)));
+        self.host.send_request(&AgentRequest::RunCommand(Box::new(CommandRequest {
+            namespace_number: self.namespace_number,
+            command: command.script.to_owned(),
             variables: command.variables.clone(),
             files: files.collect(),
             is_timed: command.is_timed,
         })))
     }
 
-    fn flush_connections(&self, settled: bool) -> Result<(), LabError> {
-        self.host.ask(&AgentRequest::Forget { room: self.number, settled })
+    fn flush_conntrack(&self, settled: bool) -> Result<(), LabError> {
+        self.host
+            .send_request(&AgentRequest::FlushConntrack { room: self.namespace_number, settled })
     }
 
-    fn sample_connections(&self, period: Duration) -> Result<bool, LabError> {
+    fn start_conntrack_sampling(&self, period: Duration) -> Result<bool, LabError> {
         let period_seconds = period.as_secs_f64();
-        self.host.ask(&AgentRequest::Follow { room: self.number, period_seconds })
+        self.host.send_request(&AgentRequest::StartConntrackSampling {
+            room: self.namespace_number,
+            period_seconds,
+        })
     }
 
-    fn watch_drops(&self) -> Result<bool, LabError> {
-        self.host.ask(&AgentRequest::Watch { room: self.number })
+    fn start_drop_watch(&self) -> Result<bool, LabError> {
+        self.host.send_request(&AgentRequest::StartDropWatch { room: self.namespace_number })
     }
 
-    fn take_cables(&self, neighbours: &Neighbours) -> Result<(), LabError> {
-        self.host.ask(&AgentRequest::TurnTo { room: self.number, neighbours: neighbours.clone() })
+    fn attach_cables(&self, neighbours: &Neighbours) -> Result<(), LabError> {
+        self.host.send_request(&AgentRequest::MoveInterfacesTo {
+            room: self.namespace_number,
+            neighbours: neighbours.clone(),
+        })
     }
 
-    fn remove(&self) -> Result<(), LabError> {
-        self.host.ask(&AgentRequest::Remove { room: self.number })
+    fn remove_namespace(&self) -> Result<(), LabError> {
+        self.host.send_request(&AgentRequest::RemoveNamespace { room: self.namespace_number })
     }
 }
 
-fn seconds_now() -> f64 {
+fn unix_time_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }

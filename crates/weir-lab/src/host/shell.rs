@@ -11,7 +11,7 @@ use weir_kernel::Namespace;
 /// Runs a command by `sh -ec` inside a namespace to its end; how long it took.
 ///
 /// What it starts is in the namespace too, so it ends with the session at the latest.
-pub(crate) fn shell(
+pub(crate) fn run_shell_command(
     namespace: &Namespace,
     text: &str,
     variables: &BTreeMap<String, String>,

@@ -9,70 +9,77 @@ use std::thread::JoinHandle;
 
 use serde::de::DeserializeOwned;
 use weir_kernel::Session;
-use weir_study::Hosts;
+use weir_study::HostsFile;
 
 use crate::LabError;
-use crate::host::protocol::{AgentReply, AgentRequest, Welcome, receive, send};
+use crate::host::protocol::{
+    AgentReply, AgentRequest, AgentWelcome, receive_json_line, send_json_line,
+};
 
 /// Runs on the host: takes the program from its standard input, and the rest of that is for it.
-const WITH_COPY: &str = "set -e; size=$1; shift; umask 077; dir=$(mktemp -d /tmp/weir.XXXXXXXX); \
+const COPIED_AGENT_SCRIPT: &str = "set -e; size=$1; shift; umask 077; dir=$(mktemp -d /tmp/weir.XXXXXXXX); \
     trap \"rm -rf $dir\" EXIT; head -c \"$size\" > \"$dir/weir\"; chmod +x \"$dir/weir\"; \
     \"$@\" \"$dir/weir\" lab agent";
 /// Runs on a host that has a weir.
-const INSTALLED: &str = "exec \"$@\" lab agent";
+const INSTALLED_AGENT_SCRIPT: &str = "exec \"$@\" lab agent";
 /// Lines of what `ssh` and the host say that are kept for a message.
-const SAID_LINES: usize = 4;
+const STDERR_LINES_KEPT: usize = 4;
 
 /// A connection to an agent.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct SshConnection {
     child: Child,
-    to: Option<ChildStdin>,
-    from: BufReader<ChildStdout>,
-    said: Option<JoinHandle<Vec<String>>>,
+    agent_stdin: Option<ChildStdin>,
+    agent_stdout: BufReader<ChildStdout>,
+    stderr_lines: Option<JoinHandle<Vec<String>>>,
 }
 
-impl Connection {
+impl SshConnection {
     /// Starts an agent there, of the same version as this weir; returns its welcome.
     pub(crate) fn open(
-        hosts: &Hosts,
+        hosts: &HostsFile,
         session: &Session,
         weir: &Path,
         version: &str,
-    ) -> Result<(Connection, Welcome), LabError> {
+    ) -> Result<(SshConnection, AgentWelcome), LabError> {
         let firewall = &hosts.firewall;
         let installed = firewall.weir.as_ref().map(|path| path.get_ref().clone());
         let copy = match &installed {
             Some(_) => Vec::new(),
-            None => std::fs::read(weir).map_err(LabError::file("read", weir))?,
+            None => std::fs::read(weir).map_err(LabError::file_error("read", weir))?,
         };
         let mut words = vec!["sh".to_owned(), "-c".to_owned()];
         match &installed {
             Some(path) => {
-                words.extend([INSTALLED.to_owned(), "weir".to_owned()]);
+                words.extend([INSTALLED_AGENT_SCRIPT.to_owned(), "weir".to_owned()]);
                 words.extend(firewall.as_root.iter().cloned());
                 words.push(path.clone());
             }
             None => {
-                words.extend([WITH_COPY.to_owned(), "weir".to_owned(), copy.len().to_string()]);
+                words.extend([
+                    COPIED_AGENT_SCRIPT.to_owned(),
+                    "weir".to_owned(),
+                    copy.len().to_string(),
+                ]);
                 words.extend(firewall.as_root.iter().cloned());
             }
         }
-        let line: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        let mut ssh = session.command("ssh");
+        let line: Vec<String> = words.iter().map(|word| shell_quote(word)).collect();
+        let mut ssh = session.host_command("ssh");
         ssh.args(firewall.ssh_arguments()).arg(line.join(" "));
         ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let started = ssh.spawn().and_then(Connection::of);
-        let mut line = started
-            .map_err(|error| hosts.refused(&firewall.host, format!("start `ssh`: {error}")))?;
+        let started = ssh.spawn().and_then(SshConnection::from_child);
+        let mut line = started.map_err(|error| {
+            hosts.error_at_value(&firewall.host, format!("start `ssh`: {error}"))
+        })?;
         // A host that ends in the middle says why in another place.
-        let _ = line.to.as_mut().expect("open").write_all(&copy);
-        let welcome = receive::<Welcome>(&mut line.from).ok().flatten();
+        let _ = line.agent_stdin.as_mut().expect("open").write_all(&copy);
+        let welcome = receive_json_line::<AgentWelcome>(&mut line.agent_stdout).ok().flatten();
         let Some(welcome) = welcome else {
-            let why = line.end();
+            let why = line.close();
             let error = match &firewall.weir {
-                Some(weir) if !why.is_unreached() => hosts.refused(weir, why),
-                _ => hosts.refused(&firewall.host, why),
+                Some(weir) if !why.is_unreachable() => hosts.error_at_value(weir, why),
+                _ => hosts.error_at_value(&firewall.host, why),
             };
             return Err(error.into());
         };
@@ -80,22 +87,22 @@ impl Connection {
             let message =
                 format!("the version of weir there is {}, here {version}", welcome.version);
             let error = match &firewall.weir {
-                Some(weir) => hosts.refused(weir, message),
-                None => hosts.refused(&firewall.host, message),
+                Some(weir) => hosts.error_at_value(weir, message),
+                None => hosts.error_at_value(&firewall.host, message),
             };
             return Err(error.into());
         }
         Ok((line, welcome))
     }
 
-    fn of(mut child: Child) -> io::Result<Connection> {
+    fn from_child(mut child: Child) -> io::Result<SshConnection> {
         let to = child.stdin.take();
         let from = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
         let errors = BufReader::new(child.stderr.take().expect("standard error is a pipe"));
         let last_lines = move || {
             let mut said: Vec<String> = Vec::new();
             for line in errors.lines().map_while(Result::ok).filter(|line| !line.is_empty()) {
-                if said.len() == SAID_LINES {
+                if said.len() == STDERR_LINES_KEPT {
                     said.remove(0);
                 }
                 said.push(line);
@@ -103,76 +110,78 @@ impl Connection {
             said
         };
         let said = std::thread::Builder::new().name("ssh".to_owned()).spawn(last_lines)?;
-        Ok(Connection { child, to, from, said: Some(said) })
+        Ok(SshConnection { child, agent_stdin: to, agent_stdout: from, stderr_lines: Some(said) })
     }
 
     /// Asks, with the bytes that belong to the question.
-    pub(crate) fn talk<T: DeserializeOwned>(
+    pub(crate) fn send_request<T: DeserializeOwned>(
         &mut self,
         ask: &AgentRequest,
         payload: &[u8],
     ) -> io::Result<Option<AgentReply<T>>> {
-        let Some(to) = &mut self.to else { return Ok(None) };
-        send(to, ask)?;
+        let Some(to) = &mut self.agent_stdin else { return Ok(None) };
+        send_json_line(to, ask)?;
         to.write_all(payload)?;
         to.flush()?;
-        receive(&mut self.from)
+        receive_json_line(&mut self.agent_stdout)
     }
 
     /// Closes the connection, and says how it ended.
-    pub(crate) fn end(&mut self) -> Ended {
-        self.to = None;
+    pub(crate) fn close(&mut self) -> SshExit {
+        self.agent_stdin = None;
         let status = self.child.wait();
-        let said = self.said.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
-        Ended { status, said: said.join("; ") }
+        let said =
+            self.stderr_lines.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
+        SshExit { status, stderr: said.join("; ") }
     }
 }
 
-impl Drop for Connection {
+impl Drop for SshConnection {
     fn drop(&mut self) {
         // The agent gives back what it took, and then its end of the line closes.
-        self.end();
+        self.close();
     }
 }
 
 /// How a connection ended.
-pub(crate) struct Ended {
+pub(crate) struct SshExit {
     status: io::Result<ExitStatus>,
-    said: String,
+    stderr: String,
 }
 
-impl Ended {
-    fn code(&self) -> Option<i32> {
+impl SshExit {
+    fn exit_code(&self) -> Option<i32> {
         self.status.as_ref().ok().and_then(ExitStatus::code)
     }
 
     /// `ssh` itself failed (ssh(1), EXIT STATUS).
-    fn is_unreached(&self) -> bool {
-        self.code() == Some(255)
+    fn is_unreachable(&self) -> bool {
+        self.exit_code() == Some(255)
     }
 }
 
-impl std::fmt::Display for Ended {
+impl std::fmt::Display for SshExit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let lacks_library = ["shared librar", "GLIBC"].iter().any(|word| self.said.contains(word));
-        if self.is_unreached() {
-            write!(f, "`ssh` cannot reach the firewall's host: {}", self.said)
-        } else if lacks_library || matches!(self.code(), Some(126 | 127)) {
+        let lacks_library =
+            ["shared librar", "GLIBC"].iter().any(|word| self.stderr.contains(word));
+        if self.is_unreachable() {
+            write!(f, "`ssh` cannot reach the firewall's host: {}", self.stderr)
+        } else if lacks_library || matches!(self.exit_code(), Some(126 | 127)) {
             write!(
                 f,
                 "weir cannot run on the firewall's host: {}; it needs libelf, zlib and a C library \
                  at least as new as here, or a weir that is installed there and named by `weir`",
-                self.said
+                self.stderr
             )
         } else {
             let status = self.status.as_ref().map_or_else(ToString::to_string, ToString::to_string);
-            write!(f, "the agent on the firewall's host ended with {status}: {}", self.said)
+            write!(f, "the agent on the firewall's host ended with {status}: {}", self.stderr)
         }
     }
 }
 
 /// A word for a shell.
-pub(crate) fn quoted(word: &str) -> String {
+pub(crate) fn shell_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
@@ -183,7 +192,7 @@ mod tests {
     #[test]
     fn a_quoted_word_is_one_word_of_a_shell() {
         for word in ["", "a b", "it's", "$HOME `id` \"x\" \\"] {
-            let line = format!("printf %s {}", quoted(word));
+            let line = format!("printf %s {}", shell_quote(word));
             let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
             assert_eq!(String::from_utf8_lossy(&output.stdout), word);
         }
@@ -195,7 +204,7 @@ mod tests {
         let program = b"#!/bin/sh\necho \"$@\"; exec cat\n";
         let size = program.len().to_string();
         let mut child = std::process::Command::new("sh")
-            .args(["-c", WITH_COPY, "weir", &size, "env"])
+            .args(["-c", COPIED_AGENT_SCRIPT, "weir", &size, "env"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -14,9 +14,9 @@ use weir_packet::Mac;
 use weir_stats::HostRecord;
 
 use crate::LabError;
-use crate::observe::drops::Reasons;
-use crate::observe::net_file::NetFiles;
-use crate::observe::sampling::TableSamples;
+use crate::observe::conntrack_sampling::ConntrackSamples;
+use crate::observe::drop_reasons::DropReasonCounts;
+use crate::observe::proc_net_file::ProcNetFiles;
 
 /// A machine that rulesets are loaded on.
 pub(crate) trait Host {
@@ -24,40 +24,44 @@ pub(crate) trait Host {
     fn is_remote(&self) -> bool;
 
     /// What the record contains about it; nothing about the measuring machine.
-    fn record(&self) -> Result<Option<HostRecord>, LabError>;
+    fn host_record(&self) -> Result<Option<HostRecord>, LabError>;
 
     /// Why a subject that needs these programs there, and may belong to a device, cannot be
     /// measured there.
-    fn lacks(&self, needs: &[String], is_on_device: bool) -> Result<Option<String>, LabError>;
+    fn missing_requirement(
+        &self,
+        needs: &[String],
+        is_on_device: bool,
+    ) -> Result<Option<String>, LabError>;
 
     /// Whether its kernel reports why it frees packets.
     fn knows_drop_reasons(&self) -> bool;
 
-    /// Why its kernel freed packets since [`ExecTarget::watch_drops`].
-    fn drop_reasons(&self) -> Result<Reasons, LabError>;
+    /// Why its kernel freed packets since [`ExecTarget::start_drop_watch`].
+    fn take_drop_reasons(&self) -> Result<DropReasonCounts, LabError>;
 
-    /// The samples of a connection table since [`ExecTarget::sample_connections`].
-    fn samples(&self) -> Result<TableSamples, LabError>;
+    /// The samples of a connection table since [`ExecTarget::start_conntrack_sampling`].
+    fn take_conntrack_samples(&self) -> Result<ConntrackSamples, LabError>;
 
     /// A file under `/proc`; empty where there is none.
-    fn proc_file(&self, name: &str) -> Result<String, LabError>;
+    fn read_proc_file(&self, name: &str) -> Result<String, LabError>;
 
     /// The first lines that its kernel logged since the last call.
-    fn kernel_log(&self, most: usize) -> Result<Vec<String>, LabError>;
+    fn read_kernel_log(&self, most: usize) -> Result<Vec<String>, LabError>;
 
     /// Bytes of its kernel memory that may hold rulesets; `settled` waits first until removed ones
     /// have been freed.
-    fn ruleset_memory(&self, settled: bool) -> Result<i64, LabError>;
+    fn read_kernel_memory(&self, settled: bool) -> Result<i64, LabError>;
 
     /// Sets a sysctl of the whole machine until the session there ends.
     fn raise_sysctl(&self, key: &str, to: u64) -> Result<(), LabError>;
 
     /// Transfers the files that commands there read, except frames, which are sent from here.
-    fn send_files(&self, folder: &Path) -> Result<(), LabError>;
+    fn send_study_files(&self, folder: &Path) -> Result<(), LabError>;
 }
 
 /// A namespace of a host that rulesets are loaded into.
-pub(crate) trait ExecTarget: NetFiles {
+pub(crate) trait ExecTarget: ProcNetFiles {
     /// Its name there.
     fn name(&self) -> &str;
 
@@ -65,39 +69,39 @@ pub(crate) trait ExecTarget: NetFiles {
     fn host(&self) -> &dyn Host;
 
     /// Runs a command in it to its end.
-    fn run(&self, command: &TargetCommand<'_>) -> Result<CommandOutput, LabError>;
+    fn run_command(&self, command: &TargetCommand<'_>) -> Result<CommandOutput, LabError>;
 
     /// Empties its connection table: an entry of an earlier trial would make a packet cheaper or
     /// more expensive than that of a new connection. `settled` waits until the kernel has the
     /// memory back.
-    fn flush_connections(&self, settled: bool) -> Result<(), LabError>;
+    fn flush_conntrack(&self, settled: bool) -> Result<(), LabError>;
 
     /// Starts sampling its connection table; false if it has none.
-    fn sample_connections(&self, period: Duration) -> Result<bool, LabError>;
+    fn start_conntrack_sampling(&self, period: Duration) -> Result<bool, LabError>;
 
     /// Starts counting the reasons for which the kernel frees its packets; false if it does not
     /// report them.
-    fn watch_drops(&self) -> Result<bool, LabError>;
+    fn start_drop_watch(&self) -> Result<bool, LabError>;
 
     /// Gives it the cables of a host that has one pair of them for all of its firewalls.
-    fn take_cables(&self, neighbours: &Neighbours) -> Result<(), LabError>;
+    fn attach_cables(&self, neighbours: &Neighbours) -> Result<(), LabError>;
 
     /// Ends it.
-    fn remove(&self) -> Result<(), LabError>;
+    fn remove_namespace(&self) -> Result<(), LabError>;
 }
 
 /// An [`ExecTarget`] that is shared.
-pub(crate) type SharedTarget = Rc<dyn ExecTarget>;
+pub(crate) type SharedExecTarget = Rc<dyn ExecTarget>;
 
 /// A command with its variables.
 #[derive(Clone, Debug)]
 pub(crate) struct TargetCommand<'a> {
     /// For `sh -ec`.
-    pub(crate) text: &'a str,
+    pub(crate) script: &'a str,
     /// Variables that are the same on every machine.
     pub(crate) variables: BTreeMap<String, String>,
     /// Variables that name a file of the study; an empty path names none.
-    pub(crate) files: &'a [(&'a str, &'a Path)],
+    pub(crate) file_variables: &'a [(&'a str, &'a Path)],
     /// The folder of these files.
     pub(crate) folder: &'a Path,
     /// What `WEIR` names on the machine that measures; another host runs its own.
@@ -122,12 +126,12 @@ pub(crate) struct Neighbours {
     /// Behind it is the sink.
     pub(crate) sink_mac: Mac,
     /// Where answers go back to, where there are any.
-    pub(crate) back: Option<BackRoute>,
+    pub(crate) return_route: Option<ReturnRoute>,
 }
 
 /// Where answers go.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct BackRoute {
+pub(crate) struct ReturnRoute {
     /// Of the source.
     pub(crate) mac: Mac,
     /// The prefix with the addresses of clients; absent if the source's own address is used.

@@ -3,44 +3,48 @@
 use std::collections::BTreeMap;
 
 use crate::LabError;
-use crate::observe::net_file::{NetFile, NetFiles};
+use crate::observe::proc_net_file::{ProcNetFile, ProcNetFiles};
 
 /// Columns of drops in `/proc/net/dev`: of packets received, and of packets sent.
-const RECEIVED: usize = 3;
-const SENT: usize = 11;
+const RX_DROP_COLUMN: usize = 3;
+const TX_DROP_COLUMN: usize = 11;
 
 /// Drops of some devices together.
 #[derive(Debug, Default)]
-pub struct DeviceReader {
-    devices: Vec<(Box<dyn NetFile>, String, &'static [usize])>,
+pub struct DeviceDropReader {
+    devices: Vec<(Box<dyn ProcNetFile>, String, &'static [usize])>,
 }
 
-impl DeviceReader {
+impl DeviceDropReader {
     /// These devices of a namespace, too.
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn with(self, files: &dyn NetFiles, devices: &[&str]) -> Result<DeviceReader, LabError> {
-        self.with_columns(files, devices, &[RECEIVED, SENT])
+    pub fn with_devices(
+        self,
+        files: &dyn ProcNetFiles,
+        devices: &[&str],
+    ) -> Result<DeviceDropReader, LabError> {
+        self.with_drop_columns(files, devices, &[RX_DROP_COLUMN, TX_DROP_COLUMN])
     }
 
     /// The same of packets that the devices received, and not of those that they sent.
-    pub(crate) fn with_received(
+    pub(crate) fn with_rx_drops_only(
         self,
-        files: &dyn NetFiles,
+        files: &dyn ProcNetFiles,
         devices: &[&str],
-    ) -> Result<DeviceReader, LabError> {
-        self.with_columns(files, devices, &[RECEIVED])
+    ) -> Result<DeviceDropReader, LabError> {
+        self.with_drop_columns(files, devices, &[RX_DROP_COLUMN])
     }
 
-    fn with_columns(
+    fn with_drop_columns(
         mut self,
-        files: &dyn NetFiles,
+        files: &dyn ProcNetFiles,
         devices: &[&str],
         columns: &'static [usize],
-    ) -> Result<DeviceReader, LabError> {
+    ) -> Result<DeviceDropReader, LabError> {
         for device in devices {
-            self.devices.push((files.net_file("dev")?, (*device).to_owned(), columns));
+            self.devices.push((files.open_proc_net("dev")?, (*device).to_owned(), columns));
         }
         Ok(self)
     }
@@ -49,10 +53,10 @@ impl DeviceReader {
     ///
     /// # Errors
     /// Where a file cannot be read.
-    pub fn dropped(&self) -> Result<u64, LabError> {
+    pub fn dropped_packets(&self) -> Result<u64, LabError> {
         let mut sum = 0;
         for (file, device, columns) in &self.devices {
-            sum += device_drops(&file.read()?, device, columns);
+            sum += sum_net_dev_columns(&file.read_text()?, device, columns);
         }
         Ok(sum)
     }
@@ -60,50 +64,53 @@ impl DeviceReader {
 
 /// Packets that one device received.
 #[derive(Debug)]
-pub struct ReceivedReader {
-    file: Box<dyn NetFile>,
+pub struct RxPacketReader {
+    file: Box<dyn ProcNetFile>,
     device: String,
 }
 
-impl ReceivedReader {
+impl RxPacketReader {
     /// Opens the counter.
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn open(files: &dyn NetFiles, device: &str) -> Result<ReceivedReader, LabError> {
-        Ok(ReceivedReader { file: files.net_file("dev")?, device: device.to_owned() })
+    pub fn open(files: &dyn ProcNetFiles, device: &str) -> Result<RxPacketReader, LabError> {
+        Ok(RxPacketReader { file: files.open_proc_net("dev")?, device: device.to_owned() })
     }
 
     /// Packets so far.
     ///
     /// # Errors
     /// Where the file cannot be read.
-    pub fn packets(&self) -> Result<u64, LabError> {
-        Ok(device_fields(&self.file.read()?, &self.device).get(1).copied().unwrap_or(0))
+    pub fn received_packets(&self) -> Result<u64, LabError> {
+        Ok(parse_net_dev_columns(&self.file.read_text()?, &self.device)
+            .get(1)
+            .copied()
+            .unwrap_or(0))
     }
 }
 
 /// Counters of the IP stack of one namespace.
 #[derive(Debug)]
-pub struct StackReader {
-    v4: Box<dyn NetFile>,
-    v4_more: Box<dyn NetFile>,
-    v6: Box<dyn NetFile>,
+pub struct IpStackReader {
+    snmp: Box<dyn ProcNetFile>,
+    netstat: Box<dyn ProcNetFile>,
+    snmp6: Box<dyn ProcNetFile>,
     /// Incoming packets only.
-    only_in: bool,
+    incoming_only: bool,
 }
 
-impl StackReader {
+impl IpStackReader {
     /// Opens the counters.
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn open(files: &dyn NetFiles) -> Result<StackReader, LabError> {
-        Ok(StackReader {
-            v4: files.net_file("snmp")?,
-            v4_more: files.net_file("netstat")?,
-            v6: files.net_file("snmp6")?,
-            only_in: false,
+    pub fn open(files: &dyn ProcNetFiles) -> Result<IpStackReader, LabError> {
+        Ok(IpStackReader {
+            snmp: files.open_proc_net("snmp")?,
+            netstat: files.open_proc_net("netstat")?,
+            snmp6: files.open_proc_net("snmp6")?,
+            incoming_only: false,
         })
     }
 
@@ -112,34 +119,39 @@ impl StackReader {
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn of_host(files: &dyn NetFiles) -> Result<StackReader, LabError> {
-        Ok(StackReader { only_in: true, ..StackReader::open(files)? })
+    pub fn open_for_end_host(files: &dyn ProcNetFiles) -> Result<IpStackReader, LabError> {
+        Ok(IpStackReader { incoming_only: true, ..IpStackReader::open(files)? })
     }
 
     /// Every counter by name.
     ///
     /// # Errors
     /// Where a file cannot be read.
-    pub fn values(&self) -> Result<BTreeMap<String, u64>, LabError> {
-        let (v4, more, v6) = (self.v4.read()?, self.v4_more.read()?, self.v6.read()?);
-        Ok(named_v4(&v4).chain(named_v4(&more)).chain(named_v6(&v6)).collect())
+    pub fn read_all_counters(&self) -> Result<BTreeMap<String, u64>, LabError> {
+        let (v4, more, v6) =
+            (self.snmp.read_text()?, self.netstat.read_text()?, self.snmp6.read_text()?);
+        Ok(parse_snmp_counters(&v4)
+            .chain(parse_snmp_counters(&more))
+            .chain(parse_snmp6_counters(&v6))
+            .collect())
     }
 
     /// Packets that the stack discarded: bad headers or addresses, no route, no memory.
     ///
     /// # Errors
     /// Where a file cannot be read.
-    pub fn dropped(&self) -> Result<u64, LabError> {
-        let (v4, more) = (self.v4.read()?, self.v4_more.read()?);
-        let counted = stack_drops_v4(&v4) + stack_drops_v4(&more);
-        let out = named_v4(&v4).filter(|(name, _)| name == "Ip.OutDiscards").map(|(_, n)| n);
-        let out: u64 = if self.only_in { out.sum() } else { 0 };
-        Ok(counted - out + stack_drops_v6(&self.v6.read()?))
+    pub fn discarded_packets(&self) -> Result<u64, LabError> {
+        let (v4, more) = (self.snmp.read_text()?, self.netstat.read_text()?);
+        let counted = sum_ipv4_discards(&v4) + sum_ipv4_discards(&more);
+        let out =
+            parse_snmp_counters(&v4).filter(|(name, _)| name == "Ip.OutDiscards").map(|(_, n)| n);
+        let out: u64 = if self.incoming_only { out.sum() } else { 0 };
+        Ok(counted - out + sum_ipv6_discards(&self.snmp6.read_text()?))
     }
 }
 
 /// Every counter of `/proc/net/snmp` and `/proc/net/netstat`, as `Ip.InReceives`.
-fn named_v4(text: &str) -> impl Iterator<Item = (String, u64)> {
+fn parse_snmp_counters(text: &str) -> impl Iterator<Item = (String, u64)> {
     let lines: Vec<&str> = text.lines().collect();
     let pairs = lines.chunks_exact(2).flat_map(|pair| {
         let part = pair[0].split(':').next().unwrap_or_default().to_owned();
@@ -154,7 +166,7 @@ fn named_v4(text: &str) -> impl Iterator<Item = (String, u64)> {
 }
 
 /// Every counter of `/proc/net/snmp6`.
-fn named_v6(text: &str) -> impl Iterator<Item = (String, u64)> {
+fn parse_snmp6_counters(text: &str) -> impl Iterator<Item = (String, u64)> {
     text.lines().filter_map(|line| {
         let (name, value) = line.split_once(char::is_whitespace)?;
         Some((name.to_owned(), value.trim().parse().ok()?))
@@ -197,7 +209,7 @@ impl ConntrackCounters {
 #[derive(Debug)]
 pub struct ConntrackReader {
     /// Absent where the kernel has no connection tracking, or shows no statistics.
-    file: Option<Box<dyn NetFile>>,
+    file: Option<Box<dyn ProcNetFile>>,
 }
 
 impl ConntrackReader {
@@ -205,12 +217,12 @@ impl ConntrackReader {
     ///
     /// # Errors
     /// Where the namespace cannot be entered.
-    pub fn open(files: &dyn NetFiles) -> Result<ConntrackReader, LabError> {
-        Ok(ConntrackReader { file: files.find_net_file("stat/nf_conntrack")? })
+    pub fn open(files: &dyn ProcNetFiles) -> Result<ConntrackReader, LabError> {
+        Ok(ConntrackReader { file: files.open_proc_net_if_present("stat/nf_conntrack")? })
     }
 
     /// Whether there is anything to read.
-    pub(crate) fn has_table(&self) -> bool {
+    pub(crate) fn has_conntrack(&self) -> bool {
         self.file.is_some()
     }
 
@@ -219,15 +231,15 @@ impl ConntrackReader {
     /// # Errors
     /// Where the file cannot be read.
     pub fn read(&self) -> Result<ConntrackCounters, LabError> {
-        self.file
-            .as_ref()
-            .map_or(Ok(ConntrackCounters::default()), |file| Ok(conntrack(&file.read()?)))
+        self.file.as_ref().map_or(Ok(ConntrackCounters::default()), |file| {
+            Ok(parse_conntrack_stat(&file.read_text()?))
+        })
     }
 }
 
 /// Sums over cores of `/proc/net/stat/nf_conntrack`: names, then a line of hexadecimal values for
 /// each core. `entries` is the whole table on each line.
-fn conntrack(text: &str) -> ConntrackCounters {
+fn parse_conntrack_stat(text: &str) -> ConntrackCounters {
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split_ascii_whitespace().collect();
     let mut table = ConntrackCounters::default();
@@ -249,7 +261,7 @@ fn conntrack(text: &str) -> ConntrackCounters {
 }
 
 /// Columns of a device in `/proc/net/dev`.
-fn device_fields(text: &str, device: &str) -> Vec<u64> {
+fn parse_net_dev_columns(text: &str, device: &str) -> Vec<u64> {
     let line =
         text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'));
     let fields = line.unwrap_or_default().split_ascii_whitespace();
@@ -257,13 +269,13 @@ fn device_fields(text: &str, device: &str) -> Vec<u64> {
 }
 
 /// The sum of some columns of a device.
-fn device_drops(text: &str, device: &str, columns: &[usize]) -> u64 {
-    let fields = device_fields(text, device);
+fn sum_net_dev_columns(text: &str, device: &str, columns: &[usize]) -> u64 {
+    let fields = parse_net_dev_columns(text, device);
     columns.iter().filter_map(|at| fields.get(*at)).sum()
 }
 
 /// Discards in `/proc/net/snmp` and `/proc/net/netstat`: a line of names, then one of values.
-fn stack_drops_v4(text: &str) -> u64 {
+fn sum_ipv4_discards(text: &str) -> u64 {
     let counted = [
         "InHdrErrors",
         "InAddrErrors",
@@ -289,7 +301,7 @@ fn stack_drops_v4(text: &str) -> u64 {
 }
 
 /// Discards in `/proc/net/snmp6`.
-fn stack_drops_v6(text: &str) -> u64 {
+fn sum_ipv6_discards(text: &str) -> u64 {
     let counted = [
         "Ip6InHdrErrors",
         "Ip6InTooBigErrors",
@@ -310,7 +322,7 @@ fn stack_drops_v6(text: &str) -> u64 {
 /// Packets that all cores dropped because a backlog was full: the second column of
 /// `/proc/net/softnet_stat`, a line for each core, hexadecimal. Of the whole machine: it explains,
 /// and belongs into no sum.
-pub(crate) fn softnet_drops(text: &str) -> u64 {
+pub(crate) fn sum_softnet_drops(text: &str) -> u64 {
     let second = |line: &str| u64::from_str_radix(line.split_ascii_whitespace().nth(1)?, 16).ok();
     text.lines().filter_map(second).sum()
 }
@@ -324,20 +336,20 @@ mod tests {
         let text = "Inter-|   Receive\n face |bytes packets\n\
                     \u{20} eth0: 10 1 0 3 0 0 0 0 20 2 0 4 0 0 0 0\n\
                     eth01: 10 1 0 90 0 0 0 0 20 2 0 90 0 0 0 0\n";
-        let both = |device| device_drops(text, device, &[RECEIVED, SENT]);
+        let both = |device| sum_net_dev_columns(text, device, &[RX_DROP_COLUMN, TX_DROP_COLUMN]);
         assert_eq!((both("eth0"), both("eth01"), both("eth9")), (7, 180, 0));
-        assert_eq!(device_drops(text, "eth0", &[RECEIVED]), 3);
+        assert_eq!(sum_net_dev_columns(text, "eth0", &[RX_DROP_COLUMN]), 3);
     }
 
     #[test]
     fn discards_are_found_by_name() {
         let v4 = "Ip: Forwarding InReceives InHdrErrors InDiscards OutNoRoutes\nIp: 1 900 2 3 4\n\
                   Icmp: InMsgs\nIcmp: 7\n";
-        assert_eq!(stack_drops_v4(v4), 9);
+        assert_eq!(sum_ipv4_discards(v4), 9);
         let more = "TcpExt: SyncookiesSent IPReversePathFilter\nTcpExt: 9 2\n\
                     IpExt: InNoRoutes\nIpExt: 6\n";
-        assert_eq!(stack_drops_v4(more), 8);
-        assert_eq!(stack_drops_v6("Ip6InReceives\t800\nIp6InDiscards\t5\n"), 5);
+        assert_eq!(sum_ipv4_discards(more), 8);
+        assert_eq!(sum_ipv6_discards("Ip6InReceives\t800\nIp6InDiscards\t5\n"), 5);
     }
 
     #[test]
@@ -345,7 +357,7 @@ mod tests {
         let text = "entries  clashres drop early_drop invalid\n\
             0000000a  00000000 00000001 00000002 00000000\n\
             0000000a  00000000 00000010 00000000 00000003\n";
-        let table = conntrack(text);
+        let table = parse_conntrack_stat(text);
         assert_eq!((table.entries, table.dropped), (10, 17), "entries are the same on each line");
         assert_eq!((table.early_drop, table.invalid), (2, 3));
         assert_eq!(table.grown_since(&ConntrackCounters::default())["drop"], 17);
@@ -354,12 +366,12 @@ mod tests {
     #[test]
     fn counters_are_named_by_their_part() {
         let text = "Ip: Forwarding InReceives\nIp: 1 42\nIcmp: InMsgs\nIcmp: 3\n";
-        let values: BTreeMap<String, u64> = named_v4(text).collect();
+        let values: BTreeMap<String, u64> = parse_snmp_counters(text).collect();
         assert_eq!((values["Ip.InReceives"], values["Icmp.InMsgs"]), (42, 3));
     }
 
     #[test]
     fn softnet_columns_are_hexadecimal() {
-        assert_eq!(softnet_drops("00000010 0000000a 0 0\n00000010 00000001 0 0\n"), 11);
+        assert_eq!(sum_softnet_drops("00000010 0000000a 0 0\n00000010 00000001 0 0\n"), 11);
     }
 }

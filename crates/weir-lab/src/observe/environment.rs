@@ -7,10 +7,10 @@ use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
-use weir_stats::Environment;
+use weir_stats::HostEnvironment;
 
 /// Kernel settings that change what is measured.
-const SYSCTLS: [&str; 9] = [
+const RECORDED_SYSCTLS: [&str; 9] = [
     "net/core/netdev_max_backlog",
     "net/core/netdev_budget",
     "net/core/netdev_budget_usecs",
@@ -23,7 +23,7 @@ const SYSCTLS: [&str; 9] = [
 ];
 
 /// Tools whose version belongs to a record, with the arguments that print it.
-const TOOLS: [(&str, &str); 7] = [
+const RECORDED_TOOLS: [(&str, &str); 7] = [
     ("iptables-legacy", "--version"),
     ("iptables-nft", "--version"),
     ("nft", "--version"),
@@ -35,26 +35,31 @@ const TOOLS: [(&str, &str); 7] = [
 ];
 
 /// Looks at the machine.
-pub fn capture(core: u32, scheduling: String) -> Environment {
-    let cpuinfo = read("/proc/cpuinfo");
-    Environment {
-        kernel: read("/proc/sys/kernel/osrelease"),
+pub fn capture_environment(core: u32, scheduling: String) -> HostEnvironment {
+    let cpuinfo = read_trimmed("/proc/cpuinfo");
+    HostEnvironment {
+        kernel: read_trimmed("/proc/sys/kernel/osrelease"),
         architecture: std::env::consts::ARCH.to_owned(),
-        cpu_model: cpu_field(&cpuinfo, "model name").unwrap_or("unknown").to_owned(),
+        cpu_model: find_cpuinfo_field(&cpuinfo, "model name").unwrap_or("unknown").to_owned(),
         cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         core,
         scheduling,
-        memory_mib: memory_mib(&read("/proc/meminfo")),
-        hypervisor: cpu_field(&cpuinfo, "flags")
+        memory_mib: parse_total_memory_mib(&read_trimmed("/proc/meminfo")),
+        hypervisor: find_cpuinfo_field(&cpuinfo, "flags")
             .is_some_and(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor")),
-        clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        tools: TOOLS.iter().filter_map(|(tool, arguments)| version(tool, arguments)).collect(),
-        sysctls: SYSCTLS
+        clocksource: read_trimmed(
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        ),
+        tools: RECORDED_TOOLS
             .iter()
-            .map(|name| (name.replace('/', "."), read(&format!("/proc/sys/{name}"))))
+            .filter_map(|(tool, arguments)| query_tool_version(tool, arguments))
+            .collect(),
+        sysctls: RECORDED_SYSCTLS
+            .iter()
+            .map(|name| (name.replace('/', "."), read_trimmed(&format!("/proc/sys/{name}"))))
             .filter(|(_, value)| !value.is_empty())
             .collect(),
-        mitigations: mitigations(Path::new("/sys/devices/system/cpu/vulnerabilities")),
+        mitigations: read_cpu_mitigations(Path::new("/sys/devices/system/cpu/vulnerabilities")),
     }
 }
 
@@ -74,33 +79,33 @@ pub fn mask_paths(text: &str) -> String {
 }
 
 /// A moment as RFC 3339 has it, in UTC.
-pub(crate) fn utc(time: SystemTime) -> String {
+pub(crate) fn format_utc(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
     Timestamp::from_second(since as i64).map_or_else(|_| String::new(), |time| time.to_string())
 }
 
-fn read(path: &str) -> String {
+fn read_trimmed(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-fn cpu_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+fn find_cpuinfo_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let value = |line: &'a str| line.split_once(':').filter(|(key, _)| key.trim() == name);
     text.lines().find_map(value).map(|(_, value)| value.trim())
 }
 
-fn memory_mib(text: &str) -> u64 {
+fn parse_total_memory_mib(text: &str) -> u64 {
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = total.and_then(|rest| rest.split_ascii_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0) / 1024
 }
 
-fn version(tool: &str, arguments: &str) -> Option<(String, String)> {
+fn query_tool_version(tool: &str, arguments: &str) -> Option<(String, String)> {
     let output = Command::new(tool).args(arguments.split(' ')).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Some((tool.to_owned(), text.lines().next()?.trim().to_owned()))
 }
 
-fn mitigations(folder: &Path) -> BTreeMap<String, String> {
+fn read_cpu_mitigations(folder: &Path) -> BTreeMap<String, String> {
     let Ok(entries) = fs::read_dir(folder) else { return BTreeMap::new() };
     entries
         .flatten()
@@ -118,7 +123,7 @@ mod tests {
 
     #[test]
     fn dates_are_those_of_the_calendar() {
-        let at = |seconds| utc(UNIX_EPOCH + Duration::from_secs(seconds));
+        let at = |seconds| format_utc(UNIX_EPOCH + Duration::from_secs(seconds));
         assert_eq!(at(0), "1970-01-01T00:00:00Z");
         assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(at(1_700_000_000), "2023-11-14T22:13:20Z");
@@ -126,8 +131,8 @@ mod tests {
 
     #[test]
     fn the_machine_has_no_name_in_its_record() {
-        let name = read("/proc/sys/kernel/hostname");
-        let text = serde_json::to_string(&capture(0, "other".to_owned())).unwrap();
+        let name = read_trimmed("/proc/sys/kernel/hostname");
+        let text = serde_json::to_string(&capture_environment(0, "other".to_owned())).unwrap();
         assert!(name.is_empty() || !text.contains(&format!("\"{name}\"")));
         assert!(text.contains("kernel"));
     }

@@ -9,15 +9,15 @@ pub(crate) struct KernelLog(Option<File>);
 
 impl KernelLog {
     /// Begins at its end; without the right to read it, it stays empty.
-    pub(crate) fn new() -> KernelLog {
+    pub(crate) fn open_at_end() -> KernelLog {
         let open = File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg");
         let mut log = KernelLog(open.ok());
-        log.lines(0);
+        log.read_new_lines(0);
         log
     }
 
     /// Lines since the last call, the first `most` of them.
-    pub(crate) fn lines(&mut self, most: usize) -> Vec<String> {
+    pub(crate) fn read_new_lines(&mut self, most: usize) -> Vec<String> {
         let mut lines = Vec::new();
         let Some(file) = &mut self.0 else { return lines };
         let mut record = [0; 8192];
@@ -25,7 +25,7 @@ impl KernelLog {
             match file.read(&mut record) {
                 Ok(0) => return lines,
                 Ok(length) if lines.len() < most => {
-                    lines.extend(message(&String::from_utf8_lossy(&record[..length])));
+                    lines.extend(parse_kmsg_message(&String::from_utf8_lossy(&record[..length])));
                 }
                 Ok(_) => {}
                 // Records were overwritten before they were read: continue with the next one.
@@ -37,7 +37,7 @@ impl KernelLog {
 }
 
 /// The text of a record of `/dev/kmsg`: `level,sequence,time,flags;text`, then key=value lines.
-fn message(record: &str) -> Option<String> {
+fn parse_kmsg_message(record: &str) -> Option<String> {
     let (_, text) = record.split_once(';')?;
     Some(text.lines().next()?.to_owned())
 }
@@ -48,6 +48,9 @@ mod tests {
 
     #[test]
     fn a_record_of_the_log_is_its_text() {
-        assert_eq!(message("6,1,2,-;eth0: up\n SUBSYSTEM=net\n").as_deref(), Some("eth0: up"));
+        assert_eq!(
+            parse_kmsg_message("6,1,2,-;eth0: up\n SUBSYSTEM=net\n").as_deref(),
+            Some("eth0: up")
+        );
     }
 }

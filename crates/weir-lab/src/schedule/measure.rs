@@ -1,24 +1,24 @@
 //! Trials of packets: first validated, then measured, and repeated if they were disturbed.
 
-use weir_stats::{Scenario, State, Trial};
+use weir_stats::{Scenario, Trial, TrialState};
 use weir_study::{LoadedStudy, PlannedTrial, Variant};
 
 use crate::LabError;
-use crate::host::command::{Job, dropped_in};
+use crate::host::command::{StudyCommand, parse_dropped_count};
 use crate::host::target::ExecTarget;
-use crate::schedule::files::Files;
-use crate::schedule::state::RunState;
+use crate::schedule::generated_files::RunFiles;
+use crate::schedule::run_state::RunState;
 use crate::schedule::workloads;
-use crate::trial::entry;
-use crate::trial::judge::{self, Tolerance};
-use crate::trial::runner::{DropSource, Observation};
+use crate::trial::judge::{self, PacketTolerance};
+use crate::trial::runner::{DropCountSource, TrialObservation};
+use crate::trial::trial_record;
 
 /// Longest validation trial: its counters matter, not its length.
-const VALIDATION_SECONDS: f64 = 0.1;
+const MAX_VALIDATION_SECONDS: f64 = 0.1;
 
 /// The first trial of a variant at a point: discarded as a warm-up, its counters checked against
 /// the rules' own and the kernel's reasons.
-pub(crate) fn validate(
+pub(crate) fn run_validation_trial(
     run: &mut RunState<'_>,
     point: &Scenario,
     variant: &Variant,
@@ -27,43 +27,50 @@ pub(crate) fn validate(
         scenario: point.clone(),
         variant: variant.clone(),
         block: 0,
-        order: 0,
+        order_in_block: 0,
         leg: 0,
     };
-    let seconds = run.preset.trial_seconds.min(VALIDATION_SECONDS);
-    let (_, mut trial) = play(run, &step, seconds, true)?;
-    trial.state = State::Warmup;
-    let told = run.runner.stage.topology.host().knows_drop_reasons()
-        && !run.loaded.subjects.0[&step.variant.subject].before_netfilter;
-    let unlike = told.then(|| judge::of_reasons(&trial)).flatten();
-    if let Some((state, why)) = verdict(run, &trial).or(unlike) {
+    let seconds = run.preset.trial_seconds.min(MAX_VALIDATION_SECONDS);
+    let (_, mut trial) = run_trial(run, &step, seconds, true)?;
+    trial.state = TrialState::Warmup;
+    let told = run.runner.resources.topology.firewall_host().knows_drop_reasons()
+        && !run.loaded_study.subjects.0[&step.variant.subject].before_netfilter;
+    let unlike = told.then(|| judge::judge_drop_reasons(&trial)).flatten();
+    if let Some((state, why)) = judge_trial(run, &trial).or(unlike) {
         trial.state = state;
-        trial.why = Some(why);
+        trial.rejection_reason = Some(why);
     }
     Ok(trial)
 }
 
 /// One trial that counts, repeated while it is disturbed and the cap allows.
-pub(crate) fn measure(run: &mut RunState<'_>, step: &PlannedTrial) -> Result<(), LabError> {
-    let limits = run.loaded.study.noise.clone();
+pub(crate) fn measure_packet_step(
+    run: &mut RunState<'_>,
+    step: &PlannedTrial,
+) -> Result<(), LabError> {
+    let limits = run.loaded_study.study.noise.clone();
     let realtime = run.scheduling.starts_with("fifo");
-    let Some(first) = run.done.next_repeat(step) else { return Ok(()) };
+    let Some(first) = run.finished_trials.next_repeat(step) else { return Ok(()) };
     for repeat in first..=limits.repeats {
-        let (seen, mut trial) = play(run, step, run.preset.trial_seconds, false)?;
-        trial.repeat = repeat;
+        let (seen, mut trial) = run_trial(run, step, run.preset.trial_seconds, false)?;
+        trial.repeat_count = repeat;
         let is_last = repeat == limits.repeats;
-        let mut disturbance = judge::of_noise(&trial, &limits, realtime);
-        if !seen.played.finished {
+        let mut disturbance = judge::judge_noise(&trial, &limits, realtime);
+        if !seen.send_result.finished {
             disturbance = Some("the generator did not finish".to_owned());
         }
-        let asked = asked(&seen, &trial);
+        let asked = requested_count(&seen, &trial);
         // On an axis of rates some exceed what the machine can handle, which is intended.
-        let is_swept = run.loaded.study.connections().is_some_and(|c| c.rate_axis.is_some());
-        if seen.played.given_up * 100 > asked && !is_swept {
-            disturbance = Some(format!("{} of {asked} came too late", seen.played.given_up));
+        let is_swept =
+            run.loaded_study.study.connection_load().is_some_and(|c| c.rate_axis.is_some());
+        if seen.send_result.skipped_behind_schedule * 100 > asked && !is_swept {
+            disturbance = Some(format!(
+                "{} of {asked} came too late",
+                seen.send_result.skipped_behind_schedule
+            ));
         }
-        let (verdict, usable) = (verdict(run, &trial), is_last && seen.played.finished);
-        if settle(run, trial, verdict, disturbance, usable)? {
+        let (verdict, usable) = (judge_trial(run, &trial), is_last && seen.send_result.finished);
+        if record_judged_trial(run, trial, verdict, disturbance, usable)? {
             break;
         }
     }
@@ -72,94 +79,95 @@ pub(crate) fn measure(run: &mut RunState<'_>, step: &PlannedTrial) -> Result<(),
 
 /// Keeps a trial with its verdict, or else with what disturbed it: it counts all the same where it
 /// is `usable`, for no repeat is left. Whether the step is done.
-pub(crate) fn settle(
+pub(crate) fn record_judged_trial(
     run: &mut RunState<'_>,
     mut trial: Trial,
-    verdict: Option<(State, String)>,
+    verdict: Option<(TrialState, String)>,
     disturbance: Option<String>,
     usable: bool,
 ) -> Result<bool, LabError> {
     if let Some((state, why)) = verdict {
-        (trial.state, trial.why) = (state, Some(why));
+        (trial.state, trial.rejection_reason) = (state, Some(why));
     } else if let Some(why) = disturbance {
-        trial.state = if usable { State::Accepted } else { State::Disturbed };
-        trial.why = Some(why);
-        run.given_up += u64::from(usable);
+        trial.state = if usable { TrialState::Accepted } else { TrialState::Disturbed };
+        trial.rejection_reason = Some(why);
+        run.accepted_disturbed += u64::from(usable);
     }
-    let is_done = matches!(trial.state, State::Accepted | State::Failed);
-    run.keep(trial)?;
+    let is_done = matches!(trial.state, TrialState::Accepted | TrialState::Failed);
+    run.record_trial(trial)?;
     Ok(is_done)
 }
 
 /// The packets or connections that correspond to the rate of a trial.
-fn asked(seen: &Observation, trial: &Trial) -> u64 {
-    let offered = trial.connections().map_or(seen.played.offered, |all| all.offered);
-    offered + seen.played.given_up
+fn requested_count(seen: &TrialObservation, trial: &Trial) -> u64 {
+    let offered = trial.connection_counts().map_or(seen.send_result.offered, |all| all.offered);
+    offered + seen.send_result.skipped_behind_schedule
 }
 
 /// What the packets of a trial say, and its connections.
-fn verdict(run: &RunState<'_>, trial: &Trial) -> Option<(State, String)> {
-    let subject = &run.loaded.subjects.0[&trial.subject];
-    let tolerance = Tolerance {
-        lets_through: weir_stats::within_limit(subject.lets_through_pps, trial.seconds),
-        many_cores: subject.many_cores,
+fn judge_trial(run: &RunState<'_>, trial: &Trial) -> Option<(TrialState, String)> {
+    let subject = &run.loaded_study.subjects.0[&trial.subject];
+    let tolerance = PacketTolerance {
+        max_leaked: weir_stats::max_packets_within_limit(subject.lets_through_pps, trial.seconds),
+        has_racy_counters: subject.many_cores,
     };
-    let is_flooded = run.loaded.study.connections().is_some_and(|c| c.flood_axis.is_some());
-    judge::of_connections(trial).or_else(|| match is_flooded {
+    let is_flooded =
+        run.loaded_study.study.connection_load().is_some_and(|c| c.flood_axis.is_some());
+    judge::judge_connections(trial).or_else(|| match is_flooded {
         // The arrivals of a flood, and of connections that a firewall treats as a flood, are the
         // result itself.
-        true => judge::of_sum(trial, tolerance),
-        false => judge::of_packets(trial, tolerance),
+        true => judge::judge_packet_balance(trial, tolerance),
+        false => judge::judge_packets(trial, tolerance),
     })
 }
 
-fn play(
+fn run_trial(
     run: &mut RunState<'_>,
     step: &PlannedTrial,
     seconds: f64,
     check: bool,
-) -> Result<(Observation, Trial), LabError> {
-    let loaded = run.loaded;
-    let mut of_study = workloads::of_step(run, step, seconds, check)?;
+) -> Result<(TrialObservation, Trial), LabError> {
+    let loaded = run.loaded_study;
+    let mut of_study = workloads::build_step_workload(run, step, seconds, check)?;
     let subject = &loaded.subjects.0[&step.variant.subject];
-    let point = step.scenario.on(&loaded.study.ruleset.axis_names());
+    let point = step.scenario.project_to_axes(&loaded.study.ruleset.axis_names());
     let firewall = &run.firewalls[&(point.clone(), step.variant.clone())];
     let files = &run.files;
-    let count = || dropped_by_rules(loaded, files, step, &point, &*firewall.target);
-    let drops = match (check, of_study.some_to_drop, subject.count.is_empty()) {
-        (false, false, _) => DropSource::Unwatched,
-        (false, true, false) => DropSource::Counted(&count),
-        (true, _, false) => DropSource::Checked(&count),
-        (_, _, true) => DropSource::Reasons,
+    let count = || count_rule_drops(loaded, files, step, &point, &*firewall.target);
+    let drops = match (check, of_study.expects_drops, subject.count.is_empty()) {
+        (false, false, _) => DropCountSource::NotCounted,
+        (false, true, false) => DropCountSource::RuleCounters(&count),
+        (true, _, false) => DropCountSource::RuleCountersAndReasons(&count),
+        (_, _, true) => DropCountSource::KernelReasons,
     };
-    let seen = run.runner.trial(firewall, &mut *of_study.workload, drops)?;
-    let mut trial = entry::observed(step, run.preset.rate_pps, &seen);
-    of_study.label(&mut trial);
+    let seen = run.runner.run_trial(firewall, &mut *of_study.workload, drops)?;
+    let mut trial = trial_record::trial_from_observation(step, run.preset.rate_pps, &seen);
+    of_study.label_trial(&mut trial);
     Ok((seen, trial))
 }
 
 /// What the subject of a step says that its rules dropped so far.
-fn dropped_by_rules(
+fn count_rule_drops(
     loaded: &LoadedStudy,
-    files: &Files,
+    files: &RunFiles,
     step: &PlannedTrial,
     point: &Scenario,
     target: &dyn ExecTarget,
 ) -> Result<u64, LabError> {
     let study = &loaded.study;
-    let ruleset = files.ruleset(study, point);
-    let folder = files.folder(study, point, &step.variant.subject);
-    let job = Job {
-        what: format!("count of {}", step.variant.subject),
-        text: &loaded.subjects.0[&step.variant.subject].count,
+    let ruleset = files.ruleset_path(study, point);
+    let folder = files.subject_folder(study, point, &step.variant.subject);
+    let job = StudyCommand {
+        label: format!("count of {}", step.variant.subject),
+        script: &loaded.subjects.0[&step.variant.subject].count,
         scenario: point,
-        files: vec![("RULESET", &ruleset), ("DIR", &folder)],
+        file_variables: vec![("RULESET", &ruleset), ("DIR", &folder)],
     };
-    let (_, text) = files.run_on(target, &job, false)?;
-    dropped_in(&text).ok_or_else(|| LabError::Command {
-        what: job.what.clone(),
+    let (_, text) = files.run_on_target(target, &job, false)?;
+    parse_dropped_count(&text).ok_or_else(|| LabError::Command {
+        what: job.label.clone(),
         scenario: point.clone(),
-        command: job.text.to_owned(),
+        command: job.script.to_owned(),
         status: "no line `dropped N`".to_owned(),
         message: text.lines().take(3).collect::<Vec<_>>().join("; "),
     })

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use weir_stats::search::Goal;
+use weir_stats::rate_search::SearchGoal;
 use weir_study::RunRequest;
 
 /// How a study is run.
@@ -24,12 +24,12 @@ pub struct StudyRunOptions {
     pub realtime: bool,
     /// Go on with the run in the folder rather than begin one in an empty folder.
     pub resume: bool,
-    /// Measure this subject alone, against itself, as often as [`SELF_TESTS`] runs would.
+    /// Measure this subject alone, against itself, as often as [`SELF_COMPARISON_RUNS`] runs would.
     pub against_itself: Option<String>,
     /// Limits of the whole machine may be raised while it runs.
     pub allow_global: bool,
     /// Search the highest rate with this loss rather than measure at overload.
-    pub search: Option<Goal>,
+    pub search: Option<SearchGoal>,
     /// Run over the hosts of this file rather than in namespaces of this machine.
     pub hosts: Option<PathBuf>,
 }
@@ -56,15 +56,15 @@ impl Default for StudyRunOptions {
 
 impl StudyRunOptions {
     /// What they require of a study.
-    pub(crate) fn request(&self) -> RunRequest<'_> {
+    pub(crate) fn run_request(&self) -> RunRequest<'_> {
         RunRequest {
-            preset: &self.preset,
-            search: self.search.is_some(),
+            preset_name: &self.preset,
+            search_rate: self.search.is_some(),
             resume: self.resume,
-            against_itself: self.against_itself.is_some(),
+            aa_test: self.against_itself.is_some(),
         }
     }
 }
 
 /// Repetitions of a study that a subject is measured against itself.
-pub const SELF_TESTS: u32 = 20;
+pub const SELF_COMPARISON_RUNS: u32 = 20;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use weir_stats::{Record, Scenario, State, Trial, TrialKind, folder};
+use weir_stats::{RunRecord, Scenario, Trial, TrialKind, TrialState, run_folder};
 
 use crate::LabError;
 use crate::schedule::options::StudyRunOptions;
@@ -20,38 +20,43 @@ use weir_study::{PlannedTrial, Variant};
 type TrialKey = (u32, u32, u32, Scenario, Variant);
 
 fn key_of_trial(trial: &Trial) -> TrialKey {
-    let variant = Variant { subject: trial.subject.clone(), copy: trial.copy };
-    (trial.block, trial.order, trial.leg, trial.scenario.clone(), variant)
+    let variant = Variant { subject: trial.subject.clone(), copy_index: trial.copy_index };
+    (trial.block, trial.order_in_block, trial.leg, trial.scenario.clone(), variant)
 }
 
 fn key_of_step(step: &PlannedTrial) -> TrialKey {
-    (step.block, step.order, step.leg, step.scenario.clone(), step.variant.clone())
+    (step.block, step.order_in_block, step.leg, step.scenario.clone(), step.variant.clone())
 }
 
 /// What was done before.
 #[derive(Debug, Default)]
 pub(crate) struct FinishedTrials {
-    loads: BTreeSet<TrialKey>,
+    timed_loads: BTreeSet<TrialKey>,
     /// Validation trials: the first trials of packets in the records, in the order of the plan.
-    pub(crate) validations: usize,
+    pub(crate) validation_count: usize,
     /// Repeats that a step had, and whether the last of them settled it.
-    packets: BTreeMap<TrialKey, (u32, bool)>,
+    packet_repeats: BTreeMap<TrialKey, (u32, bool)>,
 }
 
 impl FinishedTrials {
     /// What `trials` hold of a plan that begins with `validations` validation trials and repeats a
     /// disturbed step at most `repeats` times.
-    pub(crate) fn of(trials: &[Trial], validations: usize, repeats: u32) -> FinishedTrials {
+    pub(crate) fn from_records(
+        trials: &[Trial],
+        validations: usize,
+        repeats: u32,
+    ) -> FinishedTrials {
         let mut done = FinishedTrials::default();
         for trial in trials {
             match trial.kind {
-                TrialKind::Load => drop(done.loads.insert(key_of_trial(trial))),
+                TrialKind::Load => drop(done.timed_loads.insert(key_of_trial(trial))),
                 TrialKind::Add => (),
-                _ if done.validations < validations => done.validations += 1,
+                _ if done.validation_count < validations => done.validation_count += 1,
                 _ => {
-                    let counts = matches!(trial.state, State::Accepted | State::Failed);
-                    let settled = counts || trial.repeat >= repeats;
-                    done.packets.insert(key_of_trial(trial), (trial.repeat + 1, settled));
+                    let counts = matches!(trial.state, TrialState::Accepted | TrialState::Failed);
+                    let settled = counts || trial.repeat_count >= repeats;
+                    done.packet_repeats
+                        .insert(key_of_trial(trial), (trial.repeat_count + 1, settled));
                 }
             }
         }
@@ -59,13 +64,13 @@ impl FinishedTrials {
     }
 
     /// Whether a load was timed.
-    pub(crate) fn load(&self, step: &PlannedTrial) -> bool {
-        self.loads.contains(&key_of_step(step))
+    pub(crate) fn is_load_done(&self, step: &PlannedTrial) -> bool {
+        self.timed_loads.contains(&key_of_step(step))
     }
 
     /// The repeat that a step continues with; `None` if it is settled.
     pub(crate) fn next_repeat(&self, step: &PlannedTrial) -> Option<u32> {
-        match self.packets.get(&key_of_step(step)) {
+        match self.packet_repeats.get(&key_of_step(step)) {
             None => Some(0),
             Some((next, false)) => Some(*next),
             Some((_, true)) => None,
@@ -77,20 +82,20 @@ impl FinishedTrials {
 ///
 /// # Errors
 /// Records that cannot be read; another study, other subjects, another preset or seed.
-pub(crate) fn prior(
+pub(crate) fn load_prior_record(
     out: &Path,
     loaded: &LoadedStudy,
     options: &StudyRunOptions,
-) -> Result<Record, LabError> {
-    let refuse = |what: String| LabError::Resume { path: out.to_owned(), what };
+) -> Result<RunRecord, LabError> {
+    let refuse = |what: String| LabError::CannotResume { path: out.to_owned(), what };
     for (name, text) in [("study.toml", &loaded.text), ("subjects.toml", &loaded.subjects_text)] {
         let path = out.join(name);
-        let there = fs::read_to_string(&path).map_err(LabError::file("read", &path))?;
+        let there = fs::read_to_string(&path).map_err(LabError::file_error("read", &path))?;
         if there != *text {
             return Err(refuse(format!("{name} has changed since then")));
         }
     }
-    let record = folder::load_interrupted(out)?;
+    let record = run_folder::load_interrupted_run(out)?;
     let run = &record.run;
     if run.preset.name != options.preset {
         return Err(refuse(format!("it was started with the preset `{}`", run.preset.name)));
@@ -104,36 +109,42 @@ pub(crate) fn prior(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_study::plan;
+    use weir_study::trial_plan;
 
     fn step(order: u32) -> PlannedTrial {
-        let variant = Variant { subject: "a".to_owned(), copy: 0 };
-        PlannedTrial { scenario: Scenario::default(), variant, block: 0, order, leg: 0 }
+        let variant = Variant { subject: "a".to_owned(), copy_index: 0 };
+        PlannedTrial {
+            scenario: Scenario::default(),
+            variant,
+            block: 0,
+            order_in_block: order,
+            leg: 0,
+        }
     }
 
-    fn trial(order: u32, repeat: u32, state: State) -> Trial {
-        let blank = crate::trial::entry::blank(&step(order), TrialKind::Rate);
-        Trial { repeat, state, ..blank }
+    fn trial(order: u32, repeat: u32, state: TrialState) -> Trial {
+        let blank = crate::trial::trial_record::blank_trial(&step(order), TrialKind::Rate);
+        Trial { repeat_count: repeat, state, ..blank }
     }
 
     #[test]
     fn a_step_goes_on_where_it_was_cut_short() {
         let trials = [
-            trial(0, 0, State::Warmup),
-            trial(0, 0, State::Accepted),
-            trial(1, 0, State::Disturbed),
-            trial(2, 2, State::Unbalanced),
+            trial(0, 0, TrialState::Warmup),
+            trial(0, 0, TrialState::Accepted),
+            trial(1, 0, TrialState::Disturbed),
+            trial(2, 2, TrialState::Unbalanced),
         ];
-        let done = FinishedTrials::of(&trials, 1, 2);
+        let done = FinishedTrials::from_records(&trials, 1, 2);
         let next: Vec<Option<u32>> = (0..4).map(|order| done.next_repeat(&step(order))).collect();
         assert_eq!(next, [None, Some(1), None, Some(0)]);
-        assert_eq!(done.validations, 1);
+        assert_eq!(done.validation_count, 1);
     }
 
     #[test]
     fn a_validation_that_failed_is_not_taken_for_the_first_step() {
-        let done = FinishedTrials::of(&[trial(0, 0, State::Failed)], 1, 2);
+        let done = FinishedTrials::from_records(&[trial(0, 0, TrialState::Failed)], 1, 2);
         assert_eq!(done.next_repeat(&step(0)), Some(0));
-        assert_eq!(plan::grid(&BTreeMap::new()).len(), 1);
+        assert_eq!(trial_plan::list_grid_points(&BTreeMap::new()).len(), 1);
     }
 }

@@ -10,111 +10,123 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
-use weir_kernel::{Session, interrupt};
-use weir_stats::{Coordinate, Record, Scenario, folder};
+use weir_kernel::{Session, stop_signal};
+use weir_stats::{Coordinate, RunRecord, Scenario, run_folder};
 
 use crate::LabError;
 use crate::host::command::CommandEnv;
 use crate::host::target::Host;
-use crate::observe::cpu::last_core;
+use crate::observe::cpu::last_allowed_core;
 use crate::observe::environment;
 use crate::record;
-use crate::schedule::clock::{RunClock, RunProgress};
-use crate::schedule::files::Files;
-use crate::schedule::options::{SELF_TESTS, StudyRunOptions};
+use crate::schedule::generated_files::RunFiles;
+use crate::schedule::options::{SELF_COMPARISON_RUNS, StudyRunOptions};
 use crate::schedule::resume::{self, FinishedTrials};
-use crate::schedule::state::RunState;
+use crate::schedule::run_progress::{RunProgress, RunProgressTracker};
+use crate::schedule::run_state::RunState;
 use crate::schedule::{load, measure, probe, search};
 use crate::topology::Topology;
 use crate::trial::runner::TrialRunner;
-use crate::workload::sockets::plan::before_run;
-use weir_study::Hosts;
+use crate::workload::sockets::socket_plan::raise_and_report_limits;
+use weir_study::HostsFile;
 use weir_study::ProbeCase;
-use weir_study::{self, LoadedStudy, PresetText, ProgramPath};
-use weir_study::{PlannedTrial, Variant, plan};
+use weir_study::{self, LoadedStudy, PresetDefinition, ProgramPath};
+use weir_study::{PlannedTrial, Variant, trial_plan};
 
 /// Runs a study and writes its records to `out`, which must be empty or not exist; with
 /// [`StudyRunOptions::resume`] it contains an interrupted run, which is completed.
 ///
-/// `progress` is called before each step. Ctrl-C (see [`weir_kernel::interrupt`]) ends the run
+/// `progress` is called before each step. Ctrl-C (see [`weir_kernel::stop_signal`]) ends the run
 /// after the current step; the records so far are preserved, marked as incomplete.
 ///
 /// # Errors
 /// A study that cannot be read or run with these options, commands that fail, a machine that lacks
 /// something (not root), [`LabError::Interrupted`].
-pub fn run(
+pub fn execute_study(
     study: &Path,
     out: &Path,
     options: &StudyRunOptions,
     progress: &mut dyn FnMut(RunProgress<'_>),
-) -> Result<Record, LabError> {
-    let mut loaded = weir_study::load(study)?;
+) -> Result<RunRecord, LabError> {
+    let mut loaded = weir_study::load_study(study)?;
     if let Some(subject) = &options.against_itself {
-        loaded.against_itself(subject, SELF_TESTS)?;
+        loaded.convert_to_aa_study(subject, SELF_COMPARISON_RUNS)?;
     }
-    let preset = loaded.preset_for(&options.request())?;
-    let hosts = options.hosts.as_deref().map(|path| Hosts::of(path, &loaded)).transpose()?;
-    let prior = if options.resume { Some(resume::prior(out, &loaded, options)?) } else { None };
+    let preset = loaded.preset_for_request(&options.run_request())?;
+    let hosts = options
+        .hosts
+        .as_deref()
+        .map(|path| HostsFile::read_for_study(path, &loaded))
+        .transpose()?;
+    let prior =
+        if options.resume { Some(resume::load_prior_record(out, &loaded, options)?) } else { None };
     match prior {
         Some(prior) if prior.run.complete => return Ok(prior),
         Some(_) => (),
-        None => record::refuse_occupied(out)?,
+        None => record::refuse_nonempty_folder(out)?,
     }
     let prior = prior.filter(|prior| !prior.run.complete);
-    let failed = |source| LabError::System { action: "catch Ctrl-C", source };
-    interrupt::install().map_err(failed)?;
-    let _alone = alone(progress)?;
+    let failed = |source| LabError::SystemCall { action: "catch Ctrl-C", source };
+    stop_signal::install_signal_handlers().map_err(failed)?;
+    let _alone = wait_for_host_lock(progress)?;
     let session = Session::new()?;
-    let work = session.directory().join("study");
-    let tools = session.namespace("tools")?;
+    let work = session.session_directory().join("study");
+    let tools = session.create_namespace("tools")?;
     let core = match options.core {
         Some(core) => core,
-        None => last_core()?,
+        None => last_allowed_core()?,
     };
     let mut topology = Topology::new(session, loaded.study.devices.clone())?;
     if let Some(hosts) = &hosts {
         topology.use_remote_host(hosts, &options.weir, &options.version)?;
     }
     if prior.is_none() {
-        record::make_folder(out, &loaded)?;
+        record::create_record_folder(out, &loaded)?;
     }
     let runner = TrialRunner::new(topology, core, options.realtime)?;
-    let scheduling = runner.scheduling(Duration::from_secs_f64(preset.trial_seconds))?;
+    let scheduling = runner.describe_scheduling(Duration::from_secs_f64(preset.trial_seconds))?;
     let mut run = RunState {
-        axes: axes(&loaded, preset),
-        lacking: lacking(&loaded, runner.stage.topology.host())?,
-        hosts: runner.stage.topology.host().record()?.into_iter().collect(),
-        loaded: &loaded,
+        axes: preset_axes(&loaded, preset),
+        unmeasurable_subjects: find_unmeasurable_subjects(
+            &loaded,
+            runner.resources.topology.firewall_host(),
+        )?,
+        hosts: runner.resources.topology.firewall_host().host_record()?.into_iter().collect(),
+        loaded_study: &loaded,
         preset,
         options,
-        out,
+        record_folder: out,
         runner,
-        files: Files::new(work, tools, command_env(&loaded, preset.trial_seconds, core, options))?,
+        files: RunFiles::new(
+            work,
+            tools,
+            build_command_env(&loaded, preset.trial_seconds, core, options),
+        )?,
         firewalls: BTreeMap::new(),
-        left_out: BTreeSet::new(),
-        not_timed: BTreeSet::new(),
-        given_up: prior.as_ref().map_or(0, |prior| prior.run.counts.given_up),
-        before: prior.as_ref().map(|prior| prior.run.clone()),
-        done: FinishedTrials::default(),
+        nothing_to_measure: BTreeSet::new(),
+        nothing_to_time: BTreeSet::new(),
+        accepted_disturbed: prior.as_ref().map_or(0, |prior| prior.run.counts.given_up),
+        interrupted_record: prior.as_ref().map(|prior| prior.run.clone()),
+        finished_trials: FinishedTrials::default(),
         trials: prior.map_or_else(Vec::new, |prior| prior.trials),
         searches: Vec::new(),
         rulesets: Vec::new(),
         core,
-        environment: environment::capture(core, scheduling.clone()),
+        environment: environment::capture_environment(core, scheduling.clone()),
         scheduling,
-        began: SystemTime::now(),
-        clock: RunClock::new(progress),
+        started_at: SystemTime::now(),
+        progress_tracker: RunProgressTracker::new(progress),
     };
-    let ended = run.steps();
-    let record = record::finish(&run, ended.is_ok());
-    folder::save_run(out, &record)?;
+    let ended = run.run_all_steps();
+    let record = record::build_run_record(&run, ended.is_ok());
+    run_folder::save_run_json(out, &record)?;
     ended?;
-    folder::compress(out)?;
-    Ok(Record { run: record, trials: run.trials, searches: run.searches })
+    run_folder::compress_records(out)?;
+    Ok(RunRecord { run: record, trials: run.trials, searches: run.searches })
 }
 
 /// What the commands of a study are told.
-fn command_env(
+fn build_command_env(
     loaded: &LoadedStudy,
     trial_seconds: f64,
     core: u32,
@@ -131,54 +143,71 @@ fn command_env(
 
 impl RunState<'_> {
     /// Everything that is done, in order.
-    fn steps(&mut self) -> Result<(), LabError> {
-        let points = plan::grid(&self.axes);
-        let ruleset_axes = self.loaded.study.ruleset.axis_names();
+    fn run_all_steps(&mut self) -> Result<(), LabError> {
+        let points = trial_plan::list_grid_points(&self.axes);
+        let ruleset_axes = self.loaded_study.study.ruleset.axis_names();
         let mut rulesets: Vec<Scenario> =
-            points.iter().map(|point| point.on(&ruleset_axes)).collect();
+            points.iter().map(|point| point.project_to_axes(&ruleset_axes)).collect();
         rulesets.sort_unstable();
         rulesets.dedup();
-        self.plan_work(&points, &rulesets);
-        let validations = points.iter().map(|point| self.variants(point).len()).sum();
-        self.done = FinishedTrials::of(&self.trials, validations, self.loaded.study.noise.repeats);
+        self.estimate_work(&points, &rulesets);
+        let validations = points.iter().map(|point| self.variants_at_point(point).len()).sum();
+        self.finished_trials = FinishedTrials::from_records(
+            &self.trials,
+            validations,
+            self.loaded_study.study.noise.repeats,
+        );
         // Records exist from the first moment, so that a killed run is seen to be one.
-        folder::save_run(self.out, &record::finish(self, false))?;
-        self.raise_limits(&points)?;
-        self.make_files(&points, &rulesets)?;
-        search::refuse_without_loss(self, &points)?;
-        self.runner.stage.topology.host().send_files(self.files.root())?;
-        load::all(self, &rulesets)?;
-        if self.loaded.study.traffic.is_none() {
+        run_folder::save_run_json(self.record_folder, &record::build_run_record(self, false))?;
+        self.raise_conntrack_limits(&points)?;
+        self.generate_files(&points, &rulesets)?;
+        search::refuse_lossless_points(self, &points)?;
+        self.runner
+            .resources
+            .topology
+            .firewall_host()
+            .send_study_files(self.files.root_folder())?;
+        load::time_all_loads(self, &rulesets)?;
+        if self.loaded_study.study.traffic.is_none() {
             return Ok(());
         }
-        self.set_up(&rulesets)?;
-        for said in before_run(&self.runner.stage.topology, self.loaded, &points) {
-            self.step(&said, 0.0)?;
+        self.set_up_firewalls(&rulesets)?;
+        for said in
+            raise_and_report_limits(&self.runner.resources.topology, self.loaded_study, &points)
+        {
+            self.begin_step(&said, 0.0)?;
         }
         let mut validated = 0;
         let mut overload = Vec::new();
         for point in &points {
-            for variant in self.variants(point) {
-                self.step(&format!("check {} at {point}", variant.subject), self.trial_expected())?;
-                let trial = measure::validate(self, point, &variant)?;
+            for variant in self.variants_at_point(point) {
+                self.begin_step(
+                    &format!("check {} at {point}", variant.subject),
+                    self.expected_trial_seconds(),
+                )?;
+                let trial = measure::run_validation_trial(self, point, &variant)?;
                 validated += 1;
                 overload.push((point.clone(), variant.clone(), trial.pps));
-                if validated > self.done.validations {
-                    self.keep(trial)?;
+                if validated > self.finished_trials.validation_count {
+                    self.record_trial(trial)?;
                 }
             }
         }
         if let Some(goal) = &self.options.search {
             for (point, variant, pps) in overload.iter().filter(|(.., pps)| *pps > 0.0) {
-                search::one(self, point, variant, goal, *pps)?;
+                search::search_subject_rate(self, point, variant, goal, *pps)?;
             }
             return Ok(());
         }
         for block in 0..self.preset.blocks {
-            let steps =
-                plan::block(&points, |point| self.variants(point), block, self.options.seed);
-            let probes = self.loaded.study.probe.as_ref();
-            let asked = probes.map_or_else(Vec::new, |plan| plan.trials(&steps));
+            let steps = trial_plan::plan_block(
+                &points,
+                |point| self.variants_at_point(point),
+                block,
+                self.options.seed,
+            );
+            let probes = self.loaded_study.study.probe.as_ref();
+            let asked = probes.map_or_else(Vec::new, |plan| plan.plan_probe_trials(&steps));
             for step in steps.into_iter().chain(asked) {
                 let message = format!(
                     "block {} of {}: {} at {}",
@@ -187,32 +216,39 @@ impl RunState<'_> {
                     step.variant.subject,
                     step.scenario
                 );
-                self.step(&message, self.trial_expected())?;
-                match ProbeCase::of(&step) {
-                    Some(case) => probe::measure(self, &step, case)?,
-                    None => measure::measure(self, &step)?,
+                self.begin_step(&message, self.expected_trial_seconds())?;
+                match ProbeCase::from_planned_trial(&step) {
+                    Some(case) => probe::measure_probe(self, &step, case)?,
+                    None => measure::measure_packet_step(self, &step)?,
                 }
             }
-            folder::save_run(self.out, &record::finish(self, false))?;
+            run_folder::save_run_json(self.record_folder, &record::build_run_record(self, false))?;
         }
         Ok(())
     }
 
-    fn plan_work(&mut self, points: &[Scenario], rulesets: &[Scenario]) {
-        let variants: u64 = points.iter().map(|point| self.variants(point).len() as u64).sum();
-        let subjects = self.subjects().count() as u64;
+    fn estimate_work(&mut self, points: &[Scenario], rulesets: &[Scenario]) {
+        let variants: u64 =
+            points.iter().map(|point| self.variants_at_point(point).len() as u64).sum();
+        let subjects = self.measurable_subjects().count() as u64;
         let sets = rulesets.len() as u64;
         let timed = u64::from(self.preset.loads) * sets * subjects;
         let trials = variants * (1 + 2 * u64::from(self.preset.blocks));
-        let steps = plan::block(points, |point| self.variants(point), 0, self.options.seed);
-        let probes = self.loaded.study.probe.as_ref();
-        let asked = probes.map_or(0, |plan| plan.trials(&steps).len() as u64);
+        let steps = trial_plan::plan_block(
+            points,
+            |point| self.variants_at_point(point),
+            0,
+            self.options.seed,
+        );
+        let probes = self.loaded_study.study.probe.as_ref();
+        let asked = probes.map_or(0, |plan| plan.plan_probe_trials(&steps).len() as u64);
         let asked = asked * u64::from(self.preset.blocks);
-        self.clock.total = asked + sets * (subjects + 2) + points.len() as u64 + timed + trials;
-        self.clock.expected = sets as f64 * subjects as f64 * 0.6
+        self.progress_tracker.total_steps =
+            asked + sets * (subjects + 2) + points.len() as u64 + timed + trials;
+        self.progress_tracker.expected_seconds = sets as f64 * subjects as f64 * 0.6
             + timed as f64 * 0.2
-            + trials as f64 * self.trial_expected()
-            + asked as f64 * (self.preset.probe_seconds() + 0.3);
+            + trials as f64 * self.expected_trial_seconds()
+            + asked as f64 * (self.preset.probe_trial_seconds() + 0.3);
     }
 }
 
@@ -221,47 +257,59 @@ impl RunState<'_> {
 ///
 /// # Errors
 /// A study that cannot be read, a preset that it has not.
-pub fn planned(study: &Path, preset: &str, seed: u64) -> Result<Vec<PlannedTrial>, LabError> {
-    let loaded = weir_study::load(study)?;
-    let preset = loaded.preset(preset)?;
-    let points = plan::grid(&axes(&loaded, preset));
+pub fn plan_trials(study: &Path, preset: &str, seed: u64) -> Result<Vec<PlannedTrial>, LabError> {
+    let loaded = weir_study::load_study(study)?;
+    let preset = loaded.find_preset(preset)?;
+    let points = trial_plan::list_grid_points(&preset_axes(&loaded, preset));
     let again = loaded.study.again.as_ref();
     let variants = |point: &Scenario| {
         let names = loaded.study.subjects.iter().map(|name| name.get_ref().clone());
         let mut variants: Vec<Variant> =
-            names.map(|subject| Variant { subject, copy: 0 }).collect();
+            names.map(|subject| Variant { subject, copy_index: 0 }).collect();
         let second = again.filter(|again| point.contains(&again.at));
         let second = second.map(|again| again.subject.get_ref().clone());
-        variants.extend(second.map(|subject| Variant { subject, copy: 1 }));
+        variants.extend(second.map(|subject| Variant { subject, copy_index: 1 }));
         variants
     };
     let block = |block| {
-        let steps = plan::block(&points, variants, block, seed);
-        let asked = loaded.study.probe.as_ref().map_or_else(Vec::new, |plan| plan.trials(&steps));
+        let steps = trial_plan::plan_block(&points, variants, block, seed);
+        let asked = loaded
+            .study
+            .probe
+            .as_ref()
+            .map_or_else(Vec::new, |plan| plan.plan_probe_trials(&steps));
         steps.into_iter().chain(asked)
     };
     Ok((0..preset.blocks).flat_map(block).collect())
 }
 
 /// Waits until no other run measures on this machine; they would measure each other.
-pub(crate) fn alone(progress: &mut dyn FnMut(RunProgress<'_>)) -> Result<File, LabError> {
+pub(crate) fn wait_for_host_lock(
+    progress: &mut dyn FnMut(RunProgress<'_>),
+) -> Result<File, LabError> {
     let folder = Path::new("/run/weir");
-    fs::create_dir_all(folder).map_err(LabError::file("create", folder))?;
+    fs::create_dir_all(folder).map_err(LabError::file_error("create", folder))?;
     let path = folder.join("lab.lock");
     let file = File::options()
         .create(true)
         .append(true)
         .open(&path)
-        .map_err(LabError::file("open", &path))?;
+        .map_err(LabError::file_error("open", &path))?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         let message = "another run is measuring on this machine: waiting for its end";
-        progress(RunProgress { done: 0, total: 1, message, left: None, trials: &[] });
+        progress(RunProgress {
+            steps_done: 0,
+            total_steps: 1,
+            message,
+            remaining: None,
+            trials: &[],
+        });
         while let Err(error) = flock(&file, FlockOperation::LockExclusive) {
-            if interrupt::requested() {
+            if stop_signal::is_stop_requested() {
                 return Err(LabError::Interrupted);
             }
             if error != rustix::io::Errno::INTR {
-                return Err(LabError::file("lock", &path)(error.into()));
+                return Err(LabError::file_error("lock", &path)(error.into()));
             }
         }
     }
@@ -269,8 +317,11 @@ pub(crate) fn alone(progress: &mut dyn FnMut(RunProgress<'_>)) -> Result<File, L
 }
 
 /// The grid's axes with the values that the preset takes.
-fn axes(loaded: &LoadedStudy, preset: &PresetText) -> BTreeMap<String, Vec<Coordinate>> {
-    let values = |(name, axis): (&String, &weir_study::AxisText)| {
+fn preset_axes(
+    loaded: &LoadedStudy,
+    preset: &PresetDefinition,
+) -> BTreeMap<String, Vec<Coordinate>> {
+    let values = |(name, axis): (&String, &weir_study::AxisDefinition)| {
         (name.clone(), preset.axes.get(name).unwrap_or(&axis.values).clone())
     };
     loaded.study.axes.iter().map(values).collect()
@@ -278,14 +329,17 @@ fn axes(loaded: &LoadedStudy, preset: &PresetText) -> BTreeMap<String, Vec<Coord
 
 /// Subjects that cannot be measured, with the reason. What they need is needed on the firewall's
 /// host, too, where that is another one.
-fn lacking(loaded: &LoadedStudy, host: &dyn Host) -> Result<BTreeMap<String, String>, LabError> {
+fn find_unmeasurable_subjects(
+    loaded: &LoadedStudy,
+    host: &dyn Host,
+) -> Result<BTreeMap<String, String>, LabError> {
     let commands = ProgramPath::new(&std::env::var_os("PATH").unwrap_or_default());
     let mut lacking = BTreeMap::new();
     for name in loaded.study.subjects.iter().map(|name| name.get_ref()) {
         let subject = &loaded.subjects.0[name];
-        let mut why = subject.lacking(&commands);
+        let mut why = subject.missing_program(&commands);
         if why.is_none() {
-            why = host.lacks(&subject.needs, subject.before_netfilter)?;
+            why = host.missing_requirement(&subject.needs, subject.before_netfilter)?;
         }
         lacking.extend(why.map(|why| (name.clone(), why)));
     }

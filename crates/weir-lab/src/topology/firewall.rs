@@ -2,36 +2,36 @@
 
 use weir_kernel::Namespace;
 
-use crate::host::target::SharedTarget;
-use crate::observe::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
+use crate::host::target::SharedExecTarget;
+use crate::observe::counters::{ConntrackReader, DeviceDropReader, IpStackReader, RxPacketReader};
 
 /// One firewall between them.
 pub struct TestFirewall {
     /// Where its ruleset is loaded; empty where that is on another host.
     pub namespace: Namespace,
     /// Index of the device into which frames are sent.
-    pub ifindex: u32,
+    pub send_ifindex: u32,
     /// Drop counters of its devices, and of the sink's.
-    pub devices: DeviceReader,
+    pub device_drops: DeviceDropReader,
     /// Its IP stack's counters.
-    pub stack: StackReader,
+    pub stack_counters: IpStackReader,
     /// Its connection table's counters.
-    pub conntrack: ConntrackReader,
+    pub conntrack_counters: ConntrackReader,
     /// What its device towards the source received.
-    pub entered: ReceivedReader,
+    pub received_from_source: RxPacketReader,
     /// Packets that the device after it received.
-    pub left: ReceivedReader,
+    pub received_after_firewall: RxPacketReader,
     /// Name of the source's device, and of the sink's.
-    pub ends: (String, String),
+    pub end_devices: (String, String),
     /// It forwards nothing: what it gets is for itself.
-    pub is_host: bool,
+    pub is_end_host: bool,
     /// Where commands of its subject run.
-    pub(crate) target: SharedTarget,
+    pub(crate) target: SharedExecTarget,
 }
 
 impl TestFirewall {
     /// The name of its namespace.
-    pub(crate) fn name(&self) -> &str {
+    pub(crate) fn namespace_name(&self) -> &str {
         self.target.name()
     }
 }

@@ -5,197 +5,222 @@
 
 use std::rc::Rc;
 
-use weir_kernel::{LinkEnd, Namespace, Session, VethOptions};
+use weir_kernel::{Namespace, Session, VethEndOptions, VethOptions};
 use weir_packet::Mac;
-use weir_study::Devices;
+use weir_study::FirewallDevices;
 
 use crate::LabError;
 use crate::host::local::{LocalHost, LocalNamespace};
 use crate::host::router::{
-    FIREWALL_MAC, OUT_MAC, SINK_MAC, SOURCE_MAC, addresses, route, set_router_sysctls,
-    source_neighbour,
+    FIREWALL_IN_MAC, FIREWALL_OUT_MAC, SINK_MAC, SOURCE_MAC, add_sink_routes, interface_addresses,
+    set_router_sysctls, source_neighbour_command,
 };
-use crate::host::target::SharedTarget;
-use crate::observe::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
+use crate::host::target::SharedExecTarget;
+use crate::observe::counters::{ConntrackReader, DeviceDropReader, IpStackReader, RxPacketReader};
 use crate::topology::firewall::TestFirewall;
-use crate::topology::probe_routes::{ProbeLinks, add_probe_routes, single_segments};
+use crate::topology::probe_routes::{ProbeLinks, add_probe_routes, limit_gso_command};
 
 /// Source and sink on this machine, and the links to its namespaces.
 pub(super) struct LocalTestbed {
     pub(super) session: Rc<Session>,
     pub(super) host: Rc<LocalHost>,
-    pub(super) devices: Devices,
-    pub(super) source: Namespace,
-    pub(super) sink_side: Namespace,
-    links: u32,
+    pub(super) devices: FirewallDevices,
+    pub(super) source_namespace: Namespace,
+    pub(super) sink_namespace: Namespace,
+    link_count: u32,
 }
 
 /// A firewall's namespace, and the other ends of its links.
-pub(super) struct Link {
+pub(super) struct GatewayLinks {
     pub(super) namespace: Namespace,
-    pub(super) near: String,
-    pub(super) far: String,
+    pub(super) source_device: String,
+    pub(super) sink_device: String,
 }
 
 impl LocalTestbed {
     /// Makes source and sink; every firewall will have `devices`.
-    pub(super) fn new(session: Session, devices: Devices) -> Result<LocalTestbed, LabError> {
-        let source = session.namespace("source")?;
-        let sink_side = session.namespace("sink")?;
+    pub(super) fn new(
+        session: Session,
+        devices: FirewallDevices,
+    ) -> Result<LocalTestbed, LabError> {
+        let source = session.create_namespace("source")?;
+        let sink_side = session.create_namespace("sink")?;
         for namespace in [&source, &sink_side] {
             // No neighbour discovery among the frames that are counted.
-            namespace.sysctl("net.ipv6.conf.default.disable_ipv6", "1")?;
+            namespace.set_sysctl("net.ipv6.conf.default.disable_ipv6", "1")?;
         }
         let session = Rc::new(session);
         let host = Rc::new(LocalHost::new(Rc::clone(&session)));
-        Ok(LocalTestbed { session, host, devices, source, sink_side, links: 0 })
+        Ok(LocalTestbed {
+            session,
+            host,
+            devices,
+            source_namespace: source,
+            sink_namespace: sink_side,
+            link_count: 0,
+        })
     }
 
     /// A namespace as a target of commands.
-    pub(super) fn target(&self, namespace: &Namespace) -> SharedTarget {
+    pub(super) fn exec_target(&self, namespace: &Namespace) -> SharedExecTarget {
         Rc::new(LocalNamespace::new(Rc::clone(&self.host), namespace.clone()))
     }
 
     /// Links that were made so far.
-    pub(super) fn links(&self) -> u32 {
-        self.links
+    pub(super) fn link_count(&self) -> u32 {
+        self.link_count
     }
 
     /// A namespace with the firewall's devices, connected to each other: loaded rules find the
     /// devices, and no packets arrive.
-    pub(super) fn bare(&mut self) -> Result<Namespace, LabError> {
-        self.links += 1;
-        let namespace = self.session.namespace(&format!("load{}", self.links))?;
-        let Devices { input, output } = &self.devices;
+    pub(super) fn create_detached_namespace(&mut self) -> Result<Namespace, LabError> {
+        self.link_count += 1;
+        let namespace = self.session.create_namespace(&format!("load{}", self.link_count))?;
+        let FirewallDevices { input, output } = &self.devices;
         if input != output {
             set_router_sysctls(&namespace, false)?;
             let options = VethOptions {
-                a: end(FIREWALL_MAC),
-                b: end(OUT_MAC),
+                end_a: link_end(FIREWALL_IN_MAC),
+                end_b: link_end(FIREWALL_OUT_MAC),
                 gro: true,
                 ..VethOptions::default()
             };
-            self.session.veth(&namespace, input, &namespace, output, &options)?;
+            self.session.create_veth_pair(&namespace, input, &namespace, output, &options)?;
         }
         Ok(namespace)
     }
 
     /// One link between source and sink, nothing attached to its ends.
-    pub(super) fn one_link(&mut self) -> Result<(String, String), LabError> {
-        let number = self.links;
-        self.links += 1;
+    pub(super) fn create_direct_link(&mut self) -> Result<(String, String), LabError> {
+        let number = self.link_count;
+        self.link_count += 1;
         let (near, far) = (format!("f{number}"), format!("k{number}"));
         let options = VethOptions {
-            a: end(SOURCE_MAC),
-            b: end(FIREWALL_MAC),
+            end_a: link_end(SOURCE_MAC),
+            end_b: link_end(FIREWALL_IN_MAC),
             gro: true,
             ..VethOptions::default()
         };
-        self.session.veth(&self.source, &near, &self.sink_side, &far, &options)?;
+        self.session.create_veth_pair(
+            &self.source_namespace,
+            &near,
+            &self.sink_namespace,
+            &far,
+            &options,
+        )?;
         Ok((near, far))
     }
 
     /// A forwarding namespace with its link to the source, and that link's other end.
-    pub(super) fn gateway(&mut self, ipv6: bool) -> Result<(Namespace, String), LabError> {
-        let number = self.links;
-        self.links += 1;
-        let namespace = self.session.namespace(&format!("fw{number}"))?;
+    pub(super) fn create_one_link_gateway(
+        &mut self,
+        ipv6: bool,
+    ) -> Result<(Namespace, String), LabError> {
+        let number = self.link_count;
+        self.link_count += 1;
+        let namespace = self.session.create_namespace(&format!("fw{number}"))?;
         set_router_sysctls(&namespace, ipv6)?;
         let near = format!("f{number}");
-        let addrs = addresses("198.18.0.1/24", "2001:2:0:1::1/64", ipv6);
+        let addrs = interface_addresses("198.18.0.1/24", "2001:2:0:1::1/64", ipv6);
         let options = VethOptions {
-            a: end(SOURCE_MAC),
-            b: LinkEnd { addrs, ..end(FIREWALL_MAC) },
+            end_a: link_end(SOURCE_MAC),
+            end_b: VethEndOptions { addrs, ..link_end(FIREWALL_IN_MAC) },
             gro: true,
             ..VethOptions::default()
         };
-        self.session.veth(&self.source, &near, &namespace, &self.devices.input, &options)?;
+        self.session.create_veth_pair(
+            &self.source_namespace,
+            &near,
+            &namespace,
+            &self.devices.input,
+            &options,
+        )?;
         Ok((namespace, near))
     }
 
     /// A forwarding namespace between two links, nothing attached to their other ends.
-    pub(super) fn link(&mut self, ipv6: bool) -> Result<Link, LabError> {
-        let (namespace, near) = self.gateway(ipv6)?;
+    pub(super) fn create_two_link_gateway(&mut self, ipv6: bool) -> Result<GatewayLinks, LabError> {
+        let (namespace, near) = self.create_one_link_gateway(ipv6)?;
         let far = near.replacen('f', "k", 1);
         let output = self.devices.output.clone();
-        let addrs = addresses("198.18.1.1/24", "2001:2:0:2::1/64", ipv6);
+        let addrs = interface_addresses("198.18.1.1/24", "2001:2:0:2::1/64", ipv6);
         let outside = VethOptions {
-            a: LinkEnd { addrs, ..end(OUT_MAC) },
-            b: end(SINK_MAC),
+            end_a: VethEndOptions { addrs, ..link_end(FIREWALL_OUT_MAC) },
+            end_b: link_end(SINK_MAC),
             ..VethOptions::default()
         };
-        self.session.veth(&namespace, &output, &self.sink_side, &far, &outside)?;
-        route(&namespace, &output, SINK_MAC, ipv6)?;
-        Ok(Link { namespace, near, far })
+        self.session.create_veth_pair(&namespace, &output, &self.sink_namespace, &far, &outside)?;
+        add_sink_routes(&namespace, &output, SINK_MAC, ipv6)?;
+        Ok(GatewayLinks { namespace, source_device: near, sink_device: far })
     }
 
     /// Makes a host that is alone, with nothing but its loopback device.
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub(super) fn lone_host(&mut self) -> Result<TestFirewall, LabError> {
-        let number = self.links;
-        self.links += 1;
-        let namespace = self.session.namespace(&format!("fw{number}"))?;
+    pub(super) fn create_loopback_host(&mut self) -> Result<TestFirewall, LabError> {
+        let number = self.link_count;
+        self.link_count += 1;
+        let namespace = self.session.create_namespace(&format!("fw{number}"))?;
         let lo = || "lo".to_owned();
         Ok(TestFirewall {
-            ifindex: namespace.ifindex("lo")?,
-            devices: DeviceReader::default().with(&namespace, &["lo"])?,
-            stack: StackReader::of_host(&namespace)?,
-            conntrack: ConntrackReader::open(&namespace)?,
-            entered: ReceivedReader::open(&namespace, "lo")?,
-            left: ReceivedReader::open(&namespace, "lo")?,
-            ends: (lo(), lo()),
-            is_host: true,
-            target: self.target(&namespace),
+            send_ifindex: namespace.ifindex("lo")?,
+            device_drops: DeviceDropReader::default().with_devices(&namespace, &["lo"])?,
+            stack_counters: IpStackReader::open_for_end_host(&namespace)?,
+            conntrack_counters: ConntrackReader::open(&namespace)?,
+            received_from_source: RxPacketReader::open(&namespace, "lo")?,
+            received_after_firewall: RxPacketReader::open(&namespace, "lo")?,
+            end_devices: (lo(), lo()),
+            is_end_host: true,
+            target: self.exec_target(&namespace),
             namespace,
         })
     }
 
     /// The return routes: the sink's program returns echoes, streams end at its sockets.
-    pub(super) fn enable_probe_routes(&self, link: &Link) -> Result<(), LabError> {
-        let Link { namespace, near, far } = link;
-        let Devices { input, output } = &self.devices;
-        namespace.ip(&[source_neighbour(SOURCE_MAC, input)])?;
+    pub(super) fn enable_probe_routes(&self, link: &GatewayLinks) -> Result<(), LabError> {
+        let GatewayLinks { namespace, source_device: near, sink_device: far } = link;
+        let FirewallDevices { input, output } = &self.devices;
+        namespace.run_ip_batch(&[source_neighbour_command(SOURCE_MAC, input)])?;
         // Replies are redirected into this device, which accepts them only with a NAPI context.
         namespace.set_gro(output, true)?;
-        for (side, device) in [(&self.source, near), (&self.sink_side, far)] {
-            side.ip(&[single_segments(device)])?;
+        for (side, device) in [(&self.source_namespace, near), (&self.sink_namespace, far)] {
+            side.run_ip_batch(&[limit_gso_command(device)])?;
         }
         let links = ProbeLinks {
-            source: &self.source,
+            source: &self.source_namespace,
             source_device: near,
-            sink: &self.sink_side,
+            sink: &self.sink_namespace,
             sink_device: far,
         };
-        add_probe_routes(&links, [FIREWALL_MAC, OUT_MAC], self.links)
+        add_probe_routes(&links, [FIREWALL_IN_MAC, FIREWALL_OUT_MAC], self.link_count)
     }
 
-    pub(super) fn firewall_of(
+    pub(super) fn assemble_firewall(
         &self,
         namespace: Namespace,
         ifindex: u32,
-        devices: DeviceReader,
+        devices: DeviceDropReader,
         ends: (String, String),
     ) -> Result<TestFirewall, LabError> {
-        let stack = StackReader::open(&namespace)?;
-        let entered = ReceivedReader::open(&namespace, &self.devices.input)?;
-        let left = ReceivedReader::open(&self.sink_side, &ends.1)?;
+        let stack = IpStackReader::open(&namespace)?;
+        let entered = RxPacketReader::open(&namespace, &self.devices.input)?;
+        let left = RxPacketReader::open(&self.sink_namespace, &ends.1)?;
         Ok(TestFirewall {
-            conntrack: ConntrackReader::open(&namespace)?,
-            target: self.target(&namespace),
+            conntrack_counters: ConntrackReader::open(&namespace)?,
+            target: self.exec_target(&namespace),
             namespace,
-            ifindex,
-            devices,
-            stack,
-            entered,
-            left,
-            ends,
-            is_host: false,
+            send_ifindex: ifindex,
+            device_drops: devices,
+            stack_counters: stack,
+            received_from_source: entered,
+            received_after_firewall: left,
+            end_devices: ends,
+            is_end_host: false,
         })
     }
 }
 
-fn end(mac: Mac) -> LinkEnd {
-    LinkEnd { mac: Some(mac), addrs: Vec::new() }
+fn link_end(mac: Mac) -> VethEndOptions {
+    VethEndOptions { mac: Some(mac), addrs: Vec::new() }
 }

@@ -4,7 +4,9 @@ use weir_kernel::Namespace;
 use weir_packet::Mac;
 
 use crate::LabError;
-use crate::host::router::{GATEWAY_ADDRESS, OUTER_ADDRESS, SINK_ADDRESS, SOURCE_ADDRESS, mac_text};
+use crate::host::router::{
+    FIREWALL_IN_ADDRESS, FIREWALL_OUT_ADDRESS, SINK_ADDRESS, SOURCE_ADDRESS, format_mac,
+};
 
 /// The links by which questions and streams go through a firewall.
 #[derive(Clone, Debug)]
@@ -16,7 +18,7 @@ pub(crate) struct ProbeLinks<'a> {
 }
 
 /// The line of `ip` that keeps a device from sending several segments as one.
-pub(crate) fn single_segments(device: &str) -> String {
+pub(crate) fn limit_gso_command(device: &str) -> String {
     format!("link set dev {device} gso_max_segs 1")
 }
 
@@ -27,13 +29,13 @@ pub(crate) fn add_probe_routes(
     macs: [Mac; 2],
     number: u32,
 ) -> Result<(), LabError> {
-    let [inner, outer] = macs.map(mac_text);
+    let [inner, outer] = macs.map(format_mac);
     let (source, sink) = (SOURCE_ADDRESS, SINK_ADDRESS);
     for (side, device, own, other, gateway, mac) in [
-        (ends.source, ends.source_device, source, sink, GATEWAY_ADDRESS, inner),
-        (ends.sink, ends.sink_device, sink, source, OUTER_ADDRESS, outer),
+        (ends.source, ends.source_device, source, sink, FIREWALL_IN_ADDRESS, inner),
+        (ends.sink, ends.sink_device, sink, source, FIREWALL_OUT_ADDRESS, outer),
     ] {
-        side.ip(&[
+        side.run_ip_batch(&[
             "link set dev lo up".to_owned(),
             format!("addr replace {own}/32 dev lo"),
             format!("neigh replace {gateway} lladdr {mac} nud permanent dev {device}"),

@@ -10,22 +10,22 @@ use std::path::Path;
 use std::rc::Rc;
 
 use weir_packet::Mac;
-use weir_study::{Devices, Endpoints, Hosts};
+use weir_study::{Endpoints, FirewallDevices, HostsFile};
 
 use crate::LabError;
+use crate::bpf_program::sink::Sink;
+use crate::bpf_program::tcp::TcpEnds;
 use crate::host::remote::{RemoteHost, RemoteNamespace};
 use crate::host::router::{SOURCE_MAC, wait_for_carrier};
-use crate::host::target::{BackRoute, Neighbours, SharedTarget};
-use crate::observe::counters::{ConntrackReader, DeviceReader, ReceivedReader, StackReader};
-use crate::program::sink::Sink;
-use crate::program::tcp::TcpEnds;
+use crate::host::target::{Neighbours, ReturnRoute, SharedExecTarget};
+use crate::observe::counters::{ConntrackReader, DeviceDropReader, IpStackReader, RxPacketReader};
 use crate::topology::firewall::TestFirewall;
 use crate::topology::local::LocalTestbed;
 use crate::topology::probe_routes::{ProbeLinks, add_probe_routes};
 
 /// Names of the interfaces of this host, in the source's and in the sink's namespace.
-const NEAR: &str = "f0";
-const FAR: &str = "k0";
+const SOURCE_DEVICE_NAME: &str = "f0";
+const SINK_DEVICE_NAME: &str = "k0";
 
 /// The other host, and the cables to it.
 pub(super) struct RemoteTestbed {
@@ -37,39 +37,44 @@ pub(super) struct RemoteTestbed {
     /// What the cables lead to.
     neighbours: Neighbours,
     /// Programs are on the interfaces of this host.
-    is_attached: bool,
+    has_programs_attached: bool,
     /// Name of the firewall that the interfaces belong to.
-    current: Option<String>,
+    cabled_firewall: Option<String>,
 }
 
 impl RemoteTestbed {
     /// Starts an agent on the host of the file, and takes the interfaces at both ends.
     pub(super) fn new(
         local: &LocalTestbed,
-        hosts: &Hosts,
+        hosts: &HostsFile,
         weir: &Path,
         version: &str,
     ) -> Result<RemoteTestbed, LabError> {
-        let (session, ends) = (&local.session, &hosts.ends);
+        let (session, ends) = (&local.session, &hosts.tester);
         for name in [&ends.input, &ends.output] {
-            session.check_unused(name.get_ref()).map_err(|error| hosts.refused(name, error))?;
+            session
+                .check_device_unused(name.get_ref())
+                .map_err(|error| hosts.error_at_value(name, error))?;
         }
         let host = RemoteHost::connect(hosts, session, weir, version)?;
-        let Devices { input, output } = &local.devices;
+        let FirewallDevices { input, output } = &local.devices;
         let take = |interface: &toml::Spanned<String>, name: &str| {
-            host.take(interface.get_ref(), name)
-                .map_err(|error| LabError::from(hosts.refused(interface, error)))
+            host.take_interface(interface.get_ref(), name)
+                .map_err(|error| LabError::from(hosts.error_at_value(interface, error)))
         };
         let firewall_mac = take(&hosts.firewall.input, input)?;
         let outer_mac = take(&hosts.firewall.output, output)?;
         let mut macs = [SOURCE_MAC; 2];
-        let pairs = [(&ends.input, &local.source, NEAR), (&ends.output, &local.sink_side, FAR)];
+        let pairs = [
+            (&ends.input, &local.source_namespace, SOURCE_DEVICE_NAME),
+            (&ends.output, &local.sink_namespace, SINK_DEVICE_NAME),
+        ];
         for (mac, (interface, namespace, name)) in macs.iter_mut().zip(pairs) {
             session
                 .borrow_device(interface.get_ref(), namespace, name)
-                .map_err(|error| hosts.refused(interface, error))?;
-            namespace.set_up(name)?;
-            *mac = namespace.device(name)?.mac;
+                .map_err(|error| hosts.error_at_value(interface, error))?;
+            namespace.set_device_up(name)?;
+            *mac = namespace.read_device(name)?.mac;
         }
         let [source_mac, sink_mac] = macs;
         Ok(RemoteTestbed {
@@ -77,104 +82,117 @@ impl RemoteTestbed {
             firewall_mac,
             outer_mac,
             source_mac,
-            neighbours: Neighbours { sink_mac, back: None },
-            is_attached: false,
-            current: None,
+            neighbours: Neighbours { sink_mac, return_route: None },
+            has_programs_attached: false,
+            cabled_firewall: None,
         })
     }
 
     /// A namespace there that rulesets are loaded in to be timed.
-    pub(super) fn bare(&self) -> Result<SharedTarget, LabError> {
-        Ok(self.host.bare()?)
+    pub(super) fn create_load_timing_namespace(&self) -> Result<SharedExecTarget, LabError> {
+        Ok(self.host.create_detached_namespace()?)
     }
 
     /// Gives the cables to a firewall, where it has not got them.
-    pub(super) fn select(
+    pub(super) fn switch_cables_to(
         &mut self,
         local: &LocalTestbed,
         firewall: &TestFirewall,
     ) -> Result<(), LabError> {
-        if self.current.as_deref() == Some(firewall.name()) {
+        if self.cabled_firewall.as_deref() == Some(firewall.namespace_name()) {
             return Ok(());
         }
-        firewall.target.take_cables(&self.neighbours)?;
-        self.current = Some(firewall.name().to_owned());
-        wait_for_carrier(&local.source, NEAR)?;
-        wait_for_carrier(&local.sink_side, FAR)
+        firewall.target.attach_cables(&self.neighbours)?;
+        self.cabled_firewall = Some(firewall.namespace_name().to_owned());
+        wait_for_carrier(&local.source_namespace, SOURCE_DEVICE_NAME)?;
+        wait_for_carrier(&local.sink_namespace, SINK_DEVICE_NAME)
     }
 
     /// A firewall there, between source and sink.
-    pub(super) fn firewall(
+    pub(super) fn create_firewall(
         &mut self,
         local: &mut LocalTestbed,
         sink: &mut Sink,
         (ipv6, is_probed): (bool, bool),
     ) -> Result<TestFirewall, LabError> {
-        if !self.is_attached {
-            sink.attach(&local.sink_side, local.sink_side.ifindex(FAR)?)?;
+        if !self.has_programs_attached {
+            sink.attach(&local.sink_namespace, local.sink_namespace.ifindex(SINK_DEVICE_NAME)?)?;
             if is_probed {
-                self.neighbours.back = Some(BackRoute { mac: self.source_mac, clients: None });
+                self.neighbours.return_route =
+                    Some(ReturnRoute { mac: self.source_mac, clients: None });
                 self.enable_probe_routes(local)?;
             }
-            self.is_attached = true;
+            self.has_programs_attached = true;
         }
-        let devices = DeviceReader::default().with(&local.sink_side, &[FAR])?;
-        firewall_of(local, self.host.firewall(ipv6)?, devices)
+        let devices =
+            DeviceDropReader::default().with_devices(&local.sink_namespace, &[SINK_DEVICE_NAME])?;
+        assemble_remote_firewall(local, self.host.create_firewall(ipv6)?, devices)
     }
 
     /// A firewall there, between clients and servers.
-    pub(super) fn between(
+    pub(super) fn create_connection_firewall(
         &mut self,
         local: &mut LocalTestbed,
         ends: &mut TcpEnds,
         endpoints: &Endpoints,
     ) -> Result<TestFirewall, LabError> {
-        if !self.is_attached {
-            ends.attach_client(&local.source, local.source.ifindex(NEAR)?)?;
-            ends.attach_server(&local.sink_side, local.sink_side.ifindex(FAR)?)?;
-            let clients = Some(endpoints.client_network());
-            self.neighbours.back = Some(BackRoute { mac: self.source_mac, clients });
-            self.is_attached = true;
+        if !self.has_programs_attached {
+            ends.attach_client(
+                &local.source_namespace,
+                local.source_namespace.ifindex(SOURCE_DEVICE_NAME)?,
+            )?;
+            ends.attach_server(
+                &local.sink_namespace,
+                local.sink_namespace.ifindex(SINK_DEVICE_NAME)?,
+            )?;
+            let clients = Some(endpoints.client_prefix());
+            self.neighbours.return_route = Some(ReturnRoute { mac: self.source_mac, clients });
+            self.has_programs_attached = true;
         }
         // The other end of a virtual link also counts what either of them could not send.
-        let devices = DeviceReader::default()
-            .with_received(&local.source, &[NEAR])?
-            .with_received(&local.sink_side, &[FAR])?;
-        firewall_of(local, self.host.firewall(false)?, devices)
+        let devices = DeviceDropReader::default()
+            .with_rx_drops_only(&local.source_namespace, &[SOURCE_DEVICE_NAME])?
+            .with_rx_drops_only(&local.sink_namespace, &[SINK_DEVICE_NAME])?;
+        assemble_remote_firewall(local, self.host.create_firewall(false)?, devices)
     }
 
     /// The routes of streams between this host's two interfaces. A card segments their packets; its
     /// settings are not changed, because it is returned.
     fn enable_probe_routes(&self, local: &LocalTestbed) -> Result<(), LabError> {
-        let (source, sink) = (&local.source, &local.sink_side);
-        for (namespace, device) in [(source, NEAR), (sink, FAR)] {
-            namespace.sysctl(&format!("net.ipv4.conf.{device}.rp_filter"), "0")?;
+        let (source, sink) = (&local.source_namespace, &local.sink_namespace);
+        for (namespace, device) in [(source, SOURCE_DEVICE_NAME), (sink, SINK_DEVICE_NAME)] {
+            namespace.set_sysctl(&format!("net.ipv4.conf.{device}.rp_filter"), "0")?;
         }
-        let links = ProbeLinks { source, source_device: NEAR, sink, sink_device: FAR };
+        let links = ProbeLinks {
+            source,
+            source_device: SOURCE_DEVICE_NAME,
+            sink,
+            sink_device: SINK_DEVICE_NAME,
+        };
         add_probe_routes(&links, [self.firewall_mac, self.outer_mac], 0)
     }
 }
 
 /// A firewall in a namespace of the other host; `here` are counters of this host's interfaces.
-fn firewall_of(
+fn assemble_remote_firewall(
     local: &mut LocalTestbed,
     there: Rc<RemoteNamespace>,
-    here: DeviceReader,
+    here: DeviceDropReader,
 ) -> Result<TestFirewall, LabError> {
-    let Devices { input, output } = local.devices.clone();
+    let FirewallDevices { input, output } = local.devices.clone();
     let files = &*there;
     Ok(TestFirewall {
-        ifindex: local.source.ifindex(NEAR)?,
-        devices: here.with(files, &[&input, &output])?,
-        stack: StackReader::open(files)?,
-        conntrack: ConntrackReader::open(files)?,
-        entered: ReceivedReader::open(files, &input)?,
-        left: ReceivedReader::open(&local.sink_side, FAR)?,
-        ends: (NEAR.to_owned(), FAR.to_owned()),
-        is_host: false,
+        send_ifindex: local.source_namespace.ifindex(SOURCE_DEVICE_NAME)?,
+        device_drops: here.with_devices(files, &[&input, &output])?,
+        stack_counters: IpStackReader::open(files)?,
+        conntrack_counters: ConntrackReader::open(files)?,
+        received_from_source: RxPacketReader::open(files, &input)?,
+        received_after_firewall: RxPacketReader::open(&local.sink_namespace, SINK_DEVICE_NAME)?,
+        end_devices: (SOURCE_DEVICE_NAME.to_owned(), SINK_DEVICE_NAME.to_owned()),
+        is_end_host: false,
         // What forgets that the firewall is elsewhere finds nothing here, rather than another
         // firewall.
-        namespace: local.bare()?,
+        namespace: local.create_detached_namespace()?,
         target: there,
     })
 }

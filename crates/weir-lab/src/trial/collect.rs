@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_stats::{Collected, ConntrackTable, CoreWork};
+use weir_stats::{ConntrackTable, CoreNetworkLoad, MachineObservations};
 
 use crate::LabError;
 use crate::observe::counters::ConntrackCounters;
@@ -11,19 +11,19 @@ use crate::observe::proc::{self, NamedCounts};
 use crate::topology::TestFirewall;
 
 /// Lines of the kernel's log that are kept of one trial.
-const LOG_LINES: usize = 20;
+const KEPT_LOG_LINES: usize = 20;
 /// Looks at the connection table in one trial, about, and the time between two of them.
-const SAMPLES: u32 = 40;
-const SHORTEST_PERIOD: Duration = Duration::from_millis(5);
-const LONGEST_PERIOD: Duration = Duration::from_secs(1);
+const SAMPLES_PER_TRIAL: u32 = 40;
+const MIN_SAMPLE_PERIOD: Duration = Duration::from_millis(5);
+const MAX_SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 
 /// A trial is being watched while it lives.
-pub(crate) struct Collecting {
-    begun: Instant,
+pub(crate) struct TrialCollector {
+    started_at: Instant,
     softnet: NamedCounts,
     interrupts: NamedCounts,
     softirqs: NamedCounts,
-    cores: Vec<CoreWork>,
+    cores: Vec<CoreNetworkLoad>,
     snmp: NamedCounts,
     conntrack: ConntrackCounters,
     slab: i64,
@@ -31,46 +31,49 @@ pub(crate) struct Collecting {
     core: Option<u32>,
 }
 
-impl Collecting {
+impl TrialCollector {
     /// Reads everything, and starts sampling the connection table.
-    pub(crate) fn begin(
+    pub(crate) fn start(
         firewall: &TestFirewall,
         core: u32,
         expected: Duration,
-    ) -> Result<Collecting, LabError> {
+    ) -> Result<TrialCollector, LabError> {
         let host = firewall.target.host();
-        host.kernel_log(0)?;
+        host.read_kernel_log(0)?;
         // A card's interrupts may be on any core of another host.
         let core = (!host.is_remote()).then_some(core);
-        let period = (expected / SAMPLES).clamp(SHORTEST_PERIOD, LONGEST_PERIOD);
-        Ok(Collecting {
-            softnet: proc::softnet(&host.proc_file("net/softnet_stat")?),
-            interrupts: proc::interrupts(&host.proc_file("interrupts")?),
-            softirqs: proc::softirqs(&host.proc_file("softirqs")?, core),
-            cores: proc::cores(&host.proc_file("net/softnet_stat")?, &host.proc_file("softirqs")?),
-            snmp: firewall.stack.values()?,
-            conntrack: firewall.conntrack.read()?,
-            slab: proc::slab_bytes(&host.proc_file("meminfo")?),
-            is_sampled: firewall.target.sample_connections(period)?,
-            begun: Instant::now(),
+        let period = (expected / SAMPLES_PER_TRIAL).clamp(MIN_SAMPLE_PERIOD, MAX_SAMPLE_PERIOD);
+        Ok(TrialCollector {
+            softnet: proc::parse_softnet_stat(&host.read_proc_file("net/softnet_stat")?),
+            interrupts: proc::parse_interrupts(&host.read_proc_file("interrupts")?),
+            softirqs: proc::parse_softirqs(&host.read_proc_file("softirqs")?, core),
+            cores: proc::parse_core_work(
+                &host.read_proc_file("net/softnet_stat")?,
+                &host.read_proc_file("softirqs")?,
+            ),
+            snmp: firewall.stack_counters.read_all_counters()?,
+            conntrack: firewall.conntrack_counters.read()?,
+            slab: proc::unreclaimable_slab_bytes(&host.read_proc_file("meminfo")?),
+            is_sampled: firewall.target.start_conntrack_sampling(period)?,
+            started_at: Instant::now(),
             core,
         })
     }
 
     /// Reads everything again; what changed.
-    pub(crate) fn end(self, firewall: &TestFirewall) -> Result<Collected, LabError> {
+    pub(crate) fn finish(self, firewall: &TestFirewall) -> Result<MachineObservations, LabError> {
         let host = firewall.target.host();
-        let mut samples = if self.is_sampled { host.samples()? } else { Vec::new() };
-        let after = firewall.conntrack.read()?;
-        let slab = proc::slab_bytes(&host.proc_file("meminfo")?);
+        let mut samples = if self.is_sampled { host.take_conntrack_samples()? } else { Vec::new() };
+        let after = firewall.conntrack_counters.read()?;
+        let slab = proc::unreclaimable_slab_bytes(&host.read_proc_file("meminfo")?);
         if !samples.is_empty() {
-            samples.push((self.begun.elapsed().as_secs_f64(), after.entries));
+            samples.push((self.started_at.elapsed().as_secs_f64(), after.entries));
         }
         let before = self.conntrack;
         let seen = samples.iter().map(|(_, entries)| *entries);
         let is_in_use = seen.chain([before.entries, after.entries]).any(|entries| entries > 0);
         let setting = |name: &str| -> Result<u64, LabError> {
-            let text = host.proc_file(&format!("sys/net/netfilter/{name}"))?;
+            let text = host.read_proc_file(&format!("sys/net/netfilter/{name}"))?;
             Ok(text.trim().parse().unwrap_or(0))
         };
         let mut table = None;
@@ -82,32 +85,35 @@ impl Collecting {
                 after: after.entries,
                 samples,
                 counters: after.grown_since(&before),
-                object_bytes: proc::object_bytes(&host.proc_file("slabinfo")?),
+                object_bytes: proc::parse_conntrack_entry_bytes(&host.read_proc_file("slabinfo")?),
                 slab_growth_bytes: slab - self.slab,
             });
         }
-        let snmp = firewall.stack.values()?;
-        let now = proc::cores(&host.proc_file("net/softnet_stat")?, &host.proc_file("softirqs")?);
-        Ok(Collected {
+        let snmp = firewall.stack_counters.read_all_counters()?;
+        let now = proc::parse_core_work(
+            &host.read_proc_file("net/softnet_stat")?,
+            &host.read_proc_file("softirqs")?,
+        );
+        Ok(MachineObservations {
             table,
-            softnet: proc::grown(
-                &proc::softnet(&host.proc_file("net/softnet_stat")?),
+            softnet: proc::compute_growth(
+                &proc::parse_softnet_stat(&host.read_proc_file("net/softnet_stat")?),
                 &self.softnet,
             ),
-            interrupts: proc::grown(
-                &proc::interrupts(&host.proc_file("interrupts")?),
+            interrupts: proc::compute_growth(
+                &proc::parse_interrupts(&host.read_proc_file("interrupts")?),
                 &self.interrupts,
             ),
-            softirqs: proc::grown(
-                &proc::softirqs(&host.proc_file("softirqs")?, self.core),
+            softirqs: proc::compute_growth(
+                &proc::parse_softirqs(&host.read_proc_file("softirqs")?, self.core),
                 &self.softirqs,
             ),
-            cores: now.iter().filter_map(|core| core.since(&self.cores)).collect(),
+            cores: now.iter().filter_map(|core| core.delta_since(&self.cores)).collect(),
             redirects_sent: snmp.get("Icmp.OutRedirects").copied().unwrap_or(0),
-            snmp: proc::grown(&snmp, &self.snmp),
+            snmp: proc::compute_growth(&snmp, &self.snmp),
             load_memory_bytes: None,
-            kernel_log: host.kernel_log(LOG_LINES)?,
-            load_average: proc::load_average(&host.proc_file("loadavg")?),
+            kernel_log: host.read_kernel_log(KEPT_LOG_LINES)?,
+            load_average: proc::parse_load_average(&host.read_proc_file("loadavg")?),
         })
     }
 }

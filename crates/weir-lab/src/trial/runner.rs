@@ -2,70 +2,70 @@
 
 use std::time::Duration;
 
-use weir_stats::{Collected, DropCount, Noise};
+use weir_stats::{DropCount, MachineObservations, TrialNoise};
 
 use crate::LabError;
-use crate::observe::counters::{ConntrackCounters, softnet_drops};
-use crate::observe::cpu::{Moment, Pinned, REALTIME_LIMIT, spin};
-use crate::observe::drops::{NETFILTER_DROP, Reasons};
-use crate::program::generator::Played;
-use crate::program::sink::Arrived;
+use crate::bpf_program::generator::SendResult;
+use crate::bpf_program::sink::SinkCounts;
+use crate::observe::counters::{ConntrackCounters, sum_softnet_drops};
+use crate::observe::cpu::{CorePinGuard, MAX_REALTIME_TRIAL, NoiseSnapshot, time_spin_loop};
+use crate::observe::drop_reasons::{DropReasonCounts, NETFILTER_DROP_REASON};
 use crate::topology::{TestFirewall, Topology};
-use crate::trial::collect::Collecting;
-use crate::workload::contract::{Scheduling, Workload};
+use crate::trial::collect::TrialCollector;
 use crate::workload::frames::FrameWorkload;
-use crate::workload::stage::Stage;
-use weir_stats::Measured;
+use crate::workload::workload_resources::WorkloadResources;
+use crate::workload::workload_trait::{Workload, WorkloadScheduling};
+use weir_stats::TrialResults;
 
 /// Runs trials.
 pub(crate) struct TrialRunner {
     /// What workloads send with.
-    pub(crate) stage: Stage,
-    best_spin: Duration,
+    pub(crate) resources: WorkloadResources,
+    fastest_spin_time: Duration,
 }
 
 /// Reads how many packets a ruleset says that it dropped so far.
-pub(crate) type RuleDropCount<'a> = &'a dyn Fn() -> Result<u64, LabError>;
+pub(crate) type RuleDropReader<'a> = &'a dyn Fn() -> Result<u64, LabError>;
 
 /// What one trial saw.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Observation {
-    pub(crate) played: Played,
-    pub(crate) arrived: Arrived,
-    pub(crate) measured: Measured,
+pub(crate) struct TrialObservation {
+    pub(crate) send_result: SendResult,
+    pub(crate) arrived: SinkCounts,
+    pub(crate) measured: TrialResults,
     pub(crate) dropped: Vec<DropCount>,
-    pub(crate) noise: Noise,
-    pub(crate) collected: Collected,
+    pub(crate) noise: TrialNoise,
+    pub(crate) collected: MachineObservations,
 }
 
 /// How the packets that rules drop are counted.
 #[derive(Clone, Copy)]
-pub(crate) enum DropSource<'a> {
+pub(crate) enum DropCountSource<'a> {
     /// Not at all: the frames are all to be accepted, and the sum has to be right without.
-    Unwatched,
+    NotCounted,
     /// By the subject's own command.
-    Counted(RuleDropCount<'a>),
+    RuleCounters(RuleDropReader<'a>),
     /// By the subject's own command, and the kernel's reasons next to it.
-    Checked(RuleDropCount<'a>),
+    RuleCountersAndReasons(RuleDropReader<'a>),
     /// By the kernel's reasons for freeing packets.
-    Reasons,
+    KernelReasons,
 }
 
 /// Everything that counts, at one moment.
 struct TrialCounters {
-    devices: u64,
-    stack: u64,
+    device_drops: u64,
+    stack_drops: u64,
     conntrack: ConntrackCounters,
-    softnet: u64,
-    entered: u64,
-    left: u64,
+    softnet_drops: u64,
+    received_from_source: u64,
+    received_after_firewall: u64,
 }
 
 /// What was read before a trial.
-struct Before {
-    by_rules: Option<u64>,
-    is_watched: bool,
-    collecting: Collecting,
+struct TrialBaseline {
+    rule_drops: Option<u64>,
+    is_drop_watch_on: bool,
+    collector: TrialCollector,
     counters: TrialCounters,
 }
 
@@ -77,149 +77,164 @@ impl TrialRunner {
         realtime: bool,
     ) -> Result<TrialRunner, LabError> {
         let best_spin = {
-            let _pinned = Pinned::to(core, realtime)?;
-            (0..20).map(|_| spin()).min().unwrap_or_default()
+            let _pinned = CorePinGuard::pin_to_core(core, realtime)?;
+            (0..20).map(|_| time_spin_loop()).min().unwrap_or_default()
         };
-        Ok(TrialRunner { stage: Stage::new(topology, core, realtime)?, best_spin })
+        Ok(TrialRunner {
+            resources: WorkloadResources::new(topology, core, realtime)?,
+            fastest_spin_time: best_spin,
+        })
     }
 
     /// Time of the fixed loop on a quiet core.
-    pub(crate) fn best_spin(&self) -> Duration {
-        self.best_spin
+    pub(crate) fn fastest_spin_time(&self) -> Duration {
+        self.fastest_spin_time
     }
 
     /// Whether trials of that length run before everything else, and else why not.
-    pub(crate) fn scheduling(&self, duration: Duration) -> Result<String, LabError> {
-        if duration > REALTIME_LIMIT {
+    pub(crate) fn describe_scheduling(&self, duration: Duration) -> Result<String, LabError> {
+        if duration > MAX_REALTIME_TRIAL {
             return Ok("other: trials are too long for real-time priority".to_owned());
         }
-        let is_realtime = Pinned::to(self.stage.core, self.stage.realtime)?.is_realtime();
+        let is_realtime =
+            CorePinGuard::pin_to_core(self.resources.core, self.resources.realtime)?.is_realtime();
         Ok(if is_realtime { "fifo 1" } else { "other: real-time priority is refused" }.to_owned())
     }
 
     /// One trial.
-    pub(crate) fn trial(
+    pub(crate) fn run_trial(
         &mut self,
         firewall: &TestFirewall,
         workload: &mut dyn Workload,
-        drops: DropSource<'_>,
-    ) -> Result<Observation, LabError> {
-        self.stage.topology.select(firewall)?;
-        workload.prepare(&mut self.stage, firewall)?;
-        let before = self.before(firewall, drops, workload.duration())?;
-        let core = self.stage.core;
+        drops: DropCountSource<'_>,
+    ) -> Result<TrialObservation, LabError> {
+        self.resources.topology.switch_cables_to(firewall)?;
+        workload.prepare(&mut self.resources, firewall)?;
+        let before = self.read_baseline(firewall, drops, workload.duration())?;
+        let core = self.resources.core;
         let (earlier, later) = {
-            let is_short = workload.duration() <= REALTIME_LIMIT;
+            let is_short = workload.duration() <= MAX_REALTIME_TRIAL;
             let _pinned = match workload.scheduling() {
-                Scheduling::Burst => Some(Pinned::to(core, self.stage.realtime && is_short)?),
-                Scheduling::Pinned => Some(Pinned::to(core, false)?),
-                Scheduling::Own => None,
+                WorkloadScheduling::RealtimeBurst => {
+                    Some(CorePinGuard::pin_to_core(core, self.resources.realtime && is_short)?)
+                }
+                WorkloadScheduling::PinnedToCore => Some(CorePinGuard::pin_to_core(core, false)?),
+                WorkloadScheduling::SelfPinned => None,
             };
-            let earlier = Moment::now(core);
-            workload.play(&mut self.stage, firewall)?;
-            (earlier, Moment::now(core))
+            let earlier = NoiseSnapshot::take(core);
+            workload.send_traffic(&mut self.resources, firewall)?;
+            (earlier, NoiseSnapshot::take(core))
         };
-        let outcome = workload.settle(&mut self.stage, firewall)?;
-        let mut observation = Observation {
-            played: outcome.played,
+        let outcome = workload.await_arrivals(&mut self.resources, firewall)?;
+        let mut observation = TrialObservation {
+            send_result: outcome.send_result,
             arrived: outcome.arrived,
             measured: outcome.measured,
             dropped: Vec::new(),
-            noise: earlier.noise_until(&later, self.best_spin),
-            collected: Collected::default(),
+            noise: earlier.noise_until(&later, self.fastest_spin_time),
+            collected: MachineObservations::default(),
         };
-        let is_on_links = workload.is_counted_on_links();
-        self.after(firewall, drops, before, is_on_links, &mut observation)?;
+        let is_on_links = workload.can_attribute_link_losses();
+        self.collect_drops_after(firewall, drops, before, is_on_links, &mut observation)?;
         workload.clean_up(firewall)?;
         Ok(observation)
     }
 
     /// Plays what is loaded over a link that nothing is on; what was sent, and what arrived.
-    pub(crate) fn play_directly(
+    pub(crate) fn send_over_direct_link(
         &mut self,
         ifindex: u32,
         duration: Duration,
-    ) -> Result<(Played, Arrived), LabError> {
-        let stage = &mut self.stage;
-        let before = stage.topology.sink().read()?;
+    ) -> Result<(SendResult, SinkCounts), LabError> {
+        let stage = &mut self.resources;
+        let before = stage.topology.sink().read_counts()?;
         let played = {
-            let realtime = stage.realtime && duration <= REALTIME_LIMIT;
-            let _pinned = Pinned::to(stage.core, realtime)?;
-            stage.play_into(ifindex, &FrameWorkload::overload(duration))?
+            let realtime = stage.realtime && duration <= MAX_REALTIME_TRIAL;
+            let _pinned = CorePinGuard::pin_to_core(stage.core, realtime)?;
+            stage.send_frames_into(ifindex, &FrameWorkload::overload_plan(duration))?
         };
-        Ok((played, stage.topology.sink().read()?.since(before)))
+        Ok((played, stage.topology.sink().read_counts()?.since(before)))
     }
 
     /// Reads every counter, and reads the kernel's reasons if requested.
-    fn before(
+    fn read_baseline(
         &mut self,
         firewall: &TestFirewall,
-        drops: DropSource<'_>,
+        drops: DropCountSource<'_>,
         expected: Duration,
-    ) -> Result<Before, LabError> {
-        let by_rules = count(drops)?;
+    ) -> Result<TrialBaseline, LabError> {
+        let by_rules = read_rule_drops(drops)?;
         let is_watched = match drops {
-            DropSource::Unwatched | DropSource::Counted(_) => false,
-            DropSource::Checked(_) | DropSource::Reasons => firewall.target.watch_drops()?,
+            DropCountSource::NotCounted | DropCountSource::RuleCounters(_) => false,
+            DropCountSource::RuleCountersAndReasons(_) | DropCountSource::KernelReasons => {
+                firewall.target.start_drop_watch()?
+            }
         };
-        let collecting = Collecting::begin(firewall, self.stage.core, expected)?;
-        Ok(Before { by_rules, is_watched, collecting, counters: self.counters(firewall)? })
+        let collecting = TrialCollector::start(firewall, self.resources.core, expected)?;
+        Ok(TrialBaseline {
+            rule_drops: by_rules,
+            is_drop_watch_on: is_watched,
+            collector: collecting,
+            counters: self.read_counters(firewall)?,
+        })
     }
 
     /// Reads every counter again, and says what was dropped by which.
-    fn after(
+    fn collect_drops_after(
         &mut self,
         firewall: &TestFirewall,
-        drops: DropSource<'_>,
-        before: Before,
+        drops: DropCountSource<'_>,
+        before: TrialBaseline,
         is_on_links: bool,
-        seen: &mut Observation,
+        seen: &mut TrialObservation,
     ) -> Result<(), LabError> {
-        let after = self.counters(firewall)?;
-        seen.collected = before.collecting.end(firewall)?;
+        let after = self.read_counters(firewall)?;
+        seen.collected = before.collector.finish(firewall)?;
         let counters = &before.counters;
         seen.dropped = vec![
-            drop_count("device", after.devices - counters.devices),
-            drop_count("stack", after.stack - counters.stack),
+            new_drop_count("device", after.device_drops - counters.device_drops),
+            new_drop_count("stack", after.stack_drops - counters.stack_drops),
         ];
         let tracking = after.conntrack.dropped.saturating_sub(counters.conntrack.dropped);
         for (counter, packets) in
-            [("conntrack", tracking), ("softnet", after.softnet - counters.softnet)]
+            [("conntrack", tracking), ("softnet", after.softnet_drops - counters.softnet_drops)]
         {
             if packets > 0 {
-                seen.dropped.push(drop_count(counter, packets));
+                seen.dropped.push(new_drop_count(counter, packets));
             }
         }
-        let reasons = match before.is_watched {
-            true => firewall.target.host().drop_reasons()?,
-            false => Reasons::new(),
+        let reasons = match before.is_drop_watch_on {
+            true => firewall.target.host().take_drop_reasons()?,
+            false => DropReasonCounts::new(),
         };
-        let by_rules = match (drops, count(drops)?, before.by_rules) {
+        let by_rules = match (drops, read_rule_drops(drops)?, before.rule_drops) {
             (_, Some(after), Some(before)) => after.saturating_sub(before),
             // The table's drops come out of the same hook.
-            (DropSource::Reasons, ..) => {
-                reasons.get(NETFILTER_DROP).copied().unwrap_or(0).saturating_sub(tracking)
+            (DropCountSource::KernelReasons, ..) => {
+                reasons.get(NETFILTER_DROP_REASON).copied().unwrap_or(0).saturating_sub(tracking)
             }
             _ => 0,
         };
-        seen.dropped.insert(0, drop_count("rules", by_rules));
-        if is_on_links && self.stage.ends.is_none() {
-            lost_on_the_way(counters, &after, seen);
+        seen.dropped.insert(0, new_drop_count("rules", by_rules));
+        if is_on_links && self.resources.tcp_ends.is_none() {
+            attribute_uncounted_losses(counters, &after, seen);
         }
         for (reason, packets) in reasons {
-            seen.dropped.push(drop_count(&format!("skb: {reason}"), packets));
+            seen.dropped.push(new_drop_count(&format!("skb: {reason}"), packets));
         }
         Ok(())
     }
 
-    fn counters(&mut self, firewall: &TestFirewall) -> Result<TrialCounters, LabError> {
+    fn read_counters(&mut self, firewall: &TestFirewall) -> Result<TrialCounters, LabError> {
         Ok(TrialCounters {
-            devices: firewall.devices.dropped()?,
-            stack: firewall.stack.dropped()?,
-            conntrack: firewall.conntrack.read()?,
-            entered: firewall.entered.packets()?,
-            left: firewall.left.packets()?,
-            softnet: softnet_drops(&firewall.target.host().proc_file("net/softnet_stat")?),
+            device_drops: firewall.device_drops.dropped_packets()?,
+            stack_drops: firewall.stack_counters.discarded_packets()?,
+            conntrack: firewall.conntrack_counters.read()?,
+            received_from_source: firewall.received_from_source.received_packets()?,
+            received_after_firewall: firewall.received_after_firewall.received_packets()?,
+            softnet_drops: sum_softnet_drops(
+                &firewall.target.host().read_proc_file("net/softnet_stat")?,
+            ),
         })
     }
 }
@@ -227,33 +242,40 @@ impl TrialRunner {
 /// Frames that are in no counter of drops, but are known to be lost: a link that is down, or has no
 /// NAPI context, discards them without counting (`link`); after the firewall they arrive where no
 /// program counts them (`sink`).
-fn lost_on_the_way(before: &TrialCounters, after: &TrialCounters, seen: &mut Observation) {
-    let dropped: u64 = seen.dropped.iter().filter(|d| !d.is_explanation()).map(|d| d.packets).sum();
+fn attribute_uncounted_losses(
+    before: &TrialCounters,
+    after: &TrialCounters,
+    seen: &mut TrialObservation,
+) {
+    let dropped: u64 =
+        seen.dropped.iter().filter(|d| !d.is_counted_elsewhere()).map(|d| d.packets).sum();
     let arrived = seen.arrived.delivered + seen.arrived.leaked;
-    let missing = seen.played.offered.saturating_sub(arrived + dropped);
+    let missing = seen.send_result.offered.saturating_sub(arrived + dropped);
     if missing == 0 {
         return;
     }
-    let devices = after.devices - before.devices;
-    let entered = after.entered.saturating_sub(before.entered);
-    let on_link = seen.played.offered.saturating_sub(entered + devices).min(missing);
-    let came = after.left.saturating_sub(before.left);
+    let devices = after.device_drops - before.device_drops;
+    let entered = after.received_from_source.saturating_sub(before.received_from_source);
+    let on_link = seen.send_result.offered.saturating_sub(entered + devices).min(missing);
+    let came = after.received_after_firewall.saturating_sub(before.received_after_firewall);
     let uncounted = came.saturating_sub(arrived + seen.arrived.foreign).min(missing - on_link);
     for (counter, packets) in [("link", on_link), ("sink", uncounted)] {
         if packets > 0 {
-            seen.dropped.push(drop_count(counter, packets));
+            seen.dropped.push(new_drop_count(counter, packets));
         }
     }
 }
 
-fn count(drops: DropSource<'_>) -> Result<Option<u64>, LabError> {
+fn read_rule_drops(drops: DropCountSource<'_>) -> Result<Option<u64>, LabError> {
     match drops {
-        DropSource::Counted(count) | DropSource::Checked(count) => count().map(Some),
-        DropSource::Unwatched | DropSource::Reasons => Ok(None),
+        DropCountSource::RuleCounters(count) | DropCountSource::RuleCountersAndReasons(count) => {
+            count().map(Some)
+        }
+        DropCountSource::NotCounted | DropCountSource::KernelReasons => Ok(None),
     }
 }
 
-fn drop_count(counter: &str, packets: u64) -> DropCount {
+fn new_drop_count(counter: &str, packets: u64) -> DropCount {
     DropCount { counter: counter.to_owned(), packets }
 }
 

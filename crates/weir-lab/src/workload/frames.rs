@@ -2,56 +2,64 @@
 
 use std::time::Duration;
 
-use weir_stats::Measured;
+use weir_stats::TrialResults;
 
 use crate::LabError;
-use crate::program::generator::Play;
+use crate::bpf_program::generator::SendPlan;
 use crate::topology::TestFirewall;
-use crate::workload::arrivals::SentFrames;
-use crate::workload::contract::{Workload, WorkloadOutcome};
-use crate::workload::stage::Stage;
+use crate::workload::frame_arrivals::SentFrameTracker;
+use crate::workload::workload_resources::WorkloadResources;
+use crate::workload::workload_trait::{Workload, WorkloadOutcome};
 
 /// The frames that the stage has loaded.
 pub(crate) struct FrameWorkload {
-    play: Play,
-    sent: SentFrames,
+    send_plan: SendPlan,
+    frame_tracker: SentFrameTracker,
 }
 
 impl FrameWorkload {
     /// See `play`.
-    pub(crate) fn new(play: Play) -> FrameWorkload {
-        FrameWorkload { play, sent: SentFrames::default() }
+    pub(crate) fn new(play: SendPlan) -> FrameWorkload {
+        FrameWorkload { send_plan: play, frame_tracker: SentFrameTracker::default() }
     }
 
     /// As fast as possible, in random order.
-    pub(crate) fn overload(duration: Duration) -> Play {
-        Play { duration, rate_pps: 0, packets_max: 0, shuffled: true, seed: 1 }
+    pub(crate) fn overload_plan(duration: Duration) -> SendPlan {
+        SendPlan { duration, rate_pps: 0, packets_max: 0, shuffled: true, seed: 1 }
     }
 }
 
 impl Workload for FrameWorkload {
     fn duration(&self) -> Duration {
-        self.play.duration
+        self.send_plan.duration
     }
 
-    fn is_counted_on_links(&self) -> bool {
+    fn can_attribute_link_losses(&self) -> bool {
         true
     }
 
-    fn prepare(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
-        self.sent.prepare(stage, firewall)
+    fn prepare(
+        &mut self,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<(), LabError> {
+        self.frame_tracker.read_counters_before(stage, firewall)
     }
 
-    fn play(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
-        self.sent.played = stage.play(firewall, &self.play)?;
+    fn send_traffic(
+        &mut self,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<(), LabError> {
+        self.frame_tracker.send_result = stage.send_frames(firewall, &self.send_plan)?;
         Ok(())
     }
 
-    fn settle(
+    fn await_arrivals(
         &mut self,
-        stage: &mut Stage,
+        stage: &mut WorkloadResources,
         firewall: &TestFirewall,
     ) -> Result<WorkloadOutcome, LabError> {
-        self.sent.settle(stage, firewall, Measured::Sums)
+        self.frame_tracker.await_arrivals(stage, firewall, TrialResults::PacketsOnly)
     }
 }

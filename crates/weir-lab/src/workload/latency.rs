@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use weir_stats::Spectrum;
+use weir_stats::DurationDistribution;
 
 /// Digits of a time that are kept, and the longest one, nanoseconds: an hour.
-const DIGITS: u8 = 3;
-const LONGEST_NS: u64 = 3_600_000_000_000;
+const HISTOGRAM_DIGITS: u8 = 3;
+const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 /// Times, none yet.
-pub(crate) fn histogram() -> Histogram<u64> {
-    Histogram::new_with_max(LONGEST_NS, DIGITS).expect("three digits are kept")
+pub(crate) fn new_latency_histogram() -> Histogram<u64> {
+    Histogram::new_with_max(MAX_LATENCY_NS, HISTOGRAM_DIGITS).expect("three digits are kept")
 }
 
 /// Waits for an answer, so long at most.
-pub(crate) fn wait(readable: BorrowedFd<'_>, limit: Duration) -> io::Result<()> {
+pub(crate) fn wait_readable(readable: BorrowedFd<'_>, limit: Duration) -> io::Result<()> {
     let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
     let mut fds = [PollFd::from_borrowed_fd(readable, PollFlags::IN)];
     match poll(&mut fds, Some(&limit)) {
@@ -28,10 +28,10 @@ pub(crate) fn wait(readable: BorrowedFd<'_>, limit: Duration) -> io::Result<()> 
 }
 
 /// What is kept of the times.
-pub(crate) fn spectrum(times: &Histogram<u64>) -> Spectrum {
+pub(crate) fn summarise_latencies(times: &Histogram<u64>) -> DurationDistribution {
     let counts: Vec<(f64, u64)> = times
         .iter_recorded()
         .map(|value| (value.value_iterated_to() as f64, value.count_at_value()))
         .collect();
-    Spectrum::of(&counts)
+    DurationDistribution::from_counts(&counts)
 }

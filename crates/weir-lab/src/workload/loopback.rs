@@ -12,32 +12,32 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use weir_study::LoopbackUdp;
-use weir_study::traffic::HEADERS;
+use weir_study::traffic::IPV4_UDP_HEADER_BYTES;
 
 use crate::LabError;
-use crate::program::generator::Played;
-use crate::program::sink::Arrived;
+use crate::bpf_program::generator::SendResult;
+use crate::bpf_program::sink::SinkCounts;
 use crate::topology::TestFirewall;
-use crate::workload::contract::{Workload, WorkloadOutcome};
-use crate::workload::stage::Stage;
-use weir_stats::Measured;
+use crate::workload::workload_resources::WorkloadResources;
+use crate::workload::workload_trait::{Workload, WorkloadOutcome};
+use weir_stats::TrialResults;
 
 /// Datagrams of one system call.
-const BATCH: usize = 64;
+const SENDMMSG_BATCH: usize = 64;
 /// Where they go.
-const TO: Ipv4Addr = Ipv4Addr::LOCALHOST;
+const LOOPBACK_ADDRESS: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 /// Datagrams over loopback for a time.
 pub(crate) struct LoopbackWorkload {
     udp: LoopbackUdp,
     duration: Duration,
     /// Stop after so many; 0: after the time only.
-    most: u64,
+    max_datagrams: u64,
     /// The ruleset has to drop everything.
     to_drop: bool,
     socket: Option<OwnedFd>,
-    unheard_before: u64,
-    sent: u64,
+    no_ports_before: u64,
+    datagrams_sent: u64,
     seconds: f64,
 }
 
@@ -51,18 +51,18 @@ impl LoopbackWorkload {
         LoopbackWorkload {
             udp,
             duration,
-            most,
+            max_datagrams: most,
             to_drop,
             socket: None,
-            unheard_before: 0,
-            sent: 0,
+            no_ports_before: 0,
+            datagrams_sent: 0,
             seconds: 0.0,
         }
     }
 }
 
-fn failed(source: io::Error) -> LabError {
-    LabError::System { action: "send over loopback", source }
+fn loopback_error(source: io::Error) -> LabError {
+    LabError::SystemCall { action: "send over loopback", source }
 }
 
 impl Workload for LoopbackWorkload {
@@ -70,64 +70,78 @@ impl Workload for LoopbackWorkload {
         self.duration
     }
 
-    fn prepare(&mut self, _stage: &mut Stage, host: &TestFirewall) -> Result<(), LabError> {
-        self.unheard_before = unheard(host)?;
-        self.socket = Some(host.namespace.enter(open)?.map_err(failed)?);
+    fn prepare(
+        &mut self,
+        _stage: &mut WorkloadResources,
+        host: &TestFirewall,
+    ) -> Result<(), LabError> {
+        self.no_ports_before = read_udp_no_ports(host)?;
+        self.socket = Some(host.namespace.enter(open_udp_socket)?.map_err(loopback_error)?);
         Ok(())
     }
 
-    fn play(&mut self, _stage: &mut Stage, _host: &TestFirewall) -> Result<(), LabError> {
+    fn send_traffic(
+        &mut self,
+        _stage: &mut WorkloadResources,
+        _host: &TestFirewall,
+    ) -> Result<(), LabError> {
         let socket = self.socket.as_ref().expect("prepared before");
         let begun = Instant::now();
-        self.sent = send(socket, self.udp, self.duration, self.most).map_err(failed)?;
+        self.datagrams_sent = send_datagrams(socket, self.udp, self.duration, self.max_datagrams)
+            .map_err(loopback_error)?;
         self.seconds = begun.elapsed().as_secs_f64();
         Ok(())
     }
 
-    fn settle(
+    fn await_arrivals(
         &mut self,
-        _stage: &mut Stage,
+        _stage: &mut WorkloadResources,
         host: &TestFirewall,
     ) -> Result<WorkloadOutcome, LabError> {
-        let arrived = unheard(host)?.saturating_sub(self.unheard_before);
-        let played = Played {
-            offered: self.sent,
-            to_drop: if self.to_drop { self.sent } else { 0 },
-            given_up: 0,
+        let arrived = read_udp_no_ports(host)?.saturating_sub(self.no_ports_before);
+        let played = SendResult {
+            offered: self.datagrams_sent,
+            to_drop: if self.to_drop { self.datagrams_sent } else { 0 },
+            skipped_behind_schedule: 0,
             finished: true,
             seconds: self.seconds,
         };
         let arrived = match self.to_drop {
-            true => Arrived { leaked: arrived, ..Arrived::default() },
-            false => Arrived { delivered: arrived, ..Arrived::default() },
+            true => SinkCounts { leaked: arrived, ..SinkCounts::default() },
+            false => SinkCounts { delivered: arrived, ..SinkCounts::default() },
         };
-        Ok(WorkloadOutcome { played, arrived, measured: Measured::Sums })
+        Ok(WorkloadOutcome { send_result: played, arrived, measured: TrialResults::PacketsOnly })
     }
 }
 
 /// Datagrams so far that no socket wanted.
-fn unheard(host: &TestFirewall) -> Result<u64, LabError> {
-    Ok(host.stack.values()?.get("Udp.NoPorts").copied().unwrap_or(0))
+fn read_udp_no_ports(host: &TestFirewall) -> Result<u64, LabError> {
+    Ok(host.stack_counters.read_all_counters()?.get("Udp.NoPorts").copied().unwrap_or(0))
 }
 
-fn open() -> io::Result<OwnedFd> {
+fn open_udp_socket() -> io::Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    rustix::net::bind(&socket, &SocketAddrV4::new(TO, 0))?;
+    rustix::net::bind(&socket, &SocketAddrV4::new(LOOPBACK_ADDRESS, 0))?;
     Ok(socket)
 }
 
 /// Sends for so long, or so many; how many it sent.
-fn send(socket: &OwnedFd, udp: LoopbackUdp, duration: Duration, most: u64) -> io::Result<u64> {
-    let payload = vec![0_u8; usize::from(udp.bytes - HEADERS)];
+fn send_datagrams(
+    socket: &OwnedFd,
+    udp: LoopbackUdp,
+    duration: Duration,
+    most: u64,
+) -> io::Result<u64> {
+    let payload = vec![0_u8; usize::from(udp.packet_bytes - IPV4_UDP_HEADER_BYTES)];
     // SAFETY: plain C structs, for which zeroes are valid; every pointer in them is to something
     // that lives as long as this function, with its length next to it, and the kernel writes to
     // `msg_len` only.
     unsafe {
         let mut to: libc::sockaddr_in = std::mem::zeroed();
         to.sin_family = libc::AF_INET as u16;
-        to.sin_port = udp.port.to_be();
-        to.sin_addr.s_addr = u32::from_ne_bytes(TO.octets());
+        to.sin_port = udp.closed_port.to_be();
+        to.sin_addr.s_addr = u32::from_ne_bytes(LOOPBACK_ADDRESS.octets());
         let mut part =
             libc::iovec { iov_base: payload.as_ptr() as *mut libc::c_void, iov_len: payload.len() };
         let mut message: libc::mmsghdr = std::mem::zeroed();
@@ -135,11 +149,15 @@ fn send(socket: &OwnedFd, udp: LoopbackUdp, duration: Duration, most: u64) -> io
         message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
         message.msg_hdr.msg_iov = &raw mut part;
         message.msg_hdr.msg_iovlen = 1;
-        let mut batch = [message; BATCH];
+        let mut batch = [message; SENDMMSG_BATCH];
         let begun = Instant::now();
         let mut sent = 0;
         while begun.elapsed() < duration && (most == 0 || sent < most) {
-            let length = if most == 0 { BATCH as u64 } else { (most - sent).min(BATCH as u64) };
+            let length = if most == 0 {
+                SENDMMSG_BATCH as u64
+            } else {
+                (most - sent).min(SENDMMSG_BATCH as u64)
+            };
             let now = libc::sendmmsg(socket.as_raw_fd(), batch.as_mut_ptr(), length as u32, 0);
             match (now, io::Error::last_os_error()) {
                 (0.., _) => sent += now as u64,

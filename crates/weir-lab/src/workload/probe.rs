@@ -1,6 +1,6 @@
 //! Response times of a firewall while it is idle or forwards at full load.
 
-pub(crate) mod echo;
-pub(crate) mod load;
 pub(crate) mod open_loop;
-pub(crate) mod stream;
+pub(crate) mod probe_transports;
+pub(crate) mod probe_workload;
+pub(crate) mod tcp_stream;

@@ -7,7 +7,7 @@ use crate::LabError;
 /// What is seen of packets that are under way.
 pub(crate) struct TransitReading<T> {
     /// Packets so far; as long as it changes, something moves.
-    pub(crate) moved: u64,
+    pub(crate) moved_packets: u64,
     /// Nothing is under way any more.
     pub(crate) is_complete: bool,
     /// What the caller wants to know at the end.
@@ -24,7 +24,7 @@ pub(crate) fn wait_until_settled<T>(
     let begun = Instant::now();
     let mut last: Option<(u64, Instant)> = None;
     loop {
-        let TransitReading { moved, is_complete, value } = read()?;
+        let TransitReading { moved_packets: moved, is_complete, value } = read()?;
         let now = Instant::now();
         let since = match last {
             Some((before, since)) if before == moved => since,
@@ -50,7 +50,7 @@ mod tests {
         let value = wait_until_settled(limit, still, || {
             let moved = counts[reads.min(counts.len() - 1)];
             reads += 1;
-            Ok(TransitReading { moved, is_complete: moved >= enough, value: moved })
+            Ok(TransitReading { moved_packets: moved, is_complete: moved >= enough, value: moved })
         });
         (value.unwrap(), reads)
     }

@@ -7,66 +7,66 @@
 //! closes first, so its port waits in TIME_WAIT. Errors are counted by kind.
 //!
 //! Here clients and servers cost more than the firewall, tens of microseconds per connection. Use
-//! [`crate::program::tcp`] to distinguish firewalls, and this workload to check that real ends
-//! work, how many packets a fetch needs, and where a client's own limits apply ([`limits`]).
+//! [`crate::bpf_program::tcp`] to distinguish firewalls, and this workload to check that real ends
+//! work, how many packets a fetch needs, and where a client's own limits apply ([`client_limits`]).
 //!
-//! A subject may name another client ([`Client`]): weir's small TCP, or another program, which runs
-//! on the clients' core and sends requests to the same servers.
+//! A subject may name another client ([`ClientKind`](weir_study::ClientKind)): weir's small TCP, or
+//! another program, which runs on the clients' core and sends requests to the same servers.
 //!
 //! Packets are balanced on the links: what entered the firewall by either device left by the other
 //! one and arrived, or is in a counter of drops.
 
 mod client;
+pub(crate) mod client_limits;
+mod client_result;
+mod external_clients;
 mod http;
-pub(crate) mod limits;
-mod links;
-mod outside;
-pub(crate) mod plan;
-mod result;
+mod link_counters;
 mod server;
+pub(crate) mod socket_plan;
 
 use std::time::Duration;
 
 use weir_kernel::Namespace;
-use weir_stats::{Close, Connections};
+use weir_stats::{ConnectionClose, ConnectionCounts};
 
 use crate::LabError;
-use crate::observe::cpu::another_core;
-use crate::program::generator::Played;
-use crate::program::sink::Arrived;
+use crate::bpf_program::generator::SendResult;
+use crate::bpf_program::sink::SinkCounts;
+use crate::observe::cpu::pick_other_core;
 use crate::topology::TestFirewall;
-use crate::workload::contract::{Scheduling, Workload, WorkloadOutcome};
-use crate::workload::latency::spectrum;
-use crate::workload::stage::Stage;
-use weir_stats::Measured;
+use crate::workload::latency::summarise_latencies;
+use crate::workload::workload_resources::WorkloadResources;
+use crate::workload::workload_trait::{Workload, WorkloadOutcome, WorkloadScheduling};
+use weir_stats::TrialResults;
 
-use client::{Fetched, Fetching};
-use limits::Resources;
-use links::Links;
-use plan::SocketPlan;
-use result::{ClientResult, failures, not_possible};
-use server::Serving;
+use client::{FetchPlan, FetchResult};
+use client_limits::ClientResources;
+use client_result::{ClientResult, socket_io_error, to_failure_records};
+use link_counters::LinkCounters;
+use server::ServerThread;
+use socket_plan::SocketPlan;
 
 /// Connections between sockets: clients on the stage's core, servers on another.
 pub(crate) struct SocketWorkload<'a> {
     plan: SocketPlan<'a>,
-    ready: Option<Ready>,
-    asked: Option<ClientResult>,
+    setup: Option<SocketTrialSetup>,
+    client_result: Option<ClientResult>,
 }
 
 /// What is before a trial.
-struct Ready {
-    serving: Serving,
-    links: Links,
+struct SocketTrialSetup {
+    server_thread: ServerThread,
+    links: LinkCounters,
     /// Packets that entered and left so far.
-    before: (u64, u64),
+    packets_before: (u64, u64),
     first_client: u32,
 }
 
 impl<'a> SocketWorkload<'a> {
     /// As the plan says.
     pub(crate) fn new(plan: SocketPlan<'a>) -> SocketWorkload<'a> {
-        SocketWorkload { plan, ready: None, asked: None }
+        SocketWorkload { plan, setup: None, client_result: None }
     }
 }
 
@@ -75,83 +75,105 @@ impl Workload for SocketWorkload<'_> {
         self.plan.duration
     }
 
-    fn scheduling(&self) -> Scheduling {
-        Scheduling::Pinned
+    fn scheduling(&self) -> WorkloadScheduling {
+        WorkloadScheduling::PinnedToCore
     }
 
-    fn prepare(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
-        firewall.target.flush_connections(false)?;
-        let links = Links::of(&stage.topology, firewall)?;
-        let (sink, port) = (stage.topology.sink_side(), self.plan.endpoints.port);
-        let serving = sink
-            .enter(|| Serving::begin(&firewall.ends.1, port, another_core(stage.core)))?
-            .map_err(not_possible)?;
-        let before = links.read()?;
-        let first_client = stage.next_client(self.plan.clients);
-        self.ready = Some(Ready { serving, links, before, first_client });
-        Ok(())
-    }
-
-    fn play(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
-        let first = self.ready.as_ref().expect("prepared before").first_client;
-        self.asked = Some(ask(stage.topology.source(), firewall, &self.plan, first)?);
-        Ok(())
-    }
-
-    fn settle(
+    fn prepare(
         &mut self,
-        _stage: &mut Stage,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<(), LabError> {
+        firewall.target.flush_conntrack(false)?;
+        let links = LinkCounters::open(&stage.topology, firewall)?;
+        let (sink, port) = (stage.topology.sink_namespace(), self.plan.endpoints.server_port);
+        let serving = sink
+            .enter(|| {
+                ServerThread::start(&firewall.end_devices.1, port, pick_other_core(stage.core))
+            })?
+            .map_err(socket_io_error)?;
+        let before = links.read_entered_and_left()?;
+        let first_client = stage.take_client_addresses(self.plan.clients);
+        self.setup = Some(SocketTrialSetup {
+            server_thread: serving,
+            links,
+            packets_before: before,
+            first_client,
+        });
+        Ok(())
+    }
+
+    fn send_traffic(
+        &mut self,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<(), LabError> {
+        let first = self.setup.as_ref().expect("prepared before").first_client;
+        self.client_result =
+            Some(run_clients(stage.topology.source_namespace(), firewall, &self.plan, first)?);
+        Ok(())
+    }
+
+    fn await_arrivals(
+        &mut self,
+        _stage: &mut WorkloadResources,
         _firewall: &TestFirewall,
     ) -> Result<WorkloadOutcome, LabError> {
-        let Ready { serving, links, before, .. } = self.ready.take().expect("prepared before");
-        let (mut connections, seconds) = self.asked.take().expect("played before");
-        let (entered, left) = links.settle(before)?;
-        let served = serving.end().map_err(not_possible)?;
+        let SocketTrialSetup { server_thread: serving, links, packets_before: before, .. } =
+            self.setup.take().expect("prepared before");
+        let (mut connections, seconds) = self.client_result.take().expect("played before");
+        let (entered, left) = links.await_quiet(before)?;
+        let served = serving.stop().map_err(socket_io_error)?;
         // A reply that was never sent.
         connections.invalid = connections.completed.saturating_sub(served);
         Ok(WorkloadOutcome {
-            played: Played {
+            send_result: SendResult {
                 offered: entered,
-                given_up: connections.given_up,
+                skipped_behind_schedule: connections.given_up,
                 finished: true,
                 seconds,
-                ..Played::default()
+                ..SendResult::default()
             },
-            arrived: Arrived { delivered: left, ..Arrived::default() },
-            measured: Measured::Connections(Box::new(connections)),
+            arrived: SinkCounts { delivered: left, ..SinkCounts::default() },
+            measured: TrialResults::Connections(Box::new(connections)),
         })
     }
 
     fn clean_up(&mut self, firewall: &TestFirewall) -> Result<(), LabError> {
-        firewall.target.flush_connections(false)
+        firewall.target.flush_conntrack(false)
     }
 }
 
 /// Runs the clients of a trial on the current core.
-fn ask(
+fn run_clients(
     source: &Namespace,
     firewall: &TestFirewall,
     plan: &SocketPlan<'_>,
     first: u32,
 ) -> Result<ClientResult, LabError> {
-    if let Some(program) = outside::program(plan.client) {
-        return outside::ask(source, firewall, plan, first, &program);
+    if let Some(program) = external_clients::find_client_program(plan.client) {
+        return external_clients::run_through_firewall(source, firewall, plan, first, &program);
     }
-    let fetching = Fetching { plan: *plan, first, device: &firewall.ends.0 };
-    let fetched = source.enter(|| client::fetch(&fetching))?.map_err(not_possible)?;
-    Ok((record(&fetched, &plan.resources), fetched.seconds))
+    let fetching = FetchPlan { plan: *plan, first_client: first, device: &firewall.end_devices.0 };
+    let fetched = source.enter(|| client::run_fetches(&fetching))?.map_err(socket_io_error)?;
+    Ok((build_connections_record(&fetched, &plan.resources), fetched.seconds))
 }
 
-fn record(fetched: &Fetched, resources: &Resources) -> Connections {
-    Connections {
+fn build_connections_record(
+    fetched: &FetchResult,
+    resources: &ClientResources,
+) -> ConnectionCounts {
+    ConnectionCounts {
         offered: fetched.offered,
         completed: fetched.completed,
-        failed: failures(fetched.failed.iter().map(|(at, count)| (*at, *count))),
-        resets: fetched.failed.get("reset").copied().unwrap_or(0),
-        given_up: fetched.given_up,
-        establish: spectrum(&fetched.establish),
-        whole: spectrum(&fetched.whole),
-        limits: limits::record(&resources.limits()),
-        ..Connections::none(Close::Fin)
+        failed: to_failure_records(
+            fetched.failures_by_kind.iter().map(|(at, count)| (*at, *count)),
+        ),
+        resets: fetched.failures_by_kind.get("reset").copied().unwrap_or(0),
+        given_up: fetched.skipped_behind_schedule,
+        establish: summarise_latencies(&fetched.establish_times),
+        whole: summarise_latencies(&fetched.reply_times),
+        limits: client_limits::to_limit_records(&resources.binding_limits()),
+        ..ConnectionCounts::empty(ConnectionClose::Fin)
     }
 }

@@ -1,104 +1,117 @@
-//! Connections of the small TCP ([`crate::program::tcp`]), opened through a firewall.
+//! Connections of the small TCP ([`crate::bpf_program::tcp`]), opened through a firewall.
 
 use std::time::Duration;
 
-use weir_stats::Close;
+use weir_stats::ConnectionClose;
 
 use crate::LabError;
-use crate::program::generator::Played;
-use crate::program::sink::Arrived;
-use crate::program::tcp::{ConnectionPlan, Opened, TcpEnds};
+use crate::bpf_program::generator::SendResult;
+use crate::bpf_program::sink::SinkCounts;
+use crate::bpf_program::tcp::{ConnectionPlan, OpenResult, TcpEnds};
 use crate::topology::TestFirewall;
-use crate::workload::contract::{Workload, WorkloadOutcome};
-use crate::workload::progress::ProgressSampler;
+use crate::workload::completion_sampling::CompletionSampler;
 use crate::workload::settle::{TransitReading, wait_until_settled};
-use crate::workload::stage::Stage;
-use weir_stats::Measured;
+use crate::workload::workload_resources::WorkloadResources;
+use crate::workload::workload_trait::{Workload, WorkloadOutcome};
+use weir_stats::TrialResults;
 
 /// How long packets may be under way after a trial.
-const SETTLE_LIMIT: Duration = Duration::from_millis(100);
+const SETTLE_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long none may arrive before the rest counts as lost.
-const STILL: Duration = Duration::from_millis(5);
+const QUIET_PERIOD: Duration = Duration::from_millis(5);
 
 /// Connections as a trial opens them.
 pub(crate) struct TcpWorkload {
-    open: ConnectionPlan,
-    sampler: Option<ProgressSampler>,
-    opened: Opened,
+    connection_plan: ConnectionPlan,
+    sampler: Option<CompletionSampler>,
+    open_result: OpenResult,
 }
 
 impl TcpWorkload {
     /// As `open` says.
     pub(crate) fn new(open: ConnectionPlan) -> TcpWorkload {
-        TcpWorkload { open, sampler: None, opened: Opened::default() }
+        TcpWorkload { connection_plan: open, sampler: None, open_result: OpenResult::default() }
     }
 
     /// Memory is looked at only where connections are left open.
-    fn is_held(&self) -> bool {
-        self.open.close == Close::Never
+    fn leaves_connections_open(&self) -> bool {
+        self.connection_plan.close == ConnectionClose::Never
     }
 }
 
 impl Workload for TcpWorkload {
     fn duration(&self) -> Duration {
-        self.open.duration
+        self.connection_plan.duration
     }
 
-    fn prepare(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
-        firewall.target.flush_connections(self.is_held())?;
-        self.sampler = ProgressSampler::start(ends(stage), self.open.duration)?;
-        Ok(())
-    }
-
-    fn play(&mut self, stage: &mut Stage, firewall: &TestFirewall) -> Result<(), LabError> {
-        let source = stage.topology.source().clone();
-        self.opened = ends(stage).open(&source, firewall.ifindex, &self.open)?;
-        Ok(())
-    }
-
-    fn settle(
+    fn prepare(
         &mut self,
-        stage: &mut Stage,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<(), LabError> {
+        firewall.target.flush_conntrack(self.leaves_connections_open())?;
+        self.sampler = CompletionSampler::start(tcp_ends(stage), self.connection_plan.duration)?;
+        Ok(())
+    }
+
+    fn send_traffic(
+        &mut self,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<(), LabError> {
+        let source = stage.topology.source_namespace().clone();
+        self.open_result = tcp_ends(stage).open_connections(
+            &source,
+            firewall.send_ifindex,
+            &self.connection_plan,
+        )?;
+        Ok(())
+    }
+
+    fn await_arrivals(
+        &mut self,
+        stage: &mut WorkloadResources,
         _firewall: &TestFirewall,
     ) -> Result<WorkloadOutcome, LabError> {
-        let (ends, opened) = (ends(stage), self.opened);
-        settle(ends, opened.offered + opened.flood)?;
-        let both = ends.read()?;
-        let mut record = ends.record(&opened, &both, self.open.close)?;
-        record.progress = self.sampler.take().map_or_else(Vec::new, ProgressSampler::stop);
+        let (ends, opened) = (tcp_ends(stage), self.open_result);
+        await_all_packets(ends, opened.offered + opened.flood)?;
+        let both = ends.read_tallies()?;
+        let mut record =
+            ends.build_connections_record(&opened, &both, self.connection_plan.close)?;
+        record.progress = self.sampler.take().map_or_else(Vec::new, CompletionSampler::stop);
         Ok(WorkloadOutcome {
-            played: Played {
-                offered: opened.offered + opened.flood + both.answered(),
+            send_result: SendResult {
+                offered: opened.offered + opened.flood + both.answers_sent(),
                 to_drop: opened.flood,
-                given_up: opened.given_up,
+                skipped_behind_schedule: opened.skipped_behind_schedule,
                 finished: opened.finished,
                 seconds: opened.seconds,
             },
-            arrived: Arrived {
+            arrived: SinkCounts {
                 delivered: both.received(),
                 leaked: both.server.flood,
                 foreign: both.client.foreign + both.server.foreign,
             },
-            measured: Measured::Connections(Box::new(record)),
+            measured: TrialResults::Connections(Box::new(record)),
         })
     }
 
     /// Millions of entries would be walked, and would take memory, in the trials of others.
     fn clean_up(&mut self, firewall: &TestFirewall) -> Result<(), LabError> {
-        firewall.target.flush_connections(self.is_held())
+        firewall.target.flush_conntrack(self.leaves_connections_open())
     }
 }
 
-fn ends(stage: &mut Stage) -> &mut TcpEnds {
-    stage.ends.as_mut().expect("a study of connections has both ends")
+fn tcp_ends(stage: &mut WorkloadResources) -> &mut TcpEnds {
+    stage.tcp_ends.as_mut().expect("a study of connections has both ends")
 }
 
 /// Waits until every packet has arrived, or none does any more.
-fn settle(ends: &TcpEnds, opened: u64) -> Result<(), LabError> {
-    wait_until_settled(SETTLE_LIMIT, STILL, || {
-        let both = ends.read()?;
+fn await_all_packets(ends: &TcpEnds, opened: u64) -> Result<(), LabError> {
+    wait_until_settled(SETTLE_TIMEOUT, QUIET_PERIOD, || {
+        let both = ends.read_tallies()?;
         let moved = both.received() + both.server.flood;
-        let is_complete = moved >= opened + both.answered();
-        Ok(TransitReading { moved, is_complete, value: () })
+        let is_complete = moved >= opened + both.answers_sent();
+        Ok(TransitReading { moved_packets: moved, is_complete, value: () })
     })
 }

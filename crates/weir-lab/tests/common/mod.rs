@@ -6,9 +6,9 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use weir_lab::run;
+use weir_lab::execute_study;
 use weir_lab::{LabError, StudyRunOptions};
-use weir_stats::Record;
+use weir_stats::RunRecord;
 
 /// A UDP packet from `source`, at least as long as Ethernet wants it.
 pub fn frame(source: Ipv4Addr) -> Vec<u8> {
@@ -58,6 +58,6 @@ pub fn options() -> StudyRunOptions {
 }
 
 /// Runs a study; its records lie next to it.
-pub fn run_study(study: &Path) -> Result<Record, LabError> {
-    run(study, &study.with_file_name("records"), &options(), &mut |_| ())
+pub fn run_study(study: &Path) -> Result<RunRecord, LabError> {
+    execute_study(study, &study.with_file_name("records"), &options(), &mut |_| ())
 }

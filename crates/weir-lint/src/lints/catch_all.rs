@@ -1,55 +1,62 @@
 //! Rules after one that matches every packet.
 
 use crate::context::{LintContext, TableContext};
-use crate::counts::target_name;
-use crate::family::LintFamily;
 use crate::finding::Finding;
-use crate::lint::define;
+use crate::lint::define_lint;
+use crate::lint_family::LintFamily;
 use crate::root_cause::RootCause;
+use crate::ruleset_counts::target_name;
 
-define!(RULE_AFTER_CATCH_ALL, "rule-after-catch-all", Warning, fix);
+define_lint!(RULE_AFTER_CATCH_ALL, "rule-after-catch-all", Warning, fix);
 
-pub(crate) static FAMILY: LintFamily = LintFamily { lints: &[&RULE_AFTER_CATCH_ALL], look };
+pub(crate) static LINT_FAMILY: LintFamily =
+    LintFamily { lints: &[&RULE_AFTER_CATCH_ALL], run_lints };
 
-fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
-        for chain in (0..table.catch_all.len()).filter(|c| table.reachable[*c]) {
-            behind(table, chain, out);
+        for chain in (0..table.catch_all_rules.len()).filter(|c| table.reachable_chains[*c]) {
+            report_rules_behind_catch_all(table, chain, out);
         }
     }
 }
 
 /// The rules after the catch-all of a chain, and the chains that only they lead to. The catch-all
 /// is to blame, or what decides in the chain that it leads to.
-fn behind(table: &TableContext<'_>, at: usize, out: &mut Vec<Finding>) {
-    let Some(by) = table.catch_all[at] else { return };
+fn report_rules_behind_catch_all(table: &TableContext<'_>, at: usize, out: &mut Vec<Finding>) {
+    let Some(by) = table.catch_all_rules[at] else { return };
     let chain = table.chain(at);
     let number = by.rule + 1;
     let target = target_name(&chain.rules[by.rule].target);
-    let jumps = (by.decides != (at, by.rule)).then(|| {
-        table.beside(by.decides.0, by.decides.1, "matches every packet that reaches this chain")
+    let jumps = (by.deciding_rule != (at, by.rule)).then(|| {
+        table.related_rule(
+            by.deciding_rule.0,
+            by.deciding_rule.1,
+            "matches every packet that reaches this chain",
+        )
     });
     let takes = format!("rule {number} of {} matches every packet ({target})", chain.name);
     let cause = || {
         let one = format!("{takes}: no packet reaches the rule after it");
         let many = format!("{takes}: no packet reaches what follows it ({{n}} places)");
-        RootCause::new(table.key(at, None), many, "never reached")
-            .blames(table.at(at, Some(by.rule)), one)
+        RootCause::new(table.root_cause_key(at, None), many, "never reached")
+            .with_blamed_place(table.id_and_span(at, Some(by.rule)), one)
     };
-    let writer = table.writer(by.decides);
+    let writer = table.program_of_rule(by.deciding_rule);
     let help =
         format!("move rule {number} to the end of {}, or remove what follows it", chain.name);
     let mut add = |found: Finding| {
-        let found = found.help(help.clone()).by(writer).caused(cause());
-        out.push(jumps.iter().cloned().fold(found, Finding::also));
+        let found = found.with_help(help.clone()).with_program(writer).with_root_cause(cause());
+        out.push(jumps.iter().cloned().fold(found, Finding::with_related_place));
     };
     for rule in by.rule + 1..chain.rules.len() {
         let message = format!("no packet reaches this rule: {takes}");
-        let found = table.rule(&RULE_AFTER_CATCH_ALL, at, rule, message);
-        add(found.fix(vec![table.removal(at, rule)]));
+        let found = table.rule_finding(&RULE_AFTER_CATCH_ALL, at, rule, message);
+        add(found.with_fix(vec![table.remove_rule_edit(at, rule)]));
     }
-    for to in (0..table.cut_off.len()).filter(|c| table.cut_off[*c] == Some(at)) {
-        add(table.of_chain(
+    for to in (0..table.chains_behind_catch_all.len())
+        .filter(|c| table.chains_behind_catch_all[*c] == Some(at))
+    {
+        add(table.chain_finding(
             &RULE_AFTER_CATCH_ALL,
             to,
             format!("no packet enters this chain: {takes}"),

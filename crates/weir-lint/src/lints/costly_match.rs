@@ -1,73 +1,76 @@
 //! Matches that cost more than equivalent ones.
 
-use weir_model::effect::match_module_of;
-use weir_model::matching::{ConntrackMatch, HostMatch, OptionValue, Value};
-use weir_model::{Match, Rule, Target, Test, tests_of};
+use weir_model::effect::match_module_name;
+use weir_model::rule_match::{ConntrackMatch, ExtensionOption, ExtensionValue, HostDependentMatch};
+use weir_model::{Match, Rule, Target, Test, lower_to_tests};
 
 use crate::context::{LintContext, TableContext};
-use crate::family::LintFamily;
-use crate::finding::{Edit, Finding};
-use crate::lint::define;
+use crate::finding::{Finding, RulesetEdit};
+use crate::lint::define_lint;
+use crate::lint_family::LintFamily;
 
-define!(U32_FOR_HEADER, "u32-for-header", Note);
-define!(STRING_BY_KMP, "string-by-kmp", Note);
-define!(STRING_FROM_START, "string-over-all", Note);
-define!(REPEATED_TEST, "repeated-test", Note, fix);
-define!(STATE_MODULE, "state-module", Note, off, fix);
+define_lint!(U32_FOR_HEADER, "u32-for-header", Note);
+define_lint!(STRING_BY_KMP, "string-by-kmp", Note);
+define_lint!(STRING_FROM_START, "string-over-all", Note);
+define_lint!(REPEATED_TEST, "repeated-test", Note, fix);
+define_lint!(STATE_MODULE, "state-module", Note, off, fix);
 
-pub(crate) static FAMILY: LintFamily = LintFamily {
+pub(crate) static LINT_FAMILY: LintFamily = LintFamily {
     lints: &[&U32_FOR_HEADER, &STRING_BY_KMP, &STRING_FROM_START, &REPEATED_TEST, &STATE_MODULE],
-    look,
+    run_lints,
 };
 
-fn look(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
-            let say =
-                |lint, message: String, help: &str| table.rule(lint, chain, i, message).help(help);
+            let say = |lint, message: String, help: &str| {
+                table.rule_finding(lint, chain, i, message).with_help(help)
+            };
             for m in &rule.matches {
-                let Match::Host(host) = m else { continue };
-                if let Some(plain) = plain(host) {
+                let Match::HostDependent(host) = m else { continue };
+                if let Some(plain) = plain_match_instead_of_u32(host) {
                     let message = format!("-m u32 tests what {plain} can test");
                     out.push(say(&U32_FOR_HEADER, message, "use the plain match"));
                 }
-                if algorithm(host) == Some("kmp") {
+                if string_match_algorithm(host) == Some("kmp") {
                     let message = "-m string --algo kmp examines every byte".to_owned();
                     let help = "use --algo bm, which skips most bytes but misses a pattern that \
                                 crosses two memory fragments of a packet";
                     out.push(say(&STRING_BY_KMP, message, help));
                 }
-                if host.module == "string" && !bounded(host) {
+                if host.module == "string" && !has_search_bounds(host) {
                     let message = "-m string searches the whole packet".to_owned();
                     let help = "add --from and --to, and test protocol and port first";
                     out.push(say(&STRING_FROM_START, message, help));
                 }
             }
-            out.extend(repeated(table, chain, i, rule));
-            out.extend(state(table, chain, i, rule));
+            out.extend(find_repeated_test(table, chain, i, rule));
+            out.extend(find_state_module(table, chain, i, rule));
         }
     }
 }
 
-fn option<'a>(host: &'a HostMatch, name: &str) -> Option<&'a OptionValue> {
+fn find_match_option<'a>(host: &'a HostDependentMatch, name: &str) -> Option<&'a ExtensionOption> {
     host.options.iter().find(|o| o.name == name)
 }
 
-fn algorithm(host: &HostMatch) -> Option<&str> {
-    match &option(host, "algo").filter(|_| host.module == "string")?.value {
-        Value::Word(w) => Some(w),
-        Value::Text(t) => Some(t),
+fn string_match_algorithm(host: &HostDependentMatch) -> Option<&str> {
+    match &find_match_option(host, "algo").filter(|_| host.module == "string")?.value {
+        ExtensionValue::Keyword(w) => Some(w),
+        ExtensionValue::Text(t) => Some(t),
         _ => None,
     }
 }
 
-fn bounded(host: &HostMatch) -> bool {
-    option(host, "from").is_some() || option(host, "to").is_some()
+fn has_search_bounds(host: &HostDependentMatch) -> bool {
+    find_match_option(host, "from").is_some() || find_match_option(host, "to").is_some()
 }
 
 /// The plain match of the tests that are often copied from old guides.
-fn plain(host: &HostMatch) -> Option<&'static str> {
-    let Value::Text(text) = &option(host, "u32").filter(|_| host.module == "u32")?.value else {
+fn plain_match_instead_of_u32(host: &HostDependentMatch) -> Option<&'static str> {
+    let ExtensionValue::Text(text) =
+        &find_match_option(host, "u32").filter(|_| host.module == "u32")?.value
+    else {
         return None;
     };
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
@@ -98,7 +101,12 @@ fn plain(host: &HostMatch) -> Option<&'static str> {
 }
 
 /// A match that says again what the rule says already.
-fn repeated(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -> Option<Finding> {
+fn find_repeated_test(
+    table: &TableContext<'_>,
+    chain: usize,
+    i: usize,
+    rule: &Rule,
+) -> Option<Finding> {
     let family = table.family();
     let tests = |matches: &[Match], base: bool| {
         let mut part = Rule::new(Target::None);
@@ -106,7 +114,7 @@ fn repeated(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -> Op
             part.base = rule.base.clone();
         }
         part.matches = matches.to_vec();
-        tests_of(&part, family)
+        lower_to_tests(&part, family)
     };
     let at = (1..=rule.matches.len()).rev().map(|n| n - 1).find(|n| {
         let m = &rule.matches[*n];
@@ -115,24 +123,37 @@ fn repeated(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -> Op
         // the same kind must be before it.
         let twin = rule.matches[..*n]
             .iter()
-            .any(|e| match_module_of(e, family) == match_module_of(m, family));
+            .any(|e| match_module_name(e, family) == match_module_name(m, family));
         let before = tests(&rule.matches[..*n], true);
         let lasts = |t: &Test| matches!(t, Test::Field { .. } | Test::EitherPort { .. });
         twin && !says.is_empty() && says.iter().all(|t| lasts(t) && before.contains(t))
     })?;
     let mut shorter = rule.clone();
     shorter.matches.remove(at);
-    if at < shorter.spans.len() {
-        shorter.spans.remove(at);
+    if at < shorter.match_spans.len() {
+        shorter.match_spans.remove(at);
     }
-    let name = match_module_of(&rule.matches[at], family);
+    let name = match_module_name(&rule.matches[at], family);
     let message = format!("-m {name} repeats a test of this rule");
-    let edit = Edit::ReplaceRule { rule: table.place(chain, Some(i)), by: Box::new(shorter) };
-    Some(table.rule(&REPEATED_TEST, chain, i, message).help("remove it").fix(vec![edit]))
+    let edit = RulesetEdit::ReplaceRule {
+        rule: table.rule_or_policy_id(chain, Some(i)),
+        by: Box::new(shorter),
+    };
+    Some(
+        table
+            .rule_finding(&REPEATED_TEST, chain, i, message)
+            .with_help("remove it")
+            .with_fix(vec![edit]),
+    )
 }
 
 /// `-m state`, which is `-m conntrack --ctstate` by its old name.
-fn state(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -> Option<Finding> {
+fn find_state_module(
+    table: &TableContext<'_>,
+    chain: usize,
+    i: usize,
+    rule: &Rule,
+) -> Option<Finding> {
     if !rule.matches.iter().any(|m| matches!(m, Match::State(_))) {
         return None;
     }
@@ -144,8 +165,11 @@ fn state(table: &TableContext<'_>, chain: usize, i: usize, rule: &Rule) -> Optio
             *m = Match::Conntrack(Box::new(conntrack));
         }
     }
-    let edit = Edit::ReplaceRule { rule: table.place(chain, Some(i)), by: Box::new(newer) };
+    let edit = RulesetEdit::ReplaceRule {
+        rule: table.rule_or_policy_id(chain, Some(i)),
+        by: Box::new(newer),
+    };
     let message = "-m state is the old name of -m conntrack --ctstate";
-    let found = table.rule(&STATE_MODULE, chain, i, message);
-    Some(found.help("use -m conntrack --ctstate").fix(vec![edit]))
+    let found = table.rule_finding(&STATE_MODULE, chain, i, message);
+    Some(found.with_help("use -m conntrack --ctstate").with_fix(vec![edit]))
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::matches::reads_counters;
-use super::targets::{SetWrites, effects_of};
-use crate::Name;
-use crate::matching::{Match, OptionValue, Value};
+use super::matches::compares_set_counters;
+use super::targets::{IpsetWrites, target_effects};
+use crate::SharedName;
+use crate::ipset::{ElementPart, SetDataType, SetOption, SetStorage};
+use crate::rule_match::{ExtensionOption, ExtensionValue, Match};
 use crate::ruleset::{Firewall, Ruleset};
-use crate::set::{ElementPart, Method, Part, SetOption};
 use crate::target::{Effect, Target};
 
 /// The ipsets whose content the rules of a host may change while packets pass.
@@ -18,36 +18,36 @@ use crate::target::{Effect, Target};
 /// counts. The saved contents of such a set say nothing about what a later rule finds in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangingSets {
-    any: bool,
-    names: BTreeSet<Name>,
+    any_set: bool,
+    names: BTreeSet<SharedName>,
 }
 
 impl ChangingSets {
     /// The sets that some rule of the firewall may change.
-    pub fn of(firewall: &Firewall) -> ChangingSets {
-        Self::of_rulesets(firewall.rulesets(), &firewall.sets)
+    pub fn from_firewall(firewall: &Firewall) -> ChangingSets {
+        Self::from_rulesets(firewall.rulesets(), &firewall.sets)
     }
 
     /// The same of rulesets and sets.
-    pub fn of_rulesets<'r>(
+    pub fn from_rulesets<'r>(
         rulesets: impl Iterator<Item = &'r Ruleset>,
-        sets: &[crate::set::IpSet],
+        sets: &[crate::ipset::IpSet],
     ) -> ChangingSets {
         let mut changing = ChangingSets::default();
         for (_, _, rule) in rulesets.flat_map(Ruleset::rules) {
-            changing.see(&rule.target);
+            changing.add_target_writes(&rule.target);
             let counted = rule.matches.iter().filter_map(|m| match m {
-                Match::Set(m) if reads_counters(m) => Some(m.name.clone()),
+                Match::Set(m) if compares_set_counters(m) => Some(m.name.clone()),
                 _ => None,
             });
             changing.names.extend(counted);
         }
-        changing.names.extend(sets.iter().filter(|s| changes_itself(s)).map(|s| s.name.clone()));
+        changing.names.extend(sets.iter().filter(|s| is_self_changing(s)).map(|s| s.name.clone()));
         if changing.names.is_empty() {
             return changing;
         }
         // Members of a list that is named, then lists that hold one of all these.
-        let members = |list: &crate::set::IpSet| -> Vec<Name> {
+        let members = |list: &crate::ipset::IpSet| -> Vec<SharedName> {
             let parts = list.elements.iter().flat_map(|e| &e.parts);
             parts
                 .filter_map(|p| match p {
@@ -69,17 +69,18 @@ impl ChangingSets {
 
     /// The sets that rules of either may change: two rulesets are compared on hosts where both ran.
     pub fn union(mut self, other: ChangingSets) -> ChangingSets {
-        self.any |= other.any;
+        self.any_set |= other.any_set;
         self.names.extend(other.names);
         self
     }
 
-    fn see(&mut self, target: &Target) {
-        match effects_of(target).sets {
-            SetWrites::None => {}
-            SetWrites::Any => self.any = true,
-            SetWrites::Named => {
-                let written = sets_named_by(target).into_iter().filter(|(_, writes)| *writes);
+    fn add_target_writes(&mut self, target: &Target) {
+        match target_effects(target).set_writes {
+            IpsetWrites::None => {}
+            IpsetWrites::Any => self.any_set = true,
+            IpsetWrites::Named => {
+                let written =
+                    sets_named_by_target(target).into_iter().filter(|(_, writes)| *writes);
                 self.names.extend(written.map(|(name, _)| name));
             }
         }
@@ -87,25 +88,26 @@ impl ChangingSets {
 
     /// Whether some rule may change the set.
     pub fn contains(&self, name: &str) -> bool {
-        self.any || self.names.contains(name)
+        self.any_set || self.names.contains(name)
     }
 }
 
 /// Whether a set changes though no target names it.
-fn changes_itself(set: &crate::set::IpSet) -> bool {
+fn is_self_changing(set: &crate::ipset::IpSet) -> bool {
     let ages = |o: &SetOption| matches!(o, SetOption::Timeout(_));
-    let learns = set.kind.method == Method::Bitmap && set.kind.parts == [Part::Ip, Part::Mac];
+    let learns = set.kind.storage == SetStorage::Bitmap
+        && set.kind.data_types == [SetDataType::Ip, SetDataType::Mac];
     learns || set.options.iter().any(ages)
 }
 
 /// The sets that a `SET` target names, and whether it adds to or deletes from each.
-pub fn sets_named_by(target: &Target) -> Vec<(Name, bool)> {
+pub fn sets_named_by_target(target: &Target) -> Vec<(SharedName, bool)> {
     let Target::Effect(effect) = target else { return Vec::new() };
     let Effect::Other(extension) = &**effect else { return Vec::new() };
-    let named = |o: &OptionValue| match (o.name, &o.value) {
+    let named = |o: &ExtensionOption| match (o.name, &o.value) {
         // The name, which may hold spaces, and the directions.
-        ("add-set" | "del-set" | "map-set", Value::Text(words)) => {
-            words.rsplit_once(' ').map(|(name, _)| (Name::from(name), o.name != "map-set"))
+        ("add-set" | "del-set" | "map-set", ExtensionValue::Text(words)) => {
+            words.rsplit_once(' ').map(|(name, _)| (SharedName::from(name), o.name != "map-set"))
         }
         _ => None,
     };

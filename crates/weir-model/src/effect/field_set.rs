@@ -13,7 +13,7 @@ impl FieldSet {
     pub const ALL: FieldSet = FieldSet((1 << FIELDS.len()) - 1);
 
     /// The fields of a list.
-    pub const fn of(fields: &[Field]) -> FieldSet {
+    pub const fn from_fields(fields: &[Field]) -> FieldSet {
         let (mut bits, mut i) = (0, 0);
         while i < fields.len() {
             bits |= 1 << fields[i] as u32;

@@ -2,10 +2,10 @@
 
 use weir_packet::Family;
 
-use super::conntrack::Conntrack;
+use super::conntrack_demand::ConntrackDemand;
 use super::field_set::FieldSet;
 use crate::field::Field;
-use crate::matching::Match;
+use crate::rule_match::Match;
 
 /// Whether evaluating a match may drop the packet immediately (`par->hotdrop`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,29 +14,29 @@ pub enum Hotdrop {
     Never,
     /// It does if fewer bytes of the transport header are there than it reads, and never for a
     /// later fragment (but for `-m tcp`, which drops an IPv4 fragment at offset 1).
-    CutHeader,
+    OnTruncatedHeader,
     /// It may, for reasons that no field says; then the match does not hold.
-    Perhaps,
+    Unpredictable,
     /// It may drop the packet, for reasons that no field models, and match at the same time: the
     /// rule counts, its target acts, and then the packet is dropped whatever the target decides
     /// (the loop in `ipt_do_table` checks `hotdrop` last). Negated `--chunk-types` and
     /// `--dccp-option`.
-    WithMatch,
+    DespiteMatch,
 }
 
 /// What the answer of a match depends on besides its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Depends {
+pub enum MatchDependency {
     /// Nothing: the fields say it.
     Fields,
     /// Bytes of the packet that no field models.
-    Bytes,
+    PacketBytes,
     /// The host: routes, sockets, time, the connection.
-    Host,
+    HostState,
     /// Packets seen before: a budget or a memory.
-    History,
+    PacketHistory,
     /// The content of an ipset.
-    Set,
+    IpsetContent,
 }
 
 /// One row: what a match reads.
@@ -44,11 +44,11 @@ pub enum Depends {
 pub struct MatchRow {
     /// Name, as in `-m tcp`.
     pub name: &'static str,
-    /// Fields that it compares, or that its budget or memory hangs on. What else [`Depends`] names
-    /// may hang on any field.
+    /// Fields that it compares, or that its budget or memory hangs on. What else
+    /// [`MatchDependency`] names may hang on any field.
     pub reads: FieldSet,
     /// What else its answer depends on.
-    pub depends: Depends,
+    pub dependency: MatchDependency,
     /// Whether evaluating it may drop the packet.
     pub hotdrop: Hotdrop,
     /// Fields that it writes if it matches, with an unknown value.
@@ -56,127 +56,130 @@ pub struct MatchRow {
     /// Bytes of the transport header that it reads before it compares anything; 0 if none.
     pub header_bytes: u8,
     /// What a rule with it switches on.
-    pub conntrack: Conntrack,
+    pub conntrack_demand: ConntrackDemand,
 }
 
-const fn reads(name: &'static str, fields: &[Field]) -> MatchRow {
+const fn field_match_row(name: &'static str, fields: &[Field]) -> MatchRow {
     MatchRow {
         name,
-        reads: FieldSet::of(fields),
-        depends: Depends::Fields,
+        reads: FieldSet::from_fields(fields),
+        dependency: MatchDependency::Fields,
         hotdrop: Hotdrop::Never,
         writes: FieldSet::NONE,
         header_bytes: 0,
-        conntrack: Conntrack::No,
+        conntrack_demand: ConntrackDemand::Nothing,
     }
 }
 
-const fn header(name: &'static str, fields: &[Field], header_bytes: u8) -> MatchRow {
-    MatchRow { hotdrop: Hotdrop::CutHeader, header_bytes, ..reads(name, fields) }
+const fn header_match_row(name: &'static str, fields: &[Field], header_bytes: u8) -> MatchRow {
+    MatchRow { hotdrop: Hotdrop::OnTruncatedHeader, header_bytes, ..field_match_row(name, fields) }
 }
 
 /// A budget or a memory that hangs on these fields of the packet.
-const fn remembers(name: &'static str, fields: &[Field]) -> MatchRow {
-    MatchRow { depends: Depends::History, ..reads(name, fields) }
+const fn history_match_row(name: &'static str, fields: &[Field]) -> MatchRow {
+    MatchRow { dependency: MatchDependency::PacketHistory, ..field_match_row(name, fields) }
 }
 
-const fn tracks(row: MatchRow) -> MatchRow {
-    MatchRow { conntrack: Conntrack::Tracks, ..row }
+const fn with_tracking(row: MatchRow) -> MatchRow {
+    MatchRow { conntrack_demand: ConntrackDemand::Tracking, ..row }
 }
 
-const fn asks(name: &'static str, depends: Depends) -> MatchRow {
-    MatchRow { depends, ..reads(name, &[]) }
+const fn dependent_match_row(name: &'static str, depends: MatchDependency) -> MatchRow {
+    MatchRow { dependency: depends, ..field_match_row(name, &[]) }
 }
 
 /// A match that has no row. It is handed a packet that it must not write (`struct xt_match`,
 /// include/linux/netfilter/x_tables.h; only xt_socket.c does so all the same).
-pub const UNKNOWN_MATCH: MatchRow = MatchRow {
+pub const UNKNOWN_MATCH_ROW: MatchRow = MatchRow {
     name: "",
     reads: FieldSet::ALL,
-    depends: Depends::History,
-    hotdrop: Hotdrop::Perhaps,
+    dependency: MatchDependency::PacketHistory,
+    hotdrop: Hotdrop::Unpredictable,
     writes: FieldSet::NONE,
     header_bytes: 0,
-    conntrack: Conntrack::No,
+    conntrack_demand: ConntrackDemand::Nothing,
 };
 
 /// All matches that are known (net/netfilter/xt_*.c, net/ipv4/netfilter/ipt_*.c, ip6t_*.c).
-pub const MATCHES: [MatchRow; 47] = {
-    use Depends::{Bytes, History, Host, Set};
+pub const MATCH_ROWS: [MatchRow; 47] = {
     use Field::{
         CtMark, CtState, Daddr, Dport, Icmp, Length, Mark, PktType, Proto, Saddr, SourceMac, Sport,
         TcpFlags, Tos, Ttl,
     };
+    use MatchDependency::{HostState, IpsetContent, PacketBytes, PacketHistory};
     [
-        header("tcp", &[Sport, Dport, TcpFlags], 20),
-        header("udp", &[Sport, Dport], 8),
-        header("sctp", &[Sport, Dport], 12),
-        header("dccp", &[Sport, Dport], 12),
-        header("icmp", &[Icmp], 8),
-        header("icmp6", &[Icmp], 8),
-        header("multiport", &[Sport, Dport], 4),
-        MatchRow { depends: Bytes, ..header("esp", &[], 8) },
-        MatchRow { depends: Bytes, ..header("ah", &[], 12) },
-        reads("iprange", &[Saddr, Daddr]),
-        reads("mac", &[SourceMac]),
-        reads("mark", &[Mark]),
-        tracks(reads("connmark", &[CtMark])),
-        tracks(reads("state", &[CtState])),
-        tracks(MatchRow { depends: Host, ..reads("conntrack", &[CtState]) }),
-        reads("length", &[Length]),
-        reads("ttl", &[Ttl]),
-        reads("hl", &[Ttl]),
-        reads("dscp", &[Tos]),
-        reads("tos", &[Tos]),
-        reads("pkttype", &[PktType]),
-        reads("comment", &[]),
-        asks("set", Set),
+        header_match_row("tcp", &[Sport, Dport, TcpFlags], 20),
+        header_match_row("udp", &[Sport, Dport], 8),
+        header_match_row("sctp", &[Sport, Dport], 12),
+        header_match_row("dccp", &[Sport, Dport], 12),
+        header_match_row("icmp", &[Icmp], 8),
+        header_match_row("icmp6", &[Icmp], 8),
+        header_match_row("multiport", &[Sport, Dport], 4),
+        MatchRow { dependency: PacketBytes, ..header_match_row("esp", &[], 8) },
+        MatchRow { dependency: PacketBytes, ..header_match_row("ah", &[], 12) },
+        field_match_row("iprange", &[Saddr, Daddr]),
+        field_match_row("mac", &[SourceMac]),
+        field_match_row("mark", &[Mark]),
+        with_tracking(field_match_row("connmark", &[CtMark])),
+        with_tracking(field_match_row("state", &[CtState])),
+        with_tracking(MatchRow {
+            dependency: HostState,
+            ..field_match_row("conntrack", &[CtState])
+        }),
+        field_match_row("length", &[Length]),
+        field_match_row("ttl", &[Ttl]),
+        field_match_row("hl", &[Ttl]),
+        field_match_row("dscp", &[Tos]),
+        field_match_row("tos", &[Tos]),
+        field_match_row("pkttype", &[PktType]),
+        field_match_row("comment", &[]),
+        dependent_match_row("set", IpsetContent),
         // xt_tcpmss.c drops a header or options that are cut.
-        MatchRow { hotdrop: Hotdrop::Perhaps, ..asks("tcpmss", Bytes) },
-        asks("ecn", Bytes),
-        asks("string", Bytes),
-        asks("u32", Bytes),
-        asks("addrtype", Host),
-        asks("owner", Host),
-        asks("physdev", Host),
-        asks("rpfilter", Host),
+        MatchRow { hotdrop: Hotdrop::Unpredictable, ..dependent_match_row("tcpmss", PacketBytes) },
+        dependent_match_row("ecn", PacketBytes),
+        dependent_match_row("string", PacketBytes),
+        dependent_match_row("u32", PacketBytes),
+        dependent_match_row("addrtype", HostState),
+        dependent_match_row("owner", HostState),
+        dependent_match_row("physdev", HostState),
+        dependent_match_row("rpfilter", HostState),
         // With --restore-skmark.
         MatchRow {
-            writes: FieldSet::of(&[Mark]),
-            conntrack: Conntrack::Defragments,
-            ..asks("socket", Host)
+            writes: FieldSet::from_fields(&[Mark]),
+            conntrack_demand: ConntrackDemand::Defragmentation,
+            ..dependent_match_row("socket", HostState)
         },
-        tracks(asks("helper", Host)),
-        asks("cpu", Host),
-        asks("cgroup", Host),
-        asks("devgroup", Host),
-        asks("realm", Host),
-        asks("policy", Host),
-        asks("time", Host),
-        asks("limit", History),
-        asks("statistic", History),
-        remembers("recent", &[Saddr, Daddr, Ttl]),
+        with_tracking(dependent_match_row("helper", HostState)),
+        dependent_match_row("cpu", HostState),
+        dependent_match_row("cgroup", HostState),
+        dependent_match_row("devgroup", HostState),
+        dependent_match_row("realm", HostState),
+        dependent_match_row("policy", HostState),
+        dependent_match_row("time", HostState),
+        dependent_match_row("limit", PacketHistory),
+        dependent_match_row("statistic", PacketHistory),
+        history_match_row("recent", &[Saddr, Daddr, Ttl]),
         // A program may load a random number, or keep maps.
-        MatchRow { reads: FieldSet::ALL, ..asks("bpf", History) },
-        remembers("quota", &[Length]),
-        tracks(remembers("connbytes", &[CtState])),
+        MatchRow { reads: FieldSet::ALL, ..dependent_match_row("bpf", PacketHistory) },
+        history_match_row("quota", &[Length]),
+        with_tracking(history_match_row("connbytes", &[CtState])),
         // Drops a packet whose ports it cannot read, and one that a full table has no room for: a
         // table has a greatest number of entries by default, too (xt_hashlimit.c).
         MatchRow {
-            hotdrop: Hotdrop::Perhaps,
-            ..remembers("hashlimit", &[Saddr, Daddr, Proto, Sport, Dport, Length])
+            hotdrop: Hotdrop::Unpredictable,
+            ..history_match_row("hashlimit", &[Saddr, Daddr, Proto, Sport, Dport, Length])
         },
         // Drops a packet whose ports it cannot read.
         MatchRow {
-            hotdrop: Hotdrop::Perhaps,
-            conntrack: Conntrack::Tracks,
-            ..remembers("connlimit", &[Saddr, Daddr, Proto, Sport, Dport, Icmp, CtState])
+            hotdrop: Hotdrop::Unpredictable,
+            conntrack_demand: ConntrackDemand::Tracking,
+            ..history_match_row("connlimit", &[Saddr, Daddr, Proto, Sport, Dport, Icmp, CtState])
         },
     ]
 };
 
 /// Name of a match's module as `-m` spells it.
-pub fn match_module_of(m: &Match, family: Family) -> &str {
+pub fn match_module_name(m: &Match, family: Family) -> &str {
     match m {
         Match::Tcp { .. } => "tcp",
         Match::Udp { .. } => "udp",
@@ -200,55 +203,59 @@ pub fn match_module_of(m: &Match, family: Family) -> &str {
         Match::Set(_) => "set",
         Match::Comment(_) => "comment",
         Match::Stateful(s) => s.module,
-        Match::Host(h) => h.module,
+        Match::HostDependent(h) => h.module,
         Match::Opaque(o) => &o.name,
     }
 }
 
 /// What evaluating a match may do: its row, narrowed and widened by its options.
 pub fn match_effects(m: &Match, family: Family) -> MatchRow {
-    match_effects_in(&MATCHES, m, family)
+    match_effects_from_rows(&MATCH_ROWS, m, family)
 }
 
 /// The same, if these were the rows: for tests that change one of them.
-pub fn match_effects_in(rows: &[MatchRow], m: &Match, family: Family) -> MatchRow {
-    let named = |name: &str| rows.iter().find(|r| r.name == name).copied().unwrap_or(UNKNOWN_MATCH);
+pub fn match_effects_from_rows(rows: &[MatchRow], m: &Match, family: Family) -> MatchRow {
+    let named =
+        |name: &str| rows.iter().find(|r| r.name == name).copied().unwrap_or(UNKNOWN_MATCH_ROW);
     // A module that the model keeps as text may do anything.
     let row = match m {
-        Match::Opaque(_) => UNKNOWN_MATCH,
-        _ => named(match_module_of(m, family)),
+        Match::Opaque(_) => UNKNOWN_MATCH_ROW,
+        _ => named(match_module_name(m, family)),
     };
     // Options and chunks lie behind the header, and are cut where the packet is.
     let with_bytes = |row: MatchRow, hotdrop: Option<Hotdrop>| match hotdrop {
-        Some(hotdrop) => MatchRow { depends: Depends::Bytes, hotdrop, ..row },
+        Some(hotdrop) => MatchRow { dependency: MatchDependency::PacketBytes, hotdrop, ..row },
         None => row,
     };
     let or_with_match = |negated: bool| match negated {
-        true => Hotdrop::WithMatch,
-        false => Hotdrop::Perhaps,
+        true => Hotdrop::DespiteMatch,
+        false => Hotdrop::Unpredictable,
     };
     match m {
-        Match::Tcp { option, .. } => with_bytes(row, option.as_ref().map(|_| Hotdrop::Perhaps)),
+        Match::Tcp { option, .. } => {
+            with_bytes(row, option.as_ref().map(|_| Hotdrop::Unpredictable))
+        }
         Match::Sctp { chunks, .. } => {
             with_bytes(row, chunks.as_ref().map(|c| or_with_match(c.negated)))
         }
         Match::Dccp { types, option, .. } => {
             let row = with_bytes(row, option.as_ref().map(|o| or_with_match(o.negated)));
-            let depends = if types.is_some() { Depends::Bytes } else { row.depends };
-            MatchRow { depends, ..row }
+            let depends =
+                if types.is_some() { MatchDependency::PacketBytes } else { row.dependency };
+            MatchRow { dependency: depends, ..row }
         }
         // `-m conntrack` that compares the state alone asks no more than `-m state`.
-        Match::Conntrack(c) if c.only_state().is_some() => named("state"),
+        Match::Conntrack(c) if c.sole_state_test().is_some() => named("state"),
         // Counters that the match itself raises: the next test of the packet may find more.
-        Match::Set(m) if reads_counters(m) => {
-            MatchRow { depends: Depends::History, reads: FieldSet::ALL, ..row }
+        Match::Set(m) if compares_set_counters(m) => {
+            MatchRow { dependency: MatchDependency::PacketHistory, reads: FieldSet::ALL, ..row }
         }
-        Match::Host(h) => {
+        Match::HostDependent(h) => {
             // ip6t_ah.c looks for the header among the extension headers.
             let find = h.module == "ah" && family == Family::V6;
             let restores = h.options.iter().any(|o| o.name == "restore-skmark");
             MatchRow {
-                hotdrop: if find { Hotdrop::Perhaps } else { row.hotdrop },
+                hotdrop: if find { Hotdrop::Unpredictable } else { row.hotdrop },
                 writes: if restores { row.writes } else { FieldSet::NONE },
                 ..row
             }
@@ -258,7 +265,7 @@ pub fn match_effects_in(rows: &[MatchRow], m: &Match, family: Family) -> MatchRo
 }
 
 /// Whether a `-m set` compares the counters of the element.
-pub(super) fn reads_counters(m: &crate::matching::SetMatch) -> bool {
+pub(super) fn compares_set_counters(m: &crate::rule_match::SetMatch) -> bool {
     let words = m.options.iter().flat_map(|o| o.split_whitespace());
     words
         .map(|w| w.trim_start_matches('-'))
@@ -269,6 +276,6 @@ impl MatchRow {
     /// Whether the match is stateful: it must be evaluated as often as before, and in the same
     /// order relative to other stateful matches.
     pub fn is_stateful(&self) -> bool {
-        self.depends == Depends::History
+        self.dependency == MatchDependency::PacketHistory
     }
 }

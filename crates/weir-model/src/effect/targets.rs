@@ -2,7 +2,7 @@
 
 use weir_packet::Family;
 
-use super::conntrack::Conntrack;
+use super::conntrack_demand::ConntrackDemand;
 use super::field_set::FieldSet;
 use super::matches::match_effects;
 use crate::field::Field;
@@ -11,7 +11,7 @@ use crate::target::{Effect, ExtensionTarget, NatTarget, Target};
 
 /// Whether the walk of the table continues after a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ends {
+pub enum TargetTermination {
     /// The next rule is tried.
     Never,
     /// The table is left with a verdict (`XT_RETURN`, jumps and policies are not targets here).
@@ -22,7 +22,7 @@ pub enum Ends {
 
 /// The ipsets whose content a target changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SetWrites {
+pub enum IpsetWrites {
     /// None.
     None,
     /// Those that `--add-set` and `--del-set` name.
@@ -31,7 +31,7 @@ pub enum SetWrites {
     Any,
 }
 
-/// One row: what a target may do. [`effects_of`] narrows it by the options of a rule.
+/// One row: what a target may do. [`target_effects`] narrows it by the options of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetRow {
     /// Name, as in `-j MARK`.
@@ -41,176 +41,197 @@ pub struct TargetRow {
     /// Fields that it may write.
     pub writes: FieldSet,
     /// Of those, the fields whose new value neither the rule nor the packet's fields give: all but
-    /// those that the engines compute ([`TargetRow::known`]).
-    pub unknown: FieldSet,
+    /// those that the engines compute ([`TargetRow::with_known_values`]).
+    pub unknown_writes: FieldSet,
     /// ipsets that it may change.
-    pub sets: SetWrites,
+    pub set_writes: IpsetWrites,
     /// It may itself drop the packet, for a reason that the rule does not name.
-    pub drops: bool,
+    pub may_drop: bool,
     /// Whether the traversal continues.
-    pub ends: Ends,
+    pub termination: TargetTermination,
     /// Somebody outside of the walk notices it even if the packet is dropped later: a log line, a
     /// message, a clone, an answer, a changed set or connection.
-    pub emits: bool,
+    pub is_observable: bool,
     /// Its effect depends on more than the packet: elements of a set, its own state.
     pub stateful: bool,
     /// It changes what no field models and other matches may read: bytes of the packet, its
     /// priority or queue, the connection's helper.
-    pub unmodelled: bool,
+    pub changes_unmodelled_state: bool,
     /// What a rule with it switches on.
-    pub conntrack: Conntrack,
+    pub conntrack_demand: ConntrackDemand,
 }
 
-const PLAIN: TargetRow = TargetRow {
+const INERT_TARGET_ROW: TargetRow = TargetRow {
     name: "",
     reads: FieldSet::NONE,
     writes: FieldSet::NONE,
-    unknown: FieldSet::NONE,
-    sets: SetWrites::None,
-    drops: false,
-    ends: Ends::Never,
-    emits: false,
+    unknown_writes: FieldSet::NONE,
+    set_writes: IpsetWrites::None,
+    may_drop: false,
+    termination: TargetTermination::Never,
+    is_observable: false,
     stateful: false,
-    unmodelled: false,
-    conntrack: Conntrack::No,
+    changes_unmodelled_state: false,
+    conntrack_demand: ConntrackDemand::Nothing,
 };
 
 impl TargetRow {
     /// A row whose new values of these fields the interpreter and the diagrams compute from the
     /// rule and the packet. Without it a field that is written may have any value afterwards.
-    const fn known(self, fields: &[Field]) -> TargetRow {
-        TargetRow { unknown: self.unknown.without(FieldSet::of(fields)), ..self }
+    const fn with_known_values(self, fields: &[Field]) -> TargetRow {
+        TargetRow {
+            unknown_writes: self.unknown_writes.without(FieldSet::from_fields(fields)),
+            ..self
+        }
     }
 
     /// The fields that it writes with values that are known.
     pub const fn known_writes(&self) -> FieldSet {
-        self.writes.without(self.unknown)
+        self.writes.without(self.unknown_writes)
     }
 }
 
-/// Writes fields; their values are not known unless [`TargetRow::known`] says so.
-const fn writes(name: &'static str, fields: &[Field]) -> TargetRow {
-    let fields = FieldSet::of(fields);
-    TargetRow { name, writes: fields, unknown: fields, ..PLAIN }
+/// Writes fields; their values are not known unless [`TargetRow::with_known_values`] says so.
+const fn writing_target_row(name: &'static str, fields: &[Field]) -> TargetRow {
+    let fields = FieldSet::from_fields(fields);
+    TargetRow { name, writes: fields, unknown_writes: fields, ..INERT_TARGET_ROW }
 }
 
 /// Reads and writes the same fields.
-const fn updates(name: &'static str, fields: &[Field]) -> TargetRow {
-    TargetRow { reads: FieldSet::of(fields), ..writes(name, fields) }
+const fn updating_target_row(name: &'static str, fields: &[Field]) -> TargetRow {
+    TargetRow { reads: FieldSet::from_fields(fields), ..writing_target_row(name, fields) }
 }
 
 /// Reports the packet: a log or a copy.
-const fn emits(name: &'static str) -> TargetRow {
-    TargetRow { name, emits: true, reads: FieldSet::ALL, ..PLAIN }
+const fn reporting_target_row(name: &'static str) -> TargetRow {
+    TargetRow { name, is_observable: true, reads: FieldSet::ALL, ..INERT_TARGET_ROW }
 }
 
-const fn ends(name: &'static str, fields: &[Field]) -> TargetRow {
-    TargetRow { ends: Ends::Always, emits: true, reads: FieldSet::ALL, ..writes(name, fields) }
+const fn terminating_target_row(name: &'static str, fields: &[Field]) -> TargetRow {
+    TargetRow {
+        termination: TargetTermination::Always,
+        is_observable: true,
+        reads: FieldSet::ALL,
+        ..writing_target_row(name, fields)
+    }
 }
 
 /// Hands the packet to a program that may return it, changed.
-const fn hands_over(name: &'static str, writes: FieldSet) -> TargetRow {
-    TargetRow { writes, unknown: writes, stateful: true, unmodelled: true, ..ends(name, &[]) }
+const fn diverting_target_row(name: &'static str, writes: FieldSet) -> TargetRow {
+    TargetRow {
+        writes,
+        unknown_writes: writes,
+        stateful: true,
+        changes_unmodelled_state: true,
+        ..terminating_target_row(name, &[])
+    }
 }
 
 /// Translates an address, and perhaps a port, of a connection: the engines determine what the rule
 /// leaves open.
-const fn translates(name: &'static str, fields: &[Field]) -> TargetRow {
-    TargetRow { conntrack: Conntrack::Tracks, ..ends(name, fields).known(fields) }
+const fn nat_target_row(name: &'static str, fields: &[Field]) -> TargetRow {
+    TargetRow {
+        conntrack_demand: ConntrackDemand::Tracking,
+        ..terminating_target_row(name, fields).with_known_values(fields)
+    }
 }
 
 /// A target that has no row.
-pub const UNKNOWN_TARGET: TargetRow = TargetRow {
+pub const UNKNOWN_TARGET_ROW: TargetRow = TargetRow {
     name: "",
     reads: FieldSet::ALL,
     writes: FieldSet::ALL,
-    unknown: FieldSet::ALL,
-    sets: SetWrites::Any,
-    drops: true,
-    ends: Ends::Perhaps,
-    emits: true,
+    unknown_writes: FieldSet::ALL,
+    set_writes: IpsetWrites::Any,
+    may_drop: true,
+    termination: TargetTermination::Perhaps,
+    is_observable: true,
     stateful: true,
-    unmodelled: true,
-    conntrack: Conntrack::No,
+    changes_unmodelled_state: true,
+    conntrack_demand: ConntrackDemand::Nothing,
 };
 
 /// All targets that are known (net/netfilter/xt_*.c, net/ipv4/netfilter/ipt_*.c, ip6t_*.c).
-pub const TARGETS: [TargetRow; 30] = {
+pub const TARGET_ROWS: [TargetRow; 30] = {
     use Field::{CtMark, CtState, Daddr, Dport, Length, Mark, Saddr, Sport, TcpFlags, Tos, Ttl};
     [
-        TargetRow { ends: Ends::Always, ..writes("ACCEPT", &[]) },
-        TargetRow { ends: Ends::Always, ..writes("DROP", &[]) },
-        ends("REJECT", &[]),
-        emits("LOG"),
-        emits("NFLOG"),
-        emits("AUDIT"),
-        emits("TRACE"),
-        emits("TEE"),
-        TargetRow { unmodelled: true, ..writes("CHECKSUM", &[]) },
-        TargetRow { unmodelled: true, ..writes("CLASSIFY", &[]) },
-        updates("MARK", &[Mark]).known(&[Mark]),
+        TargetRow { termination: TargetTermination::Always, ..writing_target_row("ACCEPT", &[]) },
+        TargetRow { termination: TargetTermination::Always, ..writing_target_row("DROP", &[]) },
+        terminating_target_row("REJECT", &[]),
+        reporting_target_row("LOG"),
+        reporting_target_row("NFLOG"),
+        reporting_target_row("AUDIT"),
+        reporting_target_row("TRACE"),
+        reporting_target_row("TEE"),
+        TargetRow { changes_unmodelled_state: true, ..writing_target_row("CHECKSUM", &[]) },
+        TargetRow { changes_unmodelled_state: true, ..writing_target_row("CLASSIFY", &[]) },
+        updating_target_row("MARK", &[Mark]).with_known_values(&[Mark]),
         TargetRow {
-            emits: true,
-            conntrack: Conntrack::Tracks,
-            reads: FieldSet::of(&[Mark, CtMark, CtState]),
-            ..writes("CONNMARK", &[Mark, CtMark]).known(&[Mark, CtMark])
+            is_observable: true,
+            conntrack_demand: ConntrackDemand::Tracking,
+            reads: FieldSet::from_fields(&[Mark, CtMark, CtState]),
+            ..writing_target_row("CONNMARK", &[Mark, CtMark]).with_known_values(&[Mark, CtMark])
         },
-        updates("TOS", &[Tos]).known(&[Tos]),
-        updates("DSCP", &[Tos]).known(&[Tos]),
-        updates("TTL", &[Ttl]).known(&[Ttl]),
-        updates("HL", &[Ttl]).known(&[Ttl]),
-        updates("NOTRACK", &[CtState, CtMark]).known(&[CtState, CtMark]),
+        updating_target_row("TOS", &[Tos]).with_known_values(&[Tos]),
+        updating_target_row("DSCP", &[Tos]).with_known_values(&[Tos]),
+        updating_target_row("TTL", &[Ttl]).with_known_values(&[Ttl]),
+        updating_target_row("HL", &[Ttl]).with_known_values(&[Ttl]),
+        updating_target_row("NOTRACK", &[CtState, CtMark]).with_known_values(&[CtState, CtMark]),
         // xt_CT.c attaches a template: an entry, in state NEW, before there is a connection.
         TargetRow {
-            emits: true,
-            unmodelled: true,
-            conntrack: Conntrack::Tracks,
-            ..updates("CT", &[CtState, CtMark]).known(&[CtState])
+            is_observable: true,
+            changes_unmodelled_state: true,
+            conntrack_demand: ConntrackDemand::Tracking,
+            ..updating_target_row("CT", &[CtState, CtMark]).with_known_values(&[CtState])
         },
         // ipt_ECN.c rewrites TCP flags where a TCP header would be, and drops what has none.
-        TargetRow { drops: true, unmodelled: true, ..updates("ECN", &[Tos, TcpFlags]) },
+        TargetRow {
+            may_drop: true,
+            changes_unmodelled_state: true,
+            ..updating_target_row("ECN", &[Tos, TcpFlags])
+        },
         // xt_TCPMSS.c drops a TCP header whose length is wrong, and adds four bytes to a SYN
         // without the option.
         TargetRow {
-            drops: true,
-            unmodelled: true,
-            reads: FieldSet::of(&[Length, TcpFlags]),
-            ..writes("TCPMSS", &[Length])
+            may_drop: true,
+            changes_unmodelled_state: true,
+            reads: FieldSet::from_fields(&[Length, TcpFlags]),
+            ..writing_target_row("TCPMSS", &[Length])
         },
         TargetRow {
-            sets: SetWrites::Named,
-            emits: true,
+            set_writes: IpsetWrites::Named,
+            is_observable: true,
             stateful: true,
-            unmodelled: true,
+            changes_unmodelled_state: true,
             reads: FieldSet::ALL,
-            ..writes("SET", &[Mark])
+            ..writing_target_row("SET", &[Mark])
         },
-        translates("SNAT", &[Saddr, Sport, CtState]),
-        translates("MASQUERADE", &[Saddr, Sport, CtState]),
-        translates("DNAT", &[Daddr, Dport, CtState]),
-        translates("REDIRECT", &[Daddr, Dport, CtState]),
-        translates("NETMAP", &[Saddr, Daddr, CtState]),
+        nat_target_row("SNAT", &[Saddr, Sport, CtState]),
+        nat_target_row("MASQUERADE", &[Saddr, Sport, CtState]),
+        nat_target_row("DNAT", &[Daddr, Dport, CtState]),
+        nat_target_row("REDIRECT", &[Daddr, Dport, CtState]),
+        nat_target_row("NETMAP", &[Saddr, Daddr, CtState]),
         // A program may change the packet and give it back to the next table.
-        hands_over("NFQUEUE", FieldSet::ALL),
-        hands_over("QUEUE", FieldSet::ALL),
+        diverting_target_row("NFQUEUE", FieldSet::ALL),
+        diverting_target_row("QUEUE", FieldSet::ALL),
         // NF_ACCEPT with the mark written where a socket listens, else NF_DROP (xt_TPROXY.c).
         TargetRow {
-            conntrack: Conntrack::Defragments,
-            ..hands_over("TPROXY", FieldSet::of(&[Mark]))
+            conntrack_demand: ConntrackDemand::Defragmentation,
+            ..diverting_target_row("TPROXY", FieldSet::from_fields(&[Mark]))
         },
         // Packets that are neither a SYN nor its answer continue with the next rule
         // (ipt_SYNPROXY.c).
         TargetRow {
-            ends: Ends::Perhaps,
-            conntrack: Conntrack::Tracks,
-            ..hands_over("SYNPROXY", FieldSet::NONE)
+            termination: TargetTermination::Perhaps,
+            conntrack_demand: ConntrackDemand::Tracking,
+            ..diverting_target_row("SYNPROXY", FieldSet::NONE)
         },
     ]
 };
 
 /// Name of a target's module as `-j` spells it; `None` for jumps, RETURN and no target, which do
 /// nothing to a packet.
-pub fn module_of(target: &Target) -> Option<&str> {
+pub fn target_module_name(target: &Target) -> Option<&str> {
     Some(match target {
         Target::None | Target::Return | Target::Jump(_) | Target::Goto(_) => return None,
         Target::Accept => "ACCEPT",
@@ -240,52 +261,54 @@ pub fn module_of(target: &Target) -> Option<&str> {
 
 impl Target {
     /// True where the rule decides: nothing after it in this table sees the packet.
-    pub fn decides(&self) -> bool {
-        effects_of(self).ends == Ends::Always
+    pub fn is_terminating(&self) -> bool {
+        target_effects(self).termination == TargetTermination::Always
     }
 
     /// True where no packet that the target acts on goes on in its chain.
     pub fn leaves_chain(&self) -> bool {
-        matches!(self, Target::Return | Target::Goto(_)) || self.decides()
+        matches!(self, Target::Return | Target::Goto(_)) || self.is_terminating()
     }
 }
 
 /// What a rule's target does: its row, narrowed by its options.
-pub fn effects_of(target: &Target) -> TargetRow {
-    effects_in(&TARGETS, target)
+pub fn target_effects(target: &Target) -> TargetRow {
+    target_effects_from_rows(&TARGET_ROWS, target)
 }
 
 /// The same, if these were the rows: for tests that change one of them.
-pub fn effects_in(rows: &[TargetRow], target: &Target) -> TargetRow {
-    let Some(module) = module_of(target) else { return PLAIN };
+pub fn target_effects_from_rows(rows: &[TargetRow], target: &Target) -> TargetRow {
+    let Some(module) = target_module_name(target) else { return INERT_TARGET_ROW };
     // A module that the model keeps as text may do anything.
     let known = !matches!(target, Target::Opaque(_));
     let named = |name: &str| rows.iter().find(|row| row.name == name).copied();
-    let Some(row) = named(module).filter(|_| known) else { return UNKNOWN_TARGET };
+    let Some(row) = named(module).filter(|_| known) else { return UNKNOWN_TARGET_ROW };
     let Target::Effect(effect) = target else { return row };
     match &**effect {
-        Effect::CtNotrack => named("NOTRACK").unwrap_or(UNKNOWN_TARGET),
-        Effect::Other(extension) => narrowed(row, extension),
+        Effect::CtNotrack => named("NOTRACK").unwrap_or(UNKNOWN_TARGET_ROW),
+        Effect::Other(extension) => narrow_by_options(row, extension),
         _ => row,
     }
 }
 
 /// The fields that rules of a table may change for the rules after them: a target that ends the
 /// table changes nothing there.
-pub fn changed_within(table: &Table) -> FieldSet {
+pub fn fields_changed_in_table(table: &Table) -> FieldSet {
     let rules = || table.chains.iter().flat_map(|c| &c.rules);
-    let rows = rules().map(|r| effects_of(&r.target)).filter(|row| row.ends != Ends::Always);
+    let rows = rules()
+        .map(|r| target_effects(&r.target))
+        .filter(|row| row.termination != TargetTermination::Always);
     let matches = rules().flat_map(|r| &r.matches).map(|m| match_effects(m, Family::V4).writes);
     rows.map(|row| row.writes).chain(matches).fold(FieldSet::NONE, FieldSet::union)
 }
 
 /// A row without what the options of a rule rule out.
-fn narrowed(row: TargetRow, extension: &ExtensionTarget) -> TargetRow {
+fn narrow_by_options(row: TargetRow, extension: &ExtensionTarget) -> TargetRow {
     let has = |name: &str| extension.options.iter().any(|o| o.name == name);
     let only = |row: TargetRow, fields: &[Field]| {
-        let fields = FieldSet::of(fields);
+        let fields = FieldSet::from_fields(fields);
         let keep = |set: FieldSet| set.without(FieldSet::ALL.without(fields));
-        TargetRow { writes: keep(row.writes), unknown: keep(row.unknown), ..row }
+        TargetRow { writes: keep(row.writes), unknown_writes: keep(row.unknown_writes), ..row }
     };
     match row.name {
         "CONNMARK" => {
@@ -293,14 +316,19 @@ fn narrowed(row: TargetRow, extension: &ExtensionTarget) -> TargetRow {
             let row = only(row, &[if restores { Field::Mark } else { Field::CtMark }]);
             // A shifted mark is not modelled bit by bit.
             let shifts = has("left-shift-mark") || has("right-shift-mark");
-            let unknown = if shifts { row.writes } else { row.unknown };
-            TargetRow { emits: !restores, unknown, ..row }
+            let unknown = if shifts { row.writes } else { row.unknown_writes };
+            TargetRow { is_observable: !restores, unknown_writes: unknown, ..row }
         }
         "SET" => {
             let changes = has("add-set") || has("del-set");
-            let sets = if changes { SetWrites::Named } else { SetWrites::None };
+            let sets = if changes { IpsetWrites::Named } else { IpsetWrites::None };
             let unmodelled = has("map-prio") || has("map-queue");
-            let row = TargetRow { sets, emits: changes, unmodelled, ..row };
+            let row = TargetRow {
+                set_writes: sets,
+                is_observable: changes,
+                changes_unmodelled_state: unmodelled,
+                ..row
+            };
             if has("map-mark") { row } else { TargetRow { stateful: false, ..only(row, &[]) } }
         }
         "ECN" => {
@@ -308,7 +336,7 @@ fn narrowed(row: TargetRow, extension: &ExtensionTarget) -> TargetRow {
             match (tcp, has("ecn-ip-ect")) {
                 (true, true) => row,
                 (true, false) => only(row, &[Field::TcpFlags]),
-                (false, _) => TargetRow { drops: false, ..only(row, &[Field::Tos]) },
+                (false, _) => TargetRow { may_drop: false, ..only(row, &[Field::Tos]) },
             }
         }
         _ => row,

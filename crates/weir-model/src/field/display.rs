@@ -3,7 +3,7 @@
 use weir_packet::{Addr, Family, tcp_flag};
 
 use super::Field;
-use crate::matching::ct_state;
+use crate::rule_match::ct_state;
 
 /// Names of protocols with their numbers; the first name of a number is the one that is printed.
 pub const PROTOCOL_NAMES: [(&str, u8); 15] = [
@@ -60,14 +60,14 @@ impl Field {
         match self {
             Field::Saddr | Field::Daddr => Addr(value).display(family).to_string(),
             Field::Proto => protocol_name(value as u8),
-            Field::TcpFlags => set_bits(value, &TCP_FLAG_NAMES),
+            Field::TcpFlags => join_flag_names(value, &TCP_FLAG_NAMES),
             Field::Icmp => format!("{}/{}", value >> 8, value & 0xff),
             Field::SourceMac => {
                 let octets: Vec<_> =
                     (0..6).rev().map(|i| format!("{:02x}", (value >> (8 * i)) as u8)).collect();
                 octets.join(":")
             }
-            Field::CtState => set_bits(value, &CT_STATE_NAMES),
+            Field::CtState => join_flag_names(value, &CT_STATE_NAMES),
             Field::Mark | Field::CtMark | Field::Tos => format!("{value:#x}"),
             Field::PktType => ["unicast", "broadcast", "multicast"]
                 .get(value as usize)
@@ -79,7 +79,7 @@ impl Field {
 }
 
 /// The names of the bits that are set, joined by commas; `none` without any.
-fn set_bits(bits: u128, names: &[(&str, impl Into<u128> + Copy)]) -> String {
+fn join_flag_names(bits: u128, names: &[(&str, impl Into<u128> + Copy)]) -> String {
     let set: Vec<_> =
         names.iter().filter(|(_, bit)| bits & (*bit).into() != 0).map(|n| n.0).collect();
     if set.is_empty() { "none".to_owned() } else { set.join(",") }

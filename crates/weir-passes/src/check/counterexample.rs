@@ -4,7 +4,7 @@ use std::fmt;
 use std::fmt::Write as _;
 
 use weir_model::Packet;
-use weir_semantics::{Counted, Entry, Outcome};
+use weir_semantics::{CountedObject, JourneyKind, Outcome};
 
 /// A packet that a form treats in another way than the ruleset.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,18 +12,24 @@ pub struct Counterexample {
     /// The packet.
     pub packet: Packet,
     /// Its entry.
-    pub entry: Entry,
+    pub entry: JourneyKind,
     /// In what the two differ.
     pub difference: String,
     /// What the ruleset makes of it.
-    pub before: String,
+    pub outcome_before: String,
     /// What the form makes of it.
-    pub after: String,
+    pub outcome_after: String,
 }
 
 impl fmt::Display for Counterexample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counterexample { packet, entry, difference, before, after } = self;
+        let Counterexample {
+            packet,
+            entry,
+            difference,
+            outcome_before: before,
+            outcome_after: after,
+        } = self;
         let p = packet;
         writeln!(f, "{difference}")?;
         write!(
@@ -43,26 +49,26 @@ impl fmt::Display for Counterexample {
 
 /// In what a form differs for one packet, and what it makes of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Differs {
+pub struct FormDifference {
     /// In what: verdict, effects, packet, stateful matches, credit.
-    pub what: String,
+    pub difference: String,
     /// What the form makes of the packet.
-    pub after: String,
+    pub outcome_after: String,
 }
 
 /// An outcome in a line: the verdict, then every counter that counted, in order.
-pub fn describe(outcome: &Outcome<'_>) -> String {
+pub fn describe_outcome(outcome: &Outcome<'_>) -> String {
     let mut text = format!("{:?}", outcome.verdict).to_lowercase();
     for hit in &outcome.hits {
         text.push_str(if text.contains(':') { ", " } else { ": " });
-        match &hit.counted {
-            Counted::Rule { table, chain, number } => {
+        match &hit.counted_object {
+            CountedObject::Rule { table, chain, number } => {
                 let _ = write!(text, "{table}/{chain}/{number}");
             }
-            Counted::Policy { table, chain } => {
+            CountedObject::Policy { table, chain } => {
                 let _ = write!(text, "{table}/{chain}/policy");
             }
-            Counted::Element { set, element } => {
+            CountedObject::Element { set, element } => {
                 let _ = write!(text, "element {:?} of {set}", element.parts);
             }
         }

@@ -1,37 +1,39 @@
-//! `chain_tree`: turns runs of rules into prefix trees of chains ([`crate::tree`]).
+//! `chain_tree`: turns runs of rules into prefix trees of chains ([`crate::prefix_tree`]).
 //!
 //! Rules are copied into every leaf in which they could match; each copy carries the credit of its
 //! rule, so a counter is the sum over its copies.
 
 use weir_model::Ruleset;
 
-use crate::Rewritten;
-use crate::pass::{Context, Counting, Pass};
-use crate::rewrite::leave_programs_alone;
-use crate::tree::{self, TreeOptions};
+use crate::RewrittenRuleset;
+use crate::pass::{CounterPreservation, Pass, PassContext};
+use crate::prefix_tree::{self, TreeOptions};
+use crate::rewrite::rewrite_except_program_chains;
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
-pub struct ChainTree;
+pub struct ChainTreePass;
 
-impl Pass for ChainTree {
+impl Pass for ChainTreePass {
     fn name(&self) -> &'static str {
         "chain_tree"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "turns runs of rules that test one address into prefix trees of chains"
     }
 
-    fn counters(&self) -> Counting {
-        Counting::Derivable
+    fn counter_preservation(&self) -> CounterPreservation {
+        CounterPreservation::Derivable
     }
 
-    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+    fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
         let options = TreeOptions {
             cost: context.options.cost.clone(),
             levels: context.options.levels.clone(),
         };
-        leave_programs_alone(ruleset, context, |r| tree::compile(r, &options, context.places))
+        rewrite_except_program_chains(ruleset, context, |r| {
+            prefix_tree::build_prefix_trees(r, &options, context.rule_ids)
+        })
     }
 }

@@ -13,52 +13,62 @@
 //! truncated header, or count something, stays. Stateful rules are not changed.
 
 use weir_artefact::Deviation;
-use weir_model::matching::{
-    AddrMatch, FragmentMatch, HostMatch, Neg, OptionValue, ProtoMatch, TtlOp, Value,
+use weir_model::rule_match::{
+    AddrMatch, ExtensionOption, ExtensionValue, FragmentMatch, HostDependentMatch, Negatable,
+    ProtoMatch, TtlComparison,
 };
-use weir_model::{Addr, Base, Family, Match, Rule, Ruleset, Span, located_tests_of};
-use weir_partition::{Barrier, TestAlgebra, approach, barrier, keeps_state};
+use weir_model::{Addr, BaseMatch, Family, Match, Rule, Ruleset, Span, lower_to_located_tests};
+use weir_partition::{
+    BarrierReason, TestAlgebra, find_barrier_reason, is_stateful_rule, take_tests_before_transport,
+};
 
-use crate::Rewritten;
-use crate::pass::{Context, Equivalence, Pass};
+use crate::RewrittenRuleset;
+use crate::pass::{Equivalence, Pass, PassContext};
 use crate::rewrite::rewrite_chains;
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
-pub struct CheaperMatch;
+pub struct CheaperMatchPass;
 
-impl Pass for CheaperMatch {
+impl Pass for CheaperMatchPass {
     fn name(&self) -> &'static str {
         "cheaper_match"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "replaces u32 and string by cheaper matches, and drops tests that others imply"
     }
 
     fn equivalence(&self) -> Equivalence {
-        Equivalence::StrictOnBytes
+        Equivalence::StrictOnPacketBytes
     }
 
     fn deviation(&self) -> Option<Deviation> {
-        Some(Deviation::SearchByParts)
+        Some(Deviation::NonlinearStringMatch)
     }
 
-    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+    fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
         let family = ruleset.family;
         rewrite_chains(ruleset, context, |chain, algebra, made| {
             let mut rules = chain.rules.clone();
             for rule in &mut rules {
-                if keeps_state(rule, family) || barrier(rule, family) == Some(Barrier::Set) {
+                if is_stateful_rule(rule, family)
+                    || find_barrier_reason(rule, family) == Some(BarrierReason::ChangeableSet)
+                {
                     continue;
                 }
                 let before = (rule.base.clone(), rule.matches.clone());
-                by_header(rule, family);
-                by_algorithm(rule);
-                without_implied(rule, algebra, family);
+                replace_u32_by_header_test(rule, family);
+                use_boyer_moore(rule);
+                drop_implied_matches(rule, algebra, family);
                 if before != (rule.base.clone(), rule.matches.clone()) {
-                    (rule.span, rule.spans) = (Span::NONE, Vec::new());
-                    made.note(context, &rule.credit, 1, "cheaper matches".to_owned());
+                    (rule.span, rule.match_spans) = (Span::NONE, Vec::new());
+                    made.record_compiled_run(
+                        context,
+                        &rule.credit,
+                        1,
+                        "cheaper matches".to_owned(),
+                    );
                 }
             }
             (rules != chain.rules).then_some(rules)
@@ -67,20 +77,22 @@ impl Pass for CheaperMatch {
 }
 
 /// Puts `u32` expressions that name a header field into the rule's header tests.
-fn by_header(rule: &mut Rule, family: Family) {
+fn replace_u32_by_header_test(rule: &mut Rule, family: Family) {
     let mut i = 0;
     while i < rule.matches.len() && family == Family::V4 {
         let ahead = Rule { matches: rule.matches[..i].to_vec(), ..rule.clone() };
-        let tests = weir_model::tests_of(&ahead, family);
+        let tests = weir_model::lower_to_tests(&ahead, family);
         // A cut header dropped packets that the header test would now keep away.
-        if approach(&tests).len() < tests.len() {
+        if take_tests_before_transport(&tests).len() < tests.len() {
             return;
         }
-        match expression(&rule.matches[i]).and_then(|e| header(&mut rule.base, e)) {
-            Some(Cheap::InBase) => {
+        match parse_u32_comparison(&rule.matches[i])
+            .and_then(|e| convert_to_header_test(&mut rule.base, e))
+        {
+            Some(CheaperTest::HeaderTest) => {
                 rule.matches.remove(i);
             }
-            Some(Cheap::As(m)) => {
+            Some(CheaperTest::Match(m)) => {
                 rule.matches[i] = m;
                 i += 1;
             }
@@ -90,7 +102,7 @@ fn by_header(rule: &mut Rule, family: Family) {
 }
 
 /// One comparison of a `u32` expression: `offset & mask` in `lo..=hi`.
-struct Expression {
+struct U32Comparison {
     offset: u32,
     mask: u32,
     lo: u32,
@@ -98,9 +110,10 @@ struct Expression {
 }
 
 /// The only comparison of a `u32` match that is not negated and makes no further steps.
-fn expression(m: &Match) -> Option<Expression> {
-    let Match::Host(host) = m else { return None };
-    let [OptionValue { negated: false, name: "u32", value: Value::Text(text) }] = &host.options[..]
+fn parse_u32_comparison(m: &Match) -> Option<U32Comparison> {
+    let Match::HostDependent(host) = m else { return None };
+    let [ExtensionOption { negated: false, name: "u32", value: ExtensionValue::Text(text) }] =
+        &host.options[..]
     else {
         return None;
     };
@@ -108,7 +121,7 @@ fn expression(m: &Match) -> Option<Expression> {
     let (location, range) = text.split_once('=')?;
     let (offset, mask) = location.split_once('&').unwrap_or((location, "0xffffffff"));
     let (lo, hi) = range.split_once(':').unwrap_or((range, range));
-    Some(Expression {
+    Some(U32Comparison {
         offset: number(offset)?,
         mask: number(mask)?,
         lo: number(lo)?,
@@ -117,61 +130,61 @@ fn expression(m: &Match) -> Option<Expression> {
 }
 
 /// Where a cheaper test went.
-enum Cheap {
-    InBase,
-    As(Match),
+enum CheaperTest {
+    HeaderTest,
+    Match(Match),
 }
 
 /// The header test that says the same (offsets of the IPv4 header, RFC 791).
-fn header(base: &mut Base, e: Expression) -> Option<Cheap> {
-    let Expression { offset, mask, lo, hi } = e;
+fn convert_to_header_test(base: &mut BaseMatch, e: U32Comparison) -> Option<CheaperTest> {
+    let U32Comparison { offset, mask, lo, hi } = e;
     let one = lo == hi;
     match (offset, mask) {
         (12 | 16, _) if one && lo & !mask == 0 && mask != 0 => {
             let slot = if offset == 12 { &mut base.saddr } else { &mut base.daddr };
             let m = AddrMatch { negated: false, addr: Addr(lo.into()), mask: Addr(mask.into()) };
-            slot.is_none().then(|| *slot = Some(m)).map(|()| Cheap::InBase)
+            slot.is_none().then(|| *slot = Some(m)).map(|()| CheaperTest::HeaderTest)
         }
         (6, 0xff) if one && (1..=255).contains(&lo) && base.proto.is_none() => {
             base.proto = Some(ProtoMatch { negated: false, proto: lo as u8 });
-            Some(Cheap::InBase)
+            Some(CheaperTest::HeaderTest)
         }
         (4, 0x1fff) if base.fragment.is_none() && (lo, hi) == (0, 0) => {
             base.fragment = Some(FragmentMatch { negated: true });
-            Some(Cheap::InBase)
+            Some(CheaperTest::HeaderTest)
         }
         (4, 0x1fff) if base.fragment.is_none() && (lo, hi) == (1, 0x1fff) => {
             base.fragment = Some(FragmentMatch { negated: false });
-            Some(Cheap::InBase)
+            Some(CheaperTest::HeaderTest)
         }
-        // The field is 0 in a BIG TCP packet, where `-m length` takes the packet's own length, which
-        // is above 65535: only what names neither is the same.
+        // The field is 0 in a BIG TCP packet, where `-m length` takes the packet's own length,
+        // which is above 65535: only what names neither is the same.
         (0, 0xffff) if 0 < lo && lo <= hi && hi <= 0xffff => {
             let value = (lo as u16, hi as u16);
-            Some(Cheap::As(Match::Length(Neg { negated: false, value })))
+            Some(CheaperTest::Match(Match::Length(Negatable { negated: false, value })))
         }
         (5, 0xff) if one && lo <= 0xff => {
-            Some(Cheap::As(Match::Ttl { op: TtlOp::Eq, value: lo as u8 }))
+            Some(CheaperTest::Match(Match::Ttl { op: TtlComparison::Eq, value: lo as u8 }))
         }
         _ => None,
     }
 }
 
-fn by_algorithm(rule: &mut Rule) {
+fn use_boyer_moore(rule: &mut Rule) {
     for m in &mut rule.matches {
-        let Match::Host(host) = m else { continue };
-        let HostMatch { module: "string", options } = &mut **host else { continue };
+        let Match::HostDependent(host) = m else { continue };
+        let HostDependentMatch { module: "string", options } = &mut **host else { continue };
         for option in options.iter_mut().filter(|o| o.name == "algo") {
-            option.value = Value::Word("bm");
+            option.value = ExtensionValue::Keyword("bm");
         }
     }
 }
 
 /// Drops matches that earlier tests imply, or that an equal match directly follows.
-fn without_implied(rule: &mut Rule, algebra: TestAlgebra, family: Family) {
+fn drop_implied_matches(rule: &mut Rule, algebra: TestAlgebra, family: Family) {
     let mut i = 0;
     while i < rule.matches.len() {
-        let tests = located_tests_of(rule, family);
+        let tests = lower_to_located_tests(rule, family);
         let own: Vec<_> =
             tests.iter().filter(|(at, _)| *at == Some(i)).map(|(_, t)| t.clone()).collect();
         let before: Vec<_> =
@@ -179,7 +192,7 @@ fn without_implied(rule: &mut Rule, algebra: TestAlgebra, family: Family) {
         let next: Vec<_> =
             tests.iter().filter(|(at, _)| *at == Some(i + 1)).map(|(_, t)| t.clone()).collect();
         let kind = |i: usize| rule.matches.get(i).map(std::mem::discriminant);
-        let looks = approach(&own).len() < own.len();
+        let looks = take_tests_before_transport(&own).len() < own.len();
         let asked = !looks || (0..i).any(|j| kind(j) == kind(i));
         let implied = asked && algebra.covers(&own, &before)
             || kind(i) == kind(i + 1) && algebra.covers(&own, &next);

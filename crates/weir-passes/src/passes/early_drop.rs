@@ -28,35 +28,35 @@
 //! reported as proven.
 
 use weir_artefact::Deviation;
-use weir_model::effect::needs_conntrack;
-use weir_model::matching::TtlOp;
+use weir_model::effect::needs_connection_tracking;
+use weir_model::rule_match::TtlComparison;
 use weir_model::{
     Chain, Family, Field, Hook, Match, Policy, Rule, Ruleset, Table, TableName, Target, Test,
-    effects_of,
+    target_effects,
 };
-use weir_partition::{TestAlgebra, barrier};
-use weir_semantics::tables_at;
+use weir_partition::{TestAlgebra, find_barrier_reason};
+use weir_semantics::tables_at_hook;
 
-use super::way::{ClassEnd, PacketClass};
-use crate::pass::{Context, Counting, Equivalence, Pass};
-use crate::rewrite::{raw_chain, rewritable};
-use crate::{ChainNames, Rewritten};
+use super::packet_class::{PacketClass, PacketClassOutcome};
+use crate::pass::{CounterPreservation, Equivalence, Pass, PassContext};
+use crate::rewrite::{ensure_raw_chain, rewritable_chains};
+use crate::{ChainNameAllocator, RewrittenRuleset};
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
-pub struct EarlyDrop;
+pub struct EarlyDropPass;
 
-impl Pass for EarlyDrop {
+impl Pass for EarlyDropPass {
     fn name(&self) -> &'static str {
         "early_drop"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "drops in raw PREROUTING what both INPUT and FORWARD drop, whatever its state"
     }
 
-    fn counters(&self) -> Counting {
-        Counting::Loses
+    fn counter_preservation(&self) -> CounterPreservation {
+        CounterPreservation::Lost
     }
 
     fn equivalence(&self) -> Equivalence {
@@ -67,55 +67,60 @@ impl Pass for EarlyDrop {
         Some(Deviation::EarlyDrop)
     }
 
-    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
-        let mut made = Rewritten::unchanged(ruleset);
+    fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
+        let mut made = RewrittenRuleset::unchanged(ruleset);
         // Packets of a translated connection have other addresses in raw than after nat.
         if ruleset.rules().any(|(_, _, rule)| matches!(rule.target, Target::Nat(_))) {
             return made;
         }
         let mut early: Vec<Rule> = Vec::new();
-        for (_, _, rule) in
-            rewritable(ruleset, context).flat_map(|(t, c)| c.rules.iter().map(move |r| (t, c, r)))
+        for (_, _, rule) in rewritable_chains(ruleset, context)
+            .flat_map(|(t, c)| c.rules.iter().map(move |r| (t, c, r)))
         {
-            if may_go(rule, ruleset)
-                && dropped(rule, ruleset, Hook::Forward)
-                && dropped(rule, ruleset, Hook::Input)
+            if can_drop_early(rule, ruleset)
+                && is_always_dropped(rule, ruleset, Hook::Forward)
+                && is_always_dropped(rule, ruleset, Hook::Input)
             {
-                let copy = copy(rule);
+                let copy = make_early_drop_rule(rule);
                 if !early.contains(&copy) {
-                    made.note(context, &rule.credit, 1, "also in raw PREROUTING".to_owned());
+                    made.record_compiled_run(
+                        context,
+                        &rule.credit,
+                        1,
+                        "also in raw PREROUTING".to_owned(),
+                    );
                     early.push(copy);
                 }
             }
         }
         if !early.is_empty() {
-            put(&mut made.ruleset, early);
+            insert_early_drop_chain(&mut made.ruleset, early);
         }
         made
     }
 }
 
 /// Puts the rules in front of all others, in their own chain.
-fn put(ruleset: &mut Ruleset, early: Vec<Rule>) {
+fn insert_early_drop_chain(ruleset: &mut Ruleset, early: Vec<Rule>) {
     let family = ruleset.family;
-    raw_chain(ruleset, Hook::Prerouting);
+    ensure_raw_chain(ruleset, Hook::Prerouting);
     let raw = ruleset.tables.iter_mut().find(|t| t.name == TableName::Raw).expect("it is there");
-    let name = ChainNames::new(family, raw).word("early");
+    let name = ChainNameAllocator::new(family, raw).allocate_with_suffix("early");
     raw.chains.push(Chain { rules: early, ..Chain::new(name.clone(), None) });
-    raw_chain(ruleset, Hook::Prerouting).rules.insert(0, Rule::new(Target::Jump(name)));
+    ensure_raw_chain(ruleset, Hook::Prerouting).rules.insert(0, Rule::new(Target::Jump(name)));
 }
 
-fn copy(rule: &Rule) -> Rule {
+fn make_early_drop_rule(rule: &Rule) -> Rule {
     let mut out = Rule { base: rule.base.clone(), ..Rule::new(Target::Drop) };
     let tests = rule.matches.iter().filter(|m| !matches!(m, Match::Comment(_)));
-    out.matches.push(Match::Ttl { op: TtlOp::Gt, value: 1 });
+    out.matches.push(Match::Ttl { op: TtlComparison::Gt, value: 1 });
     out.matches.extend(tests.cloned());
     out
 }
 
 /// Whether the rule drops in the filter table, and tests only what is available before conntrack
 /// and routing and does not change.
-fn may_go(rule: &Rule, ruleset: &Ruleset) -> bool {
+fn can_drop_early(rule: &Rule, ruleset: &Ruleset) -> bool {
     use Field::{
         Daddr, Dport, Fragment, Icmp, Iif, Length, PktType, Proto, Saddr, SourceMac, Sport,
         TcpFlags,
@@ -127,12 +132,12 @@ fn may_go(rule: &Rule, ruleset: &Ruleset) -> bool {
     ];
     // What all fragments of a datagram share.
     let shared = [Daddr, Iif, Proto, Saddr];
-    let tracked = || ruleset.rules().any(|(_, _, rule)| needs_conntrack(rule));
+    let tracked = || ruleset.rules().any(|(_, _, rule)| needs_connection_tracking(rule));
     let wholes = family == Family::V6 || tracked();
-    let tests = weir_model::tests_of(rule, family);
+    let tests = weir_model::lower_to_tests(rule, family);
     rule.target == Target::Drop
         && !tests.is_empty()
-        && barrier(rule, family).is_none()
+        && find_barrier_reason(rule, family).is_none()
         && tests.iter().all(|t| match t {
             Test::Field { field, .. } if wholes => early.contains(field),
             Test::Field { field, .. } => shared.contains(field),
@@ -143,14 +148,14 @@ fn may_go(rule: &Rule, ruleset: &Ruleset) -> bool {
 
 /// Whether all packets of the rule are dropped, unnoticed, on their way from raw PREROUTING to the
 /// end of a hook.
-fn dropped(rule: &Rule, ruleset: &Ruleset, hook: Hook) -> bool {
+fn is_always_dropped(rule: &Rule, ruleset: &Ruleset, hook: Hook) -> bool {
     for at in [Hook::Prerouting, hook] {
-        for name in tables_at(at) {
+        for name in tables_at_hook(at) {
             let Some(table) = ruleset.table(name) else { continue };
-            if table.chain(at.chain()).is_none() {
+            if table.chain(at.chain_name()).is_none() {
                 continue;
             }
-            match at_table(rule, ruleset, table, at) {
+            match table_drops_all(rule, ruleset, table, at) {
                 None => return false,
                 Some(true) => return true,
                 Some(false) => {}
@@ -162,27 +167,30 @@ fn dropped(rule: &Rule, ruleset: &Ruleset, hook: Hook) -> bool {
 
 /// Whether the table drops all packets of the rule; `None` if that would be observable, or is not
 /// known.
-fn at_table(rule: &Rule, ruleset: &Ruleset, table: &Table, hook: Hook) -> Option<bool> {
-    let chain = table.chain(hook.chain())?;
-    let algebra = TestAlgebra::of(table, ruleset.family);
-    let tests = algebra.tests(rule);
+fn table_drops_all(rule: &Rule, ruleset: &Ruleset, table: &Table, hook: Hook) -> Option<bool> {
+    let chain = table.chain(hook.chain_name())?;
+    let algebra = TestAlgebra::for_table(table, ruleset.family);
+    let tests = algebra.tests_of_rule(rule);
     let mut accepts = false;
     let kind = PacketClass { table, algebra, tests: &tests };
-    let way = kind.walk(hook.chain(), &mut |rule, _| {
-        use weir_partition::Barrier::{Opaque, Set};
+    let way = kind.walk(hook.chain_name(), &mut |rule, _| {
+        use weir_partition::BarrierReason::{ChangeableSet, OpaqueMatch};
         accepts |= rule.target == Target::Accept;
-        let asked = barrier(rule, ruleset.family).filter(|b| !matches!(b, Set | Opaque));
-        asked.is_none() && is_unnoticed(&rule.target)
+        let asked = find_barrier_reason(rule, ruleset.family)
+            .filter(|b| !matches!(b, ChangeableSet | OpaqueMatch));
+        asked.is_none() && is_unobservable_target(&rule.target)
     });
     match way {
-        ClassEnd::Refused => None,
-        ClassEnd::Ends => Some(!accepts),
-        ClassEnd::Policy | ClassEnd::GoesOn => Some(!accepts && chain.policy == Some(Policy::Drop)),
+        PacketClassOutcome::CallerRejected => None,
+        PacketClassOutcome::AllDecided => Some(!accepts),
+        PacketClassOutcome::ReachesPolicy | PacketClassOutcome::LeavesChain => {
+            Some(!accepts && chain.policy == Some(Policy::Drop))
+        }
     }
 }
 
 /// Whether the effect of the target on a packet that is dropped later is unobservable.
-fn is_unnoticed(target: &Target) -> bool {
+fn is_unobservable_target(target: &Target) -> bool {
     match target {
         Target::None
         | Target::Accept
@@ -192,8 +200,8 @@ fn is_unnoticed(target: &Target) -> bool {
         | Target::Goto(_) => true,
         // A time to live that runs out is answered.
         Target::Effect(_) => {
-            let row = effects_of(target);
-            !row.emits && !row.drops && !row.writes.contains(Field::Ttl)
+            let row = target_effects(target);
+            !row.is_observable && !row.may_drop && !row.writes.contains(Field::Ttl)
         }
         Target::Reject(_) | Target::Divert(_) | Target::Nat(_) | Target::Opaque(_) => false,
     }

@@ -1,39 +1,41 @@
 //! `fold_into_set`: replaces rules that differ only in one address (and port) by a set
-//! ([`crate::sets`]).
+//! ([`crate::set_folding`]).
 //!
 //! They need not be adjacent: a rule may be moved past others to its group if no packet could match
 //! both. The elements count for the original rules.
 
 use weir_model::Ruleset;
 
-use crate::Rewritten;
-use crate::pass::{Context, Counting, Pass, stem};
-use crate::rewrite::leave_programs_alone;
-use crate::sets::{self, SetOptions};
+use crate::RewrittenRuleset;
+use crate::pass::{CounterPreservation, Pass, PassContext, set_name_prefix};
+use crate::rewrite::rewrite_except_program_chains;
+use crate::set_folding::{self, SetFoldOptions};
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
-pub struct FoldIntoSet;
+pub struct FoldIntoSetPass;
 
-impl Pass for FoldIntoSet {
+impl Pass for FoldIntoSetPass {
     fn name(&self) -> &'static str {
         "fold_into_set"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "replaces rules that differ only in one address by one rule with a set"
     }
 
-    fn counters(&self) -> Counting {
-        Counting::Derivable
+    fn counter_preservation(&self) -> CounterPreservation {
+        CounterPreservation::Derivable
     }
 
-    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
-        let options = SetOptions {
+    fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
+        let options = SetFoldOptions {
             cost: context.options.cost.clone(),
-            stem: stem(context.options, ruleset.family),
-            taken: context.sets.iter().map(|s| s.name.clone()).collect(),
+            name_prefix: set_name_prefix(context.options, ruleset.family),
+            used_names: context.sets.iter().map(|s| s.name.clone()).collect(),
         };
-        leave_programs_alone(ruleset, context, |r| sets::compile(r, &options, context.places))
+        rewrite_except_program_chains(ruleset, context, |r| {
+            set_folding::fold_into_sets(r, &options, context.rule_ids)
+        })
     }
 }

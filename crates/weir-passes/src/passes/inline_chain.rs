@@ -11,45 +11,45 @@
 
 use std::collections::{HashMap, HashSet};
 
-use weir_model::matching::Base;
-use weir_model::{AddrMatch, Chain, Family, Match, Name, Rule, Ruleset, Target};
-use weir_partition::barrier;
+use weir_model::rule_match::BaseMatch;
+use weir_model::{AddrMatch, Chain, Family, Match, Rule, Ruleset, SharedName, Target};
+use weir_partition::find_barrier_reason;
 
-use crate::pass::{Context, Pass};
+use crate::pass::{Pass, PassContext};
 use crate::rewrite::rewrite_chains;
-use crate::{Prefix, Rewritten};
+use crate::{Prefix, RewrittenRuleset};
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
-pub struct InlineChain;
+pub struct InlineChainPass;
 
-impl Pass for InlineChain {
+impl Pass for InlineChainPass {
     fn name(&self) -> &'static str {
         "inline_chain"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "replaces a jump to a short chain with one caller by the rules of the chain"
     }
 
-    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+    fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
         let family = ruleset.family;
-        let short = short_chains(ruleset, context);
-        let mut gone: HashSet<Name> = HashSet::new();
+        let short = find_inlinable_chains(ruleset, context);
+        let mut gone: HashSet<SharedName> = HashSet::new();
         let mut made = rewrite_chains(ruleset, context, |chain, algebra, made| {
             let mut out = Vec::with_capacity(chain.rules.len());
             for rule in &chain.rules {
                 let inlined = match &rule.target {
-                    Target::Jump(to) if algebra.is_settled(rule) => short
+                    Target::Jump(to) if algebra.has_only_stable_tests(rule) => short
                         .get(to)
                         .filter(|c| c.name != chain.name && !gone.contains(&c.name))
-                        .and_then(|c| Some((c, inline(rule, c, family)?))),
+                        .and_then(|c| Some((c, inline_jump(rule, c, family)?))),
                     _ => None,
                 };
                 // A chain that others were put into stays: its rules are not those that were read.
                 match inlined {
                     Some((of, rules)) if !gone.contains(&chain.name) => {
-                        made.note(
+                        made.record_compiled_run(
                             context,
                             &of.rules[0].credit,
                             of.rules.len(),
@@ -71,12 +71,15 @@ impl Pass for InlineChain {
 }
 
 /// Chains that may be in the place of the only jump to them.
-fn short_chains<'r>(ruleset: &'r Ruleset, context: &Context<'_>) -> HashMap<Name, &'r Chain> {
+fn find_inlinable_chains<'r>(
+    ruleset: &'r Ruleset,
+    context: &PassContext<'_>,
+) -> HashMap<SharedName, &'r Chain> {
     let mut out = HashMap::new();
     for table in &ruleset.tables {
-        let callers = table.graph().callers();
+        let callers = table.chain_graph().jumps_by_callee();
         let chains = table.chains.iter().zip(callers);
-        let chains = chains.filter(|(c, _)| c.policy.is_none() && context.may_touch(c));
+        let chains = chains.filter(|(c, _)| c.policy.is_none() && context.may_rewrite(c));
         for (chain, callers) in chains {
             let most = context.options.cost.inline_rules_max.max(1);
             let called_once = callers.len() == 1;
@@ -84,7 +87,7 @@ fn short_chains<'r>(ruleset: &'r Ruleset, context: &Context<'_>) -> HashMap<Name
                 continue;
             }
             let stays = |r: &Rule| {
-                barrier(r, ruleset.family).is_none()
+                find_barrier_reason(r, ruleset.family).is_none()
                     && !matches!(r.target, Target::Return | Target::Jump(_) | Target::Goto(_))
             };
             // A name that two tables have is left alone: chains are known by name here.
@@ -99,10 +102,10 @@ fn short_chains<'r>(ruleset: &'r Ruleset, context: &Context<'_>) -> HashMap<Name
 }
 
 /// The rules that stand for a jump and the chain that it leads to.
-fn inline(jump: &Rule, chain: &Chain, family: Family) -> Option<Vec<Rule>> {
+fn inline_jump(jump: &Rule, chain: &Chain, family: Family) -> Option<Vec<Rule>> {
     let mut out = vec![Rule { target: Target::None, ..jump.clone() }];
     for rule in &chain.rules {
-        let base = both(&jump.base, &rule.base, family)?;
+        let base = intersect_header_tests(&jump.base, &rule.base, family)?;
         let tests = |m: &&Match| !matches!(m, Match::Comment(_));
         let before: Vec<Match> = jump
             .matches
@@ -119,14 +122,14 @@ fn inline(jump: &Rule, chain: &Chain, family: Family) -> Option<Vec<Rule>> {
             return None;
         }
         let matches = before.into_iter().chain(rule.matches.iter().cloned()).collect();
-        out.push(Rule { base, matches, spans: Vec::new(), ..rule.clone() });
+        out.push(Rule { base, matches, match_spans: Vec::new(), ..rule.clone() });
     }
     Some(out)
 }
 
 /// Header tests that say both; `None` if one rule cannot.
-fn both(a: &Base, b: &Base, family: Family) -> Option<Base> {
-    fn one<T: Clone + PartialEq>(a: &Option<T>, b: &Option<T>) -> Option<Option<T>> {
+fn intersect_header_tests(a: &BaseMatch, b: &BaseMatch, family: Family) -> Option<BaseMatch> {
+    fn merge_equal_values<T: Clone + PartialEq>(a: &Option<T>, b: &Option<T>) -> Option<Option<T>> {
         match (a, b) {
             (Some(x), Some(y)) if x != y => None,
             (Some(x), _) | (None, Some(x)) => Some(Some(x.clone())),
@@ -134,20 +137,20 @@ fn both(a: &Base, b: &Base, family: Family) -> Option<Base> {
         }
     }
     let narrower = |a, b| -> Option<Option<AddrMatch>> {
-        let (Some(x), Some(y)) = (a, b) else { return one(&a, &b) };
-        let (p, q) = (Prefix::of_match(family, &x)?, Prefix::of_match(family, &y)?);
+        let (Some(x), Some(y)) = (a, b) else { return merge_equal_values(&a, &b) };
+        let (p, q) = (Prefix::from_match(family, &x)?, Prefix::from_match(family, &y)?);
         match (p.covers(family, q), q.covers(family, p)) {
             (true, _) => Some(Some(y)),
             (_, true) => Some(Some(x)),
             _ => None,
         }
     };
-    Some(Base {
+    Some(BaseMatch {
         saddr: narrower(a.saddr, b.saddr)?,
         daddr: narrower(a.daddr, b.daddr)?,
-        iif: one(&a.iif, &b.iif)?,
-        oif: one(&a.oif, &b.oif)?,
-        proto: one(&a.proto, &b.proto)?,
-        fragment: one(&a.fragment, &b.fragment)?,
+        iif: merge_equal_values(&a.iif, &b.iif)?,
+        oif: merge_equal_values(&a.oif, &b.oif)?,
+        proto: merge_equal_values(&a.proto, &b.proto)?,
+        fragment: merge_equal_values(&a.fragment, &b.fragment)?,
     })
 }

@@ -9,54 +9,61 @@
 //! Only the sum of the two counters is preserved, so the pass runs only if that is allowed.
 
 use weir_artefact::Deviation;
-use weir_model::matching::{Neg, PortSpan};
+use weir_model::rule_match::{Negatable, PortSpan};
 use weir_model::{Family, Match, Rule, Ruleset, Span};
-use weir_partition::barrier;
+use weir_partition::find_barrier_reason;
 
-use crate::pass::{Context, Counting, Equivalence, Pass};
+use crate::pass::{CounterPreservation, Equivalence, Pass, PassContext};
 use crate::rewrite::rewrite_chains;
-use crate::run::Axis;
-use crate::{Prefix, Rewritten};
+use crate::rule_runs::AddressAxis;
+use crate::{Prefix, RewrittenRuleset};
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
-pub struct MergeAdjacent;
+pub struct MergeAdjacentPass;
 
-impl Pass for MergeAdjacent {
+impl Pass for MergeAdjacentPass {
     fn name(&self) -> &'static str {
         "merge_adjacent"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "merges adjacent rules whose prefixes or ports form one prefix or range"
     }
 
-    fn counters(&self) -> Counting {
-        Counting::Loses
+    fn counter_preservation(&self) -> CounterPreservation {
+        CounterPreservation::Lost
     }
 
     fn equivalence(&self) -> Equivalence {
-        Equivalence::Summed
+        Equivalence::SummedCounters
     }
 
     fn deviation(&self) -> Option<Deviation> {
         Some(Deviation::SummedCounters)
     }
 
-    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+    fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
         let family = ruleset.family;
         rewrite_chains(ruleset, context, |chain, _, made| {
             let mut out: Vec<Rule> = Vec::with_capacity(chain.rules.len());
             for rule in &chain.rules {
                 let mut rule = rule.clone();
-                while let Some(merged) = out.last().and_then(|last| merge(last, &rule, family)) {
+                while let Some(merged) =
+                    out.last().and_then(|last| merge_rules(last, &rule, family))
+                {
                     out.pop();
                     rule = merged;
                 }
                 out.push(rule);
             }
             for rule in out.iter().filter(|r| r.credit.len() > 1) {
-                made.note(context, &rule.credit, rule.credit.len(), "one rule".to_owned());
+                made.record_compiled_run(
+                    context,
+                    &rule.credit,
+                    rule.credit.len(),
+                    "one rule".to_owned(),
+                );
             }
             (out.len() < chain.rules.len()).then_some(out)
         })
@@ -64,20 +71,20 @@ impl Pass for MergeAdjacent {
 }
 
 /// One rule for two neighbours; `None` if there is none.
-fn merge(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
+fn merge_rules(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
     if a.target != b.target || a.credit.is_empty() || b.credit.is_empty() {
         return None;
     }
-    if barrier(a, family).is_some() || barrier(b, family).is_some() {
+    if find_barrier_reason(a, family).is_some() || find_barrier_reason(b, family).is_some() {
         return None;
     }
     let tests = if a.matches == b.matches {
-        by_address(a, b, family)?
+        merge_prefix_halves(a, b, family)?
     } else {
         (a.base == b.base).then_some(())?;
-        by_port(a, b)?
+        merge_port_spans(a, b)?
     };
-    let mut merged = Rule { span: Span::NONE, spans: Vec::new(), ..tests };
+    let mut merged = Rule { span: Span::NONE, match_spans: Vec::new(), ..tests };
     merged.credit.extend(&b.credit);
     merged.leading_comments.extend(b.leading_comments.iter().cloned());
     merged.counters = None;
@@ -85,12 +92,12 @@ fn merge(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
 }
 
 /// The two halves of a prefix.
-fn by_address(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
-    for axis in Axis::BOTH {
+fn merge_prefix_halves(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
+    for axis in AddressAxis::BOTH {
         let (Some(p), Some(q)) = (axis.prefix_of(a, family), axis.prefix_of(b, family)) else {
             continue;
         };
-        let wider = p.len.checked_sub(1).map(|len| Prefix::of(family, p.addr, len))?;
+        let wider = p.len.checked_sub(1).map(|len| Prefix::containing_addr(family, p.addr, len))?;
         if p.len != q.len || p == q || !wider.covers(family, q) {
             continue;
         }
@@ -105,7 +112,7 @@ fn by_address(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
 }
 
 /// Two spans of ports, one right after the other.
-fn by_port(a: &Rule, b: &Rule) -> Option<Rule> {
+fn merge_port_spans(a: &Rule, b: &Rule) -> Option<Rule> {
     let mut merged = a.clone();
     if a.matches.len() != b.matches.len() {
         return None;
@@ -116,7 +123,9 @@ fn by_port(a: &Rule, b: &Rule) -> Option<Rule> {
         return None;
     }
     for i in 0..2 {
-        let (Some(x), Some(y)) = (port(mine, i).cloned(), port(theirs, i)) else { continue };
+        let (Some(x), Some(y)) = (port_test(mine, i).cloned(), port_test(theirs, i)) else {
+            continue;
+        };
         let touch = |x: &PortSpan, y: &PortSpan| x.hi.checked_add(1) == Some(y.lo);
         if x.negated || y.negated || !(touch(&x.value, &y.value) || touch(&y.value, &x.value)) {
             continue;
@@ -125,7 +134,7 @@ fn by_port(a: &Rule, b: &Rule) -> Option<Rule> {
         let hi = x.value.hi.max(y.value.hi);
         let mut both = (mine.clone(), theirs.clone());
         for m in [&mut both.0, &mut both.1] {
-            *port_mut(m, i)? = Some(Neg { negated: false, value: PortSpan { lo, hi } });
+            *port_test_mut(m, i)? = Some(Negatable { negated: false, value: PortSpan { lo, hi } });
         }
         if both.0 == both.1 {
             *mine = both.0;
@@ -135,7 +144,7 @@ fn by_port(a: &Rule, b: &Rule) -> Option<Rule> {
     None
 }
 
-fn port(m: &Match, i: usize) -> Option<&Neg<PortSpan>> {
+fn port_test(m: &Match, i: usize) -> Option<&Negatable<PortSpan>> {
     match m {
         Match::Tcp { sport, dport, .. }
         | Match::Udp { sport, dport }
@@ -145,7 +154,7 @@ fn port(m: &Match, i: usize) -> Option<&Neg<PortSpan>> {
     }
 }
 
-fn port_mut(m: &mut Match, i: usize) -> Option<&mut Option<Neg<PortSpan>>> {
+fn port_test_mut(m: &mut Match, i: usize) -> Option<&mut Option<Negatable<PortSpan>>> {
     match m {
         Match::Tcp { sport, dport, .. }
         | Match::Udp { sport, dport }

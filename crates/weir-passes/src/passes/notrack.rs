@@ -22,39 +22,40 @@
 //! runs only if that is allowed.
 
 use weir_artefact::Deviation;
-use weir_model::effect::needs_conntrack;
+use weir_model::effect::needs_connection_tracking;
 use weir_model::target::Effect;
 use weir_model::{
     Chain, Field, Hook, Match, ProtoMatch, Rule, Ruleset, Table, TableName, Target, Test,
 };
 use weir_model::{
     Family,
-    matching::{IcmpType, Neg, PortSpan},
+    rule_match::{IcmpTypeMatch, Negatable, PortSpan},
 };
-use weir_partition::{Barrier, TestAlgebra, barrier};
-use weir_semantics::tables_at;
+use weir_partition::{BarrierReason, TestAlgebra, find_barrier_reason};
+use weir_semantics::tables_at_hook;
 
-use super::way::{ClassEnd, PacketClass};
-use crate::pass::{Context, Equivalence, Pass};
-use crate::rewrite::{raw_chain, rewritable};
-use crate::{ChainNames, Rewritten};
+use super::packet_class::{PacketClass, PacketClassOutcome};
+use crate::pass::{Equivalence, Pass, PassContext};
+use crate::rewrite::{ensure_raw_chain, rewritable_chains};
+use crate::{ChainNameAllocator, RewrittenRuleset};
 
 /// Last word of the chain's name, by which the check knows the pass's rules.
-pub(crate) const CHAIN: &str = ":notrack";
+pub(crate) const NOTRACK_CHAIN_SUFFIX: &str = ":notrack";
 
 /// Destination ports that helpers of the kernel read (net/netfilter/nf_conntrack_*.c).
-const HELPED: [u16; 13] = [21, 69, 137, 161, 554, 1719, 1720, 1723, 5060, 5061, 6566, 6667, 10080];
+const HELPER_PORTS: [u16; 13] =
+    [21, 69, 137, 161, 554, 1719, 1720, 1723, 5060, 5061, 6566, 6667, 10080];
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
-pub struct Notrack;
+pub struct NotrackPass;
 
-impl Pass for Notrack {
+impl Pass for NotrackPass {
     fn name(&self) -> &'static str {
         "notrack"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "exempts traffic whose outcome never depends on conntrack, in both directions, from \
          tracking"
     }
@@ -67,24 +68,34 @@ impl Pass for Notrack {
         Some(Deviation::Untracked)
     }
 
-    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
-        let mut made = Rewritten::unchanged(ruleset);
-        let nat = ruleset.table(&TableName::Nat).is_some() && !context.options.allow_counters;
-        let in_use = ruleset.rules().any(|(_, _, r)| needs_conntrack(r));
-        if nat || !in_use || !errors_are_free(ruleset) {
+    fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
+        let mut made = RewrittenRuleset::unchanged(ruleset);
+        let nat = ruleset.table(&TableName::Nat).is_some() && !context.options.allow_counter_loss;
+        let in_use = ruleset.rules().any(|(_, _, r)| needs_connection_tracking(r));
+        if nat || !in_use || !are_icmp_errors_independent(ruleset) {
             return made;
         }
         let mut kinds: Vec<Rule> = Vec::new();
-        for (table, chain) in rewritable(ruleset, context) {
+        for (table, chain) in rewritable_chains(ruleset, context) {
             if table.name != TableName::Filter {
                 continue;
             }
             for rule in &chain.rules {
-                let Some((kind, answer)) = kind_of(rule, ruleset.family) else { continue };
-                if kinds.contains(&kind) || !is_free(&kind, ruleset) || !is_free(&answer, ruleset) {
+                let Some((kind, answer)) = make_notrack_rules(rule, ruleset.family) else {
+                    continue;
+                };
+                if kinds.contains(&kind)
+                    || !is_conntrack_independent(&kind, ruleset)
+                    || !is_conntrack_independent(&answer, ruleset)
+                {
                     continue;
                 }
-                made.note(context, &rule.credit, 1, "traffic without conntrack".to_owned());
+                made.record_compiled_run(
+                    context,
+                    &rule.credit,
+                    1,
+                    "traffic without conntrack".to_owned(),
+                );
                 for k in [kind, answer] {
                     if !kinds.contains(&k) {
                         kinds.push(k);
@@ -93,25 +104,26 @@ impl Pass for Notrack {
             }
         }
         if !kinds.is_empty() {
-            put(&mut made.ruleset, kinds);
+            insert_notrack_chain(&mut made.ruleset, kinds);
         }
         made
     }
 }
 
-fn put(ruleset: &mut Ruleset, kinds: Vec<Rule>) {
+fn insert_notrack_chain(ruleset: &mut Ruleset, kinds: Vec<Rule>) {
     let family = ruleset.family;
-    raw_chain(ruleset, Hook::Prerouting);
+    ensure_raw_chain(ruleset, Hook::Prerouting);
     let raw = ruleset.tables.iter_mut().find(|t| t.name == TableName::Raw).expect("it is there");
-    let name = ChainNames::new(family, raw).word(&CHAIN[1..]);
+    let name =
+        ChainNameAllocator::new(family, raw).allocate_with_suffix(&NOTRACK_CHAIN_SUFFIX[1..]);
     raw.chains.push(Chain { rules: kinds, ..Chain::new(name.clone(), None) });
     for hook in [Hook::Prerouting, Hook::Output] {
-        raw_chain(ruleset, hook).rules.push(Rule::new(Target::Jump(name.clone())));
+        ensure_raw_chain(ruleset, hook).rules.push(Rule::new(Target::Jump(name.clone())));
     }
 }
 
 /// The kind of traffic that an ACCEPT rule names, and its answers, as rules that untrack it.
-fn kind_of(rule: &Rule, family: Family) -> Option<(Rule, Rule)> {
+fn make_notrack_rules(rule: &Rule, family: Family) -> Option<(Rule, Rule)> {
     let base = &rule.base;
     let plain = base.iif.is_none() && base.oif.is_none() && base.fragment.is_none();
     let proto = base.proto.filter(|p| !p.negated && matches!(p.proto, 6 | 17))?;
@@ -125,9 +137,9 @@ fn kind_of(rule: &Rule, family: Family) -> Option<(Rule, Rule)> {
         Match::Udp { sport, dport } => (sport, dport),
         _ => return None,
     };
-    let helped = |p: &Option<Neg<PortSpan>>| {
+    let helped = |p: &Option<Negatable<PortSpan>>| {
         p.as_ref().is_none_or(|p| {
-            p.negated || HELPED.iter().any(|h| (p.value.lo..=p.value.hi).contains(h))
+            p.negated || HELPER_PORTS.iter().any(|h| (p.value.lo..=p.value.hi).contains(h))
         })
     };
     // A port on one side at least, and none that a helper reads.
@@ -135,7 +147,7 @@ fn kind_of(rule: &Rule, family: Family) -> Option<(Rule, Rule)> {
     if named.is_empty() || named.iter().any(|p| helped(p)) {
         return None;
     }
-    let make = |sport: &Option<Neg<PortSpan>>, dport: &Option<Neg<PortSpan>>| {
+    let make = |sport: &Option<Negatable<PortSpan>>, dport: &Option<Negatable<PortSpan>>| {
         let (sport, dport) = (sport.clone(), dport.clone());
         let ports = match proto.proto {
             6 => Match::Tcp { sport, dport, flags: None, option: None },
@@ -146,7 +158,7 @@ fn kind_of(rule: &Rule, family: Family) -> Option<(Rule, Rule)> {
         let header = if proto.proto == 6 { 20 } else { 8 };
         let network = if family == Family::V4 { 20 } else { 40 };
         let value = (network + header, u16::MAX);
-        out.matches.push(Match::Length(Neg { negated: false, value }));
+        out.matches.push(Match::Length(Negatable { negated: false, value }));
         out.matches.push(ports);
         out
     };
@@ -158,34 +170,37 @@ fn kind_of(rule: &Rule, family: Family) -> Option<(Rule, Rule)> {
 
 /// Whether no rule, in any table at any hook, uses conntrack for the kind or translates it before
 /// it is decided there.
-fn is_free(kind: &Rule, ruleset: &Ruleset) -> bool {
+fn is_conntrack_independent(kind: &Rule, ruleset: &Ruleset) -> bool {
     let hooks = [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
     hooks.into_iter().all(|hook| {
-        tables_at(hook).iter().filter_map(|name| ruleset.table(name)).all(|table| {
-            table.chain(hook.chain()).is_none() || is_free_at(kind, table, hook, ruleset.family)
+        tables_at_hook(hook).iter().filter_map(|name| ruleset.table(name)).all(|table| {
+            table.chain(hook.chain_name()).is_none()
+                || is_conntrack_independent_at(kind, table, hook, ruleset.family)
         })
     })
 }
 
-fn is_free_at(kind: &Rule, table: &Table, hook: Hook, family: Family) -> bool {
-    let algebra = TestAlgebra::of(table, family);
-    let tests = algebra.tests(kind);
-    let way = PacketClass { table, algebra, tests: &tests }.walk(hook.chain(), &mut |rule, _| {
-        let asks = algebra
-            .tests(rule)
-            .iter()
-            .any(|t| matches!(t, Test::Field { field: Field::CtState | Field::CtMark, .. }));
-        let untracks = matches!(&rule.target, Target::Effect(e)
+fn is_conntrack_independent_at(kind: &Rule, table: &Table, hook: Hook, family: Family) -> bool {
+    let algebra = TestAlgebra::for_table(table, family);
+    let tests = algebra.tests_of_rule(kind);
+    let way =
+        PacketClass { table, algebra, tests: &tests }.walk(hook.chain_name(), &mut |rule, _| {
+            let asks = algebra
+                .tests_of_rule(rule)
+                .iter()
+                .any(|t| matches!(t, Test::Field { field: Field::CtState | Field::CtMark, .. }));
+            let untracks = matches!(&rule.target, Target::Effect(e)
             if matches!(**e, Effect::Notrack | Effect::CtNotrack));
-        let kept = barrier(rule, family).is_some_and(|b| b != Barrier::Set);
-        !asks && !untracks && !kept && !needs_conntrack(rule)
-    });
-    way != ClassEnd::Refused
+            let kept = find_barrier_reason(rule, family)
+                .is_some_and(|b| b != BarrierReason::ChangeableSet);
+            !asks && !untracks && !kept && !needs_connection_tracking(rule)
+        });
+    way != PacketClassOutcome::CallerRejected
 }
 
 /// Whether ICMP errors fare alike whether conntrack knows what they are about (RELATED) or not
 /// (INVALID): they speak of any traffic, so any address may send them.
-fn errors_are_free(ruleset: &Ruleset) -> bool {
+fn are_icmp_errors_independent(ruleset: &Ruleset) -> bool {
     let (proto, kinds): (u8, &[u8]) = match ruleset.family {
         Family::V4 => (1, &[3, 11, 12]),
         Family::V6 => (58, &[1, 2, 3, 4]),
@@ -193,8 +208,8 @@ fn errors_are_free(ruleset: &Ruleset) -> bool {
     kinds.iter().all(|&kind| {
         let mut error = Rule::new(Target::Accept);
         error.base.proto = Some(ProtoMatch { negated: false, proto });
-        let value = IcmpType { kind, codes: (0, 255) };
-        error.matches.push(Match::Icmp(Neg { negated: false, value }));
-        is_free(&error, ruleset)
+        let value = IcmpTypeMatch { kind, codes: (0, 255) };
+        error.matches.push(Match::Icmp(Negatable { negated: false, value }));
+        is_conntrack_independent(&error, ruleset)
     })
 }

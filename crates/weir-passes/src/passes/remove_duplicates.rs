@@ -8,34 +8,37 @@
 use std::collections::{HashMap, HashSet};
 
 use weir_model::{Match, RuleIndex, Ruleset, TableName};
-use weir_partition::{TestAlgebra, barrier};
+use weir_partition::{TestAlgebra, find_barrier_reason};
 
-use crate::Rewritten;
-use crate::pass::{Context, Pass};
-use crate::rewrite::{remove, rewritable};
+use crate::RewrittenRuleset;
+use crate::pass::{Pass, PassContext};
+use crate::rewrite::{remove_dead_rules, rewritable_chains};
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
-pub struct RemoveDuplicates;
+pub struct RemoveDuplicatesPass;
 
-impl Pass for RemoveDuplicates {
+impl Pass for RemoveDuplicatesPass {
     fn name(&self) -> &'static str {
         "remove_duplicates"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "removes rules that repeat the tests of an earlier terminating rule"
     }
 
-    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+    fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
         let mut dead: HashSet<RuleIndex> = HashSet::new();
-        let algebras = ruleset.tables.iter().map(|t| (t.name, TestAlgebra::of(t, ruleset.family)));
+        let algebras =
+            ruleset.tables.iter().map(|t| (t.name, TestAlgebra::for_table(t, ruleset.family)));
         let algebras: HashMap<TableName, TestAlgebra> = algebras.collect();
-        for (table, chain) in rewritable(ruleset, context) {
+        for (table, chain) in rewritable_chains(ruleset, context) {
             let algebra = algebras[&table.name];
             let mut seen: HashSet<String> = HashSet::new();
             for rule in &chain.rules {
-                if barrier(rule, ruleset.family).is_some() || !algebra.is_settled(rule) {
+                if find_barrier_reason(rule, ruleset.family).is_some()
+                    || !algebra.has_only_stable_tests(rule)
+                {
                     continue;
                 }
                 let tests: Vec<&Match> =
@@ -48,6 +51,6 @@ impl Pass for RemoveDuplicates {
                 }
             }
         }
-        remove(ruleset, &dead, "an earlier rule has the same tests", context)
+        remove_dead_rules(ruleset, &dead, "an earlier rule has the same tests", context)
     }
 }

@@ -12,28 +12,28 @@
 
 use std::collections::HashSet;
 
-use weir_diagram::{At, Full, PacketSet, Space, SpaceOptions};
+use weir_diagram::{EvaluationPoint, LimitReached, PacketSet, PacketSpace, SpaceOptions};
 use weir_model::{Chain, Family, Firewall, Rule, RuleIndex, Ruleset};
-use weir_partition::{TestAlgebra, barrier};
+use weir_partition::{TestAlgebra, find_barrier_reason};
 
-use crate::Rewritten;
-use crate::pass::{Context, Pass};
-use crate::rewrite::remove;
+use crate::RewrittenRuleset;
+use crate::pass::{Pass, PassContext};
+use crate::rewrite::remove_dead_rules;
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
-pub struct RemoveShadowed;
+pub struct RemoveShadowedPass;
 
-impl Pass for RemoveShadowed {
+impl Pass for RemoveShadowedPass {
     fn name(&self) -> &'static str {
         "remove_shadowed"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "removes rules that no packet reaches, because earlier rules match all of their packets first"
     }
 
-    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+    fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
         let family = ruleset.family;
         let firewall = match family {
             Family::V4 => Firewall { v4: Some(ruleset.clone()), ..Firewall::default() },
@@ -41,75 +41,77 @@ impl Pass for RemoveShadowed {
         };
         let mut dead: HashSet<RuleIndex> = HashSet::new();
         let options = SpaceOptions { memory_bytes: 256 << 20, ..SpaceOptions::default() };
-        let fresh = || Space::with(family, &[&firewall], options).ok();
+        let fresh = || PacketSpace::for_firewalls(family, &[&firewall], options).ok();
         let mut space = None;
         for table in &ruleset.tables {
-            let algebra = TestAlgebra::of(table, family);
-            let ours = table.chains.iter().filter(|c| context.may_touch(c));
+            let algebra = TestAlgebra::for_table(table, family);
+            let ours = table.chains.iter().filter(|c| context.may_rewrite(c));
             for chain in ours.filter(|c| c.rules.len() > 1) {
                 let Some(own) = space.take().or_else(fresh) else { continue };
-                let mut search = ShadowSearch { space: own, algebra, family, dead: &mut dead };
+                let mut search =
+                    ShadowSearch { space: own, algebra, family, dead_rules: &mut dead };
                 // Rules beyond the memory limit are not known to be shadowed: they stay, and the
                 // next chain begins with an empty space.
-                let done = search.chain(chain);
+                let done = search.search_chain(chain);
                 space = done.is_ok().then_some(search.space);
             }
         }
-        remove(ruleset, &dead, "earlier rules match all of its packets first", context)
+        remove_dead_rules(ruleset, &dead, "earlier rules match all of its packets first", context)
     }
 }
 
 struct ShadowSearch<'f, 'd> {
-    space: Space<'f>,
+    space: PacketSpace<'f>,
     algebra: TestAlgebra,
     family: Family,
-    dead: &'d mut HashSet<RuleIndex>,
+    dead_rules: &'d mut HashSet<RuleIndex>,
 }
 
 impl ShadowSearch<'_, '_> {
-    fn chain(&mut self, chain: &Chain) -> Result<(), Full> {
-        self.half(&chain.rules, PacketSet::NONE).map(|_| ())
+    fn search_chain(&mut self, chain: &Chain) -> Result<(), LimitReached> {
+        self.search_rules(&chain.rules, PacketSet::NONE).map(|_| ())
     }
 
     /// Looks for dead rules after packets that are gone; which packets end their walk in these.
-    fn half(&mut self, rules: &[Rule], gone: PacketSet) -> Result<PacketSet, Full> {
+    fn search_rules(&mut self, rules: &[Rule], gone: PacketSet) -> Result<PacketSet, LimitReached> {
         match rules {
             [] => Ok(PacketSet::NONE),
             [rule] => {
-                if !rule.credit.is_empty() && barrier(rule, self.family).is_none() {
-                    let reached = self.reaches(rule)?;
-                    if self.space.implies(reached, gone)? {
-                        self.dead.extend(&rule.credit);
+                if !rule.credit.is_empty() && find_barrier_reason(rule, self.family).is_none() {
+                    let reached = self.affected_packets(rule)?;
+                    if self.space.is_subset(reached, gone)? {
+                        self.dead_rules.extend(&rule.credit);
                     }
                 }
-                self.ends(rule)
+                self.decided_packets(rule)
             }
             _ => {
                 let (first, second) = rules.split_at(rules.len() / 2);
-                let by_first = self.half(first, gone)?;
+                let by_first = self.search_rules(first, gone)?;
                 let gone = self.space.or(gone, by_first)?;
-                let by_second = self.half(second, gone)?;
+                let by_second = self.search_rules(second, gone)?;
                 self.space.or(by_first, by_second)
             }
         }
     }
 
     /// Packets that would notice the rule: those that match it, and those that it drops.
-    fn reaches(&mut self, rule: &Rule) -> Result<PacketSet, Full> {
-        let matching = self.space.of_rule(rule, At::ANYWHERE)?;
-        let dropped = self.space.dropped_by(rule, At::ANYWHERE)?;
+    fn affected_packets(&mut self, rule: &Rule) -> Result<PacketSet, LimitReached> {
+        let matching = self.space.packets_matching_rule(rule, EvaluationPoint::EVERYTHING_KNOWN)?;
+        let dropped =
+            self.space.packets_dropped_by_rule(rule, EvaluationPoint::EVERYTHING_KNOWN)?;
         self.space.or(matching, dropped)
     }
 
     /// Packets that surely go no further in the chain.
-    fn ends(&mut self, rule: &Rule) -> Result<PacketSet, Full> {
-        if !self.algebra.is_settled(rule) {
+    fn decided_packets(&mut self, rule: &Rule) -> Result<PacketSet, LimitReached> {
+        if !self.algebra.has_only_stable_tests(rule) {
             return Ok(PacketSet::NONE);
         }
         if rule.target.leaves_chain() {
-            self.reaches(rule)
+            self.affected_packets(rule)
         } else {
-            self.space.dropped_by(rule, At::ANYWHERE)
+            self.space.packets_dropped_by_rule(rule, EvaluationPoint::EVERYTHING_KNOWN)
         }
     }
 }

@@ -7,27 +7,27 @@
 
 use weir_model::{Rule, Ruleset};
 
-use crate::Rewritten;
-use crate::pass::{Context, Pass};
+use crate::RewrittenRuleset;
+use crate::pass::{Pass, PassContext};
 use crate::rewrite::rewrite_chains;
 
 /// Places that a rule climbs at most.
-const PLACES_MAX: usize = 64;
+const MAX_POSITIONS_MOVED: usize = 64;
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
-pub struct ReorderByHits;
+pub struct ReorderByHitsPass;
 
-impl Pass for ReorderByHits {
+impl Pass for ReorderByHitsPass {
     fn name(&self) -> &'static str {
         "reorder_by_hits"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "moves rules that count more packets (iptables-save -c) up past disjoint ones"
     }
 
-    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+    fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
         let hits = |r: &Rule| r.counters.map_or(0, |c| c.packets);
         rewrite_chains(ruleset, context, |chain, algebra, made| {
             let mut rules = chain.rules.clone();
@@ -35,16 +35,21 @@ impl Pass for ReorderByHits {
             for i in 1..rules.len() {
                 let mut at = i;
                 while at > 0
-                    && i - at < PLACES_MAX
+                    && i - at < MAX_POSITIONS_MOVED
                     && hits(&rules[at]) > hits(&rules[at - 1])
-                    && algebra.commute(&rules[at - 1], &rules[at])
+                    && algebra.can_commute(&rules[at - 1], &rules[at])
                 {
                     rules.swap(at - 1, at);
                     at -= 1;
                 }
                 if at < i {
                     moved = true;
-                    made.note(context, &rules[at].credit, 1, "earlier in its chain".to_owned());
+                    made.record_compiled_run(
+                        context,
+                        &rules[at].credit,
+                        1,
+                        "earlier in its chain".to_owned(),
+                    );
                 }
             }
             moved.then_some(rules)

@@ -10,46 +10,49 @@
 //! packet with malformed extension headers at the first such test.
 
 use weir_model::{Chain, Family, ProtoMatch, Rule, Ruleset, Target};
-use weir_partition::barrier;
+use weir_partition::find_barrier_reason;
 
-use crate::pass::{Context, Counting, Pass, chain_mut};
-use crate::rewrite::rewritable;
-use crate::{ChainNames, CostModel, Rewritten};
+use crate::pass::{CounterPreservation, Pass, PassContext, chain_mut};
+use crate::rewrite::rewritable_chains;
+use crate::{ChainNameAllocator, CostModel, RewrittenRuleset};
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
-pub struct SplitByProtocol;
+pub struct SplitByProtocolPass;
 
-impl Pass for SplitByProtocol {
+impl Pass for SplitByProtocolPass {
     fn name(&self) -> &'static str {
         "split_by_protocol"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "splits long chains of rules for several protocols into one chain per protocol"
     }
 
-    fn counters(&self) -> Counting {
-        Counting::Derivable
+    fn counter_preservation(&self) -> CounterPreservation {
+        CounterPreservation::Derivable
     }
 
-    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
-        let mut made = Rewritten::unchanged(ruleset);
+    fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
+        let mut made = RewrittenRuleset::unchanged(ruleset);
         let family = ruleset.family;
         for table in &ruleset.tables {
-            let mut names = ChainNames::new(family, table);
-            for (of, chain) in rewritable(ruleset, context).filter(|(t, _)| t.name == table.name) {
-                let barriers = chain.rules.iter().rposition(|r| barrier(r, family).is_some());
+            let mut names = ChainNameAllocator::new(family, table);
+            for (of, chain) in
+                rewritable_chains(ruleset, context).filter(|(t, _)| t.name == table.name)
+            {
+                let barriers =
+                    chain.rules.iter().rposition(|r| find_barrier_reason(r, family).is_some());
                 let from = barriers.map_or(0, |i| i + 1);
                 let rules = &chain.rules[from..];
-                let protocols = worth(rules, family, &context.options.cost);
+                let protocols = choose_protocols(rules, family, &context.options.cost);
                 if protocols.is_empty() {
                     continue;
                 }
-                let (ways, chains) = deal(rules, &protocols, &mut names);
+                let (ways, chains) = split_rules_by_protocol(rules, &protocols, &mut names);
                 let here: Vec<Rule> = chain.rules[..from].iter().cloned().chain(ways).collect();
                 let into = format!("{} chains by protocol", chains.len());
-                made.note(context, &rules[0].credit, rules.len(), into);
+                made.record_compiled_run(context, &rules[0].credit, rules.len(), into);
                 chain_mut(&mut made.ruleset, of.name, &chain.name).expect("a copy").rules = here;
                 let table = made.ruleset.tables.iter_mut().find(|t| t.name == of.name);
                 table.expect("a copy").chains.extend(chains);
@@ -60,17 +63,17 @@ impl Pass for SplitByProtocol {
 }
 
 /// Whether a packet of the protocol may match the rule.
-fn allows(rule: &Rule, proto: u8) -> bool {
+fn may_match_protocol(rule: &Rule, proto: u8) -> bool {
     rule.base.proto.is_none_or(|p| (p.proto == proto) != p.negated)
 }
 
 /// Whether only packets of the protocol match the rule.
-fn is_for(rule: &Rule, proto: u8) -> bool {
+fn matches_only_protocol(rule: &Rule, proto: u8) -> bool {
     rule.base.proto == Some(ProtoMatch { negated: false, proto })
 }
 
 /// The protocols for which a separate chain pays off, the one with most rules first.
-fn worth(rules: &[Rule], family: Family, cost: &CostModel) -> Vec<u8> {
+fn choose_protocols(rules: &[Rule], family: Family, cost: &CostModel) -> Vec<u8> {
     let asked = |r: &Rule| {
         let b = &r.base;
         b.proto.is_some()
@@ -83,25 +86,29 @@ fn worth(rules: &[Rule], family: Family, cost: &CostModel) -> Vec<u8> {
         return Vec::new();
     }
     let icmp = if family == Family::V4 { 1 } else { 58 };
-    let own = |p: u8| rules.iter().filter(|r| is_for(r, p)).count();
+    let own = |p: u8| rules.iter().filter(|r| matches_only_protocol(r, p)).count();
     let mut protocols: Vec<u8> =
         [6, 17, icmp].into_iter().filter(|&p| own(p) >= cost.split_rules_min.max(1)).collect();
     protocols.sort_by_key(|&p| std::cmp::Reverse(own(p)));
     // The cost of a packet of each protocol with its chain, and without.
     let all = cost.linear_ns(rules.len());
     let pays = |p: &u8| {
-        let mine = rules.iter().filter(|r| allows(r, *p)).count();
+        let mine = rules.iter().filter(|r| may_match_protocol(r, *p)).count();
         cost.jump_ns + cost.linear_ns(protocols.len() + mine) < all
     };
     if protocols.iter().any(|p| !pays(p)) { Vec::new() } else { protocols }
 }
 
 /// The rules that lead to the chains and what is left for other protocols, and the chains.
-fn deal(rules: &[Rule], protocols: &[u8], names: &mut ChainNames) -> (Vec<Rule>, Vec<Chain>) {
+fn split_rules_by_protocol(
+    rules: &[Rule],
+    protocols: &[u8],
+    names: &mut ChainNameAllocator,
+) -> (Vec<Rule>, Vec<Chain>) {
     let mut ways = Vec::new();
     let mut chains = Vec::new();
     for &proto in protocols {
-        let name = names.word(match proto {
+        let name = names.allocate_with_suffix(match proto {
             6 => "tcp",
             17 => "udp",
             _ => "icmp",
@@ -109,10 +116,11 @@ fn deal(rules: &[Rule], protocols: &[u8], names: &mut ChainNames) -> (Vec<Rule>,
         let mut way = Rule::new(Target::Goto(name.clone()));
         way.base.proto = Some(ProtoMatch { negated: false, proto });
         ways.push(way);
-        let own: Vec<Rule> = rules.iter().filter(|r| allows(r, proto)).cloned().collect();
+        let own: Vec<Rule> =
+            rules.iter().filter(|r| may_match_protocol(r, proto)).cloned().collect();
         chains.push(Chain { rules: own, ..Chain::new(name, None) });
     }
-    let others = rules.iter().filter(|r| !protocols.iter().any(|&p| is_for(r, p)));
+    let others = rules.iter().filter(|r| !protocols.iter().any(|&p| matches_only_protocol(r, p)));
     ways.extend(others.cloned());
     (ways, chains)
 }

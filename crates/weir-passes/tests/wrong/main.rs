@@ -1,4 +1,4 @@
-//! Deliberately wrong passes: `run_checked` refuses each of them.
+//! Deliberately wrong passes: `run_checked_passes` refuses each of them.
 //!
 //! A check that rejects everything and one that accepts everything are both useless: so each
 //! ruleset is first run through the correct pass, or unchanged, and accepted. `--nocapture` prints
@@ -13,20 +13,20 @@ use std::fmt;
 
 use weir_model::{Family, Firewall, Rule, Ruleset, TableName};
 use weir_passes::{
-    CheckOptions, Context, Counting, Equivalence, Pass, PassOptions, RefusedPass, Rewritten,
-    RunOptions, Why, passes, run_checked,
+    CheckOptions, CounterPreservation, Equivalence, Pass, PassContext, PassOptions,
+    PassRefusalReason, RefusedPass, RewrittenRuleset, RunOptions, passes, run_checked_passes,
 };
 use weir_syntax::iptables::{self, ParseOptions};
 
 /// A pass whose result is spoiled.
 struct Wrong {
     of: &'static str,
-    spoil: fn(&mut Rewritten),
+    spoil: fn(&mut RewrittenRuleset),
 }
 
 impl Wrong {
     fn right(&self) -> &'static dyn Pass {
-        passes::by_name(self.of).expect("the pass is there")
+        passes::find_pass(self.of).expect("the pass is there")
     }
 }
 
@@ -35,19 +35,19 @@ impl Pass for Wrong {
         self.of
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "a wrong variant"
     }
 
-    fn counters(&self) -> Counting {
-        self.right().counters()
+    fn counter_preservation(&self) -> CounterPreservation {
+        self.right().counter_preservation()
     }
 
     fn equivalence(&self) -> Equivalence {
         self.right().equivalence()
     }
 
-    fn run(&self, ruleset: &Ruleset, context: &Context<'_>) -> Rewritten {
+    fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
         let mut made = self.right().run(ruleset, context);
         (self.spoil)(&mut made);
         made
@@ -63,15 +63,16 @@ fn options() -> RunOptions {
         ..Default::default()
     };
     RunOptions {
-        pass: PassOptions { cost, allow_counters: true, ..PassOptions::default() },
+        pass: PassOptions { cost, allow_counter_loss: true, ..PassOptions::default() },
         check: CheckOptions { seed: 1, packets: 4000 },
         ..RunOptions::default()
     }
 }
 
 fn read(rules: &str) -> Firewall {
-    let ruleset = iptables::parse(rules, &ParseOptions::default())
-        .unwrap_or_else(|d| panic!("{}", weir_syntax::render(&d, "case", rules, false)));
+    let ruleset = iptables::parse(rules, &ParseOptions::default()).unwrap_or_else(|d| {
+        panic!("{}", weir_syntax::render_diagnostics(&d, "case", rules, false))
+    });
     match ruleset.family {
         Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
         Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
@@ -79,11 +80,11 @@ fn read(rules: &str) -> Firewall {
 }
 
 /// The rules of a chain of the filter.
-fn chain<'m>(made: &'m mut Rewritten, name: &str) -> &'m mut Vec<Rule> {
+fn chain<'m>(made: &'m mut RewrittenRuleset, name: &str) -> &'m mut Vec<Rule> {
     of_table(made, TableName::Filter, name)
 }
 
-fn of_table<'m>(made: &'m mut Rewritten, table: TableName, name: &str) -> &'m mut Vec<Rule> {
+fn of_table<'m>(made: &'m mut RewrittenRuleset, table: TableName, name: &str) -> &'m mut Vec<Rule> {
     let table = made.ruleset.tables.iter_mut().find(|t| t.name == table).expect("the table");
     let chain = table.chains.iter_mut().find(|c| c.name.ends_with(name)).expect("the chain");
     &mut chain.rules
@@ -111,13 +112,13 @@ impl List {
         of: &'static str,
         what: &'static str,
         rules: &str,
-        spoil: fn(&mut Rewritten),
+        spoil: fn(&mut RewrittenRuleset),
     ) -> String {
         let firewall = read(rules);
-        let right = passes::by_name(of).expect("the pass is there");
-        run_checked(&firewall, &[right], &options(), &mut |_, _| {})
+        let right = passes::find_pass(of).expect("the pass is there");
+        run_checked_passes(&firewall, &[right], &options(), &mut |_, _| {})
             .unwrap_or_else(|e| panic!("{of} is refused where it is right ({what}): {e}"));
-        match run_checked(&firewall, &[&Wrong { of, spoil }], &options(), &mut |_, _| {}) {
+        match run_checked_passes(&firewall, &[&Wrong { of, spoil }], &options(), &mut |_, _| {}) {
             Err(refused) => {
                 let said = refused.to_string();
                 self.0.push((of, what, refused));
@@ -131,13 +132,15 @@ impl List {
 impl fmt::Display for List {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<18} {:<58} caught by", "pass", "wrong variant")?;
-        for pass in passes::ALL {
+        for pass in passes::ALL_PASSES {
             for (of, what, refused) in self.0.iter().filter(|(of, ..)| *of == pass.name()) {
                 let difference = match &refused.why {
-                    Why::Differs(e) | Why::Disproven(e) => e.difference.clone(),
+                    PassRefusalReason::PacketDiffers(e) | PassRefusalReason::Disproven(e) => {
+                        e.difference.clone()
+                    }
                     why => why.to_string(),
                 };
-                let by = refused.why.check();
+                let by = refused.why.check_name();
                 writeln!(f, "{of:<18} {what:<58} {by}: {difference}")?;
             }
         }
@@ -171,7 +174,7 @@ fn each_wrong_variant_of_each_pass_is_caught() {
         group(&mut list);
     }
     println!("{list}");
-    for pass in passes::ALL {
+    for pass in passes::ALL_PASSES {
         let variants = list.0.iter().filter(|(of, ..)| *of == pass.name()).count();
         assert!(variants >= 5, "{}: {variants} wrong variants", pass.name());
     }
@@ -182,12 +185,12 @@ fn a_pass_that_loses_counters_runs_only_where_that_is_allowed() {
     let firewall = read(&forward(
         "-A FORWARD -s 192.0.2.0/25 -j ACCEPT\n-A FORWARD -s 192.0.2.128/25 -j ACCEPT\n",
     ));
-    let pass = passes::by_name("merge_adjacent").unwrap();
+    let pass = passes::find_pass("merge_adjacent").unwrap();
     let mut options = options();
-    let run = run_checked(&firewall, &[pass], &options, &mut |_, _| {}).unwrap();
-    assert_eq!(run.steps[0].rules, (2, 1));
-    options.pass.allow_counters = false;
-    let run = run_checked(&firewall, &[pass], &options, &mut |_, _| {}).unwrap();
+    let run = run_checked_passes(&firewall, &[pass], &options, &mut |_, _| {}).unwrap();
+    assert_eq!(run.steps[0].rule_counts, (2, 1));
+    options.pass.allow_counter_loss = false;
+    let run = run_checked_passes(&firewall, &[pass], &options, &mut |_, _| {}).unwrap();
     assert!(matches!(run.steps[0].evidence, weir_passes::Evidence::Skipped(_)));
     assert_eq!(run.firewall, firewall);
 }
@@ -197,7 +200,7 @@ fn what_is_trusted_is_not_compared_and_says_so() {
     let firewall = read(&forward(HOSTS));
     let wrong = Wrong { of: "chain_tree", spoil: |made| chain(made, "FORWARD").clear() };
     let trust = RunOptions { trust: true, ..options() };
-    let run = run_checked(&firewall, &[&wrong], &trust, &mut |_, _| {}).unwrap();
+    let run = run_checked_passes(&firewall, &[&wrong], &trust, &mut |_, _| {}).unwrap();
     assert_eq!(run.steps[0].evidence, weir_passes::Evidence::Trusted);
-    run_checked(&firewall, &[&wrong], &options(), &mut |_, _| {}).unwrap_err();
+    run_checked_passes(&firewall, &[&wrong], &options(), &mut |_, _| {}).unwrap_err();
 }

@@ -1,6 +1,6 @@
 //! Wrong variants of passes that merge rules or tests.
 
-use weir_model::matching::{Match, Neg, TcpFlags};
+use weir_model::rule_match::{Match, Negatable, TcpFlagsMatch};
 
 use crate::{List, chain, forward};
 
@@ -43,8 +43,8 @@ pub fn bit_tests(list: &mut List) {
     list.refused("merge_adjacent", "bits as values", &rules, |made| {
         let rules = chain(made, "FORWARD");
         let exactly = |comp| {
-            let value = TcpFlags { mask: 0x3f, comp };
-            let flags = Some(Neg { negated: false, value });
+            let value = TcpFlagsMatch { mask: 0x3f, comp };
+            let flags = Some(Negatable { negated: false, value });
             Match::Tcp { sport: None, dport: None, flags, option: None }
         };
         rules[0].matches = vec![exactly(0x02)];
@@ -54,11 +54,11 @@ pub fn bit_tests(list: &mut List) {
         let rules = chain(made, "FORWARD");
         let second = rules.remove(1);
         rules[0].credit.extend(second.credit);
-        let value = TcpFlags { mask: 0x12, comp: 0x12 };
+        let value = TcpFlagsMatch { mask: 0x12, comp: 0x12 };
         rules[0].matches = vec![Match::Tcp {
             sport: None,
             dport: None,
-            flags: Some(Neg { negated: false, value }),
+            flags: Some(Negatable { negated: false, value }),
             option: None,
         }];
     });
@@ -72,7 +72,7 @@ pub fn sets(list: &mut List) {
     let rules = forward(&(hosts + "-A FORWARD -s 192.0.2.0/24 -j LOG\n"));
     list.refused("fold_into_set", "an element is forgotten", &rules, |made| {
         let element = made.sets[0].elements.pop().unwrap();
-        made.dead.extend(element.credit);
+        made.dead_rules.extend(element.credit);
     });
     list.refused("fold_into_set", "an element of the neighbour", &rules, |made| {
         let elements = &mut made.sets[0].elements;
@@ -83,7 +83,7 @@ pub fn sets(list: &mut List) {
         let rules = chain(made, "FORWARD");
         for m in rules.iter_mut().flat_map(|r| &mut r.matches) {
             if let Match::Set(s) = m {
-                s.dirs[0] = !s.dirs[0];
+                s.src_directions[0] = !s.src_directions[0];
             }
         }
     });
@@ -130,8 +130,10 @@ pub fn cheaper_matches(list: &mut List) {
         chain(made, "FORWARD")[1].base.proto.as_mut().unwrap().negated = true;
     });
     list.refused("cheaper_match", "another pattern", &rules, |made| {
-        let Match::Host(host) = &mut chain(made, "FORWARD")[2].matches[0] else { panic!("string") };
-        host.options[0].value = weir_model::matching::Value::Bytes(b"foo.org".to_vec());
+        let Match::HostDependent(host) = &mut chain(made, "FORWARD")[2].matches[0] else {
+            panic!("string")
+        };
+        host.options[0].value = weir_model::rule_match::ExtensionValue::Bytes(b"foo.org".to_vec());
     });
     list.refused("cheaper_match", "the ports are dropped instead", &rules, |made| {
         let Match::Tcp { dport, .. } = &mut chain(made, "FORWARD")[3].matches[0] else {

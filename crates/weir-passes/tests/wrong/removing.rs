@@ -13,25 +13,26 @@ pub fn removals(list: &mut List) {
     for of in ["remove_duplicates", "remove_shadowed"] {
         list.refused(of, "a live rule goes", &rules, |made| {
             let rule = chain(made, "FORWARD").remove(1);
-            made.dead.extend(rule.credit);
+            made.dead_rules.extend(rule.credit);
         });
         list.refused(of, "a rule that only counts goes", &rules, |made| {
             let rules = chain(made, "FORWARD");
             let i = rules.iter().position(|r| r.target == Target::None).unwrap();
             let rule = rules.remove(i);
-            made.dead.extend(rule.credit);
+            made.dead_rules.extend(rule.credit);
         });
-        let said = list.refused(of, "credit is lost in silence", &rules, |made| made.dead.clear());
+        let said =
+            list.refused(of, "credit is lost in silence", &rules, |made| made.dead_rules.clear());
         assert!(said.to_string().contains("no counter is left"), "{said}");
         list.refused(of, "RETURN is dropped", &rules, |made| {
             let rules = chain(made, "FORWARD");
             let i = rules.iter().position(|r| r.target == Target::Return).unwrap();
             let rule = rules.remove(i);
-            made.dead.extend(rule.credit);
+            made.dead_rules.extend(rule.credit);
         });
         list.refused(of, "the first of two goes", &rules, |made| {
             let first = chain(made, "FORWARD").remove(0);
-            made.dead.extend(first.credit);
+            made.dead_rules.extend(first.credit);
         });
     }
     let fragments = forward(
@@ -40,7 +41,7 @@ pub fn removals(list: &mut List) {
     );
     list.refused("remove_shadowed", "all ports taken for all packets", &fragments, |made| {
         let rule = chain(made, "FORWARD").remove(2);
-        made.dead.extend(rule.credit);
+        made.dead_rules.extend(rule.credit);
     });
     let header = forward(
         "-A FORWARD -p tcp -m tcp --dport 22 -j ACCEPT\n-A FORWARD -p tcp -f -j ACCEPT\n\
@@ -48,7 +49,7 @@ pub fn removals(list: &mut List) {
     );
     list.refused("remove_duplicates", "the first look at a header goes", &header, |made| {
         chain(made, "FORWARD").retain(|r| r.matches.is_empty());
-        made.dead.extend([RuleIndex(0), RuleIndex(2)]);
+        made.dead_rules.extend([RuleIndex(0), RuleIndex(2)]);
     });
 }
 
@@ -56,13 +57,13 @@ pub fn last_use_of_conntrack(list: &mut List) {
     let rules = forward("-A FORWARD -j ACCEPT\n-A FORWARD -m conntrack --ctstate NEW -j DROP\n");
     let said = list.refused("remove_shadowed", "the last state goes", &rules, |made| {
         chain(made, "FORWARD").truncate(1);
-        made.dead.push(RuleIndex(1));
+        made.dead_rules.push(RuleIndex(1));
     });
     assert!(said.to_string().contains("conntrack"), "{said}");
     let rules = forward("-A FORWARD -j ACCEPT\n-A FORWARD -m socket -j DROP\n");
     let said = list.refused("remove_shadowed", "the last defragmentation goes", &rules, |made| {
         chain(made, "FORWARD").truncate(1);
-        made.dead.push(RuleIndex(1));
+        made.dead_rules.push(RuleIndex(1));
     });
     assert!(said.to_string().contains("fragments"), "{said}");
 }
@@ -72,7 +73,7 @@ pub fn programs_and_policies(list: &mut List) {
         -A DOCKER -s 192.0.2.1/32 -j DROP\n-A DOCKER -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n";
     let said = list.refused("remove_duplicates", "Docker's chain", rules, |made| {
         chain(made, "DOCKER").pop();
-        made.dead.push(RuleIndex(2));
+        made.dead_rules.push(RuleIndex(2));
     });
     assert!(said.to_string().contains("another program"), "{said}");
     list.refused("remove_duplicates", "a policy", rules, |made| {
@@ -94,7 +95,7 @@ pub fn negations_and_ways_out(list: &mut List) {
         &both,
         |made| {
             let rule = chain(made, "FORWARD").remove(2);
-            made.dead.extend(rule.credit);
+            made.dead_rules.extend(rule.credit);
         },
     );
     let ways = "*filter\n:FORWARD DROP [0:0]\n:one - [0:0]\n-A FORWARD -s 192.0.2.0/24 -j one\n\
@@ -105,7 +106,7 @@ pub fn negations_and_ways_out(list: &mut List) {
             let rules = chain(made, "FORWARD");
             let goto = rules.iter().position(|r| matches!(r.target, Target::Goto(_))).unwrap();
             let rule = rules.remove(goto);
-            made.dead.extend(rule.credit);
+            made.dead_rules.extend(rule.credit);
         });
     }
     let v6 = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -s 2001:db8::/32 -j ACCEPT\n\
@@ -113,6 +114,6 @@ pub fn negations_and_ways_out(list: &mut List) {
     list.refused("remove_shadowed", "an IPv6 prefix one bit beside", v6, |made| {
         let rules = chain(made, "FORWARD");
         let rule = rules.pop().unwrap();
-        made.dead.extend(rule.credit);
+        made.dead_rules.extend(rule.credit);
     });
 }

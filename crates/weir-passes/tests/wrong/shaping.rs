@@ -1,6 +1,6 @@
 //! Wrong variants of passes that change the order of rules or the shape of chains.
 
-use weir_model::matching::{Match, PortSpan};
+use weir_model::rule_match::{Match, PortSpan};
 use weir_model::{Rule, RuleIndex, TableName, Target};
 
 use crate::{HOSTS, List, chain, forward, of_table};
@@ -40,7 +40,7 @@ pub fn trees(list: &mut List) {
         for rules in made.ruleset.tables[0].chains.iter_mut().map(|c| &mut c.rules) {
             if let Some(i) = rules.iter().position(|r| r.credit == [RuleIndex(2)]) {
                 rules.remove(i);
-                made.dead.push(RuleIndex(2));
+                made.dead_rules.push(RuleIndex(2));
                 return;
             }
         }

@@ -1,15 +1,15 @@
 //! Wrong variants of passes that treat packets differently on purpose.
 
-use weir_model::matching::{FragmentMatch, Neg};
+use weir_model::rule_match::{FragmentMatch, Negatable};
 use weir_model::{Effect, Match, TableName, Target};
-use weir_passes::Rewritten;
+use weir_passes::RewrittenRuleset;
 
 use crate::{List, of_table, read};
 
 const DROPS_EARLY: &str = "*raw\n-A PREROUTING -s 192.0.2.0/24 -m ttl --ttl-gt 1 -j DROP\nCOMMIT\n";
 
 /// Adds a raw table whose rules stand for none of the original.
-fn add_raw(made: &mut Rewritten, text: &str) {
+fn add_raw(made: &mut RewrittenRuleset, text: &str) {
     let mut raw = read(text).v4.take().unwrap().tables.remove(0);
     raw.chains.iter_mut().flat_map(|c| &mut c.rules).for_each(|rule| rule.credit.clear());
     made.ruleset.tables.push(raw);
@@ -54,7 +54,7 @@ pub fn early_fragments(list: &mut List) {
     list.refused("early_drop", "short fragments of long datagrams", untracked, |made| {
         let rule = &mut of_table(made, TableName::Raw, ":early")[0];
         rule.base.saddr = None;
-        rule.matches.push(Match::Length(Neg { negated: false, value: (0, 60) }));
+        rule.matches.push(Match::Length(Negatable { negated: false, value: (0, 60) }));
     });
 }
 

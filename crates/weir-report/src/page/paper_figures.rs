@@ -3,20 +3,22 @@
 use maud::{Markup, html};
 use weir_stats::{PaperFigure, Scenario};
 
-use super::figures::{self, SMALL};
+use super::figures_section::{self, SMALL_LAYOUT};
 use crate::chart::Caption;
-use crate::chart::curves::{self, Curve};
-use crate::number::Unit;
-use crate::report_model::{ReportModel, axis_title, capital};
+use crate::chart::curve_chart::{self, Curve};
+use crate::number_format::ValueUnit;
+use crate::report_model::{ReportModel, axis_title, capitalize_first};
 
 /// The figures that the study names; nothing where it names none, or has no axis of numbers.
-pub(super) fn section(model: &ReportModel<'_>) -> Markup {
+pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
     let named = model.record.run.paper.iter().flat_map(|paper| &paper.figures);
     let drawn: Vec<(&PaperFigure, Vec<Curve>)> = named
-        .map(|figure| (figure, curves(model, figure)))
+        .map(|figure| (figure, figure_curves(model, figure)))
         .filter(|(_, curves)| !curves.is_empty())
         .collect();
-    let (Some(axis), Some((_, first))) = (model.axis, drawn.first()) else { return html! {} };
+    let (Some(axis), Some((_, first))) = (model.numeric_axis, drawn.first()) else {
+        return html! {};
+    };
     html! {
         section #redone {
             h2 { "The paper’s figures, with the values of this run" }
@@ -25,21 +27,21 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
                  text, and so "
                 "not here."
             }
-            (figures::legend(model, first.iter().map(|curve| curve.subject)))
+            (figures_section::render_legend(model, first.iter().map(|curve| curve.subject_index)))
             div.pair {
                 @for (at, (figure, curves)) in drawn.iter().enumerate() {
                     @let id = format!("redone-{at}");
                     @let caption = Caption {
                         id: &id,
                         title: &figure.title,
-                        about: "Medians by subject; the drawings above have intervals and trials.",
+                        description: "Medians by subject; the drawings above have intervals and trials.",
                         x_title: axis_title(axis),
                         y_title: "",
-                        unit: Unit::Rate,
+                        unit: ValueUnit::Rate,
                     };
                     div {
-                        h3 { (capital(&figure.number)) ": " (figure.title) }
-                        figure { (curves::draw(&caption, SMALL.size, Unit::Rate, curves)) }
+                        h3 { (capitalize_first(&figure.number)) ": " (figure.title) }
+                        figure { (curve_chart::draw_curve_chart(&caption, SMALL_LAYOUT.size, ValueUnit::Rate, curves)) }
                     }
                 }
             }
@@ -48,17 +50,17 @@ pub(super) fn section(model: &ReportModel<'_>) -> Markup {
 }
 
 /// A curve per subject, at the first facet.
-fn curves(model: &ReportModel<'_>, figure: &PaperFigure) -> Vec<Curve> {
+fn figure_curves(model: &ReportModel<'_>, figure: &PaperFigure) -> Vec<Curve> {
     let anywhere = Scenario::default();
     let facet = model.facets.first().map_or(&anywhere, |facet| &facet.scenario);
     let shown = |x: f64| figure.to.is_none_or(|last| x <= last as f64);
-    let curve = |series: crate::chart::Series| Curve {
-        subject: series.subject,
+    let curve = |series: crate::chart::ChartSeries| Curve {
+        subject_index: series.subject_index,
         style: series.style,
-        marked: true,
+        has_markers: true,
         points: series.points.iter().filter(|p| shown(p.x)).map(|p| (p.x, p.value)).collect(),
     };
-    let all = model.series(figure.quantity, facet).into_iter().map(curve);
+    let all = model.chart_series(figure.quantity, facet).into_iter().map(curve);
     all.filter(|curve| !curve.points.is_empty()).collect()
 }
 
@@ -69,14 +71,14 @@ mod tests {
 
     #[test]
     fn a_figure_goes_no_further_than_the_paper() {
-        let mut record = sample::record();
+        let mut record = sample::sample_record();
         let count = |record: &_| {
-            let text = section(&ReportModel::new(record)).into_string();
+            let text = render_section(&ReportModel::new(record)).into_string();
             text.matches("class=\"mark").count()
         };
         // Three of four sizes; four subjects; their keys in the legend, but for the dashed one.
         assert_eq!(count(&record), 4 * 3 + 3);
-        let figures = |record: &mut weir_stats::Record, to| {
+        let figures = |record: &mut weir_stats::RunRecord, to| {
             record.run.paper.as_mut().unwrap().figures[0].to = to;
         };
         figures(&mut record, None);

@@ -1,9 +1,9 @@
 //! The page as a whole: escaped, self-contained, closed, and the same for the same records.
 
-use weir_stats::{Record, State, TrialKind};
+use weir_stats::{RunRecord, TrialKind, TrialState};
 
-use super::{NamedRun, page, page_of_runs};
-use crate::extra::{Extra, ExtraTable};
+use super::{NamedRun, render_page, render_page_of_runs};
+use crate::extra_section::{ExtraSection, ExtraTable};
 use crate::sample;
 
 const NASTY: &str = "<script>alert(1)</script>\"'&`$(rm)|;--></style>{{7*7}}";
@@ -24,8 +24,8 @@ fn body(page: &str) -> String {
     body + rest
 }
 
-fn nasty() -> (Record, Extra) {
-    let mut record = sample::record();
+fn nasty() -> (RunRecord, ExtraSection) {
+    let mut record = sample::sample_record();
     let run = &mut record.run;
     let name = run.subjects[3].name.clone();
     for text in [&mut run.study, &mut run.title, &mut run.question, &mut run.command] {
@@ -44,8 +44,8 @@ fn nasty() -> (Record, Extra) {
     for trial in record.trials.iter_mut().filter(|trial| trial.subject == name) {
         trial.subject = NASTY.to_owned();
     }
-    record.trials[0].dropped[0].counter = NASTY.to_owned();
-    let extra = Extra {
+    record.trials[0].drop_counts[0].counter = NASTY.to_owned();
+    let extra = ExtraSection {
         title: NASTY.to_owned(),
         paragraphs: vec![NASTY.to_owned()],
         tables: vec![ExtraTable {
@@ -60,7 +60,7 @@ fn nasty() -> (Record, Extra) {
 #[test]
 fn text_of_records_and_extras_is_shown_as_text() {
     let (record, extra) = nasty();
-    let page = page(&record, &[extra]);
+    let page = render_page(&record, &[extra]);
     // Positive control: the text is there, escaped.
     assert!(page.matches("&lt;script&gt;alert(1)&lt;/script&gt;").count() > 20);
     assert_eq!(page.matches("<script>").count(), 1);
@@ -73,8 +73,8 @@ fn text_of_records_and_extras_is_shown_as_text() {
 
 #[test]
 fn a_page_needs_nothing_from_elsewhere() {
-    let record = sample::record();
-    let page = page(&record, &[]);
+    let record = sample::sample_record();
+    let page = render_page(&record, &[]);
     for outside in ["http://", "https://", "src=", "@import", "url(", "fetch(", "XMLHttpRequest"] {
         assert!(!page.contains(outside), "{outside} is in the page");
     }
@@ -87,18 +87,18 @@ fn a_page_needs_nothing_from_elsewhere() {
 
 #[test]
 fn few_records_still_make_a_page() {
-    let full = sample::record();
+    let full = sample::sample_record();
     let mut lone = full.clone();
     lone.trials.truncate(1);
-    let none = Record { trials: Vec::new(), ..full.clone() };
+    let none = RunRecord { trials: Vec::new(), ..full.clone() };
     let mut without_axes = full.clone();
     without_axes.run.axes.clear();
     let mut one_size = full.clone();
     one_size.run.axes[0].values.truncate(1);
     let mut rejected = full.clone();
-    rejected.trials.iter_mut().for_each(|trial| trial.state = State::Failed);
+    rejected.trials.iter_mut().for_each(|trial| trial.state = TrialState::Failed);
     for record in [lone, none, without_axes, one_size, rejected] {
-        let page = page(&record, &[]);
+        let page = render_page(&record, &[]);
         let body = body(&page);
         assert!(body.contains("<h1>"));
         assert!(!body.contains("NaN") && !body.contains(">inf"), "a number is not one");
@@ -108,13 +108,13 @@ fn few_records_still_make_a_page() {
 #[test]
 fn a_plot_without_values_is_not_drawn_and_the_page_says_what_is_missing() {
     for axes in [1, 2] {
-        let mut record = sample::record();
+        let mut record = sample::sample_record();
         record.run.axes.drain(..2 - axes);
-        assert!(!page(&record, &[]).contains("not drawn"));
+        assert!(!render_page(&record, &[]).contains("not drawn"));
         for trial in record.trials.iter_mut().filter(|trial| trial.kind == TrialKind::Rate) {
             trial.kind = TrialKind::Connections;
         }
-        let page = page(&record, &[]);
+        let page = render_page(&record, &[]);
         assert_eq!(page.matches("Packet rates are not drawn").count(), 1);
         for drawing in ["id=\"rates\"", "id=\"facets\"", "id=\"rows-"] {
             assert!(!page.contains(drawing), "{drawing}");
@@ -124,20 +124,20 @@ fn a_plot_without_values_is_not_drawn_and_the_page_says_what_is_missing() {
 
 #[test]
 fn numbers_that_are_none_do_not_reach_the_page() {
-    let mut record = sample::record();
+    let mut record = sample::sample_record();
     for trial in record.trials.iter_mut().step_by(3) {
         trial.pps = f64::NAN;
         trial.seconds = f64::INFINITY;
         trial.noise.psi = f64::NAN;
     }
-    let page = page(&record, &[]);
+    let page = render_page(&record, &[]);
     assert!(!body(&page).contains("NaN"));
 }
 
 #[test]
 fn the_same_records_give_the_same_page() {
-    let record = sample::record();
-    assert_eq!(page(&record, &[]), page(&record, &[]));
+    let record = sample::sample_record();
+    assert_eq!(render_page(&record, &[]), render_page(&record, &[]));
 }
 
 /// A page of two runs whose texts and names are nasty.
@@ -147,14 +147,17 @@ fn nasty_runs() -> String {
     other.run.environment.kernel = NASTY.to_owned();
     other.run.environment.cpu_model = NASTY.to_owned();
     let runs = [&record, &other].map(|record| NamedRun { name: NASTY, record });
-    page_of_runs(&runs, &[extra])
+    render_page_of_runs(&runs, &[extra])
 }
 
 #[test]
 fn text_of_several_runs_is_shown_as_text() {
     let page = nasty_runs();
     assert!(page.contains("id=\"beside\""), "the runs are drawn");
-    assert!(!super::page(&sample::record(), &[]).contains("id=\"beside\""), "one stands alone");
+    assert!(
+        !super::render_page(&sample::sample_record(), &[]).contains("id=\"beside\""),
+        "one stands alone"
+    );
     assert_eq!(page.matches("<script>").count(), 1);
     assert_eq!(page.matches("alert(1)").count(), page.matches("&lt;script&gt;alert(1)").count());
 }
@@ -179,16 +182,16 @@ fn tags_are_closed_in_order() {
 
 #[test]
 fn the_page_of_a_tiny_run_is_the_known_one() {
-    let record = sample::build(
+    let record = sample::build_sample_record(
         &[16, 32],
         &[
-            sample::subject("none", true, false),
-            sample::subject("linear", false, false),
-            sample::subject("nft", false, true),
+            sample::sample_subject("none", true, false),
+            sample::sample_subject("linear", false, false),
+            sample::sample_subject("nft", false, true),
         ],
         2,
     );
-    let page = page(&record, &[]);
+    let page = render_page(&record, &[]);
     // A line a tag, without the data that is there as links, so that a difference can be read.
     let shown: Vec<String> = body(&page)
         .replace('<', "\n<")

@@ -1,29 +1,39 @@
 //! A packet's journey: its hooks and tables in order.
 
 use weir_model::{CtState, Family, Hook, Packet, TableName};
-use weir_packet::Ct;
+use weir_packet::ConntrackInfo;
 
-use super::observer::{Observer, Unobserved};
-use super::walk::Walk;
-use super::{Interpreter, nat};
-use crate::entry::{Entry, tables_at};
-use crate::oracle::{Fact, Oracle};
-use crate::outcome::{Log, Outcome, Verdict};
+use super::table_walk::TableWalk;
+use super::walk_observer::{NoopObserver, WalkObserver};
+use super::{Interpreter, nat_translation};
+use crate::journey_kind::{JourneyKind, tables_at_hook};
+use crate::oracle::{ConnectionFact, Oracle};
+use crate::outcome::{Outcome, TraversalLog, Verdict};
 
 impl<'f> Interpreter<'f> {
     /// Evaluates a packet's journey.
-    pub fn journey(&self, packet: &Packet, entry: Entry, answers: &mut dyn Oracle) -> Outcome<'f> {
-        self.journey_observed(packet, entry, answers, &mut Unobserved)
+    pub fn journey(
+        &self,
+        packet: &Packet,
+        entry: JourneyKind,
+        answers: &mut dyn Oracle,
+    ) -> Outcome<'f> {
+        self.journey_observed(packet, entry, answers, &mut NoopObserver)
     }
 
     /// Sends a packet through one hook alone, all of its tables, as if it had come there
     /// untouched. POSTROUTING is that of a forwarded packet.
-    pub fn at_hook(&self, packet: &Packet, hook: Hook, answers: &mut dyn Oracle) -> Outcome<'f> {
-        self.at_hook_observed(packet, hook, answers, &mut Unobserved)
+    pub fn traverse_hook(
+        &self,
+        packet: &Packet,
+        hook: Hook,
+        answers: &mut dyn Oracle,
+    ) -> Outcome<'f> {
+        self.traverse_hook_observed(packet, hook, answers, &mut NoopObserver)
     }
 
-    /// As [`at_hook`](Interpreter::at_hook), reporting every step to an observer.
-    pub(crate) fn at_hook_observed<O: Observer<'f>>(
+    /// As [`traverse_hook`](Interpreter::traverse_hook), reporting every step to an observer.
+    pub(crate) fn traverse_hook_observed<O: WalkObserver<'f>>(
         &self,
         packet: &Packet,
         hook: Hook,
@@ -40,26 +50,34 @@ impl<'f> Interpreter<'f> {
             Hook::Forward | Hook::Postrouting => {}
         }
         let translated = packet.ct;
-        let log = Log::default();
-        let mut journey = Journey { interpreter: self, packet, log, translated, redirected: false };
-        let verdict = journey.hook(hook, answers, observer);
-        let Log { hits, effects, asked, tried } = journey.log;
-        Outcome { verdict, effects, hits, asked, tried, packet: journey.packet }
+        let log = TraversalLog::default();
+        let mut journey =
+            Journey { interpreter: self, packet, log, initial_ct: translated, redirected: false };
+        let verdict = journey.traverse_hook(hook, answers, observer);
+        let TraversalLog { hits, effects, questions: asked, rules_tried: tried } = journey.log;
+        Outcome {
+            verdict,
+            effects,
+            hits,
+            questions: asked,
+            rules_tried: tried,
+            packet: journey.packet,
+        }
     }
 
     /// Evaluates one table at one hook. The packet's devices and conntrack state are used
     /// unchanged; a missing table accepts.
-    pub fn walk(
+    pub fn walk_table(
         &self,
         table: TableName,
         hook: Hook,
         packet: &mut Packet,
         answers: &mut dyn Oracle,
-    ) -> (Verdict, Log<'f>) {
-        let mut log = Log::default();
-        let mut nobody = Unobserved;
-        let mut walk = self.walker(hook, packet, answers, &mut log, &mut nobody);
-        let verdict = walk.table(table).unwrap_or(Verdict::Accept);
+    ) -> (Verdict, TraversalLog<'f>) {
+        let mut log = TraversalLog::default();
+        let mut nobody = NoopObserver;
+        let mut walk = self.start_table_walk(hook, packet, answers, &mut log, &mut nobody);
+        let verdict = walk.walk_table(table).unwrap_or(Verdict::Accept);
         (verdict, log)
     }
 
@@ -75,51 +93,66 @@ impl<'f> Interpreter<'f> {
         hook: Hook,
         packet: &mut Packet,
         answers: &mut dyn Oracle,
-    ) -> (Option<Verdict>, Log<'f>) {
-        let mut log = Log::default();
-        let index = self.table(packet.family, table);
-        let at = index.and_then(|t| t.chain_at(chain));
+    ) -> (Option<Verdict>, TraversalLog<'f>) {
+        let mut log = TraversalLog::default();
+        let index = self.table_index(packet.family, table);
+        let at = index.and_then(|t| t.find_chain(chain));
         let at = at.unwrap_or_else(|| panic!("walk from {table}/{chain}: there is no such chain"));
-        let mut nobody = Unobserved;
-        let mut walk = self.walker(hook, packet, answers, &mut log, &mut nobody);
-        let verdict = walk.chain(table, at);
+        let mut nobody = NoopObserver;
+        let mut walk = self.start_table_walk(hook, packet, answers, &mut log, &mut nobody);
+        let verdict = walk.walk_chain(table, at);
         (verdict, log)
     }
 
-    fn walker<'w, O: Observer<'f>>(
+    fn start_table_walk<'w, O: WalkObserver<'f>>(
         &'w self,
         hook: Hook,
         packet: &'w mut Packet,
         answers: &'w mut dyn Oracle,
-        log: &'w mut Log<'f>,
+        log: &'w mut TraversalLog<'f>,
         observer: &'w mut O,
-    ) -> Walk<'w, 'f, O> {
-        Walk { interpreter: self, hook, packet, answers, log, observer, redirected: false }
+    ) -> TableWalk<'w, 'f, O> {
+        TableWalk {
+            interpreter: self,
+            hook,
+            packet,
+            oracle: answers,
+            log,
+            observer,
+            redirected: false,
+        }
     }
 
-    pub(crate) fn journey_observed<O: Observer<'f>>(
+    pub(crate) fn journey_observed<O: WalkObserver<'f>>(
         &self,
         packet: &Packet,
-        entry: Entry,
+        entry: JourneyKind,
         answers: &mut dyn Oracle,
         observer: &mut O,
     ) -> Outcome<'f> {
         let mut journey = Journey {
             interpreter: self,
             packet: packet.clone(),
-            log: Log::default(),
-            translated: packet.ct,
+            log: TraversalLog::default(),
+            initial_ct: packet.ct,
             redirected: false,
         };
-        let verdict = journey.go(entry, answers, observer);
-        let Log { hits, effects, asked, tried } = journey.log;
-        Outcome { verdict, effects, hits, asked, tried, packet: journey.packet }
+        let verdict = journey.traverse_hooks(entry, answers, observer);
+        let TraversalLog { hits, effects, questions: asked, rules_tried: tried } = journey.log;
+        Outcome {
+            verdict,
+            effects,
+            hits,
+            questions: asked,
+            rules_tried: tried,
+            packet: journey.packet,
+        }
     }
 }
 
 /// ip_local_deliver in ip_input.c reassembles datagrams before the INPUT hook, whether conntrack is
 /// in use or not; IPv6 does so behind it.
-fn waits(packet: &Packet) -> bool {
+fn awaits_reassembly(packet: &Packet) -> bool {
     packet.family == Family::V4 && packet.is_fragment()
 }
 
@@ -127,37 +160,37 @@ fn waits(packet: &Packet) -> bool {
 struct Journey<'w, 'f> {
     interpreter: &'w Interpreter<'f>,
     packet: Packet,
-    log: Log<'f>,
+    log: TraversalLog<'f>,
     /// The packet's connection at the start: which translations it already has.
-    translated: Ct,
+    initial_ct: ConntrackInfo,
     redirected: bool,
 }
 
 impl<'f> Journey<'_, 'f> {
-    fn go<O: Observer<'f>>(
+    fn traverse_hooks<O: WalkObserver<'f>>(
         &mut self,
-        entry: Entry,
+        entry: JourneyKind,
         answers: &mut dyn Oracle,
         observer: &mut O,
     ) -> Verdict {
         let iif = std::mem::take(&mut self.packet.iif);
         let oif = std::mem::take(&mut self.packet.oif);
-        if entry == Entry::Output {
+        if entry == JourneyKind::Output {
             self.packet.smac = None;
             self.packet.oif = oif;
-            return match self.hook(Hook::Output, answers, observer) {
-                Verdict::Accept => self.hook(Hook::Postrouting, answers, observer),
+            return match self.traverse_hook(Hook::Output, answers, observer) {
+                Verdict::Accept => self.traverse_hook(Hook::Postrouting, answers, observer),
                 other => other,
             };
         }
         self.packet.iif = iif;
-        let arrived = self.hook(Hook::Prerouting, answers, observer);
+        let arrived = self.traverse_hook(Hook::Prerouting, answers, observer);
         if arrived != Verdict::Accept {
             return arrived;
         }
-        let wish = if self.redirected { Entry::Input } else { entry };
-        if answers.route(&self.packet, wish) != Entry::Forward {
-            return self.hook(Hook::Input, answers, observer);
+        let wish = if self.redirected { JourneyKind::Input } else { entry };
+        if answers.route_packet(&self.packet, wish) != JourneyKind::Forward {
+            return self.traverse_hook(Hook::Input, answers, observer);
         }
         // ip_forward and ip6_forward take one off before the FORWARD hook.
         if self.packet.ttl <= 1 {
@@ -165,29 +198,29 @@ impl<'f> Journey<'_, 'f> {
         }
         self.packet.ttl -= 1;
         self.packet.oif = oif;
-        match self.hook(Hook::Forward, answers, observer) {
-            Verdict::Accept => self.hook(Hook::Postrouting, answers, observer),
+        match self.traverse_hook(Hook::Forward, answers, observer) {
+            Verdict::Accept => self.traverse_hook(Hook::Postrouting, answers, observer),
             other => other,
         }
     }
 
-    fn hook<O: Observer<'f>>(
+    fn traverse_hook<O: WalkObserver<'f>>(
         &mut self,
         hook: Hook,
         answers: &mut dyn Oracle,
         observer: &mut O,
     ) -> Verdict {
-        if hook == Hook::Input && waits(&self.packet) {
-            return Verdict::Waits;
+        if hook == Hook::Input && awaits_reassembly(&self.packet) {
+            return Verdict::HeldForReassembly;
         }
-        for table in tables_at(hook) {
+        for table in tables_at_hook(hook) {
             let verdict = match table {
-                TableName::Nat if !self.consults_nat(hook, answers) => {
-                    self.translate_again(hook, answers);
+                TableName::Nat if !self.traverses_nat_table(hook, answers) => {
+                    self.apply_existing_nat(hook, answers);
                     continue;
                 }
-                TableName::Raw => self.before_conntrack(hook, answers, observer),
-                _ => self.table(*table, hook, answers, observer),
+                TableName::Raw => self.walk_raw_table(hook, answers, observer),
+                _ => self.walk_table(*table, hook, answers, observer),
             };
             if verdict != Verdict::Accept {
                 return verdict;
@@ -196,7 +229,7 @@ impl<'f> Journey<'_, 'f> {
         Verdict::Accept
     }
 
-    fn table<O: Observer<'f>>(
+    fn walk_table<O: WalkObserver<'f>>(
         &mut self,
         table: TableName,
         hook: Hook,
@@ -204,8 +237,8 @@ impl<'f> Journey<'_, 'f> {
         observer: &mut O,
     ) -> Verdict {
         let Journey { interpreter, packet, log, .. } = self;
-        let mut walk = interpreter.walker(hook, packet, answers, log, observer);
-        let verdict = walk.table(table).unwrap_or(Verdict::Accept);
+        let mut walk = interpreter.start_table_walk(hook, packet, answers, log, observer);
+        let verdict = walk.walk_table(table).unwrap_or(Verdict::Accept);
         self.redirected |= walk.redirected;
         verdict
     }
@@ -213,7 +246,7 @@ impl<'f> Journey<'_, 'f> {
     /// The raw table runs before conntrack: there is no entry yet, except over `lo`, where the
     /// packet has the one that OUTPUT created, and for packets that the host sends in reply to a
     /// packet.
-    fn before_conntrack<O: Observer<'f>>(
+    fn walk_raw_table<O: WalkObserver<'f>>(
         &mut self,
         hook: Hook,
         answers: &mut dyn Oracle,
@@ -223,12 +256,12 @@ impl<'f> Journey<'_, 'f> {
         let attached = hook == Hook::Output
             && later.has_entry()
             && self.has_table(TableName::Raw)
-            && answers.knows(Fact::Attached, hook, &self.packet);
+            && answers.is_fact_true(ConnectionFact::ReplyEntryAttached, hook, &self.packet);
         if self.packet.iif != "lo" && !attached {
-            self.packet.ct = Ct::of(CtState::Invalid);
+            self.packet.ct = ConntrackInfo::from_state(CtState::Invalid);
         }
         let brought = self.packet.ct;
-        let verdict = self.table(TableName::Raw, hook, answers, observer);
+        let verdict = self.walk_table(TableName::Raw, hook, answers, observer);
         // Conntrack takes the place of the template that CT attached.
         if !brought.has_entry() && self.packet.ct.state != CtState::Untracked {
             self.packet.ct = later;
@@ -238,42 +271,45 @@ impl<'f> Journey<'_, 'f> {
 
     /// nf_nat_inet_fn in nf_nat_core.c: the rules see what starts a connection, once for its
     /// source and once for its destination.
-    fn consults_nat(&self, hook: Hook, answers: &mut dyn Oracle) -> bool {
+    fn traverses_nat_table(&self, hook: Hook, answers: &mut dyn Oracle) -> bool {
         let icmp = matches!(self.packet.proto, 1 | 58);
         let starts = match self.packet.ct.state {
             CtState::New => true,
-            CtState::Related => !icmp && !self.packet.ct.reply,
+            CtState::Related => !icmp && !self.packet.ct.is_reply_direction,
             CtState::Invalid | CtState::Established | CtState::Untracked => false,
         };
         let done = match hook {
-            Hook::Prerouting | Hook::Output => self.translated.dnat,
-            Hook::Input | Hook::Postrouting => self.translated.snat,
+            Hook::Prerouting | Hook::Output => self.initial_ct.dnat,
+            Hook::Input | Hook::Postrouting => self.initial_ct.snat,
             Hook::Forward => true,
         };
-        starts && !done && self.uses_nat() && !answers.knows(Fact::Bound, hook, &self.packet)
+        starts
+            && !done
+            && self.is_nat_in_use()
+            && !answers.is_fact_true(ConnectionFact::NatTableTraversed, hook, &self.packet)
     }
 
     /// Packets after the first of a translated connection have their destination rewritten where
     /// the nat table stands, and their source where nobody looks any more.
-    fn translate_again(&mut self, hook: Hook, answers: &mut dyn Oracle) {
-        let is_translated = self.translated.snat || self.translated.dnat;
+    fn apply_existing_nat(&mut self, hook: Hook, answers: &mut dyn Oracle) {
+        let is_translated = self.initial_ct.snat || self.initial_ct.dnat;
         let early = matches!(hook, Hook::Prerouting | Hook::Output);
-        if !early || !is_translated || !self.packet.ct.has_entry() || !self.uses_nat() {
+        if !early || !is_translated || !self.packet.ct.has_entry() || !self.is_nat_in_use() {
             return;
         }
-        if let Some((addr, port)) = answers.translated(hook, &self.packet) {
+        if let Some((addr, port)) = answers.existing_nat_mapping(hook, &self.packet) {
             self.packet.daddr = addr;
             if let Some(port) = port {
-                nat::set_port(&mut self.packet, false, port);
+                nat_translation::set_transport_port(&mut self.packet, false, port);
             }
         }
     }
 
-    fn uses_nat(&self) -> bool {
+    fn is_nat_in_use(&self) -> bool {
         self.interpreter.conntrack_in_use(self.packet.family) && self.has_table(TableName::Nat)
     }
 
     fn has_table(&self, name: TableName) -> bool {
-        self.interpreter.table(self.packet.family, name).is_some()
+        self.interpreter.table_index(self.packet.family, name).is_some()
     }
 }

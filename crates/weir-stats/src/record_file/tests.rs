@@ -14,11 +14,11 @@ fn file(name: &str) -> RecordFile {
 }
 
 fn end(file: &RecordFile) {
-    fs::remove_dir_all(file.plain.parent().unwrap()).unwrap();
+    fs::remove_dir_all(file.plain_path.parent().unwrap()).unwrap();
 }
 
 fn names(file: &RecordFile) -> Vec<String> {
-    let entries = fs::read_dir(file.plain.parent().unwrap()).unwrap();
+    let entries = fs::read_dir(file.plain_path.parent().unwrap()).unwrap();
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
@@ -28,14 +28,14 @@ fn names(file: &RecordFile) -> Vec<String> {
 #[test]
 fn either_form_is_read() {
     let file = file("either");
-    fs::write(&file.plain, TEXT).unwrap();
+    fs::write(&file.plain_path, TEXT).unwrap();
     assert_eq!(file.read().unwrap().text, TEXT);
     file.compress().unwrap();
     assert_eq!(names(&file), ["trials.jsonl.gz"]);
     let read = file.read().unwrap();
-    assert_eq!((read.text.as_str(), &read.path), (TEXT, &file.compressed));
+    assert_eq!((read.text.as_str(), &read.path), (TEXT, &file.compressed_path));
     file.compress().unwrap();
-    file.expand().unwrap();
+    file.expand_to_plain().unwrap();
     assert_eq!(names(&file), ["trials.jsonl"]);
     assert_eq!(file.read().unwrap().text, TEXT);
     end(&file);
@@ -44,17 +44,17 @@ fn either_form_is_read() {
 #[test]
 fn a_kill_while_a_file_is_compressed_loses_nothing() {
     let whole = gzip(TEXT.as_bytes());
-    let partial = |file: &RecordFile| suffixed(&file.compressed, ".partial");
+    let partial = |file: &RecordFile| path_with_suffix(&file.compressed_path, ".partial");
     // What is there after a kill: before, within and after the write; after the rename.
     let kills: [&dyn Fn(&RecordFile); 4] = [
         &|_| (),
         &|file| fs::write(partial(file), &whole[..whole.len() / 2]).unwrap(),
         &|file| fs::write(partial(file), &whole).unwrap(),
-        &|file| fs::write(&file.compressed, &whole).unwrap(),
+        &|file| fs::write(&file.compressed_path, &whole).unwrap(),
     ];
     for (step, kill) in kills.into_iter().enumerate() {
         let file = file("killed");
-        fs::write(&file.plain, TEXT).unwrap();
+        fs::write(&file.plain_path, TEXT).unwrap();
         kill(&file);
         assert_eq!(file.read_growing().unwrap().text, TEXT, "step {step}");
         assert_eq!(file.read().is_err(), step == 3, "step {step}");
@@ -68,10 +68,10 @@ fn a_kill_while_a_file_is_compressed_loses_nothing() {
 #[test]
 fn two_different_files_are_kept_and_the_cure_is_named() {
     let file = file("both");
-    fs::write(&file.plain, TEXT).unwrap();
+    fs::write(&file.plain_path, TEXT).unwrap();
     file.compress().unwrap();
-    fs::write(&file.plain, "{\"number\":2}\n").unwrap();
-    for error in [file.read().err(), file.compress().err(), file.expand().err()] {
+    fs::write(&file.plain_path, "{\"number\":2}\n").unwrap();
+    for error in [file.read().err(), file.compress().err(), file.expand_to_plain().err()] {
         let error = error.expect("it is refused").to_string();
         assert!(error.contains("trials.jsonl.gz") && error.contains("remove"), "{error}");
     }
@@ -89,7 +89,7 @@ fn a_damaged_file_is_named() {
     let cases: [&[u8]; 5] =
         [b"", b"no gzip at all", &whole[..whole.len() - 9], &flipped, &trailing];
     for bytes in cases {
-        fs::write(&file.compressed, bytes).unwrap();
+        fs::write(&file.compressed_path, bytes).unwrap();
         let error = file.read().err().expect("it is refused").to_string();
         assert!(error.starts_with("decompress "), "{error}");
         assert!(error.contains("trials.jsonl.gz: "), "{error}");
@@ -101,15 +101,15 @@ fn a_damaged_file_is_named() {
 fn no_more_is_decompressed_than_a_run_can_hold() {
     let mut file = file("bomb");
     let text = "a".repeat(100_000);
-    fs::write(&file.compressed, gzip(text.as_bytes())).unwrap();
-    file.limit = 100_000;
+    fs::write(&file.compressed_path, gzip(text.as_bytes())).unwrap();
+    file.max_text_bytes = 100_000;
     assert_eq!(file.read().unwrap().text.len(), 100_000);
-    file.limit = 99_999;
+    file.max_text_bytes = 99_999;
     let error = file.read().err().expect("it is refused").to_string();
     assert!(error.contains("trials.jsonl.gz: it holds more than 99999 bytes"), "{error}");
     // What would be refused afterwards is not compressed.
-    fs::remove_file(&file.compressed).unwrap();
-    fs::write(&file.plain, &text).unwrap();
+    fs::remove_file(&file.compressed_path).unwrap();
+    fs::write(&file.plain_path, &text).unwrap();
     file.compress().unwrap();
     assert_eq!(names(&file), ["trials.jsonl"]);
     end(&file);
@@ -119,9 +119,9 @@ fn no_more_is_decompressed_than_a_run_can_hold() {
 fn what_is_behind_the_last_line_is_cut_off() {
     let file = file("cut");
     for (text, whole) in [(TEXT, TEXT), ("{}\n{\"num", "{}\n"), ("{", "")] {
-        fs::write(&file.plain, text).unwrap();
+        fs::write(&file.plain_path, text).unwrap();
         file.cut_partial_line().unwrap();
-        assert_eq!(fs::read_to_string(&file.plain).unwrap(), whole);
+        assert_eq!(fs::read_to_string(&file.plain_path).unwrap(), whole);
     }
     end(&file);
 }

@@ -1,54 +1,55 @@
 //! The parts of an element, with ranges and prefixes that expand to several.
 
-use weir_model::set::{Method, Part};
-use weir_model::{Addr, ElementPart, Family, IpSet, Name, SetOption, Span};
+use weir_model::ipset::{SetDataType, SetStorage};
+use weir_model::{Addr, ElementPart, Family, IpSet, SetOption, SharedName, Span};
 
-use super::icmp;
-use crate::diagnostic::{Diagnostic, Fallible};
+use super::icmp_names;
+use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::address::{self, BadAddr};
-use crate::iptables::extension::value::bad_addr;
-use crate::iptables::word::Word;
-use crate::{names, number};
+use crate::iptables::extension::option_values::bad_addr_error;
+use crate::iptables::word_splitting::Word;
+use crate::{name_tables, strtoul};
 
 /// Maximum number of elements that one line may expand to, whatever the size of the set.
-const EXPANSION_MAX: usize = 1 << 20;
+const EXPANDED_ELEMENTS_MAX: usize = 1 << 20;
 /// Default size of a hash (`IPSET_DEFAULT_MAXELEM`).
-const MAXELEM: usize = 65_536;
+const DEFAULT_MAXELEM: usize = 65_536;
 
 /// Maximum size of a set.
-pub(super) fn capacity(set: &IpSet) -> usize {
+pub(super) fn set_capacity(set: &IpSet) -> usize {
     let given = set.options.iter().find_map(|o| match o {
         SetOption::MaxElem(n) => Some(*n as usize),
         _ => None,
     });
-    given.unwrap_or(MAXELEM)
+    given.unwrap_or(DEFAULT_MAXELEM)
 }
 
 /// Parses `192.0.2.1,tcp:80` into elements: several if it has ranges.
-pub(super) fn read(word: &Word, set: &IpSet) -> Fallible<Vec<Vec<ElementPart>>> {
+pub(super) fn parse_element(word: &Word, set: &IpSet) -> ParseResult<Vec<Vec<ElementPart>>> {
     let family = set.family.unwrap_or(Family::V4);
     let texts: Vec<&str> = word.text.split(',').collect();
     // bitmap:ip,mac takes an address alone: the kernel fills the MAC in.
-    let optional = set.kind.method == Method::Bitmap && set.kind.parts.contains(&Part::Mac);
-    let fits = texts.len() == set.kind.parts.len() || (optional && texts.len() == 1);
+    let optional =
+        set.kind.storage == SetStorage::Bitmap && set.kind.data_types.contains(&SetDataType::Mac);
+    let fits = texts.len() == set.kind.data_types.len() || (optional && texts.len() == 1);
     if !fits {
         return Diagnostic::new(format!("{} has {} parts", word.text, texts.len()), word.span)
-            .help(format!("elements of {} have {}", set.name, set.kind.parts.len()))
-            .fail();
+            .with_help(format!("elements of {} have {}", set.name, set.kind.data_types.len()))
+            .into_err();
     }
     let mut out: Vec<Vec<ElementPart>> = vec![Vec::with_capacity(texts.len())];
-    for (text, part) in texts.iter().zip(&set.kind.parts) {
-        let values = read_part(text, *part, set, family, word.span)?;
+    for (text, part) in texts.iter().zip(&set.kind.data_types) {
+        let values = parse_element_part(text, *part, set, family, word.span)?;
         if let [one] = &values[..] {
             for element in &mut out {
                 element.push(one.clone());
             }
             continue;
         }
-        if out.len() * values.len() > EXPANSION_MAX.min(capacity(set)) {
+        if out.len() * values.len() > EXPANDED_ELEMENTS_MAX.min(set_capacity(set)) {
             return Diagnostic::new(format!("{text} expands to too many elements"), word.span)
-                .help("use a set of prefixes (hash:net, …)")
-                .fail();
+                .with_help("use a set of prefixes (hash:net, …)")
+                .into_err();
         }
         out = out
             .iter()
@@ -58,42 +59,42 @@ pub(super) fn read(word: &Word, set: &IpSet) -> Fallible<Vec<Vec<ElementPart>>> 
     Ok(out)
 }
 
-fn read_part(
+fn parse_element_part(
     text: &str,
-    part: Part,
+    part: SetDataType,
     set: &IpSet,
     family: Family,
     span: Span,
-) -> Fallible<Vec<ElementPart>> {
+) -> ParseResult<Vec<ElementPart>> {
     match part {
-        Part::Ip => addresses(text, set, family, span),
-        Part::Net => networks(text, set, family, span),
-        Part::Port => ports(text, set, span),
-        Part::Mac => match mac(text) {
+        SetDataType::Ip => expand_addresses(text, set, family, span),
+        SetDataType::Net => expand_networks(text, set, family, span),
+        SetDataType::Port => expand_ports(text, set, span),
+        SetDataType::Mac => match parse_mac(text) {
             Some(mac) => Ok(vec![ElementPart::Mac(mac)]),
-            None => Diagnostic::new(format!("{text} is not a MAC address"), span).fail(),
+            None => Diagnostic::new(format!("{text} is not a MAC address"), span).into_err(),
         },
-        Part::Mark => match number::whole(text, 0, u32::MAX.into()) {
+        SetDataType::Mark => match strtoul::parse_number_in_range(text, 0, u32::MAX.into()) {
             Some(mark) => Ok(vec![ElementPart::Mark(mark as u32)]),
-            None => Diagnostic::new(format!("{text} is not a mark"), span).fail(),
+            None => Diagnostic::new(format!("{text} is not a mark"), span).into_err(),
         },
-        Part::Iface => {
+        SetDataType::Iface => {
             let (physdev, name) = match text.strip_prefix("physdev:") {
                 Some(name) => (true, name),
                 None => (false, text),
             };
             if name.is_empty() || name.len() > 15 {
                 return Diagnostic::new(format!("{name:?} is not a device name"), span)
-                    .help("1 to 15 bytes")
-                    .fail();
+                    .with_help("1 to 15 bytes")
+                    .into_err();
             }
-            Ok(vec![ElementPart::Iface { physdev, name: Name::from(name) }])
+            Ok(vec![ElementPart::Iface { physdev, name: SharedName::from(name) }])
         }
-        Part::Set => Ok(vec![ElementPart::Set(Name::from(text))]),
+        SetDataType::Set => Ok(vec![ElementPart::Set(SharedName::from(text))]),
     }
 }
 
-fn mac(text: &str) -> Option<[u8; 6]> {
+fn parse_mac(text: &str) -> Option<[u8; 6]> {
     let mut out = [0; 6];
     let mut parts = text.split(':');
     for byte in &mut out {
@@ -104,34 +105,43 @@ fn mac(text: &str) -> Option<[u8; 6]> {
 }
 
 /// First and last address of an address, a prefix, or a range.
-fn span_of(text: &str, family: Family, span: Span) -> Fallible<(u128, u128, Option<u32>)> {
+fn parse_address_span(
+    text: &str,
+    family: Family,
+    span: Span,
+) -> ParseResult<(u128, u128, Option<u32>)> {
     if let Some((lo, hi)) = text.split_once('-')
         && family == Family::V4
     {
-        return match (address::host(lo, family), address::host(hi, family)) {
+        return match (address::parse_inet_aton(lo, family), address::parse_inet_aton(hi, family)) {
             (Some(lo), Some(hi)) => Ok((lo.0.min(hi.0), lo.0.max(hi.0), None)),
-            _ => Diagnostic::new(format!("{text} is not a range of addresses"), span).fail(),
+            _ => Diagnostic::new(format!("{text} is not a range of addresses"), span).into_err(),
         };
     }
-    match address::host_net(text, family) {
+    match address::parse_inet_aton_net(text, family) {
         Ok((a, mask)) => match family.prefix_len(mask.0) {
             Some(len) => {
                 let lo = a.0 & mask.0;
-                Ok((lo, lo | (!mask.0 & family.max()), Some(len)))
+                Ok((lo, lo | (!mask.0 & family.max_addr()), Some(len)))
             }
-            None => bad_addr(text, span, BadAddr::Mask, family, false).fail(),
+            None => bad_addr_error(text, span, BadAddr::InvalidMask, family, false).into_err(),
         },
-        Err(bad) => bad_addr(text, span, bad, family, false).fail(),
+        Err(bad) => bad_addr_error(text, span, bad, family, false).into_err(),
     }
 }
 
-fn addresses(text: &str, set: &IpSet, family: Family, span: Span) -> Fallible<Vec<ElementPart>> {
-    let (lo, hi, len) = span_of(text, family, span)?;
-    let bits = family.bits();
+fn expand_addresses(
+    text: &str,
+    set: &IpSet,
+    family: Family,
+    span: Span,
+) -> ParseResult<Vec<ElementPart>> {
+    let (lo, hi, len) = parse_address_span(text, family, span)?;
+    let bits = family.addr_bits();
     if family == Family::V6 && len != Some(bits) {
         return Diagnostic::new(format!("{text} is not a single address"), span)
-            .help("IPv6 address sets accept single addresses only: use hash:net for prefixes")
-            .fail();
+            .with_help("IPv6 address sets accept single addresses only: use hash:net for prefixes")
+            .into_err();
     }
     let mut netmask = bits;
     for option in &set.options {
@@ -139,35 +149,43 @@ fn addresses(text: &str, set: &IpSet, family: Family, span: Span) -> Fallible<Ve
             SetOption::Netmask(n) => netmask = u32::from(*n),
             SetOption::Range(from, to) if lo < from.0 || hi > to.0 => {
                 return Diagnostic::new(format!("{text} is outside of the set's range"), span)
-                    .help("widen the range in the create line")
-                    .fail();
+                    .with_help("widen the range in the create line")
+                    .into_err();
             }
             _ => {}
         }
     }
     let step = 1u128 << (bits - netmask).min(127);
-    let first = lo & family.mask(netmask);
-    if first == 0 && set.kind.method == Method::Hash && set.kind.parts == [Part::Ip] {
+    let first = lo & family.netmask(netmask);
+    if first == 0
+        && set.kind.storage == SetStorage::Hash
+        && set.kind.data_types == [SetDataType::Ip]
+    {
         return Diagnostic::new("address of all zeros in a hash:ip", span)
-            .help("the kernel refuses it: such a set uses it to mark free slots")
-            .fail();
+            .with_help("the kernel refuses it: such a set uses it to mark free slots")
+            .into_err();
     }
     let count = (hi - first) / step + 1;
-    if count > EXPANSION_MAX.min(capacity(set)) as u128 {
+    if count > EXPANDED_ELEMENTS_MAX.min(set_capacity(set)) as u128 {
         return Diagnostic::new(format!("{text} expands to too many elements"), span)
-            .help("use hash:net")
-            .fail();
+            .with_help("use hash:net")
+            .into_err();
     }
     let part = |i: u128| ElementPart::Net { addr: Addr(first + i * step), len: bits as u8 };
     Ok((0..count).map(part).collect())
 }
 
-fn networks(text: &str, set: &IpSet, family: Family, span: Span) -> Fallible<Vec<ElementPart>> {
-    let (lo, hi, len) = span_of(text, family, span)?;
-    if len == Some(0) && !set.kind.parts.contains(&Part::Iface) {
+fn expand_networks(
+    text: &str,
+    set: &IpSet,
+    family: Family,
+    span: Span,
+) -> ParseResult<Vec<ElementPart>> {
+    let (lo, hi, len) = parse_address_span(text, family, span)?;
+    if len == Some(0) && !set.kind.data_types.contains(&SetDataType::Iface) {
         return Diagnostic::new("prefix of length 0", span)
-            .help("the kernel refuses it: write two halves, 0.0.0.0/1 and 128.0.0.0/1")
-            .fail();
+            .with_help("the kernel refuses it: write two halves, 0.0.0.0/1 and 128.0.0.0/1")
+            .into_err();
     }
     if let Some(len) = len {
         return Ok(vec![ElementPart::Net { addr: Addr(lo), len: len as u8 }]);
@@ -176,12 +194,12 @@ fn networks(text: &str, set: &IpSet, family: Family, span: Span) -> Fallible<Vec
     let mut at = lo;
     loop {
         let fits = |len: u32| {
-            let mask = family.mask(len);
-            at & mask == at && at | (!mask & family.max()) <= hi
+            let mask = family.netmask(len);
+            at & mask == at && at | (!mask & family.max_addr()) <= hi
         };
-        let len = (1..=family.bits()).find(|len| fits(*len)).unwrap_or(family.bits());
+        let len = (1..=family.addr_bits()).find(|len| fits(*len)).unwrap_or(family.addr_bits());
         out.push(ElementPart::Net { addr: Addr(at), len: len as u8 });
-        let last = at | (!family.mask(len) & family.max());
+        let last = at | (!family.netmask(len) & family.max_addr());
         if last >= hi {
             return Ok(out);
         }
@@ -190,25 +208,27 @@ fn networks(text: &str, set: &IpSet, family: Family, span: Span) -> Fallible<Vec
 }
 
 /// `80`, `tcp:80`, `udp:1000-1010`, `icmp:echo-request`, `gre:0`.
-fn ports(text: &str, set: &IpSet, span: Span) -> Fallible<Vec<ElementPart>> {
+fn expand_ports(text: &str, set: &IpSet, span: Span) -> ParseResult<Vec<ElementPart>> {
     let (proto, port) = match text.split_once(':') {
-        Some((p, port)) => (Some(protocol(p, span)?), port),
+        Some((p, port)) => (Some(parse_protocol(p, span)?), port),
         None => (None, text),
     };
     let bad = |what: String| {
-        Diagnostic::new(what, span).help("write PROTOCOL:PORT, e.g. tcp:80 or icmp:3/4").fail()
+        Diagnostic::new(what, span)
+            .with_help("write PROTOCOL:PORT, e.g. tcp:80 or icmp:3/4")
+            .into_err()
     };
-    let bitmap = set.kind.method == Method::Bitmap;
+    let bitmap = set.kind.storage == SetStorage::Bitmap;
     let proto = if bitmap { None } else { Some(proto.unwrap_or(6)) };
     let name = match proto {
         Some(1 | 58) => {
             let v6 = proto == Some(58);
             let numeric = || {
                 let (kind, code) = port.split_once('/')?;
-                let kind = number::whole(kind, 0, 255)? as u16;
-                Some(kind << 8 | number::whole(code, 0, 255)? as u16)
+                let kind = strtoul::parse_number_in_range(kind, 0, 255)? as u16;
+                Some(kind << 8 | strtoul::parse_number_in_range(code, 0, 255)? as u16)
             };
-            return match icmp::code(port, v6).or_else(numeric) {
+            return match icmp_names::type_code_of_icmp_name(port, v6).or_else(numeric) {
                 Some(port) => Ok(vec![ElementPart::Port { proto, port }]),
                 None => bad(format!("{port} is not an ICMP type and code")),
             };
@@ -220,7 +240,7 @@ fn ports(text: &str, set: &IpSet, span: Span) -> Fallible<Vec<ElementPart>> {
         Some(_) if port == "0" => return Ok(vec![ElementPart::Port { proto, port: 0 }]),
         Some(_) => return bad(format!("{text}: this protocol has no ports, write 0")),
     };
-    let one = |p: &str| number::word16(p).or_else(|| names::service(p, Some(name)));
+    let one = |p: &str| strtoul::parse_u16(p).or_else(|| name_tables::service_port(p, Some(name)));
     let (lo, hi) = match (one(port), port.split_once('-')) {
         (Some(p), _) => (p, p),
         (None, Some((lo, hi))) => match (one(lo), one(hi)) {
@@ -234,19 +254,19 @@ fn ports(text: &str, set: &IpSet, span: Span) -> Fallible<Vec<ElementPart>> {
             && (lo < *from || hi > *to)
         {
             return Diagnostic::new(format!("{port} is outside of the set's range"), span)
-                .help("widen the range in the create line")
-                .fail();
+                .with_help("widen the range in the create line")
+                .into_err();
         }
     }
     Ok((lo..=hi).map(|port| ElementPart::Port { proto, port }).collect())
 }
 
-fn protocol(text: &str, span: Span) -> Fallible<u8> {
-    let found = number::whole(text, 1, 255)
+fn parse_protocol(text: &str, span: Span) -> ParseResult<u8> {
+    let found = strtoul::parse_number_in_range(text, 1, 255)
         .map(|n| n as u8)
-        .or_else(|| names::protocol(&text.to_ascii_lowercase()).filter(|n| *n != 0));
+        .or_else(|| name_tables::protocol_number(&text.to_ascii_lowercase()).filter(|n| *n != 0));
     match found {
         Some(n) => Ok(n),
-        None => Diagnostic::new(format!("no protocol {text}"), span).fail(),
+        None => Diagnostic::new(format!("no protocol {text}"), span).into_err(),
     }
 }

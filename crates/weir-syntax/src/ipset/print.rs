@@ -1,22 +1,22 @@
 //! Sets as `ipset save` prints them.
 
-use weir_model::set::{Method, Part};
+use weir_model::ipset::{SetDataType, SetStorage};
 use weir_model::{Element, ElementPart, Family, IpSet, SetKind, SetOption};
 
-use super::icmp;
-use crate::{names, write};
+use super::icmp_names;
+use crate::{append_text, name_tables};
 
 /// Prints sets as `ipset save` does: each with its `create` line and its elements, lists last.
 pub fn print(sets: &[IpSet]) -> String {
     let elements: usize = sets.iter().map(|s| s.elements.len()).sum();
     let mut out = String::with_capacity(64 + sets.len() * 96 + elements * 40);
-    let list = |s: &&IpSet| s.kind.method == Method::List;
+    let list = |s: &&IpSet| s.kind.storage == SetStorage::List;
     for set in sets.iter().filter(|s| !list(s)).chain(sets.iter().filter(list)) {
         for comment in &set.leading_comments {
             out.push_str(comment);
             out.push('\n');
         }
-        print_create(&mut out, set);
+        print_create_line(&mut out, set);
         for element in &set.elements {
             out.push_str("add ");
             out.push_str(&set.name);
@@ -36,46 +36,46 @@ pub fn print_element(set: &IpSet, element: &Element) -> String {
 }
 
 /// `hash:ip,port`.
-pub(super) fn kind_name(kind: &SetKind) -> String {
-    let method = match kind.method {
-        Method::Hash => "hash:",
-        Method::Bitmap => "bitmap:",
-        Method::List => "list:",
+pub(super) fn set_kind_name(kind: &SetKind) -> String {
+    let method = match kind.storage {
+        SetStorage::Hash => "hash:",
+        SetStorage::Bitmap => "bitmap:",
+        SetStorage::List => "list:",
     };
     let mut out = String::from(method);
-    write::comma_list(&mut out, &kind.parts, |out, part| {
+    append_text::append_comma_list(&mut out, &kind.data_types, |out, part| {
         out.push_str(match part {
-            Part::Ip => "ip",
-            Part::Net => "net",
-            Part::Port => "port",
-            Part::Mac => "mac",
-            Part::Mark => "mark",
-            Part::Iface => "iface",
-            Part::Set => "set",
+            SetDataType::Ip => "ip",
+            SetDataType::Net => "net",
+            SetDataType::Port => "port",
+            SetDataType::Mac => "mac",
+            SetDataType::Mark => "mark",
+            SetDataType::Iface => "iface",
+            SetDataType::Set => "set",
         });
     });
     out
 }
 
-fn print_create(out: &mut String, set: &IpSet) {
-    for piece in ["create ", &set.name, " ", &kind_name(&set.kind)] {
+fn print_create_line(out: &mut String, set: &IpSet) {
+    for piece in ["create ", &set.name, " ", &set_kind_name(&set.kind)] {
         out.push_str(piece);
     }
     match set.family {
-        Some(Family::V4) if set.kind.method == Method::Hash => out.push_str(" family inet"),
-        Some(Family::V6) if set.kind.method == Method::Hash => out.push_str(" family inet6"),
+        Some(Family::V4) if set.kind.storage == SetStorage::Hash => out.push_str(" family inet"),
+        Some(Family::V6) if set.kind.storage == SetStorage::Hash => out.push_str(" family inet6"),
         _ => {}
     }
     let mut options: Vec<&SetOption> = set.options.iter().collect();
-    options.sort_by_key(|o| rank(o));
+    options.sort_by_key(|o| create_option_rank(o));
     for option in options {
-        print_option(out, option);
+        print_create_option(out, option);
     }
     out.push('\n');
 }
 
 /// Place of an option in a `create` line.
-pub(crate) fn rank(option: &SetOption) -> u8 {
+pub(crate) fn create_option_rank(option: &SetOption) -> u8 {
     match option {
         SetOption::Range(..) | SetOption::PortRange(..) => 0,
         SetOption::MarkMask(_) => 1,
@@ -93,17 +93,17 @@ pub(crate) fn rank(option: &SetOption) -> u8 {
     }
 }
 
-fn print_option(out: &mut String, option: &SetOption) {
+fn print_create_option(out: &mut String, option: &SetOption) {
     let mut number = |name: &str, n: u64| {
         out.push_str(name);
-        write::decimal(out, n);
+        append_text::append_decimal(out, n);
     };
     match option {
         SetOption::Range(lo, hi) => {
             out.push_str(" range ");
-            write::addr(out, *lo, Family::V4);
+            append_text::append_addr(out, *lo, Family::V4);
             out.push('-');
-            write::addr(out, *hi, Family::V4);
+            append_text::append_addr(out, *hi, Family::V4);
         }
         SetOption::PortRange(lo, hi) => {
             number(" range ", (*lo).into());
@@ -132,43 +132,45 @@ fn print_option(out: &mut String, option: &SetOption) {
 
 fn append_element(out: &mut String, set: &IpSet, element: &Element) {
     let family = set.family.unwrap_or(Family::V4);
-    write::comma_list(out, &element.parts, |out, part| print_part(out, part, family));
+    append_text::append_comma_list(out, &element.parts, |out, part| {
+        print_element_part(out, part, family)
+    });
     if let Some(t) = element.timeout {
         out.push_str(" timeout ");
-        write::decimal(out, t.into());
+        append_text::append_decimal(out, t.into());
     }
     if element.nomatch {
         out.push_str(" nomatch");
     }
     if let Some(c) = element.counters {
         out.push_str(" packets ");
-        write::decimal(out, c.packets);
+        append_text::append_decimal(out, c.packets);
         out.push_str(" bytes ");
-        write::decimal(out, c.bytes);
+        append_text::append_decimal(out, c.bytes);
     }
     if let Some(comment) = &element.comment {
         out.push_str(" comment \"");
         out.push_str(comment);
         out.push('"');
     }
-    for word in &element.rest {
+    for word in &element.other_words {
         out.push(' ');
         out.push_str(word);
     }
 }
 
 /// Appends one dimension of an element.
-pub(super) fn print_part(out: &mut String, part: &ElementPart, family: Family) {
+pub(super) fn print_element_part(out: &mut String, part: &ElementPart, family: Family) {
     match part {
         ElementPart::Net { addr, len } => {
-            write::addr(out, *addr, family);
-            if u32::from(*len) != family.bits() {
+            append_text::append_addr(out, *addr, family);
+            if u32::from(*len) != family.addr_bits() {
                 out.push('/');
-                write::decimal(out, (*len).into());
+                append_text::append_decimal(out, (*len).into());
             }
         }
-        ElementPart::Port { proto: None, port } => write::decimal(out, (*port).into()),
-        ElementPart::Port { proto: Some(proto), port } => print_port(out, *proto, *port),
+        ElementPart::Port { proto: None, port } => append_text::append_decimal(out, (*port).into()),
+        ElementPart::Port { proto: Some(proto), port } => print_element_port(out, *proto, *port),
         ElementPart::Mac(mac) => {
             use std::fmt::Write as _;
             for (i, byte) in mac.iter().enumerate() {
@@ -187,22 +189,22 @@ pub(super) fn print_part(out: &mut String, part: &ElementPart, family: Family) {
     }
 }
 
-fn print_port(out: &mut String, proto: u8, port: u16) {
-    match names::protocol_name(proto) {
+fn print_element_port(out: &mut String, proto: u8, port: u16) {
+    match name_tables::protocol_name(proto) {
         Some(name) => out.push_str(name),
-        None => write::decimal(out, proto.into()),
+        None => append_text::append_decimal(out, proto.into()),
     }
     out.push(':');
     if !matches!(proto, 1 | 58) {
-        return write::decimal(out, port.into());
+        return append_text::append_decimal(out, port.into());
     }
-    match icmp::name(port, proto == 58) {
+    match icmp_names::icmp_name_of_type_code(port, proto == 58) {
         Some(name) => out.push_str(name),
         None => {
             let [kind, code] = port.to_be_bytes();
-            write::decimal(out, kind.into());
+            append_text::append_decimal(out, kind.into());
             out.push('/');
-            write::decimal(out, code.into());
+            append_text::append_decimal(out, code.into());
         }
     }
 }

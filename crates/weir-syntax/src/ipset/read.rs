@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use weir_model::set::Method;
-use weir_model::{Counters, Element, ElementPart, IpSet, Name, SetOption, Span};
+use weir_model::ipset::SetStorage;
+use weir_model::{Counters, Element, ElementPart, IpSet, SetOption, SharedName, Span};
 
-use super::{create, element};
-use crate::diagnostic::{Diagnostic, Fallible};
-use crate::iptables::word::{self, Word};
-use crate::number;
+use super::{create_line, element};
+use crate::diagnostic::{Diagnostic, ParseResult};
+use crate::iptables::word_splitting::{self, Word};
+use crate::strtoul;
 
 /// Reads a whole text.
 pub(super) fn read(text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>> {
@@ -20,7 +20,7 @@ pub(super) fn read(text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>> {
     let mut start = 0;
     while start < text.len() {
         let end = text[start..].find('\n').map_or(text.len(), |i| start + i);
-        if let Err(d) = reader.line(&text[start..end], start, &mut words) {
+        if let Err(d) = reader.read_line(&text[start..end], start, &mut words) {
             reader.errors.push(*d);
         }
         start = end + 1;
@@ -31,17 +31,22 @@ pub(super) fn read(text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>> {
 #[derive(Default)]
 struct SetReader {
     sets: Vec<IpSet>,
-    index: HashMap<Name, usize>,
+    set_index_by_name: HashMap<SharedName, usize>,
     /// Elements of each set, to detect duplicates.
-    seen: Vec<HashSet<Vec<ElementPart>>>,
+    seen_elements: Vec<HashSet<Vec<ElementPart>>>,
     /// Sets whose `create` line was refused: their elements are no further errors.
-    refused: HashSet<String>,
-    comments: Vec<String>,
+    refused_sets: HashSet<String>,
+    pending_comments: Vec<String>,
     errors: Vec<Diagnostic>,
 }
 
 impl SetReader {
-    fn line<'a>(&mut self, line: &'a str, start: usize, words: &mut Vec<Word<'a>>) -> Fallible<()> {
+    fn read_line<'a>(
+        &mut self,
+        line: &'a str,
+        start: usize,
+        words: &mut Vec<Word<'a>>,
+    ) -> ParseResult<()> {
         let span = Span { start: start as u32, end: (start + line.len()) as u32 };
         if line.ends_with('\r') {
             let message = "line ends with a carriage return (CRLF)";
@@ -49,130 +54,132 @@ impl SetReader {
                 return Ok(());
             }
             return Diagnostic::new(message, Span { start: span.end - 1, end: span.end })
-                .help("convert the file to Unix line ends, e.g. with sed -i 's/\\r$//'")
-                .fail();
+                .with_help("convert the file to Unix line ends, e.g. with sed -i 's/\\r$//'")
+                .into_err();
         }
         if line.starts_with('#') {
-            self.comments.push(line.to_owned());
+            self.pending_comments.push(line.to_owned());
             return Ok(());
         }
-        split(line, start, words)?;
-        let exist = words.iter().any(is_exist);
-        words.retain(|w| !is_exist(w));
+        split_words(line, start, words)?;
+        let exist = words.iter().any(is_exist_flag);
+        words.retain(|w| !is_exist_flag(w));
         let Some(command) = words.first() else { return Ok(()) };
         match &*command.text {
-            "create" | "-N" | "--create" => self.create(words, span, exist),
-            "add" | "-A" | "--add" => self.add(words, span, exist),
+            "create" | "-N" | "--create" => self.read_create_line(words, span, exist),
+            "add" | "-A" | "--add" => self.read_add_line(words, span, exist),
             "COMMIT" | "quit" if words.len() == 1 => Ok(()),
             other => Diagnostic::new(format!("no line {other} in the text of a set"), command.span)
-                .help("weir reads what ipset save prints: create and add")
-                .fail(),
+                .with_help("weir reads what ipset save prints: create and add")
+                .into_err(),
         }
     }
 
-    fn create(&mut self, words: &[Word], span: Span, exist: bool) -> Fallible<()> {
+    fn read_create_line(&mut self, words: &[Word], span: Span, exist: bool) -> ParseResult<()> {
         let Some(name) = words.get(1) else {
-            return Diagnostic::new("create without a name", span).fail();
+            return Diagnostic::new("create without a name", span).into_err();
         };
-        let made = self.created(name, &words[2..], span);
+        let made = self.build_set(name, &words[2..], span);
         if made.is_err() {
-            self.refused.insert(name.text.clone().into_owned());
+            self.refused_sets.insert(name.text.clone().into_owned());
         }
         let set = made?;
-        if let Some(old) = self.index.get(&set.name) {
+        if let Some(old) = self.set_index_by_name.get(&set.name) {
             let old = &self.sets[*old];
             if exist && old.kind == set.kind && old.family == set.family {
                 return Ok(());
             }
             return Diagnostic::new(format!("set {} a second time", set.name), name.span)
-                .help("create it once")
-                .fail();
+                .with_help("create it once")
+                .into_err();
         }
-        self.index.insert(set.name.clone(), self.sets.len());
+        self.set_index_by_name.insert(set.name.clone(), self.sets.len());
         self.sets.push(set);
-        self.seen.push(HashSet::new());
+        self.seen_elements.push(HashSet::new());
         Ok(())
     }
 
-    fn created(&mut self, name: &Word, rest: &[Word], span: Span) -> Fallible<IpSet> {
+    fn build_set(&mut self, name: &Word, rest: &[Word], span: Span) -> ParseResult<IpSet> {
         if name.text.is_empty() || name.text.len() > 31 {
             return Diagnostic::new(
                 format!("set name {} is not 1 to 31 bytes", name.text),
                 name.span,
             )
-            .fail();
+            .into_err();
         }
         if name.text.contains([' ', '\t', '"']) {
             return Diagnostic::new("blank or quote in a set's name", name.span)
-                .help("ipset save would print it in a form that cannot be read back")
-                .fail();
+                .with_help("ipset save would print it in a form that cannot be read back")
+                .into_err();
         }
-        let created = create::read(rest, span)?;
+        let created = create_line::parse_create_line(rest, span)?;
         Ok(IpSet {
-            name: Name::from(&*name.text),
+            name: SharedName::from(&*name.text),
             kind: created.kind,
             family: created.family,
             options: created.options,
             elements: Vec::new(),
             span,
-            leading_comments: std::mem::take(&mut self.comments),
+            leading_comments: std::mem::take(&mut self.pending_comments),
         })
     }
 
-    fn add(&mut self, words: &[Word], span: Span, exist: bool) -> Fallible<()> {
+    fn read_add_line(&mut self, words: &[Word], span: Span, exist: bool) -> ParseResult<()> {
         let (Some(name), Some(value)) = (words.get(1), words.get(2)) else {
-            return Diagnostic::new("add without a set and an element", span).fail();
+            return Diagnostic::new("add without a set and an element", span).into_err();
         };
-        let Some(&at) = self.index.get(&*name.text) else {
-            if self.refused.contains(&*name.text) {
+        let Some(&at) = self.set_index_by_name.get(&*name.text) else {
+            if self.refused_sets.contains(&*name.text) {
                 return Ok(());
             }
             return Diagnostic::new(format!("no set {}", name.text), name.span)
-                .help("its create line must come before it")
-                .fail();
+                .with_help("its create line must come before it")
+                .into_err();
         };
         let set = &self.sets[at];
-        let plain = rest_of(set, &words[3..], span)?;
-        let expanded = element::read(value, set)?;
-        if set.kind.method == Method::List
+        let plain = parse_element_options(set, &words[3..], span)?;
+        let expanded = element::parse_element(value, set)?;
+        if set.kind.storage == SetStorage::List
             && let [parts] = &expanded[..]
             && let [ElementPart::Set(member)] = &parts[..]
         {
-            self.check_member(member, value)?;
+            self.check_list_member(member, value)?;
         }
-        let max = element::capacity(&self.sets[at]);
+        let max = element::set_capacity(&self.sets[at]);
         for parts in expanded {
-            if !self.seen[at].insert(key(&parts)) {
+            if !self.seen_elements[at].insert(duplicate_key(&parts)) {
                 if exist {
-                    self.sets[at].elements.retain(|e| key(&e.parts) != key(&parts));
+                    self.sets[at]
+                        .elements
+                        .retain(|e| duplicate_key(&e.parts) != duplicate_key(&parts));
                 } else {
                     return Diagnostic::new(
                         format!("{} is in the set already", value.text),
                         value.span,
                     )
-                    .help("remove the line")
-                    .fail();
+                    .with_help("remove the line")
+                    .into_err();
                 }
             }
             self.sets[at].elements.push(Element { parts, ..plain.clone() });
         }
         if self.sets[at].elements.len() > max {
             return Diagnostic::new(format!("more than {max} elements"), span)
-                .help("raise maxelem in the create line")
-                .fail();
+                .with_help("raise maxelem in the create line")
+                .into_err();
         }
         Ok(())
     }
 
-    fn check_member(&self, member: &Name, value: &Word) -> Fallible<()> {
-        match self.index.get(member) {
+    fn check_list_member(&self, member: &SharedName, value: &Word) -> ParseResult<()> {
+        match self.set_index_by_name.get(member) {
             None => Diagnostic::new(format!("no set {member}"), value.span)
-                .help("its create line must come before it")
-                .fail(),
-            Some(i) if self.sets[*i].kind.method == Method::List => {
+                .with_help("its create line must come before it")
+                .into_err(),
+            Some(i) if self.sets[*i].kind.storage == SetStorage::List => {
                 Diagnostic::new(format!("{member} is itself a list"), value.span)
-                    .help("a list cannot contain lists")
-                    .fail()
+                    .with_help("a list cannot contain lists")
+                    .into_err()
             }
             Some(_) => Ok(()),
         }
@@ -180,21 +187,21 @@ impl SetReader {
 }
 
 /// What makes an element the same: of bitmap:ip,mac the address alone.
-fn key(parts: &[ElementPart]) -> Vec<ElementPart> {
+fn duplicate_key(parts: &[ElementPart]) -> Vec<ElementPart> {
     match parts {
         [address @ ElementPart::Net { .. }, ElementPart::Mac(_)] => vec![address.clone()],
         _ => parts.to_vec(),
     }
 }
 
-fn is_exist(w: &Word) -> bool {
+fn is_exist_flag(w: &Word) -> bool {
     !w.quoted && matches!(&*w.text, "-exist" | "-!" | "--exist")
 }
 
 /// Cuts a line into words. Quotes hold blanks; there is no escape in them.
-fn split<'a>(line: &'a str, start: usize, words: &mut Vec<Word<'a>>) -> Fallible<()> {
+fn split_words<'a>(line: &'a str, start: usize, words: &mut Vec<Word<'a>>) -> ParseResult<()> {
     if !line.contains('"') {
-        word::split(line, start, words);
+        word_splitting::split_words(line, start, words);
         return Ok(());
     }
     words.clear();
@@ -212,7 +219,7 @@ fn split<'a>(line: &'a str, start: usize, words: &mut Vec<Word<'a>>) -> Fallible
                 None => {
                     let span =
                         Span { start: (start + at) as u32, end: (start + line.len()) as u32 };
-                    return Diagnostic::new("quote is not closed", span).fail();
+                    return Diagnostic::new("quote is not closed", span).into_err();
                 }
             },
             None => {
@@ -223,8 +230,8 @@ fn split<'a>(line: &'a str, start: usize, words: &mut Vec<Word<'a>>) -> Fallible
         let span = Span { start: (start + at) as u32, end: (start + at + len) as u32 };
         if !quoted && text.contains('"') {
             return Diagnostic::new("quote inside a word", span)
-                .help("quotes enclose a whole word; a comment cannot contain quotes")
-                .fail();
+                .with_help("quotes enclose a whole word; a comment cannot contain quotes")
+                .into_err();
         }
         words.push(Word { text: text.into(), span, quoted });
         at += len;
@@ -233,17 +240,18 @@ fn split<'a>(line: &'a str, start: usize, words: &mut Vec<Word<'a>>) -> Fallible
 }
 
 /// Exceptions belong to sets of prefixes.
-fn refuse_exception(set: &IpSet, word: &Word) -> Fallible<()> {
-    if word.text != "nomatch" || set.kind.parts.contains(&weir_model::set::Part::Net) {
+fn check_nomatch_allowed(set: &IpSet, word: &Word) -> ParseResult<()> {
+    if word.text != "nomatch" || set.kind.data_types.contains(&weir_model::ipset::SetDataType::Net)
+    {
         return Ok(());
     }
     Diagnostic::new("nomatch in a set without prefixes", word.span)
-        .help("exceptions are for sets of prefixes (hash:net, …)")
-        .fail()
+        .with_help("exceptions are for sets of prefixes (hash:net, …)")
+        .into_err()
 }
 
 /// What follows the parts of an element.
-fn rest_of(set: &IpSet, words: &[Word], span: Span) -> Fallible<Element> {
+fn parse_element_options(set: &IpSet, words: &[Word], span: Span) -> ParseResult<Element> {
     let has = |f: fn(&SetOption) -> bool| set.options.iter().any(f);
     let timeout = set.options.iter().find_map(|o| match o {
         SetOption::Timeout(t) => Some(*t),
@@ -256,19 +264,19 @@ fn rest_of(set: &IpSet, words: &[Word], span: Span) -> Fallible<Element> {
         timeout,
         counters: counters.then(Counters::default),
         comment: None,
-        rest: Vec::new(),
+        other_words: Vec::new(),
         span,
         credit: Vec::new(),
     };
     let mut at = 0;
     while at < words.len() {
         let word = &words[at];
-        let device = set.kind.parts.contains(&weir_model::set::Part::Iface);
+        let device = set.kind.data_types.contains(&weir_model::ipset::SetDataType::Iface);
         if word.text == "nomatch" || (word.text == "wildcard" && device) {
-            refuse_exception(set, word)?;
+            check_nomatch_allowed(set, word)?;
             out.nomatch |= word.text == "nomatch";
             if word.text == "wildcard" {
-                out.rest.push("wildcard".to_owned());
+                out.other_words.push("wildcard".to_owned());
             }
             at += 1;
             continue;
@@ -278,17 +286,19 @@ fn rest_of(set: &IpSet, words: &[Word], span: Span) -> Fallible<Element> {
                 format!("{} without its value, or unknown", word.text),
                 word.span,
             )
-            .fail();
+            .into_err();
         };
         at += 2;
-        let n = |max: u64| match number::whole(&value.text, 0, max) {
+        let n = |max: u64| match strtoul::parse_number_in_range(&value.text, 0, max) {
             Some(n) => Ok(n),
-            None => Diagnostic::new(format!("{} is not a number", value.text), value.span).fail(),
+            None => {
+                Diagnostic::new(format!("{} is not a number", value.text), value.span).into_err()
+            }
         };
         let lacks = |what: &str| {
             Diagnostic::new(format!("{} in a set without {what}", word.text), word.span)
-                .help(format!("add {what} to the create line of {}", set.name))
-                .fail()
+                .with_help(format!("add {what} to the create line of {}", set.name))
+                .into_err()
         };
         match &*word.text {
             "timeout" if timeout.is_none() => return lacks("timeout"),
@@ -302,11 +312,12 @@ fn rest_of(set: &IpSet, words: &[Word], span: Span) -> Fallible<Element> {
                 return lacks("skbinfo");
             }
             "skbmark" | "skbprio" | "skbqueue" => {
-                out.rest.extend([word.text.clone().into_owned(), value.text.clone().into_owned()]);
+                out.other_words
+                    .extend([word.text.clone().into_owned(), value.text.clone().into_owned()]);
             }
             other => {
                 return Diagnostic::new(format!("no option {other} of an element"), word.span)
-                    .fail();
+                    .into_err();
             }
         }
     }

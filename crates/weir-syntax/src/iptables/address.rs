@@ -2,43 +2,43 @@
 
 use weir_model::{Addr, Family};
 
-use crate::number;
+use crate::strtoul;
 
 /// A numeric address.
 ///
 /// IPv4 takes fewer than four parts (`10.1` is 10.1.0.0), and each part in any base.
-pub(crate) fn addr(text: &str, family: Family) -> Option<Addr> {
+pub(crate) fn parse_addr(text: &str, family: Family) -> Option<Addr> {
     match family {
-        Family::V4 => dotted(text, false).map(|a| Addr(a.into())),
+        Family::V4 => parse_dotted_ipv4(text, false).map(|a| Addr(a.into())),
         Family::V6 => text.parse::<std::net::Ipv6Addr>().ok().map(Addr::from),
     }
 }
 
 /// `address[/mask]` as `inet_aton` reads the address.
-pub(crate) fn host_net(text: &str, family: Family) -> Result<(Addr, Addr), BadAddr> {
+pub(crate) fn parse_inet_aton_net(text: &str, family: Family) -> Result<(Addr, Addr), BadAddr> {
     let (name, mask) = match text.rsplit_once('/') {
-        Some((name, m)) => (name, mask(m, family).ok_or(BadAddr::Mask)?),
-        None => (text, Addr(family.max())),
+        Some((name, m)) => (name, parse_mask(m, family).ok_or(BadAddr::InvalidMask)?),
+        None => (text, Addr(family.max_addr())),
     };
-    match host(name, family) {
+    match parse_inet_aton(name, family) {
         Some(a) => Ok((a, mask)),
-        None => Err(not_an_addr(name, family)),
+        None => Err(bad_addr_reason(name, family)),
     }
 }
 
 /// An address in its standard form only (`inet_pton`).
-pub(crate) fn plain(text: &str, family: Family) -> Option<Addr> {
+pub(crate) fn parse_inet_pton(text: &str, family: Family) -> Option<Addr> {
     match family {
         Family::V4 => text.parse::<std::net::Ipv4Addr>().ok().map(Addr::from),
-        Family::V6 => addr(text, family),
+        Family::V6 => parse_addr(text, family),
     }
 }
 
 /// A numeric address as `inet_aton` reads it: the last part fills what is left (`10.1` is
 /// 10.0.0.1).
-pub(crate) fn host(text: &str, family: Family) -> Option<Addr> {
+pub(crate) fn parse_inet_aton(text: &str, family: Family) -> Option<Addr> {
     if family == Family::V6 {
-        return addr(text, family);
+        return parse_addr(text, family);
     }
     let parts: Vec<&str> = text.split('.').collect();
     let (last, first) = parts.split_last()?;
@@ -47,13 +47,13 @@ pub(crate) fn host(text: &str, family: Family) -> Option<Addr> {
     }
     let mut out = 0;
     for part in first {
-        out = out << 8 | number::whole(part, 0, 255)?;
+        out = out << 8 | strtoul::parse_number_in_range(part, 0, 255)?;
     }
     let left = 8 * (4 - first.len() as u64);
-    Some(Addr((out << left | number::whole(last, 0, (1 << left) - 1)?).into()))
+    Some(Addr((out << left | strtoul::parse_number_in_range(last, 0, (1 << left) - 1)?).into()))
 }
 
-fn dotted(text: &str, whole: bool) -> Option<u32> {
+fn parse_dotted_ipv4(text: &str, whole: bool) -> Option<u32> {
     let mut out = 0u32;
     let mut parts = 0;
     for part in text.splitn(4, '.') {
@@ -62,7 +62,7 @@ fn dotted(text: &str, whole: bool) -> Option<u32> {
             // The common spelling: up to three decimal digits without a leading zero.
             [a @ b'0'..=b'9'] => u32::from(a - b'0'),
             [a @ b'1'..=b'9', b @ b'0'..=b'9'] => u32::from(a - b'0') * 10 + u32::from(b - b'0'),
-            _ => number::whole(part, 0, 255)? as u32,
+            _ => strtoul::parse_number_in_range(part, 0, 255)? as u32,
         };
         out = out << 8 | value;
         parts += 1;
@@ -77,14 +77,14 @@ fn dotted(text: &str, whole: bool) -> Option<u32> {
 }
 
 /// A mask: a prefix length, or an address of ones and zeros in any order.
-pub(crate) fn mask(text: &str, family: Family) -> Option<Addr> {
+pub(crate) fn parse_mask(text: &str, family: Family) -> Option<Addr> {
     let spelled = match family {
-        Family::V4 => dotted(text, true).map(|m| Addr(m.into())),
-        Family::V6 => addr(text, family),
+        Family::V4 => parse_dotted_ipv4(text, true).map(|m| Addr(m.into())),
+        Family::V6 => parse_addr(text, family),
     };
     spelled.or_else(|| {
-        let len = number::whole(text, 0, family.bits().into())?;
-        Some(Addr(family.mask(len as u32)))
+        let len = strtoul::parse_number_in_range(text, 0, family.addr_bits().into())?;
+        Some(Addr(family.netmask(len as u32)))
     })
 }
 
@@ -92,40 +92,40 @@ pub(crate) fn mask(text: &str, family: Family) -> Option<Addr> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadAddr {
     /// Not an address: perhaps the name of a host.
-    Name,
+    NotAnAddress,
     /// Not a mask.
-    Mask,
+    InvalidMask,
     /// An address of the other family.
-    Family,
+    WrongFamily,
 }
 
 /// `address[/mask]`, the address not yet under its mask.
-pub(crate) fn net(text: &str, family: Family) -> Result<(Addr, Addr), BadAddr> {
+pub(crate) fn parse_net(text: &str, family: Family) -> Result<(Addr, Addr), BadAddr> {
     let (name, mask) = match text.rsplit_once('/') {
-        Some((name, m)) => (name, mask(m, family).ok_or(BadAddr::Mask)?),
-        None => (text, Addr(family.max())),
+        Some((name, m)) => (name, parse_mask(m, family).ok_or(BadAddr::InvalidMask)?),
+        None => (text, Addr(family.max_addr())),
     };
     // Under a mask of zeros the address is not looked at: `any/0`.
     if mask.0 == 0 {
         return Ok((Addr(0), mask));
     }
-    match addr(name, family) {
+    match parse_addr(name, family) {
         Some(a) => Ok((a, mask)),
-        None => Err(not_an_addr(name, family)),
+        None => Err(bad_addr_reason(name, family)),
     }
 }
 
 /// Why a word is not an address of the family.
-pub(crate) fn not_an_addr(name: &str, family: Family) -> BadAddr {
+pub(crate) fn bad_addr_reason(name: &str, family: Family) -> BadAddr {
     let other = match family {
         Family::V4 => name.parse::<std::net::Ipv6Addr>().is_ok(),
         Family::V6 => name.parse::<std::net::Ipv4Addr>().is_ok(),
     };
-    if other { BadAddr::Family } else { BadAddr::Name }
+    if other { BadAddr::WrongFamily } else { BadAddr::NotAnAddress }
 }
 
 /// The addresses of a host's name, each once, by the system's resolver.
-pub(crate) fn resolve(name: &str, family: Family) -> Vec<Addr> {
+pub(crate) fn resolve_host_name(name: &str, family: Family) -> Vec<Addr> {
     use std::net::{IpAddr, ToSocketAddrs as _};
     let Ok(found) = (name, 0).to_socket_addrs() else { return Vec::new() };
     let mut out: Vec<Addr> = Vec::new();
@@ -148,18 +148,18 @@ mod tests {
 
     #[test]
     fn short_addresses_are_filled_up_with_zeros() {
-        assert_eq!(addr("10.1", Family::V4), Some(Addr(0x0a01_0000)));
-        assert_eq!(addr("0x7f.0.0.010", Family::V4), Some(Addr(0x7f00_0008)));
-        assert_eq!(addr("10.1.2.300", Family::V4), None);
-        assert_eq!(addr("10.1.2.3.4", Family::V4), None);
+        assert_eq!(parse_addr("10.1", Family::V4), Some(Addr(0x0a01_0000)));
+        assert_eq!(parse_addr("0x7f.0.0.010", Family::V4), Some(Addr(0x7f00_0008)));
+        assert_eq!(parse_addr("10.1.2.300", Family::V4), None);
+        assert_eq!(parse_addr("10.1.2.3.4", Family::V4), None);
     }
 
     #[test]
     fn masks_are_lengths_or_bits_in_any_order() {
-        assert_eq!(mask("24", Family::V4), Some(Addr(0xffff_ff00)));
-        assert_eq!(mask("255.0.255.0", Family::V4), Some(Addr(0xff00_ff00)));
-        assert_eq!(mask("33", Family::V4), None);
-        assert_eq!(mask("255.255", Family::V4), None);
-        assert_eq!(net("any/0", Family::V4), Ok((Addr(0), Addr(0))));
+        assert_eq!(parse_mask("24", Family::V4), Some(Addr(0xffff_ff00)));
+        assert_eq!(parse_mask("255.0.255.0", Family::V4), Some(Addr(0xff00_ff00)));
+        assert_eq!(parse_mask("33", Family::V4), None);
+        assert_eq!(parse_mask("255.255", Family::V4), None);
+        assert_eq!(parse_net("any/0", Family::V4), Ok((Addr(0), Addr(0))));
     }
 }

@@ -8,9 +8,9 @@ pub struct ParseOptions<'a> {
     /// Whose text it is; guessed from the text where not given.
     pub family: Option<Family>,
     /// Only this table; the others are skipped unread.
-    pub table: Option<TableName>,
+    pub only_table: Option<TableName>,
     /// Look up host names. Off, a host name is an error.
-    pub resolve: bool,
+    pub resolve_host_names: bool,
     /// The sets that there are. Where given, a match of any other set is an error.
-    pub sets: Option<&'a [IpSet]>,
+    pub known_sets: Option<&'a [IpSet]>,
 }

@@ -1,9 +1,9 @@
 //! Rules as `iptables-legacy-save` prints them.
 
-use weir_model::{Base, Chain, Counters, Family, Match, Policy, Rule, Ruleset, Table, Target};
+use weir_model::{BaseMatch, Chain, Counters, Family, Match, Policy, Rule, Ruleset, Table, Target};
 
 use super::extension;
-use crate::{names, write};
+use crate::{append_text, name_tables};
 
 /// Prints a ruleset as `iptables-save` (`iptables-save -c` with `counters`) would after loading it.
 ///
@@ -31,7 +31,7 @@ fn print_table(out: &mut String, table: &Table, family: Family, counters: bool) 
     out.push('*');
     out.push_str(table.name.as_str());
     out.push('\n');
-    let chains = sorted(table);
+    let chains = sort_chains_as_saved(table);
     for chain in &chains {
         print_comments(out, &chain.leading_comments);
         out.push(':');
@@ -52,7 +52,7 @@ fn print_table(out: &mut String, table: &Table, family: Family, counters: bool) 
                 out.push(' ');
             }
             out.push_str("-A ");
-            write::word(out, &chain.name);
+            append_text::append_word(out, &chain.name);
             append_rule(out, rule, family);
             out.push('\n');
         }
@@ -62,10 +62,10 @@ fn print_table(out: &mut String, table: &Table, family: Family, counters: bool) 
 }
 
 /// Chains in the order in which the tools keep them.
-fn sorted(table: &Table) -> Vec<&Chain> {
+fn sort_chains_as_saved(table: &Table) -> Vec<&Chain> {
     let hook = |c: &Chain| {
         let hooks = table.name.hooks();
-        hooks.iter().position(|h| h.chain() == &*c.name).unwrap_or(hooks.len())
+        hooks.iter().position(|h| h.chain_name() == &*c.name).unwrap_or(hooks.len())
     };
     let mut chains: Vec<&Chain> = table.chains.iter().collect();
     chains.sort_by(|a, b| hook(a).cmp(&hook(b)).then_with(|| a.name.cmp(&b.name)));
@@ -75,34 +75,34 @@ fn sorted(table: &Table) -> Vec<&Chain> {
 fn print_counters(out: &mut String, counters: Option<Counters>) {
     let c = counters.unwrap_or_default();
     out.push('[');
-    write::decimal(out, c.packets);
+    append_text::append_decimal(out, c.packets);
     out.push(':');
-    write::decimal(out, c.bytes);
+    append_text::append_decimal(out, c.bytes);
     out.push(']');
 }
 
 fn append_rule(out: &mut String, rule: &Rule, family: Family) {
-    append_base(out, &rule.base, family);
+    append_base_matches(out, &rule.base, family);
     for m in &rule.matches {
         extension::print_match(out, m, family);
     }
     extension::print_target(out, &rule.target, family);
 }
 
-fn append_base(out: &mut String, base: &Base, family: Family) {
-    write::addr_match(out, "-s", base.saddr.as_ref(), family);
-    write::addr_match(out, "-d", base.daddr.as_ref(), family);
+fn append_base_matches(out: &mut String, base: &BaseMatch, family: Family) {
+    append_text::append_addr_match(out, "-s", base.saddr.as_ref(), family);
+    append_text::append_addr_match(out, "-d", base.daddr.as_ref(), family);
     for (flag, device) in [("-i", &base.iif), ("-o", &base.oif)] {
         if let Some(d) = device {
-            write::option(out, d.negated, flag);
-            write::device(out, &d.name, d.prefix);
+            append_text::append_option_name(out, d.negated, flag);
+            append_text::append_device(out, &d.name, d.is_prefix);
         }
     }
     if let Some(p) = base.proto {
-        write::option(out, p.negated, "-p");
-        match names::protocol_name(p.proto) {
+        append_text::append_option_name(out, p.negated, "-p");
+        match name_tables::protocol_name(p.proto) {
             Some(name) => out.push_str(name),
-            None => write::decimal(out, p.proto.into()),
+            None => append_text::append_decimal(out, p.proto.into()),
         }
     }
     if let Some(f) = base.fragment {
@@ -110,7 +110,7 @@ fn append_base(out: &mut String, base: &Base, family: Family) {
     }
 }
 
-fn trimmed(out: String) -> String {
+fn strip_leading_blank(out: String) -> String {
     match out.strip_prefix(' ') {
         Some(rest) => rest.to_owned(),
         None => out,
@@ -121,19 +121,19 @@ fn trimmed(out: String) -> String {
 pub fn print_rule(rule: &Rule, family: Family) -> String {
     let mut out = String::new();
     append_rule(&mut out, rule, family);
-    trimmed(out)
+    strip_leading_blank(out)
 }
 
 /// One match: `-m tcp --dport 22`.
 pub fn print_match(m: &Match, family: Family) -> String {
     let mut out = String::new();
     extension::print_match(&mut out, m, family);
-    trimmed(out)
+    strip_leading_blank(out)
 }
 
 /// A target: `-j REJECT --reject-with tcp-reset`; empty for a rule that only counts.
 pub fn print_target(target: &Target, family: Family) -> String {
     let mut out = String::new();
     extension::print_target(&mut out, target, family);
-    trimmed(out)
+    strip_leading_blank(out)
 }

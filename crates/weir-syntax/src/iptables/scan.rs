@@ -7,178 +7,180 @@
 //! rule's protocol (`-p tcp --dport 80`).
 
 mod base_option;
-mod finish;
-mod line;
-mod lookup;
-mod name;
+mod finish_line;
+mod match_and_jump;
+mod option_lookup;
+mod parsed_line;
 
-use weir_model::matching::Opaque;
-use weir_model::{Base, Counters, Family, Match, Span, TableName, Target};
+use weir_model::rule_match::OpaqueExtension;
+use weir_model::{BaseMatch, Counters, Family, Match, Span, TableName, Target};
 
-use super::base::{self, Addrs};
-use super::option::{Arg, Arity, Extension, Opt, Taken};
-use super::word::Word;
-use crate::diagnostic::{Diagnostic, Fallible};
+use super::base_options::{self, ExtraAddrMatches};
+use super::extension_options::{Arity, Extension, OptionArgument, OptionSpec, ParsedOption};
+use super::word_splitting::Word;
+use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::intern::Interner;
 
-pub(super) use line::{Letters, Line, RuleCommand, hook_bit};
+pub(super) use parsed_line::{GivenLetters, RuleCommand, RuleLine, hook_bit};
 
 /// What the scanner must know of the text around the line.
-pub(super) struct Surroundings<'c, 'a> {
+pub(super) struct ScanContext<'c, 'a> {
     pub family: Family,
     pub table: TableName,
-    pub resolve: bool,
-    pub names: &'c mut Interner<'a>,
+    pub resolve_host_names: bool,
+    pub interner: &'c mut Interner<'a>,
     /// Whether the table has a chain of that name.
     pub is_chain: &'c dyn Fn(&str) -> bool,
 }
 
 /// An extension that the line named.
-enum Open {
+enum NamedExtension {
     Match(&'static Extension<Match>),
     Target(&'static Extension<Target>),
-    Opaque(Opaque),
+    Opaque(OpaqueExtension),
 }
 
-impl Open {
-    fn options(&self) -> &'static [Opt] {
+impl NamedExtension {
+    fn option_specs(&self) -> &'static [OptionSpec] {
         match self {
-            Open::Match(e) => e.options,
-            Open::Target(e) => e.options,
-            Open::Opaque(_) => &[],
+            NamedExtension::Match(e) => e.options,
+            NamedExtension::Target(e) => e.options,
+            NamedExtension::Opaque(_) => &[],
         }
     }
 
     fn name(&self) -> &'static str {
         match self {
-            Open::Match(e) => e.name,
-            Open::Target(e) => e.name,
-            Open::Opaque(_) => "",
+            NamedExtension::Match(e) => e.name,
+            NamedExtension::Target(e) => e.name,
+            NamedExtension::Opaque(_) => "",
         }
     }
 
     fn is_target(&self) -> bool {
-        matches!(self, Open::Target(_))
+        matches!(self, NamedExtension::Target(_))
     }
 }
 
 /// The target of `-j` or `-g`.
-enum Jump {
+enum JumpOption {
     None,
-    Plain(Target),
+    Standard(Target),
     Extension,
-    Opaque(Opaque),
+    Opaque(OpaqueExtension),
 }
 
-pub(super) struct Scan<'c, 'a, 'w> {
-    pub around: &'c mut Surroundings<'c, 'a>,
+pub(super) struct OptionScanner<'c, 'a, 'w> {
+    pub context: &'c mut ScanContext<'c, 'a>,
     pub words: &'w [Word<'a>],
-    at: usize,
-    pub invert: Option<Span>,
+    position: usize,
+    pub pending_negation: Option<Span>,
     command: Option<RuleCommand<'w>>,
-    pub base: Base,
-    pub sources: Addrs,
-    pub destinations: Addrs,
+    pub base: BaseMatch,
+    pub extra_sources: ExtraAddrMatches,
+    pub extra_destinations: ExtraAddrMatches,
     pub counters: Option<Counters>,
-    open: Vec<(Open, Span)>,
-    taken: Vec<Taken<'w>>,
-    jump: Jump,
+    named_extensions: Vec<(NamedExtension, Span)>,
+    parsed_options: Vec<ParsedOption<'w>>,
+    jump: JumpOption,
     jump_span: Span,
-    pub given: Letters,
-    proto_used: bool,
+    pub given_letters: GivenLetters,
+    protocol_match_loaded: bool,
     /// A `-s` or `-d` with `!`.
-    pub negated_address: Option<Span>,
+    pub negated_address_span: Option<Span>,
     /// `-4` in a text of ip6tables and `-6` in one of iptables: the tool skips such a line.
-    ignored: bool,
+    line_ignored: bool,
 }
 
 /// Reads the words of one line.
-pub(super) fn scan<'c, 'a, 'w>(
-    around: &'c mut Surroundings<'c, 'a>,
+pub(super) fn scan_rule_line<'c, 'a, 'w>(
+    around: &'c mut ScanContext<'c, 'a>,
     words: &'w [Word<'a>],
-) -> Fallible<Line<'w>> {
-    let mut scan = Scan {
-        around,
+) -> ParseResult<RuleLine<'w>> {
+    let mut scan = OptionScanner {
+        context: around,
         words,
-        at: 0,
-        invert: None,
+        position: 0,
+        pending_negation: None,
         command: None,
-        base: Base::default(),
-        sources: Addrs::default(),
-        destinations: Addrs::default(),
+        base: BaseMatch::default(),
+        extra_sources: ExtraAddrMatches::default(),
+        extra_destinations: ExtraAddrMatches::default(),
         counters: None,
-        open: Vec::new(),
-        taken: Vec::new(),
-        jump: Jump::None,
+        named_extensions: Vec::new(),
+        parsed_options: Vec::new(),
+        jump: JumpOption::None,
         jump_span: Span::NONE,
-        given: Letters::default(),
-        proto_used: false,
-        negated_address: None,
-        ignored: false,
+        given_letters: GivenLetters::default(),
+        protocol_match_loaded: false,
+        negated_address_span: None,
+        line_ignored: false,
     };
-    while scan.at < words.len() && !scan.ignored {
-        scan.step()?;
+    while scan.position < words.len() && !scan.line_ignored {
+        scan.scan_option()?;
     }
-    scan.finish()
+    scan.finish_line()
 }
 
-impl<'a, 'w> Scan<'_, 'a, 'w> {
+impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
     /// The word read last, where it is the one at `span`.
-    pub fn word_before(&self, span: Span) -> Option<&'w Word<'a>> {
-        self.words.get(self.at.wrapping_sub(1)).filter(|w| w.span == span)
+    pub fn last_word_at(&self, span: Span) -> Option<&'w Word<'a>> {
+        self.words.get(self.position.wrapping_sub(1)).filter(|w| w.span == span)
     }
 
     /// Reads one option with its arguments.
-    fn step(&mut self) -> Fallible<()> {
-        let word = &self.words[self.at];
-        self.at += 1;
+    fn scan_option(&mut self) -> ParseResult<()> {
+        let word = &self.words[self.position];
+        self.position += 1;
         let text: &'w str = &word.text;
         match text.as_bytes() {
-            [b'-', b'-', _, ..] => self.long(word),
-            [b'-', letter, ..] if *letter != b'-' => self.short(word),
-            b"--" if self.at == self.words.len() => Ok(()),
+            [b'-', b'-', _, ..] => self.scan_long_option(word),
+            [b'-', letter, ..] if *letter != b'-' => self.scan_short_options(word),
+            b"--" if self.position == self.words.len() => Ok(()),
             b"!" => {
-                if self.invert.is_some() {
-                    return Diagnostic::new("two ! in a row", word.span).help("write one").fail();
+                if self.pending_negation.is_some() {
+                    return Diagnostic::new("two ! in a row", word.span)
+                        .with_help("write one")
+                        .into_err();
                 }
-                self.invert = Some(word.span);
+                self.pending_negation = Some(word.span);
                 Ok(())
             }
-            _ => self.stray(word).fail(),
+            _ => self.stray_word_error(word).into_err(),
         }
     }
 
     /// The error for a word that belongs to no option.
-    fn stray(&self, word: &Word<'a>) -> Diagnostic {
+    fn stray_word_error(&self, word: &Word<'a>) -> Diagnostic {
         let d =
             Diagnostic::new(format!("{:?} is not an argument of an option", word.text), word.span);
-        match self.words.get(self.at.wrapping_sub(2)) {
+        match self.words.get(self.position.wrapping_sub(2)) {
             Some(before)
                 if before.text.starts_with('\u{2013}') || word.text.starts_with('\u{2013}') =>
             {
-                d.help("options begin with hyphens, not with the dash of a word processor")
+                d.with_help("options begin with hyphens, not with the dash of a word processor")
             }
             _ if word.text.starts_with('\u{2013}') => {
-                d.help("options begin with hyphens, not with the dash of a word processor")
+                d.with_help("options begin with hyphens, not with the dash of a word processor")
             }
-            Some(before) if before.quoted => d.help("a closing quote ends the word"),
-            _ => d.help("remove it, or quote it together with the word before it"),
+            Some(before) if before.quoted => d.with_help("a closing quote ends the word"),
+            _ => d.with_help("remove it, or quote it together with the word before it"),
         }
     }
 
-    fn short(&mut self, word: &'w Word<'a>) -> Fallible<()> {
+    fn scan_short_options(&mut self, word: &'w Word<'a>) -> ParseResult<()> {
         let text: &'w str = &word.text;
         let mut at = 1;
         while at < text.len() {
             let letter = text.as_bytes()[at];
             at += 1;
-            let Some(arity) = base::arity(letter, self.around.family) else {
+            let Some(arity) = base_options::option_arity(letter, self.context.family) else {
                 let c = text[at - 1..].chars().next().unwrap_or('?');
                 let d = Diagnostic::new(format!("no option -{c}"), word.span);
                 return if text.len() > 2 && text.is_char_boundary(2) {
-                    d.help(format!("a long option has two dashes: -{text}")).fail()
+                    d.with_help(format!("a long option has two dashes: -{text}")).into_err()
                 } else {
-                    d.fail()
+                    d.into_err()
                 };
             };
             let arg = match arity {
@@ -186,25 +188,25 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
                 _ if at < text.len() => {
                     let attached = &text[at..];
                     at = text.len();
-                    Some(self.attached(letter, attached, word))
+                    Some(self.attached_argument(letter, attached, word))
                 }
-                _ => Some(self.argument(word.span, &text[..2])?),
+                _ => Some(self.take_argument(word.span, &text[..2])?),
             };
-            self.apply(letter, arg, word.span)?;
+            self.apply_option_letter(letter, arg, word.span)?;
         }
         Ok(())
     }
 
     /// The next word as an argument, whatever it looks like.
-    fn argument(&mut self, option: Span, name: &str) -> Fallible<Arg<'w>> {
-        match self.words.get(self.at) {
+    fn take_argument(&mut self, option: Span, name: &str) -> ParseResult<OptionArgument<'w>> {
+        match self.words.get(self.position) {
             Some(w) => {
-                self.at += 1;
-                Ok(Arg { text: &w.text, span: w.span })
+                self.position += 1;
+                Ok(OptionArgument { text: &w.text, span: w.span })
             }
             None => Diagnostic::new(format!("{name} without its argument"), option)
-                .help("write the argument after it, or remove the option")
-                .fail(),
+                .with_help("write the argument after it, or remove the option")
+                .into_err(),
         }
     }
 
@@ -212,56 +214,77 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
     ///
     /// iptables 1.8 takes the whole word for the argument of `-s -d -i -o -p`: `-ieth0` is a device
     /// of the name `-ieth0`.
-    fn attached(&self, letter: u8, text: &'w str, word: &'w Word<'a>) -> Arg<'w> {
+    fn attached_argument(
+        &self,
+        letter: u8,
+        text: &'w str,
+        word: &'w Word<'a>,
+    ) -> OptionArgument<'w> {
         if b"sdiop".contains(&letter) {
-            return Arg { text: &word.text, span: word.span };
+            return OptionArgument { text: &word.text, span: word.span };
         }
         let start = word.span.end - (text.len() as u32).min(word.span.end - word.span.start);
-        Arg { text, span: Span { start, end: word.span.end } }
+        OptionArgument { text, span: Span { start, end: word.span.end } }
     }
 
-    fn apply(&mut self, letter: u8, arg: Option<Arg<'w>>, span: Span) -> Fallible<()> {
+    fn apply_option_letter(
+        &mut self,
+        letter: u8,
+        arg: Option<OptionArgument<'w>>,
+        span: Span,
+    ) -> ParseResult<()> {
         let whole = Span { end: arg.map_or(span.end, |a| a.span.end), ..span };
-        if let (Some(bang), false) = (self.invert, base::invertible(letter)) {
+        if let (Some(bang), false) = (self.pending_negation, base_options::is_invertible(letter)) {
             return Diagnostic::new("! before an option that cannot be negated", bang)
-                .help("remove it")
-                .fail();
+                .with_help("remove it")
+                .into_err();
         }
-        let other = if self.around.family == Family::V4 { b'6' } else { b'4' };
+        let other = if self.context.family == Family::V4 { b'6' } else { b'4' };
         if letter == other {
-            self.ignored = true;
-        } else if base::is_command(letter) {
-            self.command(letter, arg, whole)?;
+            self.line_ignored = true;
+        } else if base_options::is_command_letter(letter) {
+            self.set_command(letter, arg, whole)?;
         } else {
             match letter {
-                b'm' => self.module(arg.unwrap_or(Arg { text: "", span }), whole)?,
-                b'j' | b'g' => self.jump(letter, arg.unwrap_or(Arg { text: "", span }), whole)?,
+                b'm' => {
+                    self.load_match_module(arg.unwrap_or(OptionArgument { text: "", span }), whole)?
+                }
+                b'j' | b'g' => self.set_jump_target(
+                    letter,
+                    arg.unwrap_or(OptionArgument { text: "", span }),
+                    whole,
+                )?,
                 _ => {
                     let second = match letter {
-                        b'c' => Some(self.argument(span, "-c")?),
+                        b'c' => Some(self.take_argument(span, "-c")?),
                         _ => None,
                     };
-                    self.base_option(letter, arg, second, whole)?;
+                    self.parse_base_option(letter, arg, second, whole)?;
                 }
             }
         }
-        self.invert = None;
+        self.pending_negation = None;
         Ok(())
     }
 
-    fn command(&mut self, letter: u8, arg: Option<Arg<'w>>, span: Span) -> Fallible<()> {
+    fn set_command(
+        &mut self,
+        letter: u8,
+        arg: Option<OptionArgument<'w>>,
+        span: Span,
+    ) -> ParseResult<()> {
         if let Some(c) = &self.command {
             return Diagnostic::new(
                 format!("-{} beside -{}", letter as char, c.letter as char),
                 span,
             )
-            .help("one command per line")
-            .fail();
+            .with_help("one command per line")
+            .into_err();
         }
-        let mut next = || match self.words.get(self.at) {
+        let mut next = || match self.words.get(self.position) {
             Some(w) if !w.text.starts_with(['-', '!']) => {
-                self.at += 1;
-                Some(Arg { text: &w.text, span: w.span })
+                self.position += 1;
+                Some(OptionArgument { text: &w.text, span: w.span })
             }
             _ => None,
         };
@@ -284,44 +307,44 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
         Ok(())
     }
 
-    fn take(
+    fn take_extension_option(
         &mut self,
         owner: usize,
-        opt: &'static Opt,
-        value: Option<Arg<'w>>,
+        opt: &'static OptionSpec,
+        value: Option<OptionArgument<'w>>,
         word: &'w Word<'a>,
-    ) -> Fallible<()> {
-        let bang = self.invert.take();
-        if let (Some(bang), false) = (bang, opt.invert) {
+    ) -> ParseResult<()> {
+        let bang = self.pending_negation.take();
+        if let (Some(bang), false) = (bang, opt.invertible) {
             return Diagnostic::new(format!("--{} cannot be negated", opt.name), bang)
-                .help("remove the !")
-                .fail();
+                .with_help("remove the !")
+                .into_err();
         }
-        let none = Arg { text: "", span: word.span };
+        let none = OptionArgument { text: "", span: word.span };
         let arg = match (opt.arity, value) {
             (Arity::Flag, Some(_)) => {
                 return Diagnostic::new(format!("--{} takes no argument", opt.name), word.span)
-                    .fail();
+                    .into_err();
             }
             (Arity::Flag, None) => none,
             (_, Some(v)) => v,
-            (_, None) => self.argument(word.span, &word.text)?,
+            (_, None) => self.take_argument(word.span, &word.text)?,
         };
-        if arg.text == "!" && opt.invert && opt.arity != Arity::Flag {
-            return old_negation(word, arg.span).fail();
+        if arg.text == "!" && opt.invertible && opt.arity != Arity::Flag {
+            return old_negation_error(word, arg.span).into_err();
         }
         let second = match opt.arity {
-            Arity::Two => match self.words.get(self.at) {
+            Arity::Two => match self.words.get(self.position) {
                 Some(w) if !w.text.starts_with(['-', '!']) => {
-                    self.at += 1;
-                    Arg { text: &w.text, span: w.span }
+                    self.position += 1;
+                    OptionArgument { text: &w.text, span: w.span }
                 }
                 _ => {
                     return Diagnostic::new(
                         format!("--{} needs two arguments", opt.name),
                         Span { end: arg.span.end, ..word.span },
                     )
-                    .fail();
+                    .into_err();
                 }
             },
             _ => none,
@@ -330,30 +353,33 @@ impl<'a, 'w> Scan<'_, 'a, 'w> {
             start: bang.map_or(word.span.start, |b| b.start),
             end: arg.span.end.max(second.span.end).max(word.span.end),
         };
-        let given = self.taken.iter().any(|t| usize::from(t.owner) == owner && t.id == opt.id);
-        if given && !opt.multi {
+        let given = self
+            .parsed_options
+            .iter()
+            .any(|t| usize::from(t.extension_index) == owner && t.id == opt.id);
+        if given && !opt.repeatable {
             return Diagnostic::new(format!("--{} a second time", opt.name), span)
-                .help("it can be given once per match: repeat the module (-m) for another")
-                .fail();
+                .with_help("it can be given once per match: repeat the module (-m) for another")
+                .into_err();
         }
-        self.open[owner].1.end = self.open[owner].1.end.max(span.end);
-        self.taken.push(Taken {
-            owner: owner as u8,
+        self.named_extensions[owner].1.end = self.named_extensions[owner].1.end.max(span.end);
+        self.parsed_options.push(ParsedOption {
+            extension_index: owner as u8,
             id: opt.id,
             negated: bang.is_some(),
             arg: arg.text,
             arg_span: arg.span,
-            second: second.text,
-            second_span: second.span,
+            second_arg: second.text,
+            second_arg_span: second.span,
             span,
-            proto: self.base.proto.map_or((0, false), |p| (p.proto, p.negated)),
+            proto_so_far: self.base.proto.map_or((0, false), |p| (p.proto, p.negated)),
         });
         Ok(())
     }
 }
 
 /// `--option ! value`, which iptables took until 1.4.
-pub(super) fn old_negation(word: &Word, bang: Span) -> Diagnostic {
+pub(super) fn old_negation_error(word: &Word, bang: Span) -> Diagnostic {
     Diagnostic::new("old negation: ! after the option", bang)
-        .help(format!("write it before the option: ! {} …", word.text))
+        .with_help(format!("write it before the option: ! {} …", word.text))
 }

@@ -1,16 +1,16 @@
 //! Actions of rules: verdicts, reject types, translations, marks and logs.
 
-use weir_model::matching::{OptionValue, Value};
 use weir_model::nft::{Statement, Verdict};
-use weir_model::target::{ExtensionTarget, NatRange, TtlChange};
+use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::target::{ExtensionTarget, NatRange, TtlOperation};
 use weir_model::{Effect, Family, NatTarget};
 
-use super::cursor::{Cursor, Token};
+use super::cursor::{NftTokenCursor, Token};
 use super::value;
-use crate::diagnostic::Fallible;
+use crate::diagnostic::ParseResult;
 
 /// A verdict, if one comes next.
-pub(super) fn verdict(cursor: &mut Cursor<'_>) -> Fallible<Option<Verdict>> {
+pub(super) fn parse_verdict(cursor: &mut NftTokenCursor<'_>) -> ParseResult<Option<Verdict>> {
     let Token::Word(word) = cursor.peek() else { return Ok(None) };
     let plain = match word {
         "accept" => Verdict::Accept,
@@ -19,7 +19,7 @@ pub(super) fn verdict(cursor: &mut Cursor<'_>) -> Fallible<Option<Verdict>> {
         "continue" => Verdict::Continue,
         "jump" | "goto" => {
             cursor.next();
-            let chain = cursor.word("the name of a chain")?.to_owned();
+            let chain = cursor.expect_word("the name of a chain")?.to_owned();
             let jumps = word == "jump";
             return Ok(Some(if jumps { Verdict::Jump(chain) } else { Verdict::Goto(chain) }));
         }
@@ -30,28 +30,31 @@ pub(super) fn verdict(cursor: &mut Cursor<'_>) -> Fallible<Option<Verdict>> {
 }
 
 /// An action, if one comes next.
-pub(super) fn action(cursor: &mut Cursor<'_>, family: Family) -> Fallible<Option<Statement>> {
+pub(super) fn parse_action(
+    cursor: &mut NftTokenCursor<'_>,
+    family: Family,
+) -> ParseResult<Option<Statement>> {
     let ip = if family == Family::V4 { "ip" } else { "ip6" };
     let ttl: [&str; 3] =
         if family == Family::V4 { [ip, "ttl", "set"] } else { [ip, "hoplimit", "set"] };
-    let effect = if cursor.take_word("notrack") {
+    let effect = if cursor.take_keyword("notrack") {
         Effect::Notrack
-    } else if cursor.take_word("log") {
-        Effect::Other(log(cursor)?)
-    } else if cursor.take_words(&["meta", "mark", "set"]) {
-        set_mark(cursor)?
-    } else if cursor.take_words(&["ct", "mark", "set"]) {
-        set_connmark(cursor)?
-    } else if cursor.take_words(&["meta", "priority", "set"]) {
-        Effect::Classify { class: class(cursor)? }
-    } else if cursor.take_words(&[ip, "dscp", "set"]) {
-        set_tos(cursor, ip)?
-    } else if cursor.take_words(&ttl) {
-        let value = number(cursor, 255)? as u8;
-        Effect::Ttl { op: TtlChange::Set, value }
-    } else if cursor.take_word("reject") {
-        return Ok(Some(Statement::Reject(reject(cursor, family)?)));
-    } else if let Some(target) = nat(cursor, family)? {
+    } else if cursor.take_keyword("log") {
+        Effect::Other(parse_log(cursor)?)
+    } else if cursor.take_keywords(&["meta", "mark", "set"]) {
+        parse_meta_mark_set(cursor)?
+    } else if cursor.take_keywords(&["ct", "mark", "set"]) {
+        parse_ct_mark_set(cursor)?
+    } else if cursor.take_keywords(&["meta", "priority", "set"]) {
+        Effect::Classify { class: parse_tc_class(cursor)? }
+    } else if cursor.take_keywords(&[ip, "dscp", "set"]) {
+        parse_dscp_set(cursor, ip)?
+    } else if cursor.take_keywords(&ttl) {
+        let value = parse_number(cursor, 255)? as u8;
+        Effect::Ttl { op: TtlOperation::Set, value }
+    } else if cursor.take_keyword("reject") {
+        return Ok(Some(Statement::Reject(parse_reject(cursor, family)?)));
+    } else if let Some(target) = parse_nat(cursor, family)? {
         return Ok(Some(Statement::Nat(target)));
     } else {
         return Ok(None);
@@ -59,30 +62,30 @@ pub(super) fn action(cursor: &mut Cursor<'_>, family: Family) -> Fallible<Option
     Ok(Some(Statement::Effect(effect)))
 }
 
-fn number(cursor: &mut Cursor<'_>, max: u128) -> Fallible<u128> {
-    let word = cursor.word("a number")?;
-    match value::integer(word, max) {
+fn parse_number(cursor: &mut NftTokenCursor<'_>, max: u128) -> ParseResult<u128> {
+    let word = cursor.expect_word("a number")?;
+    match value::parse_integer(word, max) {
         Some(number) => Ok(number),
-        None => cursor.refuse(format!("{word} is not a number up to {max}")),
+        None => cursor.refuse_last_token(format!("{word} is not a number up to {max}")),
     }
 }
 
-fn reject(cursor: &mut Cursor<'_>, family: Family) -> Fallible<&'static str> {
+fn parse_reject(cursor: &mut NftTokenCursor<'_>, family: Family) -> ParseResult<&'static str> {
     let (icmp, port) = match family {
         Family::V4 => ("icmp", "icmp-port-unreachable"),
         Family::V6 => ("icmpv6", "icmp6-port-unreachable"),
     };
-    if !cursor.take_word("with") {
+    if !cursor.take_keyword("with") {
         return Ok(port);
     }
-    if cursor.take_words(&["tcp", "reset"]) {
+    if cursor.take_keywords(&["tcp", "reset"]) {
         return Ok("tcp-reset");
     }
-    if !cursor.take_word(icmp) {
-        return cursor.missing(icmp);
+    if !cursor.take_keyword(icmp) {
+        return cursor.missing_token_error(icmp);
     }
-    cursor.take_word("type");
-    let word = cursor.word("an answer")?;
+    cursor.take_keyword("type");
+    let word = cursor.expect_word("an answer")?;
     let found = match (family, word) {
         (Family::V4, "net-unreachable") => "icmp-net-unreachable",
         (Family::V4, "host-unreachable") => "icmp-host-unreachable",
@@ -97,15 +100,15 @@ fn reject(cursor: &mut Cursor<'_>, family: Family) -> Fallible<&'static str> {
         (Family::V6, "port-unreachable") => port,
         (Family::V6, "policy-fail") => "icmp6-policy-fail",
         (Family::V6, "reject-route") => "icmp6-reject-route",
-        _ => return cursor.refuse(format!("{word} is not a REJECT type of iptables")),
+        _ => return cursor.refuse_last_token(format!("{word} is not a REJECT type of iptables")),
     };
     Ok(found)
 }
 
-fn nat(cursor: &mut Cursor<'_>, family: Family) -> Fallible<Option<NatTarget>> {
-    type Make = fn(NatRange) -> NatTarget;
+fn parse_nat(cursor: &mut NftTokenCursor<'_>, family: Family) -> ParseResult<Option<NatTarget>> {
+    type NatConstructor = fn(NatRange) -> NatTarget;
     let Token::Word(word) = cursor.peek() else { return Ok(None) };
-    let (make, needs): (Make, bool) = match word {
+    let (make, needs): (NatConstructor, bool) = match word {
         "dnat" => (NatTarget::Dnat, true),
         "snat" => (NatTarget::Snat, true),
         "masquerade" => (NatTarget::Masquerade, false),
@@ -114,14 +117,17 @@ fn nat(cursor: &mut Cursor<'_>, family: Family) -> Fallible<Option<NatTarget>> {
     };
     cursor.next();
     let mut range = NatRange::default();
-    if cursor.take_word("to") {
-        let to = cursor.word("an address or port")?;
-        match nat_range(to, family) {
+    if cursor.take_keyword("to") {
+        let to = cursor.expect_word("an address or port")?;
+        match parse_nat_range(to, family) {
             Some(found) => range = found,
-            None => return cursor.refuse(format!("{to} is not a range of addresses and ports")),
+            None => {
+                return cursor
+                    .refuse_last_token(format!("{to} is not a range of addresses and ports"));
+            }
         }
     } else if needs {
-        return cursor.missing("to");
+        return cursor.missing_token_error("to");
     }
     if let Token::Word(flags) = cursor.peek() {
         let known = |f: &str| matches!(f, "random" | "fully-random" | "persistent");
@@ -137,7 +143,7 @@ fn nat(cursor: &mut Cursor<'_>, family: Family) -> Fallible<Option<NatTarget>> {
 }
 
 /// `10.0.0.1-10.0.0.9:80-90`, `[2001:db8::1]:80`, `:80`.
-fn nat_range(word: &str, family: Family) -> Option<NatRange> {
+fn parse_nat_range(word: &str, family: Family) -> Option<NatRange> {
     let (addrs, ports) = match family {
         Family::V6 if !word.starts_with(['[', ':']) => (word, None),
         Family::V6 if word.starts_with("::") => (word, None),
@@ -153,212 +159,216 @@ fn nat_range(word: &str, family: Family) -> Option<NatRange> {
     let mut range = NatRange::default();
     if !addrs.is_empty() {
         let (lo, hi) = addrs.split_once('-').unwrap_or((addrs, addrs));
-        let bare = |text: &str| value::address(text.trim_matches(['[', ']']), family);
+        let bare = |text: &str| value::parse_address(text.trim_matches(['[', ']']), family);
         range.addrs = Some((bare(lo)?, bare(hi)?));
     }
     if let Some(ports) = ports {
         let (lo, hi) = ports.split_once('-').unwrap_or((ports, ports));
-        let port = |text| value::integer(text, 0xffff).map(|p| p as u16);
+        let port = |text| value::parse_integer(text, 0xffff).map(|p| p as u16);
         range.ports = Some((port(lo)?, port(hi)?));
     }
     Some(range)
 }
 
 /// `mark & KEEP ^ FLIP | SET`, as nft computes it, from left to right: `mark & keep ^ xor`.
-struct Changed {
-    keep: u32,
-    xor: u32,
+struct MarkExpression {
+    and_mask: u32,
+    xor_bits: u32,
 }
 
-impl Changed {
-    fn read(cursor: &mut Cursor<'_>) -> Fallible<Changed> {
-        let mut changed = Changed { keep: u32::MAX, xor: 0 };
+impl MarkExpression {
+    fn parse(cursor: &mut NftTokenCursor<'_>) -> ParseResult<MarkExpression> {
+        let mut changed = MarkExpression { and_mask: u32::MAX, xor_bits: 0 };
         loop {
             let Token::Word(op @ ("&" | "^" | "|")) = cursor.peek() else { return Ok(changed) };
             cursor.next();
-            let bits = number(cursor, u32::MAX.into())? as u32;
+            let bits = parse_number(cursor, u32::MAX.into())? as u32;
             match op {
                 "&" => {
-                    changed.keep &= bits;
-                    changed.xor &= bits;
+                    changed.and_mask &= bits;
+                    changed.xor_bits &= bits;
                 }
-                "^" => changed.xor ^= bits,
+                "^" => changed.xor_bits ^= bits,
                 _ => {
-                    changed.keep &= !bits;
-                    changed.xor |= bits;
+                    changed.and_mask &= !bits;
+                    changed.xor_bits |= bits;
                 }
             }
         }
     }
 
     /// Only `& mask`.
-    fn mask(&self) -> Option<u32> {
-        (self.xor == 0).then_some(self.keep)
+    fn mask_if_only_masked(&self) -> Option<u32> {
+        (self.xor_bits == 0).then_some(self.and_mask)
     }
 }
 
-fn set_mark(cursor: &mut Cursor<'_>) -> Fallible<Effect> {
-    if cursor.take_words(&["ct", "mark"]) {
-        return match Changed::read(cursor)?.mask() {
-            Some(mask) => Ok(connmark(vec![
-                flag("restore-mark"),
-                hex("nfmask", u32::MAX),
-                hex("ctmask", mask),
+fn parse_meta_mark_set(cursor: &mut NftTokenCursor<'_>) -> ParseResult<Effect> {
+    if cursor.take_keywords(&["ct", "mark"]) {
+        return match MarkExpression::parse(cursor)?.mask_if_only_masked() {
+            Some(mask) => Ok(connmark_target(vec![
+                flag_option("restore-mark"),
+                hex_option("nfmask", u32::MAX),
+                hex_option("ctmask", mask),
             ])),
-            None => cursor.refuse("a mark that is restored and changed in one statement"),
+            None => {
+                cursor.refuse_last_token("a mark that is restored and changed in one statement")
+            }
         };
     }
-    if cursor.take_words(&["meta", "mark"]) || cursor.take_word("mark") {
-        let Changed { keep, xor } = Changed::read(cursor)?;
+    if cursor.take_keywords(&["meta", "mark"]) || cursor.take_keyword("mark") {
+        let MarkExpression { and_mask: keep, xor_bits: xor } = MarkExpression::parse(cursor)?;
         return Ok(Effect::Mark { value: xor, mask: !keep });
     }
-    let value = number(cursor, u32::MAX.into())? as u32;
+    let value = parse_number(cursor, u32::MAX.into())? as u32;
     Ok(Effect::Mark { value, mask: u32::MAX })
 }
 
-fn set_connmark(cursor: &mut Cursor<'_>) -> Fallible<Effect> {
-    if cursor.take_words(&["meta", "mark"]) || cursor.take_word("mark") {
-        return match Changed::read(cursor)?.mask() {
-            Some(mask) => {
-                Ok(connmark(vec![flag("save-mark"), hex("nfmask", mask), hex("ctmask", u32::MAX)]))
-            }
-            None => cursor.refuse("a mark that is saved and changed in one statement"),
+fn parse_ct_mark_set(cursor: &mut NftTokenCursor<'_>) -> ParseResult<Effect> {
+    if cursor.take_keywords(&["meta", "mark"]) || cursor.take_keyword("mark") {
+        return match MarkExpression::parse(cursor)?.mask_if_only_masked() {
+            Some(mask) => Ok(connmark_target(vec![
+                flag_option("save-mark"),
+                hex_option("nfmask", mask),
+                hex_option("ctmask", u32::MAX),
+            ])),
+            None => cursor.refuse_last_token("a mark that is saved and changed in one statement"),
         };
     }
-    let (value, mask) = if cursor.take_words(&["ct", "mark"]) {
-        let Changed { keep, xor } = Changed::read(cursor)?;
+    let (value, mask) = if cursor.take_keywords(&["ct", "mark"]) {
+        let MarkExpression { and_mask: keep, xor_bits: xor } = MarkExpression::parse(cursor)?;
         (xor, !keep)
     } else {
-        (number(cursor, u32::MAX.into())? as u32, u32::MAX)
+        (parse_number(cursor, u32::MAX.into())? as u32, u32::MAX)
     };
-    let value = Value::Masked(value.into(), mask.into());
-    Ok(connmark(vec![OptionValue { negated: false, name: "set-xmark", value }]))
+    let value = ExtensionValue::Masked(value.into(), mask.into());
+    Ok(connmark_target(vec![ExtensionOption { negated: false, name: "set-xmark", value }]))
 }
 
-fn connmark(options: Vec<OptionValue>) -> Effect {
+fn connmark_target(options: Vec<ExtensionOption>) -> Effect {
     Effect::Other(ExtensionTarget { module: "CONNMARK", options })
 }
 
-fn flag(name: &'static str) -> OptionValue {
-    OptionValue { negated: false, name, value: Value::Flag }
+fn flag_option(name: &'static str) -> ExtensionOption {
+    ExtensionOption { negated: false, name, value: ExtensionValue::Flag }
 }
 
-fn hex(name: &'static str, value: u32) -> OptionValue {
-    OptionValue { negated: false, name, value: Value::Hex(value.into()) }
+fn hex_option(name: &'static str, value: u32) -> ExtensionOption {
+    ExtensionOption { negated: false, name, value: ExtensionValue::Hex(value.into()) }
 }
 
 /// `1:a`, `none`, `root`, or one number.
-fn class(cursor: &mut Cursor<'_>) -> Fallible<(u16, u16)> {
-    let word = cursor.word("a class")?;
+fn parse_tc_class(cursor: &mut NftTokenCursor<'_>) -> ParseResult<(u16, u16)> {
+    let word = cursor.expect_word("a class")?;
     let half = |text: &str| u16::from_str_radix(text, 16).ok();
     let found = match word.split_once(':') {
         Some((major, minor)) => half(major).zip(half(minor)),
         None if word == "none" => Some((0, 0)),
         None if word == "root" => Some((0xffff, 0xffff)),
-        None => value::integer(word, u32::MAX.into()).map(|n| ((n >> 16) as u16, n as u16)),
+        None => value::parse_integer(word, u32::MAX.into()).map(|n| ((n >> 16) as u16, n as u16)),
     };
     match found {
         Some(class) => Ok(class),
-        None => cursor.refuse(format!("{word} is not a class")),
+        None => cursor.refuse_last_token(format!("{word} is not a class")),
     }
 }
 
 /// `ip dscp set 0x2`, and with `ip ecn set ce` behind it all of the octet.
-fn set_tos(cursor: &mut Cursor<'_>, ip: &str) -> Fallible<Effect> {
-    let word = cursor.word("a code point")?;
-    let Some(dscp) = value::dscp(word) else {
-        return cursor.refuse(format!("{word} is not a code point"));
+fn parse_dscp_set(cursor: &mut NftTokenCursor<'_>, ip: &str) -> ParseResult<Effect> {
+    let word = cursor.expect_word("a code point")?;
+    let Some(dscp) = value::parse_dscp(word) else {
+        return cursor.refuse_last_token(format!("{word} is not a code point"));
     };
-    if !cursor.take_words(&[ip, "ecn", "set"]) {
+    if !cursor.take_keywords(&[ip, "ecn", "set"]) {
         return Ok(Effect::Dscp(dscp as u8));
     }
-    let word = cursor.word("two bits")?;
-    match value::ecn(word) {
+    let word = cursor.expect_word("two bits")?;
+    match value::parse_ecn(word) {
         Some(ecn) => Ok(Effect::Tos { value: (dscp << 2 | ecn) as u8, mask: 0xff }),
-        None => cursor.refuse(format!("{word} is not a congestion notification")),
+        None => cursor.refuse_last_token(format!("{word} is not a congestion notification")),
     }
 }
 
-const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"];
+const LOG_LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"];
 /// iptables' and nft's default.
-const LEVEL: usize = 4;
+const DEFAULT_LOG_LEVEL: usize = 4;
 
-const FLAGS: [&str; 5] =
+const LOG_FLAG_OPTIONS: [&str; 5] =
     ["log-tcp-sequence", "log-tcp-options", "log-ip-options", "log-uid", "log-macdecode"];
 
 /// LOG, or NFLOG where a group is named. Options in the order of `iptables-save`.
-fn log(cursor: &mut Cursor<'_>) -> Fallible<ExtensionTarget> {
-    let (mut prefix, mut level, mut flags) = (None, LEVEL, [false; 5]);
+fn parse_log(cursor: &mut NftTokenCursor<'_>) -> ParseResult<ExtensionTarget> {
+    let (mut prefix, mut level, mut flags) = (None, DEFAULT_LOG_LEVEL, [false; 5]);
     let (mut group, mut size, mut threshold) = (None, None, None);
     loop {
-        if cursor.take_word("prefix") {
-            prefix = Some(cursor.quoted("a prefix")?.to_owned());
-        } else if cursor.take_word("level") {
-            let word = cursor.word("a level")?;
-            level = match LEVELS.iter().position(|l| *l == word) {
+        if cursor.take_keyword("prefix") {
+            prefix = Some(cursor.expect_quoted("a prefix")?.to_owned());
+        } else if cursor.take_keyword("level") {
+            let word = cursor.expect_word("a level")?;
+            level = match LOG_LEVELS.iter().position(|l| *l == word) {
                 Some(at) => at,
-                None => return cursor.refuse(format!("LOG has no level {word}")),
+                None => return cursor.refuse_last_token(format!("LOG has no level {word}")),
             };
-        } else if cursor.take_word("flags") {
-            log_flags(cursor, &mut flags)?;
-        } else if cursor.take_word("group") {
-            group = Some(number(cursor, 0xffff)? as u64);
-        } else if cursor.take_word("snaplen") {
-            size = Some(number(cursor, u32::MAX.into())? as u64);
-        } else if cursor.take_word("queue-threshold") {
-            threshold = Some(number(cursor, 0xffff)? as u64);
+        } else if cursor.take_keyword("flags") {
+            parse_log_flags(cursor, &mut flags)?;
+        } else if cursor.take_keyword("group") {
+            group = Some(parse_number(cursor, 0xffff)? as u64);
+        } else if cursor.take_keyword("snaplen") {
+            size = Some(parse_number(cursor, u32::MAX.into())? as u64);
+        } else if cursor.take_keyword("queue-threshold") {
+            threshold = Some(parse_number(cursor, 0xffff)? as u64);
         } else {
             break;
         }
     }
     let mut options = Vec::new();
-    let mut push = |name, value| options.push(OptionValue { negated: false, name, value });
+    let mut push = |name, value| options.push(ExtensionOption { negated: false, name, value });
     let Some(group) = group else {
         if size.or(threshold).is_some() {
-            return cursor.refuse("a kernel log has no length or threshold");
+            return cursor.refuse_last_token("a kernel log has no length or threshold");
         }
         if let Some(prefix) = prefix {
-            push("log-prefix", Value::Text(prefix));
+            push("log-prefix", ExtensionValue::Text(prefix));
         }
-        if level != LEVEL {
-            push("log-level", Value::Number(level as u64));
+        if level != DEFAULT_LOG_LEVEL {
+            push("log-level", ExtensionValue::Number(level as u64));
         }
-        for (name, _) in FLAGS.into_iter().zip(flags).filter(|(_, is)| *is) {
-            push(name, Value::Flag);
+        for (name, _) in LOG_FLAG_OPTIONS.into_iter().zip(flags).filter(|(_, is)| *is) {
+            push(name, ExtensionValue::Flag);
         }
         return Ok(ExtensionTarget { module: "LOG", options });
     };
     if let Some(prefix) = prefix {
-        push("nflog-prefix", Value::Text(prefix));
+        push("nflog-prefix", ExtensionValue::Text(prefix));
     }
     if group != 0 {
-        push("nflog-group", Value::Number(group));
+        push("nflog-group", ExtensionValue::Number(group));
     }
     if let Some(size) = size {
-        push("nflog-size", Value::Number(size));
+        push("nflog-size", ExtensionValue::Number(size));
     }
     if let Some(threshold) = threshold.filter(|t| *t != 0) {
-        push("nflog-threshold", Value::Number(threshold));
+        push("nflog-threshold", ExtensionValue::Number(threshold));
     }
     Ok(ExtensionTarget { module: "NFLOG", options })
 }
 
-fn log_flags(cursor: &mut Cursor<'_>, flags: &mut [bool; 5]) -> Fallible<()> {
-    match cursor.word("a flag")? {
+fn parse_log_flags(cursor: &mut NftTokenCursor<'_>, flags: &mut [bool; 5]) -> ParseResult<()> {
+    match cursor.expect_word("a flag")? {
         "all" => *flags = [true; 5],
         "skuid" => flags[3] = true,
         "ether" => flags[4] = true,
-        "ip" if cursor.take_word("options") => flags[2] = true,
+        "ip" if cursor.take_keyword("options") => flags[2] = true,
         "tcp" => {
-            for word in cursor.word("sequence or options")?.split(',') {
+            for word in cursor.expect_word("sequence or options")?.split(',') {
                 match word {
                     "sequence" => flags[0] = true,
                     "options" => flags[1] = true,
-                    _ => return cursor.refuse(format!("LOG has no flag {word} of tcp")),
+                    _ => return cursor.refuse_last_token(format!("LOG has no flag {word} of tcp")),
                 }
             }
         }
-        other => return cursor.refuse(format!("LOG has no flag {other}")),
+        other => return cursor.refuse_last_token(format!("LOG has no flag {other}")),
     }
     Ok(())
 }
@@ -368,7 +378,7 @@ mod tests {
     use super::*;
 
     fn effect(text: &str) -> Effect {
-        match action(&mut Cursor::new(text), Family::V4) {
+        match parse_action(&mut NftTokenCursor::new(text), Family::V4) {
             Ok(Some(Statement::Effect(effect))) => effect,
             other => panic!("{text}: {other:?}"),
         }
@@ -384,13 +394,13 @@ mod tests {
 
     #[test]
     fn ranges_of_both_families_are_read() {
-        let v6 = nat_range("[2001:db8::1]-[2001:db8::5]:80-90", Family::V6).expect("a range");
+        let v6 = parse_nat_range("[2001:db8::1]-[2001:db8::5]:80-90", Family::V6).expect("a range");
         assert_eq!(v6.ports, Some((80, 90)));
         assert_eq!(v6.addrs.map(|(lo, hi)| hi.0 - lo.0), Some(4));
-        let bare = nat_range("2001:db8::1", Family::V6).expect("an address");
+        let bare = parse_nat_range("2001:db8::1", Family::V6).expect("an address");
         assert!(bare.addrs.is_some() && bare.ports.is_none());
-        let port = nat_range(":80", Family::V4).expect("a port");
+        let port = parse_nat_range(":80", Family::V4).expect("a port");
         assert_eq!((port.addrs, port.ports), (None, Some((80, 80))));
-        assert_eq!(nat_range("10.0.0.1:http", Family::V4), None);
+        assert_eq!(parse_nat_range("10.0.0.1:http", Family::V4), None);
     }
 }

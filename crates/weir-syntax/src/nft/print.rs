@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use weir_model::mask::prefix_mask;
+use weir_model::mask::interval_to_mask;
 use weir_model::nft::{
-    BaseChain, Chain, ChainKind, Element, ElementKey, Key, Load, Map, Rule, Ruleset, Statement,
-    Table, Test, Verdict, With,
+    BaseChain, Chain, ChainKind, Comparand, ElementKeyPart, LoadExpression, MapKeyPart, Rule,
+    Ruleset, Statement, Table, Test, Verdict, VerdictMap, VerdictMapElement,
 };
 use weir_model::{Addr, Family, Hook, Policy};
 
-use super::normal::commented;
+use super::normal_form::sanitize_comment;
 
 mod action;
 
@@ -27,7 +27,7 @@ pub use action::{print_effect, print_nat, print_reject};
 pub fn print(ruleset: &Ruleset) -> String {
     let mut out = String::new();
     for table in &ruleset.tables {
-        let (family, name) = (family_word(table.family), &table.name);
+        let (family, name) = (family_keyword(table.family), &table.name);
         let _ = writeln!(out, "create table {family} {name}");
         push_table(&mut out, table);
     }
@@ -35,7 +35,7 @@ pub fn print(ruleset: &Ruleset) -> String {
 }
 
 /// `ip` or `ip6`.
-pub const fn family_word(family: Family) -> &'static str {
+pub const fn family_keyword(family: Family) -> &'static str {
     match family {
         Family::V4 => "ip",
         Family::V6 => "ip6",
@@ -43,7 +43,7 @@ pub const fn family_word(family: Family) -> &'static str {
 }
 
 fn push_table(out: &mut String, table: &Table) {
-    let _ = writeln!(out, "table {} {} {{", family_word(table.family), table.name);
+    let _ = writeln!(out, "table {} {} {{", family_keyword(table.family), table.name);
     for map in &table.maps {
         push_map(out, map, table.family);
     }
@@ -53,10 +53,10 @@ fn push_table(out: &mut String, table: &Table) {
     out.push_str("}\n");
 }
 
-fn push_map(out: &mut String, map: &Map, family: Family) {
-    let types: Vec<&str> = map.key.iter().map(|k| key_type(k.load, family)).collect();
+fn push_map(out: &mut String, map: &VerdictMap, family: Family) {
+    let types: Vec<&str> = map.key.iter().map(|k| key_type_name(k.expression, family)).collect();
     let _ = writeln!(out, "\tmap {} {{\n\t\ttype {} : verdict", map.name, types.join(" . "));
-    if map.interval {
+    if map.has_intervals {
         out.push_str("\t\tflags interval\n");
     } else {
         let _ = writeln!(out, "\t\tsize {}", map.elements.len().max(1));
@@ -67,30 +67,30 @@ fn push_map(out: &mut String, map: &Map, family: Family) {
         for (i, element) in map.elements.iter().enumerate() {
             let comma = if i + 1 < map.elements.len() { "," } else { "" };
             let key = print_element_key(map, element, family);
-            let _ = writeln!(out, "\t\t\t{key} : {}{comma}", verdict(&element.verdict));
+            let _ = writeln!(out, "\t\t\t{key} : {}{comma}", verdict_text(&element.verdict));
         }
         out.push_str("\t\t}\n");
     }
     out.push_str("\t}\n");
 }
 
-fn key_type(load: Load, family: Family) -> &'static str {
+fn key_type_name(load: LoadExpression, family: Family) -> &'static str {
     match load {
-        Load::Saddr | Load::Daddr if family == Family::V4 => "ipv4_addr",
-        Load::Saddr | Load::Daddr => "ipv6_addr",
-        Load::EtherSaddr => "ether_addr",
-        Load::Sport | Load::Dport => "inet_service",
-        Load::Mark => "mark",
-        Load::Iifname | Load::Oifname => "ifname",
+        LoadExpression::Saddr | LoadExpression::Daddr if family == Family::V4 => "ipv4_addr",
+        LoadExpression::Saddr | LoadExpression::Daddr => "ipv6_addr",
+        LoadExpression::EtherSaddr => "ether_addr",
+        LoadExpression::Sport | LoadExpression::Dport => "inet_service",
+        LoadExpression::Mark => "mark",
+        LoadExpression::Iifname | LoadExpression::Oifname => "ifname",
         _ => panic!("no map is made of {load:?}"),
     }
 }
 
 /// The key of an element, as `nft list ruleset` prints it.
-pub fn print_element_key(map: &Map, element: &Element, family: Family) -> String {
+pub fn print_element_key(map: &VerdictMap, element: &VerdictMapElement, family: Family) -> String {
     let parts = map.key.iter().zip(&element.key).map(|(key, part)| match part {
-        ElementKey::Device(name) => format!("\"{name}\""),
-        ElementKey::Span(lo, hi) => span(key.load, *lo, *hi, family),
+        ElementKeyPart::Device(name) => format!("\"{name}\""),
+        ElementKeyPart::Span(lo, hi) => span_text(key.expression, *lo, *hi, family),
     });
     parts.collect::<Vec<_>>().join(" . ")
 }
@@ -98,7 +98,7 @@ pub fn print_element_key(map: &Map, element: &Element, family: Family) -> String
 fn push_chain(out: &mut String, chain: &Chain, family: Family) {
     let _ = writeln!(out, "\tchain {} {{", chain.name);
     if let Some(comment) = &chain.comment {
-        let _ = writeln!(out, "\t\tcomment \"{}\"", commented(comment));
+        let _ = writeln!(out, "\t\tcomment \"{}\"", sanitize_comment(comment));
     }
     if let Some(BaseChain { kind, hook, priority, policy }) = chain.base {
         let kind = match kind {
@@ -130,22 +130,22 @@ fn push_rule(out: &mut String, rule: &Rule, family: Family) {
     for statement in &rule.statements {
         out.push_str(if out.ends_with('\t') { "\t" } else { " " });
         match statement {
-            Statement::Test(test) if would_merge(test, rule) => {
-                push_test(out, &masked(test, family), family);
+            Statement::Test(test) if would_nft_merge(test, rule) => {
+                push_test(out, &mask_all_bits(test, family), family);
             }
             _ => push_statement(out, statement, family),
         }
     }
     if let Some(comment) = &rule.comment {
-        let _ = write!(out, " comment \"{}\"", commented(comment));
+        let _ = write!(out, " comment \"{}\"", sanitize_comment(comment));
     }
     out.push('\n');
 }
 
 /// The value that a negated test excludes, where it is a single one.
-fn excluded(test: &Test) -> Option<u128> {
-    match &test.with {
-        With::Spans(spans) if test.negated => match spans[..] {
+fn excluded_value(test: &Test) -> Option<u128> {
+    match &test.comparand {
+        Comparand::InSpans(spans) if test.negated => match spans[..] {
             [(lo, hi)] if lo == hi => Some(lo),
             _ => None,
         },
@@ -159,23 +159,23 @@ fn excluded(test: &Test) -> Option<u128> {
 /// nft 1.0.6 combines two `!=` comparisons of adjacent header fields into one, wherever in the rule
 /// they are: `th sport != 80 th dport != 80` then excludes packets with both ports, not those with
 /// either (nftables src/rule.c, `payload_do_merge`; measured).
-fn would_merge(test: &Test, rule: &Rule) -> bool {
-    if test.load != Load::Dport {
+fn would_nft_merge(test: &Test, rule: &Rule) -> bool {
+    if test.expression != LoadExpression::Dport {
         return false;
     }
     let tests = rule.statements.iter().filter_map(|s| match s {
         Statement::Test(test) => Some(test),
         _ => None,
     });
-    let mut neighbours = tests.filter(|t| t.load == Load::Sport);
-    excluded(test).is_some() && neighbours.any(|t| excluded(t).is_some())
+    let mut neighbours = tests.filter(|t| t.expression == LoadExpression::Sport);
+    excluded_value(test).is_some() && neighbours.any(|t| excluded_value(t).is_some())
 }
 
 /// The same test after a mask of all bits, which nft does not combine.
-fn masked(test: &Test, family: Family) -> Test {
-    let wanted = excluded(test).expect("only such tests are masked");
-    let with = With::Masked { mask: test.load.highest(family), wanted };
-    Test { with, ..test.clone() }
+fn mask_all_bits(test: &Test, family: Family) -> Test {
+    let wanted = excluded_value(test).expect("only such tests are masked");
+    let with = Comparand::Masked { mask: test.expression.max_value(family), wanted };
+    Test { comparand: with, ..test.clone() }
 }
 
 fn push_statement(out: &mut String, statement: &Statement, family: Family) {
@@ -183,9 +183,9 @@ fn push_statement(out: &mut String, statement: &Statement, family: Family) {
         Statement::Test(t) => push_test(out, t, family),
         Statement::Opaque(o) => out.push_str(&o.text),
         Statement::Counter(_) => out.push_str("counter"),
-        Statement::Verdict(v) => out.push_str(&verdict(v)),
+        Statement::Verdict(v) => out.push_str(&verdict_text(v)),
         Statement::Vmap { key, map } => {
-            let keys: Vec<String> = key.iter().map(|k| key_text(k, family)).collect();
+            let keys: Vec<String> = key.iter().map(|k| key_expression(k, family)).collect();
             let _ = write!(out, "{} vmap @{map}", keys.join(" . "));
         }
         Statement::Effect(e) => {
@@ -200,15 +200,15 @@ fn push_statement(out: &mut String, statement: &Statement, family: Family) {
     }
 }
 
-fn key_text(key: &Key, family: Family) -> String {
-    let load = load(key.load, family);
+fn key_expression(key: &MapKeyPart, family: Family) -> String {
+    let load = load_expression(key.expression, family);
     match key.mask {
-        Some(mask) => format!("{load} & {}", value(key.load, mask, family)),
+        Some(mask) => format!("{load} & {}", value_text(key.expression, mask, family)),
         None => load.to_string(),
     }
 }
 
-fn verdict(v: &Verdict) -> String {
+fn verdict_text(v: &Verdict) -> String {
     match v {
         Verdict::Accept => "accept".into(),
         Verdict::Drop => "drop".into(),
@@ -219,114 +219,122 @@ fn verdict(v: &Verdict) -> String {
     }
 }
 
-const fn load(load: Load, family: Family) -> &'static str {
+const fn load_expression(load: LoadExpression, family: Family) -> &'static str {
     let v4 = matches!(family, Family::V4);
     match load {
-        Load::Iifname => "iifname",
-        Load::Oifname => "oifname",
-        Load::Saddr if v4 => "ip saddr",
-        Load::Saddr => "ip6 saddr",
-        Load::Daddr if v4 => "ip daddr",
-        Load::Daddr => "ip6 daddr",
-        Load::L4proto => "meta l4proto",
-        Load::FragmentOffset => "ip frag-off & 0x1fff",
-        Load::HeaderStart => "@th,0,24",
-        Load::Sport => "th sport",
-        Load::Dport => "th dport",
-        Load::TcpFlags => "tcp flags",
-        Load::IcmpType if v4 => "icmp type",
-        Load::IcmpType => "icmpv6 type",
-        Load::IcmpTypeCode => "@th,0,16",
-        Load::EtherSaddr => "ether saddr",
-        Load::CtState => "ct state",
-        Load::CtStatus => "ct status",
-        Load::Mark => "meta mark",
-        Load::CtMark => "ct mark",
+        LoadExpression::Iifname => "iifname",
+        LoadExpression::Oifname => "oifname",
+        LoadExpression::Saddr if v4 => "ip saddr",
+        LoadExpression::Saddr => "ip6 saddr",
+        LoadExpression::Daddr if v4 => "ip daddr",
+        LoadExpression::Daddr => "ip6 daddr",
+        LoadExpression::L4proto => "meta l4proto",
+        LoadExpression::FragmentOffset => "ip frag-off & 0x1fff",
+        LoadExpression::TransportHeaderStart => "@th,0,24",
+        LoadExpression::Sport => "th sport",
+        LoadExpression::Dport => "th dport",
+        LoadExpression::TcpFlags => "tcp flags",
+        LoadExpression::IcmpType if v4 => "icmp type",
+        LoadExpression::IcmpType => "icmpv6 type",
+        LoadExpression::IcmpTypeCode => "@th,0,16",
+        LoadExpression::EtherSaddr => "ether saddr",
+        LoadExpression::CtState => "ct state",
+        LoadExpression::CtStatus => "ct status",
+        LoadExpression::Mark => "meta mark",
+        LoadExpression::CtMark => "ct mark",
         // Not `ip length`: that field is 0 in a BIG TCP packet, where xt_length takes the packet's
         // own length (`skb_ip_totlen` in include/linux/skbuff.h).
-        Load::Length => "meta length",
-        Load::Ttl if v4 => "ip ttl",
-        Load::Ttl => "ip6 hoplimit",
+        LoadExpression::Length => "meta length",
+        LoadExpression::Ttl if v4 => "ip ttl",
+        LoadExpression::Ttl => "ip6 hoplimit",
         // The byte crosses nibbles in IPv6: the tests take it out of two bytes.
-        Load::Tos if v4 => "@nh,8,8",
-        Load::Tos => "@nh,0,16",
-        Load::PktType => "meta pkttype",
+        LoadExpression::Tos if v4 => "@nh,8,8",
+        LoadExpression::Tos => "@nh,0,16",
+        LoadExpression::PktType => "meta pkttype",
     }
 }
 
 fn push_test(out: &mut String, test: &Test, family: Family) {
-    let Test { load: what, with, negated } = test;
+    let Test { expression: what, comparand: with, negated } = test;
     let (equal, unequal) = if *negated { ("!=", "==") } else { ("==", "!=") };
-    let name = load(*what, family);
+    let name = load_expression(*what, family);
     let _ = match with {
-        With::Device { name: device, prefix } => {
+        Comparand::Device { name: device, prefix } => {
             let star = if *prefix { "*" } else { "" };
             write!(out, "{name} {equal} \"{device}{star}\"")
         }
-        With::Masked { mask, wanted } => push_masked(out, *what, *mask, *wanted, equal, family),
-        With::AnyBit(mask) => write!(out, "{name} & {mask:#x} {unequal} 0"),
-        With::Spans(spans) => match spans[..] {
-            [(lo, hi)] if lo == 0 && hi >= what.highest(family) => {
+        Comparand::Masked { mask, wanted } => {
+            push_masked_test(out, *what, *mask, *wanted, equal, family)
+        }
+        Comparand::AnyBit(mask) => write!(out, "{name} & {mask:#x} {unequal} 0"),
+        Comparand::InSpans(spans) => match spans[..] {
+            [(lo, hi)] if lo == 0 && hi >= what.max_value(family) => {
                 let compare = if *negated { "<" } else { ">=" };
-                write!(out, "{name} {compare} {}", value(*what, 0, family))
+                write!(out, "{name} {compare} {}", value_text(*what, 0, family))
             }
-            [(lo, hi)] => write!(out, "{name} {equal} {}", span(*what, lo, hi, family)),
+            [(lo, hi)] => write!(out, "{name} {equal} {}", span_text(*what, lo, hi, family)),
             _ => {
                 let spans: Vec<String> =
-                    spans.iter().map(|&(lo, hi)| span(*what, lo, hi, family)).collect();
+                    spans.iter().map(|&(lo, hi)| span_text(*what, lo, hi, family)).collect();
                 write!(out, "{name} {equal} {{ {} }}", spans.join(", "))
             }
         },
     };
 }
 
-fn push_masked(
+fn push_masked_test(
     out: &mut String,
-    what: Load,
+    what: LoadExpression,
     mask: u128,
     wanted: u128,
     equal: &str,
     family: Family,
 ) -> std::fmt::Result {
-    let name = load(what, family);
-    let ip = family_word(family);
+    let name = load_expression(what, family);
+    let ip = family_keyword(family);
     match (what, family) {
-        (Load::Tos, _) if mask == 0xfc => write!(out, "{ip} dscp {equal} {:#x}", wanted >> 2),
-        (Load::Tos, Family::V6) => {
+        (LoadExpression::Tos, _) if mask == 0xfc => {
+            write!(out, "{ip} dscp {equal} {:#x}", wanted >> 2)
+        }
+        (LoadExpression::Tos, Family::V6) => {
             write!(out, "{name} & {:#x} {equal} {:#x}", mask << 4, wanted << 4)
         }
         _ => {
-            let [mask, wanted] = [mask, wanted].map(|v| value(what, v, family));
+            let [mask, wanted] = [mask, wanted].map(|v| value_text(what, v, family));
             write!(out, "{name} & {mask} {equal} {wanted}")
         }
     }
 }
 
-fn span(load: Load, lo: u128, hi: u128, family: Family) -> String {
+fn span_text(load: LoadExpression, lo: u128, hi: u128, family: Family) -> String {
     if lo == hi {
-        return value(load, lo, family);
+        return value_text(load, lo, family);
     }
-    let is_address = matches!(load, Load::Saddr | Load::Daddr);
-    let mask = prefix_mask((lo, hi), family.max()).filter(|_| is_address);
+    let is_address = matches!(load, LoadExpression::Saddr | LoadExpression::Daddr);
+    let mask = interval_to_mask((lo, hi), family.max_addr()).filter(|_| is_address);
     match mask.and_then(|mask| family.prefix_len(mask)) {
-        Some(len) => format!("{}/{len}", value(load, lo, family)),
-        None => format!("{}-{}", value(load, lo, family), value(load, hi, family)),
+        Some(len) => format!("{}/{len}", value_text(load, lo, family)),
+        None => format!("{}-{}", value_text(load, lo, family), value_text(load, hi, family)),
     }
 }
 
-fn value(load: Load, v: u128, family: Family) -> String {
+fn value_text(load: LoadExpression, v: u128, family: Family) -> String {
     match load {
-        Load::Saddr | Load::Daddr => Addr(v).display(family).to_string(),
-        Load::EtherSaddr => {
+        LoadExpression::Saddr | LoadExpression::Daddr => Addr(v).display(family).to_string(),
+        LoadExpression::EtherSaddr => {
             let bytes: Vec<String> =
                 v.to_be_bytes()[10..].iter().map(|b| format!("{b:02x}")).collect();
             bytes.join(":")
         }
-        Load::Mark | Load::CtMark => format!("{v:#010x}"),
-        Load::IcmpTypeCode | Load::TcpFlags | Load::Tos | Load::CtState | Load::CtStatus => {
+        LoadExpression::Mark | LoadExpression::CtMark => format!("{v:#010x}"),
+        LoadExpression::IcmpTypeCode
+        | LoadExpression::TcpFlags
+        | LoadExpression::Tos
+        | LoadExpression::CtState
+        | LoadExpression::CtStatus => {
             format!("{v:#x}")
         }
-        Load::PktType => ["unicast", "broadcast", "multicast"][v as usize % 3].into(),
+        LoadExpression::PktType => ["unicast", "broadcast", "multicast"][v as usize % 3].into(),
         _ => v.to_string(),
     }
 }

@@ -1,12 +1,14 @@
 //! One rule: its statements from left to right.
 
 use weir_model::Family;
-use weir_model::nft::{Chain, Key, Load, Rule, Statement, Table, Test, With, ct_status};
+use weir_model::nft::{
+    Chain, Comparand, LoadExpression, MapKeyPart, Rule, Statement, Table, Test, ct_status,
+};
 
-use super::cursor::{Cursor, Token};
+use super::cursor::{NftTokenCursor, Token};
 use super::{action, opaque, value};
 use crate::Diagnostic;
-use crate::diagnostic::Fallible;
+use crate::diagnostic::ParseResult;
 
 /// The position of a rule.
 #[derive(Clone, Copy)]
@@ -16,54 +18,57 @@ pub(super) struct ChainContext<'a> {
 }
 
 /// A rule, up to its line's end.
-pub(super) fn rule(cursor: &mut Cursor<'_>, place: ChainContext<'_>) -> Fallible<Rule> {
+pub(super) fn parse_rule(
+    cursor: &mut NftTokenCursor<'_>,
+    place: ChainContext<'_>,
+) -> ParseResult<Rule> {
     let family = place.table.family;
     let mut rule = Rule::default();
-    while !cursor.is_line_end() {
-        if cursor.take_word("comment") {
-            rule.comment = Some(cursor.quoted("a comment")?.to_owned());
+    while !cursor.is_rule_end() {
+        if cursor.take_keyword("comment") {
+            rule.comment = Some(cursor.expect_quoted("a comment")?.to_owned());
             continue;
         }
         if rule.comment.is_some() {
-            return cursor.missing("the end of the rule");
+            return cursor.missing_token_error("the end of the rule");
         }
-        statement(cursor, &mut rule.statements, family, place)?;
+        parse_statement(cursor, &mut rule.statements, family, place)?;
     }
     Ok(rule)
 }
 
 /// Reads one statement.
-pub(super) fn statement(
-    cursor: &mut Cursor<'_>,
+pub(super) fn parse_statement(
+    cursor: &mut NftTokenCursor<'_>,
     out: &mut Vec<Statement>,
     family: Family,
     place: ChainContext<'_>,
-) -> Fallible<()> {
-    let span = cursor.span();
-    if cursor.take_counters()? {
+) -> ParseResult<()> {
+    let span = cursor.next_span();
+    if cursor.skip_counter()? {
         out.push(Statement::Counter(Vec::new()));
-    } else if let Some(verdict) = action::verdict(cursor)? {
+    } else if let Some(verdict) = action::parse_verdict(cursor)? {
         out.push(Statement::Verdict(verdict));
-    } else if let Some(action) = action::action(cursor, family)? {
+    } else if let Some(action) = action::parse_action(cursor, family)? {
         if action == Statement::Reject("tcp-reset") {
-            imply_first(out, 6);
+            insert_implied_proto(out, 6);
         }
         out.push(action);
-    } else if let Some(opaque) = opaque::opaque(cursor, family)? {
+    } else if let Some(opaque) = opaque::parse_opaque_test(cursor, family)? {
         out.push(opaque);
-    } else if cursor.take_words(&[icmp(family).0, "code"]) {
-        icmp_code(cursor, out, family)?;
-    } else if cursor.take_words(&[ip(family), "dscp"]) {
-        let test = tos(cursor, 0xfc, 2, value::dscp)?;
+    } else if cursor.take_keywords(&[icmp_keyword_and_number(family).0, "code"]) {
+        parse_icmp_code(cursor, out, family)?;
+    } else if cursor.take_keywords(&[ip_keyword(family), "dscp"]) {
+        let test = parse_tos_bits(cursor, 0xfc, 2, value::parse_dscp)?;
         out.push(Statement::Test(test));
-    } else if cursor.take_words(&[ip(family), "ecn"]) {
-        let test = tos(cursor, 3, 0, value::ecn)?;
-        push_ecn(cursor, out, test)?;
-    } else if let Some((load, proto)) = load(cursor, family) {
+    } else if cursor.take_keywords(&[ip_keyword(family), "ecn"]) {
+        let test = parse_tos_bits(cursor, 3, 0, value::parse_ecn)?;
+        push_ecn_test(cursor, out, test)?;
+    } else if let Some((load, proto)) = parse_load(cursor, family) {
         if let Some(proto) = proto {
-            imply(out, proto);
+            push_implied_proto(out, proto);
         }
-        loaded(cursor, out, load, family)?;
+        parse_after_load(cursor, out, load, family)?;
     } else {
         let what = match cursor.peek() {
             Token::Word(word) => format!("{word}: weir does not write such a statement"),
@@ -71,35 +76,38 @@ pub(super) fn statement(
         };
         let chain = &place.chain.name;
         return Diagnostic::new(what, span)
-            .label(format!("in chain {chain} of {}", place.table.name))
-            .help(super::cursor::HELP)
-            .fail();
+            .with_label(format!("in chain {chain} of {}", place.table.name))
+            .with_help(super::cursor::UNSUPPORTED_NFT_HELP)
+            .into_err();
     }
     Ok(())
 }
 
-fn ip(family: Family) -> &'static str {
+fn ip_keyword(family: Family) -> &'static str {
     if family == Family::V4 { "ip" } else { "ip6" }
 }
 
 /// nft's name of ICMP, and its number.
-fn icmp(family: Family) -> (&'static str, u8) {
+fn icmp_keyword_and_number(family: Family) -> (&'static str, u8) {
     if family == Family::V4 { ("icmp", 1) } else { ("icmpv6", 58) }
 }
 
 /// What is loaded, and the protocol that it is of.
-fn load(cursor: &mut Cursor<'_>, family: Family) -> Option<(Load, Option<u8>)> {
+fn parse_load(
+    cursor: &mut NftTokenCursor<'_>,
+    family: Family,
+) -> Option<(LoadExpression, Option<u8>)> {
     let v4 = family == Family::V4;
     let alone = match cursor.peek() {
-        Token::Word("iifname") => Load::Iifname,
-        Token::Word("oifname") => Load::Oifname,
-        Token::Word("@th,0,24") => Load::HeaderStart,
-        Token::Word("@th,0,16") => Load::IcmpTypeCode,
-        Token::Word("@nh,8,8") if v4 => Load::Tos,
-        Token::Word("@nh,0,16") if !v4 => Load::Tos,
+        Token::Word("iifname") => LoadExpression::Iifname,
+        Token::Word("oifname") => LoadExpression::Oifname,
+        Token::Word("@th,0,24") => LoadExpression::TransportHeaderStart,
+        Token::Word("@th,0,16") => LoadExpression::IcmpTypeCode,
+        Token::Word("@nh,8,8") if v4 => LoadExpression::Tos,
+        Token::Word("@nh,0,16") if !v4 => LoadExpression::Tos,
         Token::Word(first) => {
-            let Token::Word(second) = cursor.second() else { return None };
-            let load = pair(first, second, family)?;
+            let Token::Word(second) = cursor.peek_second() else { return None };
+            let load = load_from_two_words(first, second, family)?;
             cursor.next();
             cursor.next();
             return Some(load);
@@ -110,27 +118,31 @@ fn load(cursor: &mut Cursor<'_>, family: Family) -> Option<(Load, Option<u8>)> {
     Some((alone, None))
 }
 
-fn pair(first: &str, second: &str, family: Family) -> Option<(Load, Option<u8>)> {
+fn load_from_two_words(
+    first: &str,
+    second: &str,
+    family: Family,
+) -> Option<(LoadExpression, Option<u8>)> {
     let v4 = family == Family::V4;
     let plain = match (first, second) {
-        ("meta", "l4proto") => Load::L4proto,
-        ("meta", "mark") => Load::Mark,
-        ("meta", "pkttype") => Load::PktType,
-        ("meta", "length") => Load::Length,
-        ("ip", "ttl") if v4 => Load::Ttl,
-        ("ip6", "hoplimit") if !v4 => Load::Ttl,
-        ("ip", "frag-off") if v4 => Load::FragmentOffset,
-        (i, "saddr") if i == ip(family) => Load::Saddr,
-        (i, "daddr") if i == ip(family) => Load::Daddr,
-        ("ether", "saddr") => Load::EtherSaddr,
-        ("ct", "state") => Load::CtState,
-        ("ct", "status") => Load::CtStatus,
-        ("ct", "mark") => Load::CtMark,
-        ("th", "sport") => Load::Sport,
-        ("th", "dport") => Load::Dport,
-        ("tcp", "flags") => return Some((Load::TcpFlags, Some(6))),
-        (i, "type") if i == icmp(family).0 => {
-            return Some((Load::IcmpType, Some(icmp(family).1)));
+        ("meta", "l4proto") => LoadExpression::L4proto,
+        ("meta", "mark") => LoadExpression::Mark,
+        ("meta", "pkttype") => LoadExpression::PktType,
+        ("meta", "length") => LoadExpression::Length,
+        ("ip", "ttl") if v4 => LoadExpression::Ttl,
+        ("ip6", "hoplimit") if !v4 => LoadExpression::Ttl,
+        ("ip", "frag-off") if v4 => LoadExpression::FragmentOffset,
+        (i, "saddr") if i == ip_keyword(family) => LoadExpression::Saddr,
+        (i, "daddr") if i == ip_keyword(family) => LoadExpression::Daddr,
+        ("ether", "saddr") => LoadExpression::EtherSaddr,
+        ("ct", "state") => LoadExpression::CtState,
+        ("ct", "status") => LoadExpression::CtStatus,
+        ("ct", "mark") => LoadExpression::CtMark,
+        ("th", "sport") => LoadExpression::Sport,
+        ("th", "dport") => LoadExpression::Dport,
+        ("tcp", "flags") => return Some((LoadExpression::TcpFlags, Some(6))),
+        (i, "type") if i == icmp_keyword_and_number(family).0 => {
+            return Some((LoadExpression::IcmpType, Some(icmp_keyword_and_number(family).1)));
         }
         (of, "sport" | "dport") => {
             let proto = match of {
@@ -141,7 +153,8 @@ fn pair(first: &str, second: &str, family: Family) -> Option<(Load, Option<u8>)>
                 "udplite" => 136,
                 _ => return None,
             };
-            let load = if second == "sport" { Load::Sport } else { Load::Dport };
+            let load =
+                if second == "sport" { LoadExpression::Sport } else { LoadExpression::Dport };
             return Some((load, Some(proto)));
         }
         _ => return None,
@@ -150,54 +163,58 @@ fn pair(first: &str, second: &str, family: Family) -> Option<(Load, Option<u8>)>
 }
 
 /// A test that the protocol is this one.
-pub(super) fn proto_test(proto: u8) -> Test {
+pub(super) fn l4proto_test(proto: u8) -> Test {
     let value = u128::from(proto);
-    Test { load: Load::L4proto, with: With::Spans(vec![(value, value)]), negated: false }
+    Test {
+        expression: LoadExpression::L4proto,
+        comparand: Comparand::InSpans(vec![(value, value)]),
+        negated: false,
+    }
 }
 
 /// Adds the test of the protocol that nft omits before what is the protocol's.
-pub(super) fn imply(out: &mut Vec<Statement>, proto: u8) {
-    let test = Statement::Test(proto_test(proto));
+pub(super) fn push_implied_proto(out: &mut Vec<Statement>, proto: u8) {
+    let test = Statement::Test(l4proto_test(proto));
     if !out.contains(&test) {
         out.push(test);
     }
 }
 
 /// The same for actions: nft puts the test before all actions of the rule.
-pub(super) fn imply_first(out: &mut Vec<Statement>, proto: u8) {
-    let test = Statement::Test(proto_test(proto));
+pub(super) fn insert_implied_proto(out: &mut Vec<Statement>, proto: u8) {
+    let test = Statement::Test(l4proto_test(proto));
     if !out.contains(&test) {
         out.insert(0, test);
     }
 }
 
 /// What follows a load: more of a key, a lookup, or a comparison.
-fn loaded(
-    cursor: &mut Cursor<'_>,
+fn parse_after_load(
+    cursor: &mut NftTokenCursor<'_>,
     out: &mut Vec<Statement>,
-    load: Load,
+    load: LoadExpression,
     family: Family,
-) -> Fallible<()> {
-    if load == Load::FragmentOffset {
-        let is_offset = cursor.take_word("&") && {
-            let word = cursor.word("0x1fff")?;
-            value::integer(word, 0xffff) == Some(0x1fff)
+) -> ParseResult<()> {
+    if load == LoadExpression::FragmentOffset {
+        let is_offset = cursor.take_keyword("&") && {
+            let word = cursor.expect_word("0x1fff")?;
+            value::parse_integer(word, 0xffff) == Some(0x1fff)
         };
         if !is_offset {
-            return cursor.refuse("weir tests only the offset: ip frag-off & 0x1fff");
+            return cursor.refuse_last_token("weir tests only the offset: ip frag-off & 0x1fff");
         }
     }
-    let mask = masked(cursor, load, family)?;
+    let mask = parse_mask(cursor, load, family)?;
     if matches!(cursor.peek(), Token::Word("." | "vmap")) {
-        return lookup(cursor, out, Key { load, mask }, family);
+        return parse_vmap_lookup(cursor, out, MapKeyPart { expression: load, mask }, family);
     }
-    let test = test(cursor, load, mask, family)?;
+    let test = parse_comparison(cursor, load, mask, family)?;
     // What a connection's status says beside translations is not a value of the model's.
     let translated = u128::from(ct_status::SNAT | ct_status::DNAT);
-    match &test.with {
-        With::AnyBit(bits) if load == Load::CtStatus && bits & !translated != 0 => {
+    match &test.comparand {
+        Comparand::AnyBit(bits) if load == LoadExpression::CtStatus && bits & !translated != 0 => {
             let op = if test.negated { "==" } else { "!=" };
-            out.push(opaque::of(format!("ct status & {bits:#x} {op} 0"), false));
+            out.push(opaque::opaque_statement(format!("ct status & {bits:#x} {op} 0"), false));
         }
         _ => out.push(Statement::Test(test)),
     }
@@ -205,249 +222,302 @@ fn loaded(
 }
 
 /// `& mask`.
-fn masked(cursor: &mut Cursor<'_>, load: Load, family: Family) -> Fallible<Option<u128>> {
-    if !cursor.take_word("&") {
+fn parse_mask(
+    cursor: &mut NftTokenCursor<'_>,
+    load: LoadExpression,
+    family: Family,
+) -> ParseResult<Option<u128>> {
+    if !cursor.take_keyword("&") {
         return Ok(None);
     }
-    let word = cursor.word("a mask")?;
+    let word = cursor.expect_word("a mask")?;
     // The octet lies across nibbles of IPv6's first two bytes.
     let mask = match (load, family) {
-        (Load::Tos, Family::V6) => {
-            value::integer(word, 0xff0).filter(|m| m & 0xf == 0).map(|m| m >> 4)
+        (LoadExpression::Tos, Family::V6) => {
+            value::parse_integer(word, 0xff0).filter(|m| m & 0xf == 0).map(|m| m >> 4)
         }
-        (Load::TcpFlags | Load::CtState | Load::CtStatus, _) => value::bits(load, word, family),
-        _ => value::value(load, word, family),
+        (LoadExpression::TcpFlags | LoadExpression::CtState | LoadExpression::CtStatus, _) => {
+            value::parse_bits(load, word, family)
+        }
+        _ => value::parse_value(load, word, family),
     };
     match mask {
         Some(mask) => Ok(Some(mask)),
-        None => cursor.refuse(format!("{word} is not a valid mask here")),
+        None => cursor.refuse_last_token(format!("{word} is not a valid mask here")),
     }
 }
 
 /// `a . b vmap @map`.
-fn lookup(
-    cursor: &mut Cursor<'_>,
+fn parse_vmap_lookup(
+    cursor: &mut NftTokenCursor<'_>,
     out: &mut Vec<Statement>,
-    first: Key,
+    first: MapKeyPart,
     family: Family,
-) -> Fallible<()> {
+) -> ParseResult<()> {
     let mut key = vec![first];
-    while cursor.take_word(".") {
-        let Some((load, proto)) = load(cursor, family) else {
-            return cursor.missing("another part of the key");
+    while cursor.take_keyword(".") {
+        let Some((load, proto)) = parse_load(cursor, family) else {
+            return cursor.missing_token_error("another part of the key");
         };
         if let Some(proto) = proto {
-            imply(out, proto);
+            push_implied_proto(out, proto);
         }
-        let mask = masked(cursor, load, family)?;
-        key.push(Key { load, mask });
+        let mask = parse_mask(cursor, load, family)?;
+        key.push(MapKeyPart { expression: load, mask });
     }
-    if !cursor.take_word("vmap") {
-        return cursor.missing("vmap");
+    if !cursor.take_keyword("vmap") {
+        return cursor.missing_token_error("vmap");
     }
-    let word = cursor.word("a map")?;
+    let word = cursor.expect_word("a map")?;
     match word.strip_prefix('@') {
         Some(map) => {
             out.push(Statement::Vmap { key, map: map.to_owned() });
             Ok(())
         }
-        None => cursor.refuse("weir uses named maps only"),
+        None => cursor.refuse_last_token("weir uses named maps only"),
     }
 }
 
 /// How a value is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Op {
+enum CompareOp {
     /// No word at all.
-    None,
+    Implicit,
     Equal,
     Unequal,
     /// `!`: none of the bits.
     NoBit,
     /// `>=`
-    From,
+    AtLeast,
     /// `<`
-    Below,
+    LessThan,
 }
 
-fn op(cursor: &mut Cursor<'_>) -> Op {
-    let Token::Word(word) = cursor.peek() else { return Op::None };
+fn parse_compare_op(cursor: &mut NftTokenCursor<'_>) -> CompareOp {
+    let Token::Word(word) = cursor.peek() else { return CompareOp::Implicit };
     let op = match word {
-        "==" => Op::Equal,
-        "!=" => Op::Unequal,
-        "!" => Op::NoBit,
-        ">=" => Op::From,
-        "<" => Op::Below,
-        _ => return Op::None,
+        "==" => CompareOp::Equal,
+        "!=" => CompareOp::Unequal,
+        "!" => CompareOp::NoBit,
+        ">=" => CompareOp::AtLeast,
+        "<" => CompareOp::LessThan,
+        _ => return CompareOp::Implicit,
     };
     cursor.next();
     op
 }
 
-fn test(cursor: &mut Cursor<'_>, load: Load, mask: Option<u128>, family: Family) -> Fallible<Test> {
-    let op = op(cursor);
-    let negated = op == Op::Unequal;
-    if matches!(load, Load::Iifname | Load::Oifname) {
-        let name = cursor.quoted("a device name")?;
+fn parse_comparison(
+    cursor: &mut NftTokenCursor<'_>,
+    load: LoadExpression,
+    mask: Option<u128>,
+    family: Family,
+) -> ParseResult<Test> {
+    let op = parse_compare_op(cursor);
+    let negated = op == CompareOp::Unequal;
+    if matches!(load, LoadExpression::Iifname | LoadExpression::Oifname) {
+        let name = cursor.expect_quoted("a device name")?;
         let prefix = name.ends_with('*');
         let name = name.strip_suffix('*').unwrap_or(name).into();
-        return Ok(Test { load, with: With::Device { name, prefix }, negated });
+        return Ok(Test {
+            expression: load,
+            comparand: Comparand::Device { name, prefix },
+            negated,
+        });
     }
-    if matches!(load, Load::TcpFlags | Load::CtState | Load::CtStatus) {
-        return bit_test(cursor, load, mask, op, family);
+    if matches!(load, LoadExpression::TcpFlags | LoadExpression::CtState | LoadExpression::CtStatus)
+    {
+        return parse_bit_test(cursor, load, mask, op, family);
     }
     if let Some(mask) = mask {
-        let word = cursor.word("a value")?;
+        let word = cursor.expect_word("a value")?;
         let wanted = match (load, family) {
-            (Load::Tos, Family::V6) => value::integer(word, 0xffff).map(|v| v >> 4),
-            _ => value::value(load, word, family),
+            (LoadExpression::Tos, Family::V6) => value::parse_integer(word, 0xffff).map(|v| v >> 4),
+            _ => value::parse_value(load, word, family),
         };
         let Some(wanted) = wanted else {
-            return cursor.refuse(format!("{word} is not valid here"));
+            return cursor.refuse_last_token(format!("{word} is not valid here"));
         };
-        return Ok(Test { load, with: With::Masked { mask, wanted }, negated });
+        return Ok(Test {
+            expression: load,
+            comparand: Comparand::Masked { mask, wanted },
+            negated,
+        });
     }
-    if matches!(op, Op::From | Op::Below) {
-        let word = cursor.word("a value")?;
-        if value::value(load, word, family) != Some(0) {
-            return cursor.refuse("weir uses this comparison only with 0");
+    if matches!(op, CompareOp::AtLeast | CompareOp::LessThan) {
+        let word = cursor.expect_word("a value")?;
+        if value::parse_value(load, word, family) != Some(0) {
+            return cursor.refuse_last_token("weir uses this comparison only with 0");
         }
-        let with = With::Spans(vec![(0, load.highest(family))]);
-        return Ok(Test { load, with, negated: op == Op::Below });
+        let with = Comparand::InSpans(vec![(0, load.max_value(family))]);
+        return Ok(Test { expression: load, comparand: with, negated: op == CompareOp::LessThan });
     }
     let mut spans = Vec::new();
-    if cursor.take(Token::Open) {
-        while !cursor.take(Token::Close) {
-            spans.push(one_span(cursor, load, family)?);
-            cursor.take(Token::Comma);
+    if cursor.take_if(Token::OpenBrace) {
+        while !cursor.take_if(Token::CloseBrace) {
+            spans.push(parse_one_span(cursor, load, family)?);
+            cursor.take_if(Token::Comma);
         }
     } else {
-        spans.push(one_span(cursor, load, family)?);
+        spans.push(parse_one_span(cursor, load, family)?);
     }
     spans.sort_unstable();
-    Ok(Test { load, with: With::Spans(spans), negated })
+    Ok(Test { expression: load, comparand: Comparand::InSpans(spans), negated })
 }
 
-fn one_span(cursor: &mut Cursor<'_>, load: Load, family: Family) -> Fallible<(u128, u128)> {
-    let word = cursor.word("a value")?;
-    match value::span(load, word, family) {
+fn parse_one_span(
+    cursor: &mut NftTokenCursor<'_>,
+    load: LoadExpression,
+    family: Family,
+) -> ParseResult<(u128, u128)> {
+    let word = cursor.expect_word("a value")?;
+    match value::parse_span(load, word, family) {
         Some(span) => Ok(span),
-        None => cursor.refuse(format!("{word} is not valid here")),
+        None => cursor.refuse_last_token(format!("{word} is not valid here")),
     }
 }
 
 /// `tcp flags syn / syn,ack`, `ct state ! new`, `ct state & 0x6 != 0`.
-fn bit_test(
-    cursor: &mut Cursor<'_>,
-    load: Load,
+fn parse_bit_test(
+    cursor: &mut NftTokenCursor<'_>,
+    load: LoadExpression,
     mask: Option<u128>,
-    op: Op,
+    op: CompareOp,
     family: Family,
-) -> Fallible<Test> {
-    let word = cursor.word("bits")?;
-    let Some(bits) = value::bits(load, word, family) else {
-        return cursor.refuse(format!("{word} is not a list of flags"));
+) -> ParseResult<Test> {
+    let word = cursor.expect_word("bits")?;
+    let Some(bits) = value::parse_bits(load, word, family) else {
+        return cursor.refuse_last_token(format!("{word} is not a list of flags"));
     };
-    let negated = op == Op::Unequal;
+    let negated = op == CompareOp::Unequal;
     if let Some(mask) = mask {
         let with = match (load, bits) {
-            (Load::TcpFlags, _) => With::Masked { mask, wanted: bits },
+            (LoadExpression::TcpFlags, _) => Comparand::Masked { mask, wanted: bits },
             // Only "none" and "any" are tested for these.
-            (_, 0) => return Ok(Test { load, with: With::AnyBit(mask), negated: !negated }),
-            _ => return cursor.refuse("weir only tests whether any of these bits is set"),
+            (_, 0) => {
+                return Ok(Test {
+                    expression: load,
+                    comparand: Comparand::AnyBit(mask),
+                    negated: !negated,
+                });
+            }
+            _ => {
+                return cursor
+                    .refuse_last_token("weir only tests whether any of these bits is set");
+            }
         };
-        return Ok(Test { load, with, negated });
+        return Ok(Test { expression: load, comparand: with, negated });
     }
-    if cursor.take_word("/") {
-        let word = cursor.word("a mask")?;
-        return match value::bits(load, word, family) {
-            Some(mask) => Ok(Test { load, with: With::Masked { mask, wanted: bits }, negated }),
-            None => cursor.refuse(format!("{word} is not a valid mask here")),
+    if cursor.take_keyword("/") {
+        let word = cursor.expect_word("a mask")?;
+        return match value::parse_bits(load, word, family) {
+            Some(mask) => Ok(Test {
+                expression: load,
+                comparand: Comparand::Masked { mask, wanted: bits },
+                negated,
+            }),
+            None => cursor.refuse_last_token(format!("{word} is not a valid mask here")),
         };
     }
     match op {
-        Op::None => Ok(Test { load, with: With::AnyBit(bits), negated: false }),
-        Op::NoBit => Ok(Test { load, with: With::AnyBit(bits), negated: true }),
-        Op::Equal | Op::Unequal if load == Load::TcpFlags => {
-            let spans = With::Spans(vec![(bits, bits)]);
-            Ok(Test { load, with: spans, negated })
+        CompareOp::Implicit => {
+            Ok(Test { expression: load, comparand: Comparand::AnyBit(bits), negated: false })
         }
-        Op::From | Op::Below if bits == 0 => {
-            let with = With::Spans(vec![(0, load.highest(family))]);
-            Ok(Test { load, with, negated: op == Op::Below })
+        CompareOp::NoBit => {
+            Ok(Test { expression: load, comparand: Comparand::AnyBit(bits), negated: true })
         }
-        _ => cursor.refuse("weir only tests whether any of these bits is set"),
+        CompareOp::Equal | CompareOp::Unequal if load == LoadExpression::TcpFlags => {
+            let spans = Comparand::InSpans(vec![(bits, bits)]);
+            Ok(Test { expression: load, comparand: spans, negated })
+        }
+        CompareOp::AtLeast | CompareOp::LessThan if bits == 0 => {
+            let with = Comparand::InSpans(vec![(0, load.max_value(family))]);
+            Ok(Test { expression: load, comparand: with, negated: op == CompareOp::LessThan })
+        }
+        _ => cursor.refuse_last_token("weir only tests whether any of these bits is set"),
     }
 }
 
 /// `icmp code` after `icmp type`: this is how nft prints the two bytes that weir tests together. It
 /// prints them in the same way if they are a different pair, such as `!=` of both.
-fn icmp_code(cursor: &mut Cursor<'_>, out: &mut [Statement], family: Family) -> Fallible<()> {
-    let negated = match op(cursor) {
-        Op::None | Op::Equal => false,
-        Op::Unequal => true,
-        _ => return cursor.refuse("weir does not compare codes in this way"),
+fn parse_icmp_code(
+    cursor: &mut NftTokenCursor<'_>,
+    out: &mut [Statement],
+    family: Family,
+) -> ParseResult<()> {
+    let negated = match parse_compare_op(cursor) {
+        CompareOp::Implicit | CompareOp::Equal => false,
+        CompareOp::Unequal => true,
+        _ => return cursor.refuse_last_token("weir does not compare codes in this way"),
     };
-    let word = cursor.word("a code")?;
-    let Some(code) = value::icmp_code(word, family) else {
-        return cursor.refuse(format!("{word} is not a code"));
+    let word = cursor.expect_word("a code")?;
+    let Some(code) = value::parse_icmp_code(word, family) else {
+        return cursor.refuse_last_token(format!("{word} is not a code"));
     };
     match out.last_mut() {
-        Some(Statement::Test(test)) if test.load == Load::IcmpType && test.negated == negated => {
-            if let With::Spans(spans) = &test.with
+        Some(Statement::Test(test))
+            if test.expression == LoadExpression::IcmpType && test.negated == negated =>
+        {
+            if let Comparand::InSpans(spans) = &test.comparand
                 && let [(kind, last)] = spans[..]
                 && kind == last
             {
                 let both = kind << 8 | code;
                 *test = Test {
-                    load: Load::IcmpTypeCode,
-                    with: With::Spans(vec![(both, both)]),
+                    expression: LoadExpression::IcmpTypeCode,
+                    comparand: Comparand::InSpans(vec![(both, both)]),
                     negated,
                 };
                 return Ok(());
             }
-            cursor.refuse("weir does not test a code with several types")
+            cursor.refuse_last_token("weir does not test a code with several types")
         }
-        _ => cursor.refuse("weir tests a code only after its type"),
+        _ => cursor.refuse_last_token("weir tests a code only after its type"),
     }
 }
 
 /// `ip dscp ef`, `ip ecn != ce`: some bits of the octet.
-fn tos(
-    cursor: &mut Cursor<'_>,
+fn parse_tos_bits(
+    cursor: &mut NftTokenCursor<'_>,
     mask: u128,
     shift: u32,
     value: fn(&str) -> Option<u128>,
-) -> Fallible<Test> {
-    let negated = match op(cursor) {
-        Op::None | Op::Equal => false,
-        Op::Unequal => true,
-        _ => return cursor.refuse("weir does not compare bits of this byte in this way"),
+) -> ParseResult<Test> {
+    let negated = match parse_compare_op(cursor) {
+        CompareOp::Implicit | CompareOp::Equal => false,
+        CompareOp::Unequal => true,
+        _ => {
+            return cursor.refuse_last_token("weir does not compare bits of this byte in this way");
+        }
     };
-    let word = cursor.word("a value")?;
+    let word = cursor.expect_word("a value")?;
     match value(word) {
         Some(value) => {
-            let with = With::Masked { mask, wanted: value << shift };
-            Ok(Test { load: Load::Tos, with, negated })
+            let with = Comparand::Masked { mask, wanted: value << shift };
+            Ok(Test { expression: LoadExpression::Tos, comparand: with, negated })
         }
-        None => cursor.refuse(format!("{word} is not valid here")),
+        None => cursor.refuse_last_token(format!("{word} is not valid here")),
     }
 }
 
 /// nft prints a test of the whole octet as two, which is the same where both must be equal.
-fn push_ecn(cursor: &Cursor<'_>, out: &mut Vec<Statement>, test: Test) -> Fallible<()> {
+fn push_ecn_test(
+    cursor: &NftTokenCursor<'_>,
+    out: &mut Vec<Statement>,
+    test: Test,
+) -> ParseResult<()> {
     if let Some(Statement::Test(last)) = out.last_mut()
-        && last.load == Load::Tos
-        && let (With::Masked { mask: 0xfc, wanted }, With::Masked { wanted: low, .. }) =
-            (&last.with, &test.with)
+        && last.expression == LoadExpression::Tos
+        && let (Comparand::Masked { mask: 0xfc, wanted }, Comparand::Masked { wanted: low, .. }) =
+            (&last.comparand, &test.comparand)
     {
         match (last.negated, test.negated) {
             (false, false) => {
-                last.with = With::Masked { mask: 0xff, wanted: wanted | low };
+                last.comparand = Comparand::Masked { mask: 0xff, wanted: wanted | low };
                 return Ok(());
             }
             (true, true) => {
-                return cursor.refuse(
+                return cursor.refuse_last_token(
                     "nft prints two tests with != for one byte: the rule in force cannot be \
                      determined",
                 );

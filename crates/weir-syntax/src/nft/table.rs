@@ -1,118 +1,126 @@
 //! Tables, chains and maps.
 
 use weir_model::nft::{
-    BaseChain, Chain, ChainKind, Element, ElementKey, Key, Load, Map, Ruleset, Statement, Table,
+    BaseChain, Chain, ChainKind, ElementKeyPart, LoadExpression, MapKeyPart, Ruleset, Statement,
+    Table, VerdictMap, VerdictMapElement,
 };
 use weir_model::{Family, Hook, Policy, TableName};
 
-use super::cursor::{Cursor, HELP, Token};
-use super::normal::lookups;
+use super::cursor::{NftTokenCursor, Token, UNSUPPORTED_NFT_HELP};
+use super::normal_form::map_lookups;
 use super::statement::{self, ChainContext};
 use super::{action, value};
 use crate::Diagnostic;
-use crate::diagnostic::Fallible;
+use crate::diagnostic::ParseResult;
 
 /// All tables of a text.
-pub(super) fn ruleset(text: &str) -> Result<Ruleset, Vec<Diagnostic>> {
-    let mut reader = NftReader { cursor: Cursor::new(text), errors: Vec::new() };
+pub(super) fn parse_ruleset(text: &str) -> Result<Ruleset, Vec<Diagnostic>> {
+    let mut reader = NftReader { cursor: NftTokenCursor::new(text), errors: Vec::new() };
     let mut ruleset = Ruleset::default();
     // After an error outside of a rule it is not known which brace belongs to what.
-    if let Err(error) = reader.tables(&mut ruleset) {
+    if let Err(error) = reader.parse_tables(&mut ruleset) {
         reader.errors.push(*error);
     }
     if reader.errors.is_empty() { Ok(ruleset) } else { Err(reader.errors) }
 }
 
 struct NftReader<'t> {
-    cursor: Cursor<'t>,
+    cursor: NftTokenCursor<'t>,
     errors: Vec<Diagnostic>,
 }
 
 impl<'t> NftReader<'t> {
-    fn tables(&mut self, ruleset: &mut Ruleset) -> Fallible<()> {
+    fn parse_tables(&mut self, ruleset: &mut Ruleset) -> ParseResult<()> {
         loop {
-            self.cursor.lines();
-            let span = self.cursor.span();
+            self.cursor.skip_line_ends();
+            let span = self.cursor.next_span();
             match self.cursor.next() {
-                Token::End => return Ok(()),
+                Token::TextEnd => return Ok(()),
                 // The text before weir's own definition ensures that it replaces an existing table,
                 // or is new.
-                Token::Word("delete" | "create") if self.cursor.take_word("table") => {
-                    self.header()?;
+                Token::Word("delete" | "create") if self.cursor.take_keyword("table") => {
+                    self.parse_table_header()?;
                 }
                 Token::Word("table") => {
-                    let (family, stands_for, name) = self.header()?;
-                    if !self.cursor.take(Token::Open) {
+                    let (family, stands_for, name) = self.parse_table_header()?;
+                    if !self.cursor.take_if(Token::OpenBrace) {
                         continue;
                     }
                     if ruleset.tables.iter().any(|t| t.family == family && t.name == name) {
                         let message = format!("a second table {name}");
-                        return Diagnostic::new(message, span).help("join them").fail();
+                        return Diagnostic::new(message, span).with_help("join them").into_err();
                     }
-                    let table =
-                        Table { family, name, stands_for, maps: Vec::new(), chains: Vec::new() };
-                    ruleset.tables.push(self.table(table)?);
+                    let table = Table {
+                        family,
+                        name,
+                        iptables_table: stands_for,
+                        maps: Vec::new(),
+                        chains: Vec::new(),
+                    };
+                    ruleset.tables.push(self.parse_table(table)?);
                 }
-                _ => return self.cursor.refuse("this is not an nft table"),
+                _ => return self.cursor.refuse_last_token("this is not an nft table"),
             }
         }
     }
 
     /// Family and name of a table.
-    fn header(&mut self) -> Fallible<(Family, TableName, String)> {
-        let family = match self.cursor.word("a family")? {
+    fn parse_table_header(&mut self) -> ParseResult<(Family, TableName, String)> {
+        let family = match self.cursor.expect_word("a family")? {
             "ip" => Family::V4,
             "ip6" => Family::V6,
             other => {
-                return self
-                    .cursor
-                    .refuse(format!("weir does not write tables of the family {other}"));
+                return self.cursor.refuse_last_token(format!(
+                    "weir does not write tables of the family {other}"
+                ));
             }
         };
-        let name = self.cursor.word("the name of a table")?;
+        let name = self.cursor.expect_word("the name of a table")?;
         match name.strip_prefix("weir_").and_then(TableName::parse) {
             Some(table) => Ok((family, table, name.to_owned())),
-            None => self.cursor.refuse(format!("weir did not write the table {name}")),
+            None => self.cursor.refuse_last_token(format!("weir did not write the table {name}")),
         }
     }
 
-    fn table(&mut self, mut table: Table) -> Fallible<Table> {
+    fn parse_table(&mut self, mut table: Table) -> ParseResult<Table> {
         loop {
-            self.cursor.lines();
+            self.cursor.skip_line_ends();
             match self.cursor.next() {
-                Token::Close => break,
+                Token::CloseBrace => break,
                 Token::Word("map") => {
-                    let map = self.map(&table)?;
+                    let map = self.parse_map(&table)?;
                     table.maps.push(map);
                 }
                 Token::Word("chain") => {
-                    let chain = self.chain(&table)?;
+                    let chain = self.parse_chain(&table)?;
                     table.chains.push(chain);
                 }
                 Token::Word(word) => {
-                    return self.cursor.refuse(format!("weir does not write {word} in a table"));
+                    return self
+                        .cursor
+                        .refuse_last_token(format!("weir does not write {word} in a table"));
                 }
-                _ => return self.cursor.refuse("expected a chain or a map"),
+                _ => return self.cursor.refuse_last_token("expected a chain or a map"),
             }
         }
-        self.check_names(&table);
-        self.settle_keys(&mut table);
+        self.check_references(&table);
+        self.resolve_map_keys(&mut table);
         Ok(table)
     }
 
     /// Every name that is used is there.
-    fn check_names(&mut self, table: &Table) {
-        let span = self.cursor.span();
+    fn check_references(&mut self, table: &Table) {
+        let span = self.cursor.next_span();
         let chains: Vec<&str> = table.chains.iter().map(|c| c.name.as_str()).collect();
         let known: std::collections::HashSet<&str> = chains.iter().copied().collect();
         let mut missing = Vec::new();
         for e in table.maps.iter().flat_map(|m| &m.elements) {
-            missing.extend(e.verdict.chain().filter(|c| !known.contains(c)));
+            missing.extend(e.verdict.jump_target().filter(|c| !known.contains(c)));
         }
         for statement in table.chains.iter().flat_map(|c| &c.rules).flat_map(|r| &r.statements) {
             match statement {
                 Statement::Verdict(v) => {
-                    missing.extend(v.chain().filter(|c| !known.contains(c)));
+                    missing.extend(v.jump_target().filter(|c| !known.contains(c)));
                 }
                 Statement::Vmap { map, .. } if !table.maps.iter().any(|m| m.name == *map) => {
                     missing.push(map);
@@ -123,141 +131,159 @@ impl<'t> NftReader<'t> {
         let name = &table.name;
         self.errors.extend(missing.first().map(|what| {
             Diagnostic::new(format!("{name} has no {what}, which it uses"), span)
-                .help("give the whole table")
+                .with_help("give the whole table")
         }));
         if known.len() != chains.len() {
             let twice = Diagnostic::new(format!("two chains of {name} have the same name"), span);
-            self.errors.push(twice.help("join them"));
+            self.errors.push(twice.with_help("join them"));
         }
     }
 
     /// The loaded value is in the rules that use a map, not in the map.
-    fn settle_keys(&mut self, table: &mut Table) {
-        let used: Vec<(String, Vec<Key>)> =
-            lookups(table).map(|(name, key)| (name.clone(), key.clone())).collect();
-        let same_type = |a: Load, b: Load| type_of(a) == type_of(b);
+    fn resolve_map_keys(&mut self, table: &mut Table) {
+        let used: Vec<(String, Vec<MapKeyPart>)> =
+            map_lookups(table).map(|(name, key)| (name.clone(), key.clone())).collect();
+        let same_type =
+            |a: LoadExpression, b: LoadExpression| representative_load(a) == representative_load(b);
         for (name, key) in used {
             let Some(map) = table.maps.iter_mut().find(|m| m.name == name) else { continue };
             let fits = map.key.len() == key.len()
-                && map.key.iter().zip(&key).all(|(a, b)| same_type(a.load, b.load));
+                && map.key.iter().zip(&key).all(|(a, b)| same_type(a.expression, b.expression));
             if fits {
                 map.key = key;
             } else {
                 let message = format!("the map {name} is looked up by a key of another type");
-                self.errors.push(Diagnostic::new(message, self.cursor.span()).help(HELP));
+                self.errors.push(
+                    Diagnostic::new(message, self.cursor.next_span())
+                        .with_help(UNSUPPORTED_NFT_HELP),
+                );
             }
         }
     }
 
-    fn map(&mut self, table: &Table) -> Fallible<Map> {
-        let name = self.cursor.word("the name of a map")?.to_owned();
-        self.cursor.expect(Token::Open, "{")?;
-        let mut map = Map { name, key: Vec::new(), interval: false, elements: Vec::new() };
-        let span = self.cursor.span();
+    fn parse_map(&mut self, table: &Table) -> ParseResult<VerdictMap> {
+        let name = self.cursor.expect_word("the name of a map")?.to_owned();
+        self.cursor.expect_token(Token::OpenBrace, "{")?;
+        let mut map =
+            VerdictMap { name, key: Vec::new(), has_intervals: false, elements: Vec::new() };
+        let span = self.cursor.next_span();
         loop {
-            self.cursor.lines();
+            self.cursor.skip_line_ends();
             match self.cursor.next() {
-                Token::Close => break,
-                Token::Word("type") => map.key = self.key_types(table.family)?,
-                Token::Word("flags") if self.cursor.take_word("interval") => map.interval = true,
+                Token::CloseBrace => break,
+                Token::Word("type") => map.key = self.parse_key_types(table.family)?,
+                Token::Word("flags") if self.cursor.take_keyword("interval") => {
+                    map.has_intervals = true
+                }
                 Token::Word("size") => {
-                    self.cursor.word("a number")?;
+                    self.cursor.expect_word("a number")?;
                 }
                 Token::Word("counter") => {}
                 Token::Word("elements") => {
-                    if !self.cursor.take_word("=") {
-                        return self.cursor.missing("=");
+                    if !self.cursor.take_keyword("=") {
+                        return self.cursor.missing_token_error("=");
                     }
-                    self.elements(&mut map, table.family)?;
+                    self.parse_elements(&mut map, table.family)?;
                 }
                 Token::Word(word) => {
-                    return self.cursor.refuse(format!("weir does not write {word} in a map"));
+                    return self
+                        .cursor
+                        .refuse_last_token(format!("weir does not write {word} in a map"));
                 }
-                _ => return self.cursor.refuse("this is not part of a map"),
+                _ => return self.cursor.refuse_last_token("this is not part of a map"),
             }
         }
-        if map.key.is_empty() || map.interval && map.key.len() > 1 {
+        if map.key.is_empty() || map.has_intervals && map.key.len() > 1 {
             let message = format!("the map {} is not one that weir writes", map.name);
-            return Diagnostic::new(message, span).help(HELP).fail();
+            return Diagnostic::new(message, span).with_help(UNSUPPORTED_NFT_HELP).into_err();
         }
         Ok(map)
     }
 
     /// `ipv4_addr . inet_service : verdict`: the loaded value comes from the rule that uses it.
-    fn key_types(&mut self, family: Family) -> Fallible<Vec<Key>> {
+    fn parse_key_types(&mut self, family: Family) -> ParseResult<Vec<MapKeyPart>> {
         let mut out = Vec::new();
         loop {
-            let load = match (self.cursor.word("the type of a key")?, family) {
-                ("ipv4_addr", Family::V4) | ("ipv6_addr", Family::V6) => Load::Saddr,
-                ("ether_addr", _) => Load::EtherSaddr,
-                ("inet_service", _) => Load::Sport,
-                ("mark", _) => Load::Mark,
-                ("ifname", _) => Load::Iifname,
+            let load = match (self.cursor.expect_word("the type of a key")?, family) {
+                ("ipv4_addr", Family::V4) | ("ipv6_addr", Family::V6) => LoadExpression::Saddr,
+                ("ether_addr", _) => LoadExpression::EtherSaddr,
+                ("inet_service", _) => LoadExpression::Sport,
+                ("mark", _) => LoadExpression::Mark,
+                ("ifname", _) => LoadExpression::Iifname,
                 (other, _) => {
-                    return self.cursor.refuse(format!("weir does not use maps of {other}"));
+                    return self
+                        .cursor
+                        .refuse_last_token(format!("weir does not use maps of {other}"));
                 }
             };
-            out.push(Key { load, mask: None });
-            if !self.cursor.take_word(".") {
+            out.push(MapKeyPart { expression: load, mask: None });
+            if !self.cursor.take_keyword(".") {
                 break;
             }
         }
-        if self.cursor.take_words(&[":", "verdict"]) {
+        if self.cursor.take_keywords(&[":", "verdict"]) {
             return Ok(out);
         }
-        self.cursor.missing(": verdict")
+        self.cursor.missing_token_error(": verdict")
     }
 
-    fn elements(&mut self, map: &mut Map, family: Family) -> Fallible<()> {
-        self.cursor.expect(Token::Open, "{")?;
+    fn parse_elements(&mut self, map: &mut VerdictMap, family: Family) -> ParseResult<()> {
+        self.cursor.expect_token(Token::OpenBrace, "{")?;
         loop {
-            self.cursor.lines();
-            if self.cursor.take(Token::Close) {
+            self.cursor.skip_line_ends();
+            if self.cursor.take_if(Token::CloseBrace) {
                 return Ok(());
             }
             let mut key = Vec::with_capacity(map.key.len());
             for (i, part) in map.key.iter().enumerate() {
-                if i > 0 && !self.cursor.take_word(".") {
-                    return self.cursor.missing("another part of the key");
+                if i > 0 && !self.cursor.take_keyword(".") {
+                    return self.cursor.missing_token_error("another part of the key");
                 }
-                key.push(element_key(&mut self.cursor, part.load, map.interval, family)?);
+                key.push(parse_element_key(
+                    &mut self.cursor,
+                    part.expression,
+                    map.has_intervals,
+                    family,
+                )?);
             }
-            self.cursor.take_counters()?;
-            if !self.cursor.take_word(":") {
-                return self.cursor.missing(": and a verdict");
+            self.cursor.skip_counter()?;
+            if !self.cursor.take_keyword(":") {
+                return self.cursor.missing_token_error(": and a verdict");
             }
-            let verdict = match action::verdict(&mut self.cursor)? {
+            let verdict = match action::parse_verdict(&mut self.cursor)? {
                 Some(verdict) => verdict,
-                None => return self.cursor.missing("a verdict"),
+                None => return self.cursor.missing_token_error("a verdict"),
             };
-            map.elements.push(Element { key, credit: Vec::new(), verdict });
-            self.cursor.lines();
-            if !self.cursor.take(Token::Comma) && self.cursor.peek() != Token::Close {
-                return self.cursor.missing("a comma or }");
+            map.elements.push(VerdictMapElement { key, credit: Vec::new(), verdict });
+            self.cursor.skip_line_ends();
+            if !self.cursor.take_if(Token::Comma) && self.cursor.peek() != Token::CloseBrace {
+                return self.cursor.missing_token_error("a comma or }");
             }
         }
     }
 
-    fn chain(&mut self, table: &Table) -> Fallible<Chain> {
-        let name = self.cursor.word("the name of a chain")?.to_owned();
-        self.cursor.expect(Token::Open, "{")?;
+    fn parse_chain(&mut self, table: &Table) -> ParseResult<Chain> {
+        let name = self.cursor.expect_word("the name of a chain")?.to_owned();
+        self.cursor.expect_token(Token::OpenBrace, "{")?;
         let mut chain = Chain { name, base: None, comment: None, rules: Vec::new() };
         loop {
-            self.cursor.lines();
-            match (self.cursor.peek(), self.cursor.second()) {
-                (Token::Close, _) => {
+            self.cursor.skip_line_ends();
+            match (self.cursor.peek(), self.cursor.peek_second()) {
+                (Token::CloseBrace, _) => {
                     self.cursor.next();
                     return Ok(chain);
                 }
-                (Token::End, _) => return self.cursor.missing("}"),
-                (Token::Word("type"), _) => chain.base = Some(self.base(table)?),
+                (Token::TextEnd, _) => return self.cursor.missing_token_error("}"),
+                (Token::Word("type"), _) => chain.base = Some(self.parse_base_chain(table)?),
                 (Token::Word("comment"), Token::Quoted(text)) => {
                     self.cursor.next();
                     self.cursor.next();
                     chain.comment = Some(text.to_owned());
                 }
-                _ => match statement::rule(&mut self.cursor, ChainContext { table, chain: &chain })
-                {
+                _ => match statement::parse_rule(
+                    &mut self.cursor,
+                    ChainContext { table, chain: &chain },
+                ) {
                     Ok(rule) => chain.rules.push(rule),
                     Err(error) => {
                         self.errors.push(*error);
@@ -269,30 +295,32 @@ impl<'t> NftReader<'t> {
     }
 
     /// `type filter hook forward priority filter; policy drop;`
-    fn base(&mut self, table: &Table) -> Fallible<BaseChain> {
+    fn parse_base_chain(&mut self, table: &Table) -> ParseResult<BaseChain> {
         let cursor = &mut self.cursor;
         cursor.next();
-        let kind = match cursor.word("the type of a chain")? {
+        let kind = match cursor.expect_word("the type of a chain")? {
             "filter" => ChainKind::Filter,
             "nat" => ChainKind::Nat,
             "route" => ChainKind::Route,
-            other => return cursor.refuse(format!("nft has no chains of type {other}")),
+            other => return cursor.refuse_last_token(format!("nft has no chains of type {other}")),
         };
-        if !cursor.take_word("hook") {
-            return cursor.missing("hook");
+        if !cursor.take_keyword("hook") {
+            return cursor.missing_token_error("hook");
         }
-        let hook = match cursor.word("a hook")? {
+        let hook = match cursor.expect_word("a hook")? {
             "prerouting" => Hook::Prerouting,
             "input" => Hook::Input,
             "forward" => Hook::Forward,
             "output" => Hook::Output,
             "postrouting" => Hook::Postrouting,
-            other => return cursor.refuse(format!("weir does not attach chains to {other}")),
+            other => {
+                return cursor.refuse_last_token(format!("weir does not attach chains to {other}"));
+            }
         };
-        if !cursor.take_word("priority") {
-            return cursor.missing("priority");
+        if !cursor.take_keyword("priority") {
+            return cursor.missing_token_error("priority");
         }
-        let priority = match cursor.word("a priority")? {
+        let priority = match cursor.expect_word("a priority")? {
             "raw" => -300,
             "mangle" => -150,
             "dstnat" => -100,
@@ -302,52 +330,54 @@ impl<'t> NftReader<'t> {
             number => match number.parse() {
                 Ok(n) => n,
                 Err(_) => {
-                    return cursor.refuse(format!("{number} is not a priority that weir uses"));
+                    return cursor
+                        .refuse_last_token(format!("{number} is not a priority that weir uses"));
                 }
             },
         };
-        let stands_for = table.stands_for;
+        let stands_for = table.iptables_table;
         if !stands_for.hooks().contains(&hook) || priority != stands_for.priority(hook) {
-            let at = hook.chain();
-            return cursor.refuse(format!("{stands_for} has no chain at {at} of this priority"));
+            let at = hook.chain_name();
+            return cursor
+                .refuse_last_token(format!("{stands_for} has no chain at {at} of this priority"));
         }
-        cursor.expect(Token::Semicolon, ";")?;
+        cursor.expect_token(Token::Semicolon, ";")?;
         let mut policy = Policy::Accept;
-        if cursor.take_word("policy") {
-            policy = match cursor.word("a policy")? {
+        if cursor.take_keyword("policy") {
+            policy = match cursor.expect_word("a policy")? {
                 "accept" => Policy::Accept,
                 "drop" => Policy::Drop,
-                other => return cursor.refuse(format!("{other} is not a policy")),
+                other => return cursor.refuse_last_token(format!("{other} is not a policy")),
             };
-            cursor.expect(Token::Semicolon, ";")?;
+            cursor.expect_token(Token::Semicolon, ";")?;
         }
         Ok(BaseChain { kind, hook, priority, policy })
     }
 }
 
 /// The load that represents all of its type.
-fn type_of(load: Load) -> Load {
+fn representative_load(load: LoadExpression) -> LoadExpression {
     match load {
-        Load::Daddr => Load::Saddr,
-        Load::Dport => Load::Sport,
-        Load::Oifname => Load::Iifname,
+        LoadExpression::Daddr => LoadExpression::Saddr,
+        LoadExpression::Dport => LoadExpression::Sport,
+        LoadExpression::Oifname => LoadExpression::Iifname,
         other => other,
     }
 }
 
-fn element_key(
-    cursor: &mut Cursor<'_>,
-    load: Load,
+fn parse_element_key(
+    cursor: &mut NftTokenCursor<'_>,
+    load: LoadExpression,
     interval: bool,
     family: Family,
-) -> Fallible<ElementKey> {
-    if load == Load::Iifname {
-        return Ok(ElementKey::Device(cursor.quoted("a device name")?.into()));
+) -> ParseResult<ElementKeyPart> {
+    if load == LoadExpression::Iifname {
+        return Ok(ElementKeyPart::Device(cursor.expect_quoted("a device name")?.into()));
     }
-    let word = cursor.word("a value")?;
-    match value::span(load, word, family) {
-        Some((lo, hi)) if interval || lo == hi => Ok(ElementKey::Span(lo, hi)),
-        Some(_) => cursor.refuse("an interval in a map without `flags interval`"),
-        None => cursor.refuse(format!("{word} is not a value of the map's key")),
+    let word = cursor.expect_word("a value")?;
+    match value::parse_span(load, word, family) {
+        Some((lo, hi)) if interval || lo == hi => Ok(ElementKeyPart::Span(lo, hi)),
+        Some(_) => cursor.refuse_last_token("an interval in a map without `flags interval`"),
+        None => cursor.refuse_last_token(format!("{word} is not a value of the map's key")),
     }
 }

@@ -1,14 +1,14 @@
 //! Values as nft writes them: numbers, addresses and names.
 
 use weir_model::mask::masked_interval;
-use weir_model::nft::{ICMP_TYPES, ICMPV6_TYPES, Load, ct_state};
+use weir_model::nft::{ICMP_TYPE_NAMES, ICMPV6_TYPE_NAMES, LoadExpression, ct_state};
 use weir_model::{Addr, Family};
 
-use crate::{names, number};
+use crate::{name_tables, strtoul};
 
 type NamedValues = &'static [(&'static str, u128)];
 
-const ICMP_CODES: NamedValues = &[
+const ICMP_CODE_NAMES: NamedValues = &[
     ("net-unreachable", 0),
     ("host-unreachable", 1),
     ("prot-unreachable", 2),
@@ -19,7 +19,7 @@ const ICMP_CODES: NamedValues = &[
     ("admin-prohibited", 13),
 ];
 
-const ICMPV6_CODES: NamedValues = &[
+const ICMPV6_CODE_NAMES: NamedValues = &[
     ("no-route", 0),
     ("admin-prohibited", 1),
     ("addr-unreachable", 3),
@@ -28,7 +28,7 @@ const ICMPV6_CODES: NamedValues = &[
     ("reject-route", 6),
 ];
 
-const DSCP: NamedValues = &[
+const DSCP_NAMES: NamedValues = &[
     ("cs0", 0),
     ("df", 0),
     ("be", 0),
@@ -55,11 +55,12 @@ const DSCP: NamedValues = &[
     ("cs7", 56),
 ];
 
-const ECN: NamedValues = &[("not-ect", 0), ("ect1", 1), ("ect0", 2), ("ce", 3)];
+const ECN_NAMES: NamedValues = &[("not-ect", 0), ("ect1", 1), ("ect0", 2), ("ce", 3)];
 
-const PKTTYPES: NamedValues = &[("unicast", 0), ("host", 0), ("broadcast", 1), ("multicast", 2)];
+const PKTTYPE_NAMES: NamedValues =
+    &[("unicast", 0), ("host", 0), ("broadcast", 1), ("multicast", 2)];
 
-const TCP_FLAGS: NamedValues = &[
+const TCP_FLAG_NAMES: NamedValues = &[
     ("fin", 1),
     ("syn", 2),
     ("rst", 4),
@@ -70,7 +71,7 @@ const TCP_FLAGS: NamedValues = &[
     ("cwr", 128),
 ];
 
-const CT_STATES: NamedValues = &[
+const CT_STATE_NAMES: NamedValues = &[
     ("invalid", ct_state::INVALID as u128),
     ("established", ct_state::ESTABLISHED as u128),
     ("related", ct_state::RELATED as u128),
@@ -78,7 +79,7 @@ const CT_STATES: NamedValues = &[
     ("untracked", ct_state::UNTRACKED as u128),
 ];
 
-const CT_STATUS: NamedValues = &[
+const CT_STATUS_NAMES: NamedValues = &[
     ("expected", 1),
     ("seen-reply", 2),
     ("assured", 4),
@@ -88,55 +89,55 @@ const CT_STATUS: NamedValues = &[
     ("dying", 512),
 ];
 
-fn named(names: NamedValues, word: &str) -> Option<u128> {
+fn value_of_name(names: NamedValues, word: &str) -> Option<u128> {
     names.iter().find(|(n, _)| *n == word).map(|(_, v)| *v)
 }
 
 /// Names of values of a load.
-fn names_of(load: Load, family: Family) -> NamedValues {
+fn load_value_names(load: LoadExpression, family: Family) -> NamedValues {
     match load {
-        Load::IcmpType if family == Family::V4 => ICMP_TYPES,
-        Load::IcmpType => ICMPV6_TYPES,
-        Load::PktType => PKTTYPES,
-        Load::TcpFlags => TCP_FLAGS,
-        Load::CtState => CT_STATES,
-        Load::CtStatus => CT_STATUS,
+        LoadExpression::IcmpType if family == Family::V4 => ICMP_TYPE_NAMES,
+        LoadExpression::IcmpType => ICMPV6_TYPE_NAMES,
+        LoadExpression::PktType => PKTTYPE_NAMES,
+        LoadExpression::TcpFlags => TCP_FLAG_NAMES,
+        LoadExpression::CtState => CT_STATE_NAMES,
+        LoadExpression::CtStatus => CT_STATUS_NAMES,
         _ => &[],
     }
 }
 
 /// A plain number.
-pub(super) fn integer(word: &str, max: u128) -> Option<u128> {
+pub(super) fn parse_integer(word: &str, max: u128) -> Option<u128> {
     let max = u64::try_from(max).unwrap_or(u64::MAX);
-    number::whole(word, 0, max).map(u128::from)
+    strtoul::parse_number_in_range(word, 0, max).map(u128::from)
 }
 
 /// One value.
-pub(super) fn value(load: Load, word: &str, family: Family) -> Option<u128> {
-    if let Some(value) = named(names_of(load, family), word) {
+pub(super) fn parse_value(load: LoadExpression, word: &str, family: Family) -> Option<u128> {
+    if let Some(value) = value_of_name(load_value_names(load, family), word) {
         return Some(value);
     }
     match load {
-        Load::Saddr | Load::Daddr => address(word, family).map(|a| a.0),
-        Load::EtherSaddr => mac(word),
-        Load::L4proto => match integer(word, 255) {
+        LoadExpression::Saddr | LoadExpression::Daddr => parse_address(word, family).map(|a| a.0),
+        LoadExpression::EtherSaddr => parse_mac(word),
+        LoadExpression::L4proto => match parse_integer(word, 255) {
             None if word == "ip" => Some(0),
-            None => names::protocol(word).map(u128::from),
+            None => name_tables::protocol_number(word).map(u128::from),
             number => number,
         },
-        _ => integer(word, load.highest(family)),
+        _ => parse_integer(word, load.max_value(family)),
     }
 }
 
 /// An address of the family.
-pub(super) fn address(word: &str, family: Family) -> Option<Addr> {
+pub(super) fn parse_address(word: &str, family: Family) -> Option<Addr> {
     match family {
         Family::V4 => word.parse::<std::net::Ipv4Addr>().ok().map(Addr::from),
         Family::V6 => word.parse::<std::net::Ipv6Addr>().ok().map(Addr::from),
     }
 }
 
-fn mac(word: &str) -> Option<u128> {
+fn parse_mac(word: &str) -> Option<u128> {
     let mut value = 0;
     let mut count = 0;
     for byte in word.split(':') {
@@ -148,44 +149,44 @@ fn mac(word: &str) -> Option<u128> {
 }
 
 /// A value, a prefix or `lo-hi`.
-pub(super) fn span(load: Load, word: &str, family: Family) -> Option<(u128, u128)> {
-    if let Some(one) = value(load, word, family) {
+pub(super) fn parse_span(load: LoadExpression, word: &str, family: Family) -> Option<(u128, u128)> {
+    if let Some(one) = parse_value(load, word, family) {
         return Some((one, one));
     }
     if let Some((addr, len)) = word.split_once('/') {
-        let is_address = matches!(load, Load::Saddr | Load::Daddr);
-        let len = integer(len, family.bits().into()).filter(|_| is_address)? as u32;
-        let (addr, mask) = (value(load, addr, family)?, family.mask(len));
-        return masked_interval(addr, mask, family.max());
+        let is_address = matches!(load, LoadExpression::Saddr | LoadExpression::Daddr);
+        let len = parse_integer(len, family.addr_bits().into()).filter(|_| is_address)? as u32;
+        let (addr, mask) = (parse_value(load, addr, family)?, family.netmask(len));
+        return masked_interval(addr, mask, family.max_addr());
     }
     let (lo, hi) = word.split_once('-')?;
-    let (lo, hi) = (value(load, lo, family)?, value(load, hi, family)?);
+    let (lo, hi) = (parse_value(load, lo, family)?, parse_value(load, hi, family)?);
     (lo <= hi).then_some((lo, hi))
 }
 
 /// Names of bits joined by commas, or a number.
-pub(super) fn bits(load: Load, word: &str, family: Family) -> Option<u128> {
-    let names = names_of(load, family);
-    if let Some(number) = integer(word, load.highest(family)) {
+pub(super) fn parse_bits(load: LoadExpression, word: &str, family: Family) -> Option<u128> {
+    let names = load_value_names(load, family);
+    if let Some(number) = parse_integer(word, load.max_value(family)) {
         return Some(number);
     }
-    word.split(',').try_fold(0, |bits, name| Some(bits | named(names, name)?))
+    word.split(',').try_fold(0, |bits, name| Some(bits | value_of_name(names, name)?))
 }
 
 /// A code of ICMP.
-pub(super) fn icmp_code(word: &str, family: Family) -> Option<u128> {
-    let names = if family == Family::V4 { ICMP_CODES } else { ICMPV6_CODES };
-    named(names, word).or_else(|| integer(word, 255))
+pub(super) fn parse_icmp_code(word: &str, family: Family) -> Option<u128> {
+    let names = if family == Family::V4 { ICMP_CODE_NAMES } else { ICMPV6_CODE_NAMES };
+    value_of_name(names, word).or_else(|| parse_integer(word, 255))
 }
 
 /// A code point of type of service.
-pub(super) fn dscp(word: &str) -> Option<u128> {
-    named(DSCP, word).or_else(|| integer(word, 63))
+pub(super) fn parse_dscp(word: &str) -> Option<u128> {
+    value_of_name(DSCP_NAMES, word).or_else(|| parse_integer(word, 63))
 }
 
 /// The two bits of congestion notification.
-pub(super) fn ecn(word: &str) -> Option<u128> {
-    named(ECN, word).or_else(|| integer(word, 3))
+pub(super) fn parse_ecn(word: &str) -> Option<u128> {
+    value_of_name(ECN_NAMES, word).or_else(|| parse_integer(word, 3))
 }
 
 #[cfg(test)]
@@ -194,19 +195,19 @@ mod tests {
 
     #[test]
     fn spans_prefixes_and_names_with_hyphens_are_told_apart() {
-        let v4 = |load, word| span(load, word, Family::V4);
-        assert_eq!(v4(Load::Saddr, "10.0.0.0/8"), Some((0x0a00_0000, 0x0aff_ffff)));
-        assert_eq!(v4(Load::Saddr, "10.0.0.1/8"), None, "nft would have cut it");
-        assert_eq!(v4(Load::IcmpType, "echo-request"), Some((8, 8)));
-        assert_eq!(v4(Load::Dport, "80-443"), Some((80, 443)));
-        assert_eq!(v4(Load::Dport, "443-80"), None);
-        assert_eq!(v4(Load::Dport, "70000"), None);
+        let v4 = |load, word| parse_span(load, word, Family::V4);
+        assert_eq!(v4(LoadExpression::Saddr, "10.0.0.0/8"), Some((0x0a00_0000, 0x0aff_ffff)));
+        assert_eq!(v4(LoadExpression::Saddr, "10.0.0.1/8"), None, "nft would have cut it");
+        assert_eq!(v4(LoadExpression::IcmpType, "echo-request"), Some((8, 8)));
+        assert_eq!(v4(LoadExpression::Dport, "80-443"), Some((80, 443)));
+        assert_eq!(v4(LoadExpression::Dport, "443-80"), None);
+        assert_eq!(v4(LoadExpression::Dport, "70000"), None);
         assert_eq!(
-            v4(Load::EtherSaddr, "02:00:00:00:00:0a"),
+            v4(LoadExpression::EtherSaddr, "02:00:00:00:00:0a"),
             Some((0x0200_0000_000a, 0x0200_0000_000a))
         );
-        let v6 = span(Load::Daddr, "2001:db8::1-2001:db8::5", Family::V6);
+        let v6 = parse_span(LoadExpression::Daddr, "2001:db8::1-2001:db8::5", Family::V6);
         assert_eq!(v6.map(|(lo, hi)| hi - lo), Some(4));
-        assert_eq!(bits(Load::TcpFlags, "syn,ack", Family::V4), Some(0x12));
+        assert_eq!(parse_bits(LoadExpression::TcpFlags, "syn,ack", Family::V4), Some(0x12));
     }
 }

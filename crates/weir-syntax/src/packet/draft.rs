@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use weir_model::{Addr, Family, Field, FieldSet, Mac, Packet};
-use weir_packet::{Ct, Fragment, PktType, Transport, tcp_flag};
+use weir_packet::{ConntrackInfo, Fragment, PktType, Transport, tcp_flag};
 
-use super::error::LanguageError;
+use super::error::PacketParseError;
 
 /// The values of the words so far.
 #[derive(Debug, Default)]
@@ -17,53 +17,54 @@ pub(super) struct PacketDraft {
     pub saddr: Option<Addr>,
     pub daddr: Option<Addr>,
     pub ip_options: u8,
-    pub offset: Option<u16>,
-    pub more: bool,
-    pub dont: bool,
-    pub truncated: Option<usize>,
+    pub fragment_offset: Option<u16>,
+    pub more_fragments: bool,
+    pub dont_fragment: bool,
+    pub truncated_bytes: Option<usize>,
     pub proto: Option<(u8, Range<usize>)>,
     pub sport: Option<u16>,
     pub dport: Option<u16>,
-    pub flags: Option<u8>,
-    pub icmp: Option<(u8, u8)>,
+    pub tcp_flags: Option<u8>,
+    pub icmp_type_code: Option<(u8, u8)>,
     pub length: Option<(usize, Range<usize>)>,
     pub pkttype: Option<PktType>,
     /// Plain fields and their values.
-    pub plain: Vec<(Field, u128)>,
-    pub ct: Ct,
-    pub ct_state: bool,
-    pub ct_mark: bool,
+    pub plain_fields: Vec<(Field, u128)>,
+    pub ct: ConntrackInfo,
+    pub has_ct_state: bool,
+    pub has_ct_mark: bool,
 }
 
 impl PacketDraft {
     /// The fields that the words give.
-    pub fn given(&self) -> FieldSet {
+    pub fn given_fields(&self) -> FieldSet {
         // Words about fragments and truncated headers say what there is of the transport header.
-        let no_header = self.offset.is_some_and(|offset| offset != 0) || self.truncated.is_some();
+        let no_header = self.fragment_offset.is_some_and(|offset| offset != 0)
+            || self.truncated_bytes.is_some();
         let fields = [
             (Field::Iif, !self.iif.is_empty()),
             (Field::Oif, !self.oif.is_empty()),
             (Field::Saddr, self.saddr.is_some()),
             (Field::Daddr, self.daddr.is_some()),
             (Field::Proto, self.proto.is_some()),
-            (Field::Fragment, self.offset.is_some() || self.more),
+            (Field::Fragment, self.fragment_offset.is_some() || self.more_fragments),
             (Field::Sport, self.sport.is_some() || no_header),
             (Field::Dport, self.dport.is_some() || no_header),
-            (Field::TcpFlags, self.flags.is_some() || no_header),
-            (Field::Icmp, self.icmp.is_some() || no_header),
+            (Field::TcpFlags, self.tcp_flags.is_some() || no_header),
+            (Field::Icmp, self.icmp_type_code.is_some() || no_header),
             (Field::SourceMac, self.smac.is_some()),
-            (Field::CtState, self.ct_state),
-            (Field::CtMark, self.ct_mark),
+            (Field::CtState, self.has_ct_state),
+            (Field::CtMark, self.has_ct_mark),
             (Field::Length, self.length.is_some()),
             (Field::PktType, self.pkttype.is_some()),
         ];
         let others = fields.iter().filter(|(_, is)| *is).map(|(f, _)| *f);
-        let given: Vec<Field> = others.chain(self.plain.iter().map(|(f, _)| *f)).collect();
-        FieldSet::of(&given)
+        let given: Vec<Field> = others.chain(self.plain_fields.iter().map(|(f, _)| *f)).collect();
+        FieldSet::from_fields(&given)
     }
 
     /// The packet that the words describe; `text` is all of them, for the place of an error.
-    pub fn packet(self, text: &str) -> Result<Packet, LanguageError> {
+    pub fn build_packet(self, text: &str) -> Result<Packet, PacketParseError> {
         let family = self.family.as_ref().map_or(Family::V4, |(f, _)| *f);
         let (from, to) = match family {
             Family::V4 => (0xc633_6407, 0xcb00_7109),
@@ -72,20 +73,23 @@ impl PacketDraft {
         let proto = self.proto.as_ref().map_or(6, |(p, _)| *p);
         let (saddr, daddr) = (self.saddr.unwrap_or(Addr(from)), self.daddr.unwrap_or(Addr(to)));
         let mut p = Packet::new(family, saddr, daddr, proto);
-        p.transport = self.transport(proto);
-        p.fragment =
-            Fragment { offset: self.offset.unwrap_or(0), more: self.more, dont: self.dont };
+        p.transport = self.build_transport(proto);
+        p.fragment = Fragment {
+            offset: self.fragment_offset.unwrap_or(0),
+            more_fragments: self.more_fragments,
+            dont_fragment: self.dont_fragment,
+        };
         if p.fragment.offset != 0 {
             p.transport = Transport::None;
             p.payload = vec![0; 8];
-        } else if let Some(bytes) = self.truncated {
+        } else if let Some(bytes) = self.truncated_bytes {
             let (sport, dport) = p.ports().unwrap_or((0, 0));
             let ports = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
             p.payload = ports.into_iter().chain(std::iter::repeat(0)).take(bytes).collect();
             p.transport = Transport::Truncated;
         }
         (p.smac, p.pkttype, p.ct) = (self.smac, self.pkttype.unwrap_or_default(), self.ct);
-        for (field, value) in self.plain {
+        for (field, value) in self.plain_fields {
             field.write(&mut p, value);
         }
         p.ip_options = self.ip_options;
@@ -97,7 +101,7 @@ impl PacketDraft {
             let headers = p.len() - p.payload.len();
             let Some(payload) = length.checked_sub(headers) else {
                 let at = span.start + (text[span.clone()].len() - text[span.clone()].trim().len());
-                return Err(LanguageError {
+                return Err(PacketParseError {
                     message: format!("length {length} is below the {headers} bytes of headers"),
                     span: at..span.end,
                     help: format!("at least {headers}: the length includes the IP header"),
@@ -108,11 +112,11 @@ impl PacketDraft {
         Ok(p)
     }
 
-    fn transport(&self, proto: u8) -> Transport {
+    fn build_transport(&self, proto: u8) -> Transport {
         let (sport, dport) = (self.sport.unwrap_or(0), self.dport.unwrap_or(0));
         match proto {
             6 => {
-                let flags = self.flags.unwrap_or(tcp_flag::SYN);
+                let flags = self.tcp_flags.unwrap_or(tcp_flag::SYN);
                 Transport::Tcp { sport, dport, seq: 1, ack: 0, flags, options: Vec::new() }
             }
             17 | 136 => Transport::Udp { sport, dport },
@@ -120,7 +124,7 @@ impl PacketDraft {
             33 => Transport::Dccp { sport, dport },
             1 | 58 => {
                 let echo = if proto == 1 { 8 } else { 128 };
-                let (kind, code) = self.icmp.unwrap_or((echo, 0));
+                let (kind, code) = self.icmp_type_code.unwrap_or((echo, 0));
                 Transport::Icmp { kind, code, rest: [0; 4] }
             }
             _ => Transport::None,

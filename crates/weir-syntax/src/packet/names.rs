@@ -1,18 +1,18 @@
 //! Names of services, protocols, TCP flags and ICMP types, as numbers.
 
 use weir_model::field::{PROTOCOL_NAMES, TCP_FLAG_NAMES};
-use weir_model::nft::{ICMP_TYPES, ICMPV6_TYPES};
+use weir_model::nft::{ICMP_TYPE_NAMES, ICMPV6_TYPE_NAMES};
 
 /// Bit of a TCP flag.
-pub(crate) fn tcp_flag_of(name: &str) -> Option<u8> {
+pub(crate) fn tcp_flag_bit(name: &str) -> Option<u8> {
     let lower = name.to_ascii_lowercase();
     let found = TCP_FLAG_NAMES.iter().find(|(n, _)| *n == lower).map(|(_, bit)| *bit);
     found.or_else(|| (lower == "none").then_some(0))
 }
 
 /// Port of a service that people write by name; any other is written by its number.
-pub(crate) fn service(name: &str) -> Option<u16> {
-    const SERVICES: [(&str, u16); 17] = [
+pub(crate) fn service_port(name: &str) -> Option<u16> {
+    const SERVICE_PORTS: [(&str, u16); 17] = [
         ("ftp", 21),
         ("ssh", 22),
         ("telnet", 23),
@@ -31,18 +31,18 @@ pub(crate) fn service(name: &str) -> Option<u16> {
         ("imaps", 993),
         ("mysql", 3306),
     ];
-    SERVICES.iter().find(|(n, _)| *n == name).map(|(_, port)| *port)
+    SERVICE_PORTS.iter().find(|(n, _)| *n == name).map(|(_, port)| *port)
 }
 
 /// Number of a protocol, by name or number.
-pub(crate) fn protocol(name: &str) -> Option<u8> {
+pub(crate) fn protocol_number(name: &str) -> Option<u8> {
     let known = PROTOCOL_NAMES.iter().find(|(n, _)| *n == name).map(|(_, p)| *p);
     known.or_else(|| name.parse().ok().filter(|n| *n != 0))
 }
 
 /// Number of an ICMP type (`proto` 1) or ICMPv6 type.
-pub(crate) fn icmp_type(proto: u8, name: &str) -> Option<u8> {
-    let names = if proto == 1 { ICMP_TYPES } else { ICMPV6_TYPES };
+pub(crate) fn icmp_type_number(proto: u8, name: &str) -> Option<u8> {
+    let names = if proto == 1 { ICMP_TYPE_NAMES } else { ICMPV6_TYPE_NAMES };
     let (_, kind) = names.iter().find(|(n, _)| *n == name)?;
     u8::try_from(*kind).ok()
 }

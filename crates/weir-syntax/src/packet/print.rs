@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use weir_model::field::{Layer, TCP_FLAG_NAMES, protocol_name};
-use weir_model::{CtState, Family, Field, Packet, Read};
+use weir_model::{CtState, Family, Field, FieldReading, Packet};
 use weir_packet::{PktType, Transport};
 
 /// The words of a packet, for people and for `--packet`.
@@ -15,7 +15,7 @@ use weir_packet::{PktType, Transport};
 /// let words = "iif eth0 ip saddr 198.51.100.7 ip daddr 192.0.2.1 tcp sport 0 tcp dport 22";
 /// assert_eq!(packet_words(&parse_packet(words).unwrap()), words);
 /// ```
-pub fn packet_words(packet: &Packet) -> String {
+pub fn print_packet(packet: &Packet) -> String {
     let p = packet;
     let ip = if p.family == Family::V4 { "ip" } else { "ip6" };
     let mut out = String::new();
@@ -29,22 +29,22 @@ pub fn packet_words(packet: &Packet) -> String {
     if p.ip_options != 0 {
         let _ = write!(out, " ip options {}", p.ip_options);
     }
-    transport(&mut out, p);
+    append_transport(&mut out, p);
     if let Some(mac) = p.smac.filter(|m| *m != [2, 0, 0, 0, 0, 1]) {
         let bytes: Vec<String> = mac.iter().map(|b| format!("{b:02x}")).collect();
         let _ = write!(out, " ether saddr {}", bytes.join(":"));
     }
-    plain(&mut out, p, Layer::Network);
+    append_plain_fields(&mut out, p, Layer::Network);
     match p.pkttype {
         PktType::Unicast => {}
         PktType::Broadcast => out.push_str(" pkttype broadcast"),
         PktType::Multicast => out.push_str(" pkttype multicast"),
     }
-    plain(&mut out, p, Layer::Meta);
-    if p.fragment.more {
+    append_plain_fields(&mut out, p, Layer::Meta);
+    if p.fragment.more_fragments {
         out.push_str(" fragment first");
     }
-    connection(&mut out, p);
+    append_ct_words(&mut out, p);
     let is_cut = p.fragment.offset != 0 || p.transport == Transport::Truncated;
     if !p.payload.is_empty() && !is_cut {
         let _ = write!(out, " length {}", p.len());
@@ -53,11 +53,11 @@ pub fn packet_words(packet: &Packet) -> String {
 }
 
 /// The plain fields of the table that have another value than usual.
-fn plain(out: &mut String, p: &Packet, layer: Layer) {
-    for field in Field::plain().filter(|field| field.row().layer == layer) {
+fn append_plain_fields(out: &mut String, p: &Packet, layer: Layer) {
+    for field in Field::independent_fields().filter(|field| field.row().layer == layer) {
         let (row, read) = (field.row(), field.read(p));
-        let Read::Value(value) = read else { continue };
-        if row.usual == Some(value) {
+        let FieldReading::Value(value) = read else { continue };
+        if row.ordinary_value == Some(value) {
             continue;
         }
         let word = match (row.field, p.family) {
@@ -73,7 +73,7 @@ fn plain(out: &mut String, p: &Packet, layer: Layer) {
     }
 }
 
-fn transport(out: &mut String, p: &Packet) {
+fn append_transport(out: &mut String, p: &Packet) {
     let ports = |out: &mut String, of: &str, sport, dport| {
         let _ = write!(out, " {of} sport {sport} {of} dport {dport}");
     };
@@ -108,7 +108,7 @@ fn transport(out: &mut String, p: &Packet) {
     }
 }
 
-fn connection(out: &mut String, p: &Packet) {
+fn append_ct_words(out: &mut String, p: &Packet) {
     let state = match p.ct.state {
         CtState::New => "",
         CtState::Established => " ct state established",
@@ -120,7 +120,7 @@ fn connection(out: &mut String, p: &Packet) {
     for (is, words) in [
         (p.ct.snat, " ct status snat"),
         (p.ct.dnat, " ct status dnat"),
-        (p.ct.reply, " ct direction reply"),
+        (p.ct.is_reply_direction, " ct direction reply"),
     ] {
         if is {
             out.push_str(words);

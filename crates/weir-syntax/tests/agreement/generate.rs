@@ -1,8 +1,8 @@
 //! Lines generated from the option tables: mostly valid, often wrong in one place.
 
 use weir_model::{Family, Hook, TableName};
-use weir_syntax::iptables::tables::{ExtensionInfo, OptionRow};
-use weir_testkit::random::TestRng;
+use weir_syntax::iptables::option_tables::{ExtensionInfo, OptionRow};
+use weir_testkit::random_ruleset::TestRng;
 
 use crate::tool::Line;
 use crate::values::{
@@ -21,12 +21,12 @@ fn line(module: Option<&ExtensionInfo>, family: Family, random: &mut TestRng) ->
     let mut tables = TableName::ALL.to_vec();
     let mut hooks = Vec::new();
     if let Some(m) = module {
-        if !m.tables.is_empty() && random.chance(90) {
+        if !m.tables.is_empty() && random.chance_percent(90) {
             tables = m.tables.to_vec();
-        } else if m.tables.is_empty() && random.chance(60) {
+        } else if m.tables.is_empty() && random.chance_percent(60) {
             tables = vec![TableName::Filter];
         }
-        if !m.hooks.is_empty() && random.chance(90) {
+        if !m.hooks.is_empty() && random.chance_percent(90) {
             hooks = m.hooks.to_vec();
         }
     }
@@ -38,7 +38,11 @@ fn line(module: Option<&ExtensionInfo>, family: Family, random: &mut TestRng) ->
     let table = random.pick(&tables);
     let mut own: Vec<Hook> = table.hooks().to_vec();
     own.retain(|h| hooks.is_empty() || hooks.contains(h));
-    let chain = if own.is_empty() || random.chance(8) { "user" } else { random.pick(&own).chain() };
+    let chain = if own.is_empty() || random.chance_percent(8) {
+        "user"
+    } else {
+        random.pick(&own).chain_name()
+    };
     let mut words = vec![format!("-A {chain}")];
     let base = if module.is_some() { 15 } else { 55 };
     protocol(module, family, base, random, &mut words);
@@ -60,17 +64,17 @@ fn protocol(
     let names = ["tcp", "udp", "6", "17", "TCP", "icmp", "ipv6-icmp", "esp", "sctp", "all", "47"];
     let wrong = ["nope", "256", "-1", "0x6", "ip", "", "tcp,udp"];
     let needed = module.map_or(&[][..], |m| m.protocols);
-    let name = if !needed.is_empty() && random.chance(92) {
+    let name = if !needed.is_empty() && random.chance_percent(92) {
         random.pick(needed).to_string()
-    } else if random.chance(base + 10) {
+    } else if random.chance_percent(base + 10) {
         random.pick(&names).to_owned()
-    } else if random.chance(3) {
+    } else if random.chance_percent(3) {
         random.pick(&wrong).to_owned()
     } else {
         return;
     };
     let _ = family;
-    let negation = if random.chance(5) { "! " } else { "" };
+    let negation = if random.chance_percent(5) { "! " } else { "" };
     let option = random.pick(&["-p", "-p", "-p", "--protocol", "--proto"]);
     words.push(format!("{negation}{option} {}", quoted(&name)));
 }
@@ -89,7 +93,7 @@ fn base_options(
     let devices = ["eth0", "ppp+", "lo", "+", "a-device-name15", "eth0.100", "eth0:1", "eth+0"];
     let bad_devices = ["", "a-device-name-16"];
     for (option, is_device) in [("-s", false), ("-d", false), ("-i", true), ("-o", true)] {
-        if !random.chance(base) {
+        if !random.chance_percent(base) {
             continue;
         }
         let misplaced = match option {
@@ -97,20 +101,20 @@ fn base_options(
             "-o" => matches!(chain, "PREROUTING" | "INPUT"),
             _ => false,
         };
-        if misplaced && random.chance(90) {
+        if misplaced && random.chance_percent(90) {
             continue;
         }
         let (good, bad) = if is_device { (&devices[..], &bad_devices[..]) } else { (good, bad) };
-        let value = if random.chance(93) { random.pick(good) } else { random.pick(bad) };
-        let negation = if random.chance(12) { "! " } else { "" };
+        let value = if random.chance_percent(93) { random.pick(good) } else { random.pick(bad) };
+        let negation = if random.chance_percent(12) { "! " } else { "" };
         let long = match option {
             "-s" => "--source",
             "-d" => "--dst",
             "-i" => "--in-interface",
             _ => "--out-int",
         };
-        let option = if random.chance(85) { option } else { long };
-        let join = match (option.len(), random.below(12)) {
+        let option = if random.chance_percent(85) { option } else { long };
+        let join = match (option.len(), random.number_below(12)) {
             (2, 0) if !value.is_empty() => "",
             (n, 1) if n > 2 => "=",
             _ => " ",
@@ -118,10 +122,10 @@ fn base_options(
         let value = if join == " " { quoted(value) } else { value.to_owned() };
         words.push(format!("{negation}{option}{join}{value}"));
     }
-    if random.chance(base / 8) {
+    if random.chance_percent(base / 8) {
         words.push(random.pick(&["-f", "! -f", "--fragments", "-v", "-n", "-w"]).to_owned());
     }
-    if random.chance(base / 12) {
+    if random.chance_percent(base / 12) {
         words.push(random.pick(&["-c 5 6", "--set-counters 7 8", "! !", "--", "stray"]).to_owned());
     }
 }
@@ -130,7 +134,7 @@ fn jump(table: TableName, random: &mut TestRng, words: &mut Vec<String>) {
     let _ = table;
     let targets = ["-j ACCEPT", "-j RETURN", "-j DROP", "-j user", "-g user", "--jump ACCEPT", ""];
     let bad = ["-j nope", "-j INPUT", "-g ACCEPT", "-j ACCEPT -j DROP", "-j", "! -j ACCEPT"];
-    let target = if random.chance(92) { random.pick(&targets) } else { random.pick(&bad) };
+    let target = if random.chance_percent(92) { random.pick(&targets) } else { random.pick(&bad) };
     // A chain that jumps to itself is a loop of its own test.
     let target =
         if words[0] == "-A user" { target.replace("user", "ACCEPT") } else { target.into() };
@@ -146,8 +150,8 @@ fn module_words(
     random: &mut TestRng,
     words: &mut Vec<String>,
 ) {
-    words.push(format!("{} {}", if m.target { "-j" } else { "-m" }, m.name));
-    if m.name == "TCPMSS" && random.chance(90) {
+    words.push(format!("{} {}", if m.is_target { "-j" } else { "-m" }, m.name));
+    if m.name == "TCPMSS" && random.chance_percent(90) {
         let last = words.len() - 1;
         words.insert(last, "-m tcp --tcp-flags SYN,RST SYN".to_owned());
     }
@@ -161,26 +165,26 @@ fn module_words(
     for id in &ids {
         let rows: Vec<&OptionRow> = m.options.iter().filter(|o| o.id == *id).collect();
         let wanted = if rows.iter().any(|o| o.mandatory) { 95 } else { optional };
-        if random.chance(wanted) {
+        if random.chance_percent(wanted) {
             chosen.push(random.pick(&rows));
         }
     }
-    if chosen.is_empty() && !m.options.is_empty() && random.chance(85) {
+    if chosen.is_empty() && !m.options.is_empty() && random.chance_percent(85) {
         let all: Vec<&OptionRow> = m.options.iter().filter(|o| o.name != "object-pinned").collect();
         chosen.push(random.pick(&all));
     }
-    if random.chance(3) && !chosen.is_empty() {
+    if random.chance_percent(3) && !chosen.is_empty() {
         chosen.push(chosen[0]);
     }
-    let turn = random.below(chosen.len().max(1));
+    let turn = random.number_below(chosen.len().max(1));
     chosen.rotate_left(turn);
     for o in chosen {
         words.push(option_words(m, o, family, random));
     }
-    if random.chance(2) {
+    if random.chance_percent(2) {
         words.push(random.pick(&["--nope", "--nope 5", "! --nope"]).to_owned());
     }
-    if !m.target && random.chance(60) {
+    if !m.is_target && random.chance_percent(60) {
         // No jumps here: what a chain of one's own may hold depends on who jumps to it.
         let drop = if table == TableName::Nat { "-j RETURN" } else { "-j DROP" };
         words.push(random.pick(&["-j ACCEPT", "-j RETURN", drop]).to_owned());
@@ -189,28 +193,28 @@ fn module_words(
 
 fn option_words(m: &ExtensionInfo, o: &OptionRow, family: Family, random: &mut TestRng) -> String {
     let mut name = o.name.to_owned();
-    if random.chance(8) {
-        let keep = 1 + random.below(name.len());
+    if random.chance_percent(8) {
+        let keep = 1 + random.number_below(name.len());
         name.truncate(keep);
         // Of these the tool prints its help or version, and says that all is well.
         if "help".starts_with(&name) || "version".starts_with(&name) {
             name = o.name.to_owned();
         }
     }
-    let negation = if random.chance(if o.invert { 22 } else { 3 }) { "! " } else { "" };
+    let negation = if random.chance_percent(if o.invertible { 22 } else { 3 }) { "! " } else { "" };
     let mut out = format!("{negation}--{name}");
-    if o.arguments == 0 {
+    if o.argument_count == 0 {
         return out;
     }
     let mut value = value(m, o, family, random);
     if o.name == "hashlimit-name" {
         // Rules of one name share a table, and the kernel refuses those that differ.
-        value = format!("h{}", random.number() % 1_000_000_000);
+        value = format!("h{}", random.next_u64() % 1_000_000_000);
     }
-    let equals = random.chance(6) && o.arguments == 1 && !value.contains([' ', '"']);
+    let equals = random.chance_percent(6) && o.argument_count == 1 && !value.contains([' ', '"']);
     out.push_str(if equals { "=" } else { " " });
     out.push_str(&if equals { value } else { quoted(&value) });
-    if o.arguments == 2 && random.chance(97) {
+    if o.argument_count == 2 && random.chance_percent(97) {
         out.push(' ');
         out.push_str(&second(m, random));
     }
@@ -235,14 +239,14 @@ fn second(m: &ExtensionInfo, random: &mut TestRng) -> String {
         ),
         _ => (&["src", "dst", "src,dst", "src,src,dst"], &["", "x", "src,", "SRC"]),
     };
-    quoted(if random.chance(93) { random.pick(good) } else { random.pick(bad) })
+    quoted(if random.chance_percent(93) { random.pick(good) } else { random.pick(bad) })
 }
 
 fn value(m: &ExtensionInfo, o: &OptionRow, family: Family, random: &mut TestRng) -> String {
     let good = good_values(m.name, o.name, family);
     // Other paths depend on the host.
     let of_host = o.name == "path" || (m.name == "CT" && matches!(o.name, "helper" | "timeout"));
-    if of_host || random.chance(86) {
+    if of_host || random.chance_percent(86) {
         return random.pick(good).to_owned();
     }
     random.pick(&BAD).to_owned()

@@ -13,7 +13,7 @@ mod values;
 use std::process::{Command, ExitCode, Stdio};
 
 use weir_model::Family;
-use weir_syntax::iptables::tables::modules;
+use weir_syntax::iptables::option_tables::extension_infos;
 
 /// Lines for each module and family.
 const LINES: usize = 200;
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Some(lack) = tool::lacking() {
-        weir_testkit::lacking(&format!("agreement needs {lack}"));
+        weir_testkit::skip_test(&format!("agreement needs {lack}"));
         return ExitCode::SUCCESS;
     }
     println!("agreement: seed {SEED:#x}, {LINES} lines a module and family");
@@ -67,7 +67,7 @@ fn worker(number: usize, only: Option<&str>) -> ExitCode {
     let mut good = true;
     let mut total = tool::Counts::default();
     let mut subjects: Vec<Option<_>> = vec![None];
-    subjects.extend(modules().into_iter().map(Some));
+    subjects.extend(extension_infos().into_iter().map(Some));
     for (i, module) in subjects.iter().enumerate() {
         let name = module.as_ref().map_or("base", |m| m.name);
         let wanted = only.is_none_or(|o| o.is_empty() || o == name);
@@ -78,7 +78,7 @@ fn worker(number: usize, only: Option<&str>) -> ExitCode {
             if module.as_ref().is_some_and(|m| m.family.is_some_and(|f| f != family)) {
                 continue;
             }
-            let seed = SEED ^ (i as u64) << 8 ^ family.bits() as u64;
+            let seed = SEED ^ (i as u64) << 8 ^ family.addr_bits() as u64;
             let lines = generate::lines(module.as_ref(), family, seed, LINES);
             let (counts, differences) = tool::compare(family, &lines);
             total.add(&counts);

@@ -119,7 +119,7 @@ fn section(table: TableName, lines: &[&str]) -> String {
 }
 
 fn options(family: Family, sets: &[IpSet]) -> ParseOptions<'_> {
-    ParseOptions { family: Some(family), sets: Some(sets), ..ParseOptions::default() }
+    ParseOptions { family: Some(family), known_sets: Some(sets), ..ParseOptions::default() }
 }
 
 /// Compares weir with the tool on each line.

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
-use weir_kernel::xtables::TableCounters;
+use weir_kernel::xtables_counters::TableCounterReader;
 use weir_kernel::{Namespace, Session};
 use weir_model::Family;
 
@@ -26,8 +26,8 @@ pub struct Loaded {
 impl Kernel {
     pub fn new(role: &str) -> Kernel {
         let session = Session::new().expect("a session");
-        let namespace = session.namespace(role).expect("a namespace");
-        let lock = session.directory().join("xtables.lock");
+        let namespace = session.create_namespace(role).expect("a namespace");
+        let lock = session.session_directory().join("xtables.lock");
         Kernel { namespace, lock, _session: session }
     }
 
@@ -71,9 +71,9 @@ impl Kernel {
         assert!(out.status.success(), "{tool} of what was loaded");
         let saved = String::from_utf8_lossy(&out.stdout).into_owned();
         let saved = saved.lines().filter(|l| !l.starts_with('#')).map(str::to_owned).collect();
-        let mut counters = TableCounters::open(&self.namespace, family, table)
+        let mut counters = TableCounterReader::open(&self.namespace, family, table)
             .unwrap_or_else(|e| panic!("{table}: {e}"));
-        let bytes = counters.entries().expect("the table is read");
+        let bytes = counters.read_raw_entries().expect("the table is read");
         Ok(Loaded { saved, entries: entries(family, &bytes) })
     }
 

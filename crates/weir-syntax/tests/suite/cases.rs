@@ -32,7 +32,7 @@ pub struct Case {
 pub fn files(folder: &Path) -> Vec<File> {
     let only = std::env::var("WEIR_MODULE").unwrap_or_default();
     let mut out = Vec::new();
-    for path in weir_testkit::data::files_in(folder, "t") {
+    for path in weir_testkit::testdata::files_with_extension(folder, "t") {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let families: &[Family] = match name.split('_').next() {
             Some("libxt") => &[Family::V4, Family::V6],

@@ -16,7 +16,7 @@ use loaded::{Kernel, Loaded};
 use subjects::{SUBJECTS, Subject};
 use weir_model::Family;
 use weir_syntax::iptables::{ParseOptions, parse, print};
-use weir_testkit::random::TestRng;
+use weir_testkit::random_ruleset::TestRng;
 
 /// Values of each option.
 const VALUES: usize = 160;
@@ -124,7 +124,7 @@ fn check(kernel: &Kernel, s: &Subject, family: Family, rng: &mut TestRng) -> Vec
 
 #[test]
 fn what_is_printed_of_a_value_loads_to_the_bytes_of_the_value() {
-    if weir_testkit::lacks_root() {
+    if weir_testkit::skip_without_root() {
         return;
     }
     let kernel = Kernel::new("values");
@@ -143,7 +143,7 @@ fn what_is_printed_of_a_value_loads_to_the_bytes_of_the_value() {
 /// The control: a rate that is another one in the kernel is found, where the text differs little.
 #[test]
 fn two_rates_that_the_kernel_tells_apart_are_told_apart() {
-    if weir_testkit::lacks_root() {
+    if weir_testkit::skip_without_root() {
         return;
     }
     let kernel = Kernel::new("rates");

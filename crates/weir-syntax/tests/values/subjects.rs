@@ -2,7 +2,7 @@
 
 use weir_model::Family;
 
-/// A rule whose values are in braces (see [`expand`](crate::words::expand)).
+/// A rule whose values are in braces (see [`expand_addr_lists`](crate::words::expand_addr_lists)).
 pub struct Subject {
     pub table: &'static str,
     pub families: &'static [Family],

@@ -1,7 +1,7 @@
 //! Random values for the braces in a subject's rule.
 
 use weir_model::Family;
-use weir_testkit::random::TestRng;
+use weir_testkit::random_ruleset::TestRng;
 
 /// Replaces each `{kind}` or `{kind:LIMITS}` by a value.
 pub fn expand(rule: &str, family: Family, rng: &mut TestRng) -> String {
@@ -29,7 +29,7 @@ fn value(kind: &str, family: Family, rng: &mut TestRng) -> String {
         "masked" => {
             let (v, m) = (number(lo, hi, rng), number(lo, hi, rng));
             let (v, m) = (spelled(v, rng), spelled(m, rng));
-            if rng.chance(70) { format!("{v}/{m}") } else { v }
+            if rng.chance_percent(70) { format!("{v}/{m}") } else { v }
         }
         "rate" => {
             let unit = rng.pick(&["", "/s", "/sec", "/minute", "/m", "/hour", "/d", "/DAY"]);
@@ -46,17 +46,22 @@ fn value(kind: &str, family: Family, rng: &mut TestRng) -> String {
         }
         "probability" => probability(rng),
         "clock" => {
-            let (h, m, s) = (rng.below(24), rng.below(60), rng.below(60));
-            if rng.chance(50) { format!("{h}:{m:02}:{s:02}") } else { format!("{h:02}:{m}") }
+            let (h, m, s) = (rng.number_below(24), rng.number_below(60), rng.number_below(60));
+            if rng.chance_percent(50) {
+                format!("{h}:{m:02}:{s:02}")
+            } else {
+                format!("{h:02}:{m}")
+            }
         }
         "date" => date(rng),
         "days" => {
-            let days: Vec<String> =
-                (0..=rng.below(5)).map(|_| (1 + rng.below(hi as usize)).to_string()).collect();
+            let days: Vec<String> = (0..=rng.number_below(5))
+                .map(|_| (1 + rng.number_below(hi as usize)).to_string())
+                .collect();
             days.join(",")
         }
-        "name" => format!("h{}", rng.number()),
-        "x" => "x".repeat(1 + rng.below(hi as usize)),
+        "name" => format!("h{}", rng.next_u64()),
+        "x" => "x".repeat(1 + rng.number_below(hi as usize)),
         "addr" => address(family, rng),
         "net" => network(family, rng),
         "u32" => u32_test(rng),
@@ -67,7 +72,7 @@ fn value(kind: &str, family: Family, rng: &mut TestRng) -> String {
         }
         "chunks" => chunks(rng),
         "ports" => {
-            let some: Vec<String> = (0..=rng.below(4))
+            let some: Vec<String> = (0..=rng.number_below(4))
                 .map(|_| range(0, 65_535, ':', rng))
                 .filter(|r| r.len() > 1 && !r.starts_with(':') && !r.ends_with(':'))
                 .collect();
@@ -80,13 +85,18 @@ fn value(kind: &str, family: Family, rng: &mut TestRng) -> String {
 
 /// A number from `lo` to `hi`: at the ends, around powers of two and ten, or of any size.
 fn number(lo: u64, hi: u64, rng: &mut TestRng) -> u64 {
-    let n = match rng.below(8) {
-        0 => lo.saturating_add(rng.below(3) as u64),
-        1 => hi.saturating_sub(rng.below(3) as u64),
-        2 => (1u64 << rng.below(64)).wrapping_add(rng.below(3) as u64).wrapping_sub(1),
-        3 => 10u64.pow(rng.below(19) as u32).wrapping_add(rng.below(3) as u64).wrapping_sub(1),
-        4 => rng.below(1000) as u64,
-        _ => rng.number() >> rng.below(64),
+    let n = match rng.number_below(8) {
+        0 => lo.saturating_add(rng.number_below(3) as u64),
+        1 => hi.saturating_sub(rng.number_below(3) as u64),
+        2 => {
+            (1u64 << rng.number_below(64)).wrapping_add(rng.number_below(3) as u64).wrapping_sub(1)
+        }
+        3 => 10u64
+            .pow(rng.number_below(19) as u32)
+            .wrapping_add(rng.number_below(3) as u64)
+            .wrapping_sub(1),
+        4 => rng.number_below(1000) as u64,
+        _ => rng.next_u64() >> rng.number_below(64),
     };
     if (lo..=hi).contains(&n) {
         return n;
@@ -99,7 +109,7 @@ fn number(lo: u64, hi: u64, rng: &mut TestRng) -> u64 {
 
 /// A number as `strtoul` reads it.
 fn spelled(n: u64, rng: &mut TestRng) -> String {
-    match rng.below(6) {
+    match rng.number_below(6) {
         0 => format!("{n:#x}"),
         1 => format!("0{n:o}"),
         _ => n.to_string(),
@@ -109,7 +119,7 @@ fn spelled(n: u64, rng: &mut TestRng) -> String {
 fn range(lo: u64, hi: u64, between: char, rng: &mut TestRng) -> String {
     let (a, b) = (number(lo, hi, rng), number(lo, hi, rng));
     let (a, b) = (a.min(b), a.max(b));
-    match rng.below(6) {
+    match rng.number_below(6) {
         0 => a.to_string(),
         1 if between == ':' => format!("{a}:"),
         2 if between == ':' => format!(":{b}"),
@@ -118,23 +128,24 @@ fn range(lo: u64, hi: u64, between: char, rng: &mut TestRng) -> String {
 }
 
 fn probability(rng: &mut TestRng) -> String {
-    let p = rng.number() as f64 / u64::MAX as f64;
-    match rng.below(6) {
+    let p = rng.next_u64() as f64 / u64::MAX as f64;
+    match rng.number_below(6) {
         // Of the kernel's own steps of 2^-31, and half of one.
-        0 => format!("{:.12}", rng.below(1 << 31) as f64 / f64::from(1u32 << 31)),
-        1 => format!("{:.15}", (rng.below(1 << 20) as f64 + 0.5) / f64::from(1u32 << 31)),
-        2 => format!("{:e}", p / 10f64.powi(rng.below(12) as i32)),
+        0 => format!("{:.12}", rng.number_below(1 << 31) as f64 / f64::from(1u32 << 31)),
+        1 => format!("{:.15}", (rng.number_below(1 << 20) as f64 + 0.5) / f64::from(1u32 << 31)),
+        2 => format!("{:e}", p / 10f64.powi(rng.number_below(12) as i32)),
         3 => rng
             .pick(&["0", "1", "0.5", "1e-9", ".25", "1.0", "0.99999999999", "4e-10", "2e-10"])
             .to_owned(),
-        _ => format!("{p:.*}", 1 + rng.below(16)),
+        _ => format!("{p:.*}", 1 + rng.number_below(16)),
     }
 }
 
 fn date(rng: &mut TestRng) -> String {
-    let (y, m, d) = (1970 + rng.below(68), 1 + rng.below(12), 1 + rng.below(28));
-    let (h, i, s) = (rng.below(24), rng.below(60), rng.below(60));
-    match rng.below(6) {
+    let (y, m, d) =
+        (1970 + rng.number_below(68), 1 + rng.number_below(12), 1 + rng.number_below(28));
+    let (h, i, s) = (rng.number_below(24), rng.number_below(60), rng.number_below(60));
+    match rng.number_below(6) {
         0 => format!("{y}"),
         1 => format!("{y}-{m:02}"),
         2 => format!("{y}-{m:02}-{d:02}"),
@@ -146,11 +157,11 @@ fn date(rng: &mut TestRng) -> String {
 
 fn address(family: Family, rng: &mut TestRng) -> String {
     match family {
-        Family::V4 => std::net::Ipv4Addr::from(rng.number() as u32).to_string(),
+        Family::V4 => std::net::Ipv4Addr::from(rng.next_u64() as u32).to_string(),
         Family::V6 => {
-            let mut a = u128::from(rng.number()) << 64 | u128::from(rng.number());
-            if rng.chance(50) {
-                a &= u128::MAX << rng.below(127);
+            let mut a = u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64());
+            if rng.chance_percent(50) {
+                a &= u128::MAX << rng.number_below(127);
             }
             std::net::Ipv6Addr::from(a).to_string()
         }
@@ -159,25 +170,25 @@ fn address(family: Family, rng: &mut TestRng) -> String {
 
 fn network(family: Family, rng: &mut TestRng) -> String {
     let a = address(family, rng);
-    match (family, rng.below(4)) {
+    match (family, rng.number_below(4)) {
         (_, 0) => a,
         // Masks need not be contiguous.
         (_, 1) => format!("{a}/{}", address(family, rng)),
-        (Family::V4, _) => format!("{a}/{}", rng.below(33)),
-        (Family::V6, _) => format!("{a}/{}", rng.below(129)),
+        (Family::V4, _) => format!("{a}/{}", rng.number_below(33)),
+        (Family::V6, _) => format!("{a}/{}", rng.number_below(129)),
     }
 }
 
 fn u32_test(rng: &mut TestRng) -> String {
     let word = |rng: &mut TestRng| spelled(number(0, u32::MAX.into(), rng), rng);
-    let tests: Vec<String> = (0..=rng.below(3))
+    let tests: Vec<String> = (0..=rng.number_below(3))
         .map(|_| {
             let mut test = word(rng);
-            for _ in 0..rng.below(4) {
+            for _ in 0..rng.number_below(4) {
                 let operator = rng.pick(&["<<", ">>", "&", "@", " & ", " @ "]);
                 test.push_str(operator);
                 test.push_str(&match operator {
-                    "<<" | ">>" => spelled(rng.below(33) as u64, rng),
+                    "<<" | ">>" => spelled(rng.number_below(33) as u64, rng),
                     _ => word(rng),
                 });
             }
@@ -217,7 +228,7 @@ fn chunks(rng: &mut TestRng) -> String {
     let percent = rng.pick(&[10, 50, 100]);
     let mut words = Vec::new();
     for chunk in CHUNKS {
-        if !rng.chance(percent) {
+        if !rng.chance_percent(percent) {
             continue;
         }
         let flags = match chunk {

@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use weir_diagram::{CompareOptions, ComparedPath, ComparisonVerdict, Identity, compare};
+use weir_diagram::{
+    CompareOptions, ComparedPath, ComparisonVerdict, StatefulTestPairing, compare_firewalls,
+};
 use weir_model::{Family, Firewall, Packet};
-use weir_semantics::{AlwaysFalse, AlwaysTrue, Entry, Interpreter, Oracle};
+use weir_semantics::{AlwaysFalseOracle, AlwaysTrueOracle, Interpreter, JourneyKind, Oracle};
 use weir_syntax::iptables::{ParseOptions, parse};
-use weir_testkit::random::{TestRng, neutral_edit, semantic_edit};
-use weir_traffic::{TrafficOptions, packets};
+use weir_testkit::random_ruleset::{TestRng, make_neutral_edit, make_semantic_edit};
+use weir_traffic::{TrafficOptions, generate_packets};
 use weir_verify::{VerifyOptions, verify};
 
 /// Edits that are tried for one that is wanted.
@@ -76,7 +78,11 @@ pub fn read(text: &str, family: Family) -> Option<Firewall> {
 
 /// How two texts are compared.
 pub fn options() -> CompareOptions {
-    CompareOptions { identity: Identity::Text, regions: 1, ..CompareOptions::default() }
+    CompareOptions {
+        stateful_pairing: StatefulTestPairing::ByRuleText,
+        regions_max: 1,
+        ..CompareOptions::default()
+    }
 }
 
 /// Makes edits of both kinds, `count` of each, over the sources in turn.
@@ -89,25 +95,26 @@ pub fn edits(sources: &[Source], count: usize, seed: u64) -> Tally {
         tries += 1;
         let before = read(&source.text, source.family).expect("a ruleset that loads");
         if tally.semantic < count
-            && let Some(edit) = semantic_edit(&source.text, &mut rng)
-            && let Some(after) = read(&edit.text, source.family)
+            && let Some(edit) = make_semantic_edit(&source.text, &mut rng)
+            && let Some(after) = read(&edit.edited_text, source.family)
             && has_witness(&before, &after, source.family, tries as u64)
         {
-            tally.note(&edit.what);
-            let what = format!("{}: {}", source.name, edit.what);
+            tally.note(&edit.description);
+            let what = format!("{}: {}", source.name, edit.description);
             semantic(&mut tally, &before, &after, &what);
         }
         if tally.neutral < count
-            && let Some(edit) = neutral_edit(&source.text, &mut rng)
-            && let Some(after) = read(&edit.text, source.family)
+            && let Some(edit) = make_neutral_edit(&source.text, &mut rng)
+            && let Some(after) = read(&edit.edited_text, source.family)
         {
-            tally.note(&edit.what);
+            tally.note(&edit.description);
             tally.neutral += 1;
-            let comparison = compare(&before, &after, &options()).expect("no mistake of weir's");
+            let comparison =
+                compare_firewalls(&before, &after, &options()).expect("no mistake of weir's");
             if comparison.is_equal() {
                 tally.equal += 1;
             } else {
-                tally.wrong.push(format!("{}: not equal: {}", source.name, edit.what));
+                tally.wrong.push(format!("{}: not equal: {}", source.name, edit.description));
             }
         }
     }
@@ -126,10 +133,16 @@ fn has_witness(before: &Firewall, after: &Firewall, family: Family, seed: u64) -
     let (old, new) = (Interpreter::new(before), Interpreter::new(after));
     [before, after].into_iter().any(|of| {
         let Some(ruleset) = of.ruleset(family) else { return false };
-        Entry::ALL.into_iter().any(|entry| {
-            let wish = TrafficOptions { seed, count: PACKETS, entry, ..TrafficOptions::default() };
-            packets(ruleset, &[], &wish).iter().any(|packet| {
-                let mut all: [Box<dyn Oracle>; 2] = [Box::new(AlwaysTrue), Box::new(AlwaysFalse)];
+        JourneyKind::ALL.into_iter().any(|entry| {
+            let wish = TrafficOptions {
+                seed,
+                max_packets: PACKETS,
+                journey_kind: entry,
+                ..TrafficOptions::default()
+            };
+            generate_packets(ruleset, &[], &wish).iter().any(|packet| {
+                let mut all: [Box<dyn Oracle>; 2] =
+                    [Box::new(AlwaysTrueOracle), Box::new(AlwaysFalseOracle)];
                 all.iter_mut().any(|answers| {
                     let a = old.journey(packet, entry, answers.as_mut());
                     let b = new.journey(packet, entry, answers.as_mut());
@@ -142,22 +155,22 @@ fn has_witness(before: &Firewall, after: &Firewall, family: Family, seed: u64) -
 
 fn semantic(tally: &mut Tally, before: &Firewall, after: &Firewall, what: &str) {
     tally.semantic += 1;
-    let comparison = compare(before, after, &options()).expect("no mistake of weir's");
+    let comparison = compare_firewalls(before, after, &options()).expect("no mistake of weir's");
     let Some((part, differs)) = comparison.differences().next() else {
-        if comparison.fragments().next().is_some() {
+        if comparison.reassembly_differences().next().is_some() {
             tally.found += 1;
             *tally.unconfirmed.entry("only fragments differ".to_owned()).or_default() += 1;
             return;
         }
-        let why = comparison.parts.iter().find_map(|p| match &p.answer {
-            ComparisonVerdict::Unknown { why } => Some(why.clone()),
+        let why = comparison.parts.iter().find_map(|p| match &p.verdict {
+            ComparisonVerdict::Undecided { why } => Some(why.clone()),
             _ => None,
         });
         tally.wrong.push(format!("{what}: not found ({})", why.unwrap_or_default()));
         return;
     };
     tally.found += 1;
-    let ComparedPath::Entry(entry) = part.way else { return };
+    let ComparedPath::Entry(entry) = part.path else { return };
     match confirm([before, after], entry, &differs.witness.packet) {
         Ok(()) => tally.confirmed += 1,
         Err(cause) => *tally.unconfirmed.entry(cause).or_default() += 1,
@@ -165,16 +178,16 @@ fn semantic(tally: &mut Tally, before: &Firewall, after: &Firewall, what: &str) 
 }
 
 /// Sends the packet through the kernel by both rulesets: each must do what the interpreter says.
-fn confirm(both: [&Firewall; 2], entry: Entry, packet: &Packet) -> Result<(), String> {
-    if packet.mark != 0 && entry != Entry::Output {
+fn confirm(both: [&Firewall; 2], entry: JourneyKind, packet: &Packet) -> Result<(), String> {
+    if packet.mark != 0 && entry != JourneyKind::Output {
         return Err("nobody marks a packet before the first hook".to_owned());
     }
     for firewall in both {
         let only = Some(vec![(entry, packet.clone())]);
-        let options = VerifyOptions { only, ..VerifyOptions::default() };
+        let options = VerifyOptions { exact_packets: only, ..VerifyOptions::default() };
         let report =
             verify(firewall, &[], &options, &mut |_, _| {}).map_err(|e| format!("verify: {e}"))?;
-        if !report.agrees() {
+        if !report.has_no_difference() {
             return Err(format!("the kernel differs from the interpreter: {report}"));
         }
         if report.compared == 0 {

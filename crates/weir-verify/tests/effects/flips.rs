@@ -1,13 +1,13 @@
 //! Pairs of packets that differ in one field.
 
 use weir_model::{Addr, Family, Field};
-use weir_packet::{Ct, CtState, Packet, PktType, Transport};
-use weir_verify::effects::{MARKED, Sample};
+use weir_packet::{ConntrackInfo, CtState, Packet, PktType, Transport};
+use weir_verify::effect_bench::{BenchPacket, MARKED_SOURCE_MAC};
 
 /// The packet that others differ from, as others differ from it.
 pub struct Flips {
-    pub base: Sample,
-    pub flipped: Vec<(Field, Sample)>,
+    pub base: BenchPacket,
+    pub flipped: Vec<(Field, BenchPacket)>,
 }
 
 fn addrs(family: Family) -> (Addr, Addr) {
@@ -21,7 +21,7 @@ fn packet(family: Family, proto: u8, transport: Transport, payload: usize) -> Pa
     let (saddr, daddr) = addrs(family);
     let mut p = Packet::new(family, saddr, daddr, proto);
     (p.transport, p.payload) = (transport, vec![b'a'; payload]);
-    (p.smac, p.ct) = (Some([2, 0, 0, 0, 0, 5]), Ct::of(CtState::Invalid));
+    (p.smac, p.ct) = (Some([2, 0, 0, 0, 0, 5]), ConntrackInfo::from_state(CtState::Invalid));
     p
 }
 
@@ -43,8 +43,11 @@ pub fn flips(family: Family) -> Vec<Flips> {
     let mut out: Vec<Flips> = bases(family).iter().map(flips_of).collect();
     // A mark comes with a source MAC address: the other one is none that rules name either.
     let from = |smac| Packet { smac: Some(smac), ..bases(family).remove(0) };
-    let base = Sample::of("unmarked", from([2, 0, 0, 0, 0, 6]));
-    out.push(Flips { base, flipped: vec![(Field::Mark, Sample::of("marked", from(MARKED)))] });
+    let base = BenchPacket::from_packet("unmarked", from([2, 0, 0, 0, 0, 6]));
+    out.push(Flips {
+        base,
+        flipped: vec![(Field::Mark, BenchPacket::from_packet("marked", from(MARKED_SOURCE_MAC)))],
+    });
     out
 }
 
@@ -54,7 +57,8 @@ fn flips_of(base: &Packet) -> Flips {
         let mut p = base.clone();
         change(&mut p);
         if p != *base {
-            flipped.push((field, Sample::of(format!("{field:?} of {}", base.proto), p)));
+            flipped
+                .push((field, BenchPacket::from_packet(format!("{field:?} of {}", base.proto), p)));
         }
     };
     push(Field::Saddr, &|p| p.saddr.0 ^= 0x40);
@@ -92,7 +96,7 @@ fn flips_of(base: &Packet) -> Flips {
     for pkttype in [PktType::Broadcast, PktType::Multicast] {
         push(Field::PktType, &|p| p.pkttype = pkttype);
     }
-    Flips { base: Sample::of(format!("base {}", base.proto), base.clone()), flipped }
+    Flips { base: BenchPacket::from_packet(format!("base {}", base.proto), base.clone()), flipped }
 }
 
 fn set_ports(transport: &mut Transport, source: Option<u16>, destination: Option<u16>) {
@@ -110,17 +114,20 @@ fn set_ports(transport: &mut Transport, source: Option<u16>, destination: Option
 pub fn states(family: Family) -> Vec<Flips> {
     let all = bases(family).into_iter().filter(|p| matches!(p.proto, 6 | 17));
     all.map(|base| {
-        let with = |ct: Ct, name: &str| {
+        let with = |ct: ConntrackInfo, name: &str| {
             let p = Packet { ct, ..base.clone() };
-            Sample::of(format!("{name} {}", p.proto), p)
+            BenchPacket::from_packet(format!("{name} {}", p.proto), p)
         };
-        let established = Ct::of(CtState::Established);
+        let established = ConntrackInfo::from_state(CtState::Established);
         let flipped = vec![
-            (Field::CtState, with(Ct::of(CtState::New), "new")),
-            (Field::CtState, with(Ct::of(CtState::Related), "related")),
-            (Field::CtState, with(Ct { reply: true, ..established }, "reply")),
-            (Field::CtMark, with(Ct { mark: 1, ..established }, "marked")),
-            (Field::CtMark, with(Ct { mark: 0xa5, ..established }, "marked more")),
+            (Field::CtState, with(ConntrackInfo::from_state(CtState::New), "new")),
+            (Field::CtState, with(ConntrackInfo::from_state(CtState::Related), "related")),
+            (
+                Field::CtState,
+                with(ConntrackInfo { is_reply_direction: true, ..established }, "reply"),
+            ),
+            (Field::CtMark, with(ConntrackInfo { mark: 1, ..established }, "marked")),
+            (Field::CtMark, with(ConntrackInfo { mark: 0xa5, ..established }, "marked more")),
         ];
         Flips { base: with(established, "established"), flipped }
     })

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use weir_model::effect::{
-    Conntrack, Depends, Ends, FieldSet, Hotdrop, MatchRow, SetWrites, TargetRow, effects_in,
-    match_effects_in,
+    ConntrackDemand, FieldSet, Hotdrop, IpsetWrites, MatchDependency, MatchRow, TargetRow,
+    TargetTermination, match_effects_from_rows, target_effects_from_rows,
 };
 use weir_model::field::FIELDS;
 use weir_model::{Family, Field, Match, Target};
@@ -68,11 +68,11 @@ pub const UNSEEN: [(&str, Field); 2] = [("SNAT", Field::CtState), ("MASQUERADE",
 const CAUTIOUS: [(&str, Field); 1] = [("CT", Field::CtMark)];
 /// Rows of targets that hand the packet to somebody, who may give it back: barriers, with what they
 /// may write and how they end.
-pub const HANDED: [(&str, FieldSet, Ends); 4] = [
-    ("NFQUEUE", FieldSet::ALL, Ends::Always),
-    ("QUEUE", FieldSet::ALL, Ends::Always),
-    ("TPROXY", FieldSet::of(&[Field::Mark]), Ends::Always),
-    ("SYNPROXY", FieldSet::NONE, Ends::Perhaps),
+pub const HANDED: [(&str, FieldSet, TargetTermination); 4] = [
+    ("NFQUEUE", FieldSet::ALL, TargetTermination::Always),
+    ("QUEUE", FieldSet::ALL, TargetTermination::Always),
+    ("TPROXY", FieldSet::from_fields(&[Field::Mark]), TargetTermination::Always),
+    ("SYNPROXY", FieldSet::NONE, TargetTermination::Perhaps),
 ];
 /// Rows that no rule reaches: HL is read as TTL, and QUEUE is not a target that iptables writes.
 pub const UNREACHED: [&str; 2] = ["HL", "QUEUE"];
@@ -111,43 +111,49 @@ const END: [&str; 2] = ["DROP", "REJECT"];
 pub fn wrong_matches(rows: &[MatchRow], facts: &[MatchFact]) -> Vec<String> {
     let mut wrong = Vec::new();
     for fact in facts {
-        let row = match_effects_in(rows, &fact.of, fact.family);
+        let row = match_effects_from_rows(rows, &fact.of, fact.family);
         let mut say = |what: &str| wrong.push(format!("{}: {what} ({:?})", fact.rule, row.name));
         if row.name.is_empty() {
             say("it has no row");
         }
         hotdrop(&row, fact, &mut say);
-        if (row.depends == Depends::Fields) != fact.decided {
+        if (row.dependency == MatchDependency::Fields) != fact.decided {
             say("whether its fields decide it");
         }
         let by_set = match &fact.of {
-            Match::Set(m) if m.options.iter().any(|o| is_counter(o)) => Depends::History,
-            Match::Set(_) => Depends::Set,
-            _ => row.depends,
+            Match::Set(m) if m.options.iter().any(|o| is_counter(o)) => {
+                MatchDependency::PacketHistory
+            }
+            Match::Set(_) => MatchDependency::IpsetContent,
+            _ => row.dependency,
         };
-        if by_set != row.depends || row.depends == Depends::Set && !is_set(&fact.of) {
+        if by_set != row.dependency
+            || row.dependency == MatchDependency::IpsetContent && !is_set(&fact.of)
+        {
             say("whether a set decides it");
         }
-        if fact.defragments.is_some_and(|d| d != (row.conntrack != Conntrack::No)) {
+        if fact.defragments.is_some_and(|d| d != (row.conntrack_demand != ConntrackDemand::Nothing))
+        {
             say("whether it has fragments put together");
         }
         // Processors change between packets.
-        if fact.varies && row.depends != Depends::History && row.name != "cpu" {
+        if fact.varies && row.dependency != MatchDependency::PacketHistory && row.name != "cpu" {
             say("it answered the same packet in two ways");
         }
-        if row.depends == Depends::Fields {
+        if row.dependency == MatchDependency::Fields {
             for field in fact.reads.iter().filter(|f| !row.reads.contains(**f)) {
                 say(&format!("it reads {field:?}"));
             }
         }
     }
     for row in rows {
-        let own = |f: &&MatchFact| match_effects_in(rows, &f.of, f.family).name == row.name;
+        let own = |f: &&MatchFact| match_effects_from_rows(rows, &f.of, f.family).name == row.name;
         let own: Vec<&MatchFact> = facts.iter().filter(own).collect();
         if own.is_empty() {
             wrong.push(format!("{}: nothing was measured", row.name));
         }
-        let reads = if row.depends == Depends::Fields { row.reads } else { FieldSet::NONE };
+        let reads =
+            if row.dependency == MatchDependency::Fields { row.reads } else { FieldSet::NONE };
         for field in reads.iter().filter(|f| !own.iter().any(|fact| fact.reads.contains(f))) {
             wrong.push(format!("{}: it was never seen to read {field:?}", row.name));
         }
@@ -155,13 +161,13 @@ pub fn wrong_matches(rows: &[MatchRow], facts: &[MatchFact]) -> Vec<String> {
         let remembers = varies || MEMORIES.contains(&row.name);
         // `--restore-skmark` takes the mark of a socket, of which there is none here.
         let writes = if row.name == "socket" { &[Field::Mark][..] } else { &[] };
-        if row.writes != FieldSet::of(writes) {
+        if row.writes != FieldSet::from_fields(writes) {
             wrong.push(format!("{}: what it writes", row.name));
         }
-        if MEMORIES.contains(&row.name) && row.depends != Depends::History {
+        if MEMORIES.contains(&row.name) && row.dependency != MatchDependency::PacketHistory {
             wrong.push(format!("{}: it is taken as remembering", row.name));
         }
-        if row.depends == Depends::History && !remembers {
+        if row.dependency == MatchDependency::PacketHistory && !remembers {
             wrong.push(format!("{}: it was never seen to remember", row.name));
         }
     }
@@ -187,15 +193,17 @@ fn hotdrop(row: &MatchRow, fact: &MatchFact, say: &mut dyn FnMut(&str)) {
     let drops = fact.cases.iter().any(|c| c.dropped);
     match row.hotdrop {
         Hotdrop::Never if drops || fact.drops_odd => say("it drops packets"),
-        Hotdrop::CutHeader if surprises > 0 => {
+        Hotdrop::OnTruncatedHeader if surprises > 0 => {
             say(&format!("{surprises} packets were dropped otherwise than by a cut header"));
         }
-        Hotdrop::Perhaps if fact.drops_matched => say("it drops packets that it counts"),
-        Hotdrop::Perhaps if surprises == 0 && !fact.drops_odd && row.name != FILLS_UP => {
+        Hotdrop::Unpredictable if fact.drops_matched => say("it drops packets that it counts"),
+        Hotdrop::Unpredictable if surprises == 0 && !fact.drops_odd && row.name != FILLS_UP => {
             say("only cut headers are dropped")
         }
-        Hotdrop::WithMatch if !fact.drops_matched => say("it drops nothing that it counts"),
-        Hotdrop::CutHeader if !fact.cases.iter().any(|c| c.dropped) => say("nothing was dropped"),
+        Hotdrop::DespiteMatch if !fact.drops_matched => say("it drops nothing that it counts"),
+        Hotdrop::OnTruncatedHeader if !fact.cases.iter().any(|c| c.dropped) => {
+            say("nothing was dropped")
+        }
         _ => {}
     }
 }
@@ -204,7 +212,7 @@ fn hotdrop(row: &MatchRow, fact: &MatchFact, say: &mut dyn FnMut(&str)) {
 pub fn wrong_targets(rows: &[TargetRow], facts: &[TargetFact]) -> Vec<String> {
     let mut wrong = Vec::new();
     for fact in facts {
-        target_fact(&effects_in(rows, &fact.target), fact, &mut wrong);
+        target_fact(&target_effects_from_rows(rows, &fact.target), fact, &mut wrong);
     }
     for row in rows {
         target_row(row, facts, &mut wrong);
@@ -215,7 +223,7 @@ pub fn wrong_targets(rows: &[TargetRow], facts: &[TargetFact]) -> Vec<String> {
 /// What a row, narrowed by the options of a rule, says otherwise than was seen of the rule.
 fn target_fact(row: &TargetRow, fact: &TargetFact, wrong: &mut Vec<String>) {
     let mut say = |what: String| wrong.push(format!("{}: {what}", fact.rule));
-    if fact.defragments.is_some_and(|d| d != (row.conntrack != Conntrack::No)) {
+    if fact.defragments.is_some_and(|d| d != (row.conntrack_demand != ConntrackDemand::Nothing)) {
         say("whether it has fragments put together".into());
     }
     if HANDED.iter().any(|(name, ..)| *name == row.name) {
@@ -224,24 +232,26 @@ fn target_fact(row: &TargetRow, fact: &TargetFact, wrong: &mut Vec<String>) {
     for field in fact.writes.iter().filter(|f| !row.writes.contains(**f)) {
         say(format!("it writes {field:?}"));
     }
-    for field in fact.unknown.iter().filter(|f| !row.unknown.contains(**f)) {
+    for field in fact.unknown.iter().filter(|f| !row.unknown_writes.contains(**f)) {
         say(format!("the interpreter does not know what it writes to {field:?}"));
     }
-    for field in row.unknown.iter().filter(|f| !fact.unknown.contains(f)) {
+    for field in row.unknown_writes.iter().filter(|f| !fact.unknown.contains(f)) {
         if !CAUTIOUS.contains(&(row.name, field)) {
             say(format!("what it writes to {field:?} is known"));
         }
     }
-    if fact.changes_sets != (row.sets == SetWrites::Named) {
+    if fact.changes_sets != (row.set_writes == IpsetWrites::Named) {
         say("whether it changes sets".into());
     }
-    if row.ends != if fact.goes_on { Ends::Never } else { Ends::Always } {
+    if row.termination
+        != if fact.goes_on { TargetTermination::Never } else { TargetTermination::Always }
+    {
         say("whether the walk goes on".into());
     }
-    if fact.drops != row.drops && !END.contains(&row.name) {
+    if fact.drops != row.may_drop && !END.contains(&row.name) {
         say("whether it drops by itself".into());
     }
-    if END.contains(&row.name) && row.drops {
+    if END.contains(&row.name) && row.may_drop {
         say("it drops by what it says".into());
     }
     if row.stateful && !fact.rule.contains("map-mark") {
@@ -252,14 +262,15 @@ fn target_fact(row: &TargetRow, fact: &TargetFact, wrong: &mut Vec<String>) {
 /// What a row says otherwise than was seen of all of its rules.
 fn target_row(row: &TargetRow, facts: &[TargetFact], wrong: &mut Vec<String>) {
     if let Some((_, writes, ends)) = HANDED.iter().find(|(name, ..)| *name == row.name) {
-        let barrier = row.stateful && row.unmodelled && row.emits && !row.drops;
-        let fields = row.writes == *writes && row.unknown == *writes;
-        if !barrier || !fields || row.ends != *ends || row.sets != SetWrites::None {
+        let barrier =
+            row.stateful && row.changes_unmodelled_state && row.is_observable && !row.may_drop;
+        let fields = row.writes == *writes && row.unknown_writes == *writes;
+        if !barrier || !fields || row.termination != *ends || row.set_writes != IpsetWrites::None {
             wrong.push(format!("{}: it is no barrier", row.name));
         }
         return;
     }
-    let own = |f: &&TargetFact| weir_model::effect::module_of(&f.target) == Some(row.name);
+    let own = |f: &&TargetFact| weir_model::effect::target_module_name(&f.target) == Some(row.name);
     let own: Vec<&TargetFact> = facts.iter().filter(own).collect();
     if UNREACHED.contains(&row.name) {
         return;
@@ -278,17 +289,18 @@ fn target_row(row: &TargetRow, facts: &[TargetFact], wrong: &mut Vec<String>) {
             wrong.push(format!("{}: {field:?} is taken as written", row.name));
         }
     }
-    let sets = if own.iter().any(|f| f.changes_sets) { SetWrites::Named } else { SetWrites::None };
-    if row.sets != sets {
+    let sets =
+        if own.iter().any(|f| f.changes_sets) { IpsetWrites::Named } else { IpsetWrites::None };
+    if row.set_writes != sets {
         wrong.push(format!("{}: whether it changes sets", row.name));
     }
-    if !row.unknown.without(row.writes).is_empty() {
+    if !row.unknown_writes.without(row.writes).is_empty() {
         wrong.push(format!("{}: what is unknown is written", row.name));
     }
-    if row.emits != NOTICED.contains(&row.name) {
+    if row.is_observable != NOTICED.contains(&row.name) {
         wrong.push(format!("{}: whether others notice it", row.name));
     }
-    if row.unmodelled != UNMODELLED.contains(&row.name) {
+    if row.changes_unmodelled_state != UNMODELLED.contains(&row.name) {
         wrong.push(format!("{}: whether it changes what no field says", row.name));
     }
     if row.stateful != (row.name == "SET") {
@@ -297,7 +309,7 @@ fn target_row(row: &TargetRow, facts: &[TargetFact], wrong: &mut Vec<String>) {
 }
 
 fn toggled(set: FieldSet, field: Field) -> FieldSet {
-    let one = FieldSet::of(&[field]);
+    let one = FieldSet::from_fields(&[field]);
     if set.contains(field) { set.without(one) } else { set.union(one) }
 }
 
@@ -316,11 +328,16 @@ pub fn match_mutants(rows: &[MatchRow]) -> Vec<(String, Vec<MatchRow>)> {
         push("has no row".into(), None);
         let fields = FIELDS.iter().map(|f| f.field);
         // For the others a list of fields is not a claim: what they depend on may be any.
-        for field in fields.filter(|_| row.depends == Depends::Fields) {
+        for field in fields.filter(|_| row.dependency == MatchDependency::Fields) {
             let reads = toggled(row.reads, field);
             push(format!("reads {field:?} or not"), Some(MatchRow { reads, ..*row }));
         }
-        for hotdrop in [Hotdrop::Never, Hotdrop::CutHeader, Hotdrop::Perhaps, Hotdrop::WithMatch] {
+        for hotdrop in [
+            Hotdrop::Never,
+            Hotdrop::OnTruncatedHeader,
+            Hotdrop::Unpredictable,
+            Hotdrop::DespiteMatch,
+        ] {
             if hotdrop != row.hotdrop {
                 push(format!("drops {hotdrop:?}"), Some(MatchRow { hotdrop, ..*row }));
             }
@@ -329,21 +346,24 @@ pub fn match_mutants(rows: &[MatchRow]) -> Vec<(String, Vec<MatchRow>)> {
             let writes = toggled(row.writes, field);
             push(format!("writes {field:?} or not"), Some(MatchRow { writes, ..*row }));
         }
-        if row.hotdrop == Hotdrop::CutHeader {
+        if row.hotdrop == Hotdrop::OnTruncatedHeader {
             for header_bytes in [row.header_bytes - 1, row.header_bytes + 1] {
                 let what = format!("wants {header_bytes} bytes");
                 push(what, Some(MatchRow { header_bytes, ..*row }));
             }
         }
-        let conntrack = other_fragments(row.conntrack);
+        let conntrack = other_fragments(row.conntrack_demand);
         let what = format!("switches on {conntrack:?}");
-        push(what, Some(MatchRow { conntrack, ..*row }));
-        use Depends::{Bytes, Fields, History, Host, Set};
-        for depends in [Fields, Bytes, Host, History, Set] {
+        push(what, Some(MatchRow { conntrack_demand: conntrack, ..*row }));
+        use MatchDependency::{Fields, HostState, IpsetContent, PacketBytes, PacketHistory};
+        for depends in [Fields, PacketBytes, HostState, PacketHistory, IpsetContent] {
             // Bytes and the host are both a question without a memory.
-            let alike = |d| matches!(d, Bytes | Host);
-            if depends != row.depends && !(alike(depends) && alike(row.depends)) {
-                push(format!("depends on {depends:?}"), Some(MatchRow { depends, ..*row }));
+            let alike = |d| matches!(d, PacketBytes | HostState);
+            if depends != row.dependency && !(alike(depends) && alike(row.dependency)) {
+                push(
+                    format!("depends on {depends:?}"),
+                    Some(MatchRow { dependency: depends, ..*row }),
+                );
             }
         }
     }
@@ -352,10 +372,10 @@ pub fn match_mutants(rows: &[MatchRow]) -> Vec<(String, Vec<MatchRow>)> {
 
 /// The opposite in whether fragments are reassembled. What tracks and what only defragments are
 /// distinguished by `socket_and_tproxy_do_not_bring_the_nat_table_into_play` of `facts`.
-fn other_fragments(conntrack: Conntrack) -> Conntrack {
+fn other_fragments(conntrack: ConntrackDemand) -> ConntrackDemand {
     match conntrack {
-        Conntrack::No => Conntrack::Defragments,
-        Conntrack::Defragments | Conntrack::Tracks => Conntrack::No,
+        ConntrackDemand::Nothing => ConntrackDemand::Defragmentation,
+        ConntrackDemand::Defragmentation | ConntrackDemand::Tracking => ConntrackDemand::Nothing,
     }
 }
 
@@ -375,28 +395,39 @@ pub fn target_mutants(rows: &[TargetRow]) -> Vec<(String, Vec<TargetRow>)> {
         for field in FIELDS.iter().map(|f| f.field) {
             let writes = toggled(row.writes, field);
             push(format!("writes {field:?} or not"), Some(TargetRow { writes, ..*row }));
-            let unknown = toggled(row.unknown, field);
+            let unknown = toggled(row.unknown_writes, field);
             if !CAUTIOUS.contains(&(row.name, field)) {
-                push(format!("knows {field:?} or not"), Some(TargetRow { unknown, ..*row }));
+                push(
+                    format!("knows {field:?} or not"),
+                    Some(TargetRow { unknown_writes: unknown, ..*row }),
+                );
             }
         }
-        for ends in [Ends::Never, Ends::Always, Ends::Perhaps] {
-            if ends != row.ends {
-                push(format!("ends {ends:?}"), Some(TargetRow { ends, ..*row }));
+        for ends in
+            [TargetTermination::Never, TargetTermination::Always, TargetTermination::Perhaps]
+        {
+            if ends != row.termination {
+                push(format!("ends {ends:?}"), Some(TargetRow { termination: ends, ..*row }));
             }
         }
-        for sets in [SetWrites::None, SetWrites::Named, SetWrites::Any] {
-            if sets != row.sets {
-                push(format!("changes sets {sets:?}"), Some(TargetRow { sets, ..*row }));
+        for sets in [IpsetWrites::None, IpsetWrites::Named, IpsetWrites::Any] {
+            if sets != row.set_writes {
+                push(
+                    format!("changes sets {sets:?}"),
+                    Some(TargetRow { set_writes: sets, ..*row }),
+                );
             }
         }
-        push("drops or not".into(), Some(TargetRow { drops: !row.drops, ..*row }));
-        let conntrack = other_fragments(row.conntrack);
+        push("drops or not".into(), Some(TargetRow { may_drop: !row.may_drop, ..*row }));
+        let conntrack = other_fragments(row.conntrack_demand);
         let what = format!("switches on {conntrack:?}");
-        push(what, Some(TargetRow { conntrack, ..*row }));
-        let unmodelled = !row.unmodelled;
-        push("changes what no field says".into(), Some(TargetRow { unmodelled, ..*row }));
-        push("emits or not".into(), Some(TargetRow { emits: !row.emits, ..*row }));
+        push(what, Some(TargetRow { conntrack_demand: conntrack, ..*row }));
+        let unmodelled = !row.changes_unmodelled_state;
+        push(
+            "changes what no field says".into(),
+            Some(TargetRow { changes_unmodelled_state: unmodelled, ..*row }),
+        );
+        push("emits or not".into(), Some(TargetRow { is_observable: !row.is_observable, ..*row }));
         push("remembers or not".into(), Some(TargetRow { stateful: !row.stateful, ..*row }));
     }
     out

@@ -4,9 +4,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use weir_kernel::Session;
-use weir_model::{Family, Field, Hook, TableName, Target, Test, tests_of};
+use weir_model::{Family, Field, Hook, TableName, Target, Test, lower_to_tests};
 use weir_semantics::Interpreter;
-use weir_verify::effects::{Bench, MeasuredRule, Observed, Predicted, Sample, samples};
+use weir_verify::effect_bench::{
+    BenchPacket, EffectBench, MeasuredRule, PredictedObservation, RuleObservation,
+    generate_bench_packets,
+};
 
 use super::flips::{Flips, flips, states};
 use super::judge::{Case, MatchFact, TargetFact};
@@ -52,25 +55,30 @@ impl Tally {
     /// Compares what was seen of a copy with what the interpreter says.
     fn compare(
         &mut self,
-        bench: &Bench,
+        bench: &EffectBench,
         interpreter: &Interpreter<'_>,
-        sample: &Sample,
+        sample: &BenchPacket,
         which: usize,
-        seen: &Observed,
-    ) -> Option<Predicted> {
+        seen: &RuleObservation,
+    ) -> Option<PredictedObservation> {
         self.copies += 1;
-        if !seen.entered {
+        if !seen.reached_rule {
             self.refused += 1;
             return None;
         }
-        let predicted = bench.expected(interpreter, sample, which, seen)?;
+        let predicted = bench.predict_observation(interpreter, sample, which, seen)?;
         self.predicted += 1;
-        let expected = &predicted.observed;
-        if (expected.matched, expected.went_on) != (seen.matched, seen.went_on) {
-            let MeasuredRule { table, hook, rule, .. } = &bench.subjects()[which];
+        let expected = &predicted.observation;
+        if (expected.matched, expected.reached_next_rule) != (seen.matched, seen.reached_next_rule)
+        {
+            let MeasuredRule { table, hook, rule, .. } = &bench.measured_rules()[which];
             self.wrong(format!(
                 "{table} {hook:?} {rule}: {}: counted {}, went on {}; the interpreter says {}, {}",
-                sample.name, seen.matched, seen.went_on, expected.matched, expected.went_on
+                sample.name,
+                seen.matched,
+                seen.reached_next_rule,
+                expected.matched,
+                expected.reached_next_rule
             ));
         }
         Some(predicted)
@@ -84,12 +92,12 @@ pub fn matches(session: &Session, family: Family, facts: &mut Vec<MatchFact>, ta
     {
         let name = format!("{name}-{family:?}").to_lowercase();
         let sets = rows::sets(family);
-        let mut bench = Bench::new(session, &name, family, subjects, &[], &sets).unwrap();
-        let firewall = bench.firewall().clone();
+        let mut bench = EffectBench::new(session, &name, family, subjects, &[], &sets).unwrap();
+        let firewall = bench.parsed_firewall().clone();
         let interpreter = Interpreter::new(&firewall);
         let mut own: Vec<Option<MatchFact>> =
-            (0..bench.subjects().len()).map(|i| fact_of(&bench, family, i)).collect();
-        tally.rules += bench.subjects().len();
+            (0..bench.measured_rules().len()).map(|i| fact_of(&bench, family, i)).collect();
+        tally.rules += bench.measured_rules().len();
         // Budgets are full yet: what answers the same packet in two ways is seen here.
         // What conntrack takes a packet for hangs on all of its header: there, the same packet is
         // sent in several states.
@@ -97,18 +105,18 @@ pub fn matches(session: &Session, family: Family, facts: &mut Vec<MatchFact>, ta
         for pairs in if tracked { states(family) } else { flips(family) } {
             see_reads(&mut bench, &mut own, &pairs, tally);
         }
-        for sample in samples(family) {
-            let seen = bench.send(&sample).unwrap();
+        for sample in generate_bench_packets(family) {
+            let seen = bench.send_through_all_rules(&sample).unwrap();
             tally.packets += 1;
             let broken = chain_is_broken(&bench, &seen);
             for (i, seen) in seen.iter().enumerate() {
                 tally.compare(&bench, &interpreter, &sample, i, seen);
-                if let Some(fact) = own[i].as_mut().filter(|_| seen.entered && !broken) {
+                if let Some(fact) = own[i].as_mut().filter(|_| seen.reached_rule && !broken) {
                     note(fact, &bench, i, &sample, seen);
                 }
             }
         }
-        let tried = bench.subjects().iter().zip(&mut own);
+        let tried = bench.measured_rules().iter().zip(&mut own);
         try_fragments(
             session,
             family,
@@ -145,10 +153,11 @@ fn try_fragments<'s>(
             let name: String = name.chars().map(word).collect();
             let rules = vec![subject.clone(), control];
             let sets = rows::sets(family);
-            let mut bench = Bench::new(session, &name, family, rules, &[], &sets).unwrap();
+            let mut bench = EffectBench::new(session, &name, family, rules, &[], &sets).unwrap();
             let first = "udp first fragment of 8 bytes";
-            let sample = samples(family).into_iter().find(|s| s.name == first).unwrap();
-            let waits = !bench.send(&sample).unwrap()[1].entered;
+            let sample =
+                generate_bench_packets(family).into_iter().find(|s| s.name == first).unwrap();
+            let waits = !bench.send_through_all_rules(&sample).unwrap()[1].reached_rule;
             known.insert(key, waits);
             *defragments = Some(waits);
         }
@@ -156,13 +165,13 @@ fn try_fragments<'s>(
 }
 
 /// The rule's only match, with nothing seen yet.
-fn fact_of(bench: &Bench, family: Family, which: usize) -> Option<MatchFact> {
-    let rule = bench.rule(which)?;
+fn fact_of(bench: &EffectBench, family: Family, which: usize) -> Option<MatchFact> {
+    let rule = bench.parsed_rule(which)?;
     let of = rule.matches.first()?.clone();
     let asks = |t: &Test| matches!(t, Test::Opaque { .. } | Test::Set { .. });
-    let decided = !tests_of(rule, family).iter().any(asks);
+    let decided = !lower_to_tests(rule, family).iter().any(asks);
     Some(MatchFact {
-        rule: format!("{family:?} {}", bench.subjects()[which].rule),
+        rule: format!("{family:?} {}", bench.measured_rules()[which].rule),
         family,
         of,
         cases: Vec::new(),
@@ -177,18 +186,25 @@ fn fact_of(bench: &Bench, family: Family, which: usize) -> Option<MatchFact> {
 
 /// Whether a rule that looks at the protocol alone drops the packet: extension headers that are
 /// cut (deviation 5 of docs/semantics.md).
-fn chain_is_broken(bench: &Bench, seen: &[Observed]) -> bool {
-    let at = bench.subjects().iter().position(|s| s.module.is_empty() && s.rule.contains("-p 59"));
+fn chain_is_broken(bench: &EffectBench, seen: &[RuleObservation]) -> bool {
+    let at =
+        bench.measured_rules().iter().position(|s| s.module.is_empty() && s.rule.contains("-p 59"));
     at.is_some_and(|at| seen[at].is_dropped())
 }
 
-fn note(fact: &mut MatchFact, bench: &Bench, which: usize, sample: &Sample, seen: &Observed) {
+fn note(
+    fact: &mut MatchFact,
+    bench: &EffectBench,
+    which: usize,
+    sample: &BenchPacket,
+    seen: &RuleObservation,
+) {
     fact.drops_matched |= seen.matched && seen.is_dropped();
     let Some((proto, offset, bytes)) = transport_of(&sample.bytes) else {
         fact.drops_odd |= seen.is_dropped();
         return;
     };
-    let wanted = bench.rule(which).and_then(|r| r.base.proto);
+    let wanted = bench.parsed_rule(which).and_then(|r| r.base.proto);
     if wanted.is_none_or(|p| (p.proto == proto) != p.negated) {
         fact.cases.push(Case { bytes, offset, dropped: seen.is_dropped() });
     }
@@ -219,9 +235,14 @@ fn transport_of(packet: &[u8]) -> Option<(u8, u16, usize)> {
 }
 
 /// Which fields the answers depend on.
-fn see_reads(bench: &mut Bench, own: &mut [Option<MatchFact>], pairs: &Flips, tally: &mut Tally) {
-    let mut send = |sample: &Sample| {
-        let seen = bench.send(sample).unwrap();
+fn see_reads(
+    bench: &mut EffectBench,
+    own: &mut [Option<MatchFact>],
+    pairs: &Flips,
+    tally: &mut Tally,
+) {
+    let mut send = |sample: &BenchPacket| {
+        let seen = bench.send_through_all_rules(sample).unwrap();
         tally.packets += 1;
         tally.copies += seen.len();
         seen
@@ -237,8 +258,8 @@ fn see_reads(bench: &mut Bench, own: &mut [Option<MatchFact>], pairs: &Flips, ta
         for (i, fact) in own.iter_mut().enumerate() {
             let Some(fact) = fact.as_mut().filter(|f| !f.varies) else { continue };
             let wanted = sample.packet.as_ref().map(|p| p.ct.state);
-            let both = base[i].entered && seen[i].entered;
-            let both = both && seen[i].state.is_none_or(|s| Some(s) == wanted);
+            let both = base[i].reached_rule && seen[i].reached_rule;
+            let both = both && seen[i].ct_state.is_none_or(|s| Some(s) == wanted);
             if both && seen[i].matched != base[i].matched {
                 fact.reads.insert(*field);
             }
@@ -249,7 +270,7 @@ fn see_reads(bench: &mut Bench, own: &mut [Option<MatchFact>], pairs: &Flips, ta
 /// Every target, in the family.
 pub fn targets(session: &Session, family: Family, facts: &mut Vec<TargetFact>, tally: &mut Tally) {
     // No target looks at ports, and few at what is not TCP.
-    let mut all = samples(family);
+    let mut all = generate_bench_packets(family);
     let is_plain =
         |name: &str| ["icmp ", "ospf", "255", "ipip"].iter().any(|p| name.starts_with(p));
     all.retain(|s| !s.name.contains(" > ") && !is_plain(&s.name));
@@ -258,14 +279,14 @@ pub fn targets(session: &Session, family: Family, facts: &mut Vec<TargetFact>, t
     }
     let mut run = Run { family, facts, tally, alone: false, resets: false };
     run.bench(session, "targets", targets::plain(family), false, &all);
-    let few: Vec<Sample> = flips(family).into_iter().map(|f| f.base).collect();
+    let few: Vec<BenchPacket> = flips(family).into_iter().map(|f| f.base).collect();
     (run.alone, run.resets) = (true, true);
     run.bench(session, "sets", targets::sets(), false, &few[..2]);
     run.resets = false;
     let connected = states(family).into_iter().flat_map(|f| {
         std::iter::once(f.base).chain(f.flipped.into_iter().map(|(_, s)| s)).collect::<Vec<_>>()
     });
-    let connected: Vec<Sample> = connected.chain(few).collect();
+    let connected: Vec<BenchPacket> = connected.chain(few).collect();
     run.bench(session, "connections", targets::connections(family), true, &connected);
     // Apart: with nat in the way, connections of two zones that clash get other ports.
     run.bench(session, "translations", targets::translations(family), true, &connected);
@@ -288,7 +309,7 @@ impl Run<'_> {
         name: &str,
         subjects: Vec<MeasuredRule>,
         connections: bool,
-        samples: &[Sample],
+        samples: &[BenchPacket],
     ) {
         let name = format!("{name}-{:?}", self.family).to_lowercase();
         let probes = targets::probes(self.family, connections);
@@ -297,12 +318,14 @@ impl Run<'_> {
         let said_probes: Vec<Probe> = probes.iter().map(silent).collect();
         let texts: Vec<String> = probes.iter().map(|p| p.rule.clone()).collect();
         let sets = rows::sets(self.family);
-        let mut bench = Bench::new(session, &name, self.family, subjects, &texts, &sets).unwrap();
-        let firewall = bench.firewall().clone();
+        let mut bench =
+            EffectBench::new(session, &name, self.family, subjects, &texts, &sets).unwrap();
+        let firewall = bench.parsed_firewall().clone();
         let interpreter = Interpreter::new(&firewall);
-        let mut own: Vec<Option<TargetFact>> =
-            (0..bench.subjects().len()).map(|i| fact_of_target(&bench, self.family, i)).collect();
-        self.tally.rules += bench.subjects().len();
+        let mut own: Vec<Option<TargetFact>> = (0..bench.measured_rules().len())
+            .map(|i| fact_of_target(&bench, self.family, i))
+            .collect();
+        self.tally.rules += bench.measured_rules().len();
         for sample in samples {
             self.tally.packets += 1;
             let seen = self.send(&mut bench, sample);
@@ -310,20 +333,20 @@ impl Run<'_> {
                 let predicted = self.tally.compare(&bench, &interpreter, sample, i, seen);
                 let Some(fact) = own[i].as_mut().filter(|_| seen.matched) else { continue };
                 // An expectation is there for one packet: the other one is no longer RELATED.
-                let alike = bench.subjects()[i].table == TableName::Raw;
-                if !alike && control.state != seen.state {
+                let alike = bench.measured_rules()[i].table == TableName::Raw;
+                if !alike && control.ct_state != seen.ct_state {
                     continue;
                 }
                 see_writes(fact, &probes, control, seen, self.family);
                 let nat = matches!(fact.target, Target::Nat(_));
                 if let Some(predicted) = predicted.filter(|_| !nat) {
-                    let said = &predicted.observed;
+                    let said = &predicted.observation;
                     let unknown = differing(&said_probes, said, seen, self.family);
-                    if predicted.wrote {
+                    if predicted.wrote_unknown_value {
                         fact.unknown.extend(unknown);
                     } else if !unknown.is_empty() {
                         let rule = &fact.rule;
-                        let (said, left) = (&said.left, &seen.left);
+                        let (said, left) = (&said.observed_bytes, &seen.observed_bytes);
                         self.tally.wrong(format!(
                             "{rule}: {}: {unknown:?} is not {said:02x?}, but {left:02x?}",
                             sample.name
@@ -332,23 +355,27 @@ impl Run<'_> {
                 }
             }
         }
-        let tried = bench.subjects().iter().zip(&mut own);
+        let tried = bench.measured_rules().iter().zip(&mut own);
         let tried = tried.filter_map(|(s, fact)| Some((s, &mut fact.as_mut()?.defragments)));
         try_fragments(session, self.family, connections, tried);
         self.facts.extend(own.into_iter().flatten());
     }
 
     /// What was seen of each rule's copy, and of its control's.
-    fn send(&self, bench: &mut Bench, sample: &Sample) -> Vec<(Observed, Observed)> {
-        let control = |bench: &Bench, i: usize| {
-            let of = &bench.subjects()[i];
+    fn send(
+        &self,
+        bench: &mut EffectBench,
+        sample: &BenchPacket,
+    ) -> Vec<(RuleObservation, RuleObservation)> {
+        let control = |bench: &EffectBench, i: usize| {
+            let of = &bench.measured_rules()[i];
             let same =
                 |s: &MeasuredRule| s.rule.is_empty() && (s.table, s.hook) == (of.table, of.hook);
-            bench.subjects().iter().position(same).expect("a control")
+            bench.measured_rules().iter().position(same).expect("a control")
         };
-        let count = bench.subjects().len();
+        let count = bench.measured_rules().len();
         if !self.alone {
-            let seen = bench.send(sample).unwrap();
+            let seen = bench.send_through_all_rules(sample).unwrap();
             let pair = |i: usize| (seen[control(bench, i)].clone(), seen[i].clone());
             return (0..count).map(pair).collect();
         }
@@ -356,14 +383,14 @@ impl Run<'_> {
         for i in 0..count {
             if self.resets {
                 let reset = reset_sets(self.family);
-                bench.namespace().run(&["ipset", "restore"], reset.as_bytes()).unwrap();
+                bench.namespace().run_command(&["ipset", "restore"], reset.as_bytes()).unwrap();
             }
             // The control comes first, and sees what the target has not changed yet.
             let both = match control(bench, i) {
                 own if own == i => vec![i],
                 control => vec![control, i],
             };
-            let pair = bench.send_to(sample, &both).unwrap();
+            let pair = bench.send_through_rules(sample, &both).unwrap();
             out.push((pair[0].clone(), pair[pair.len() - 1].clone()));
         }
         out
@@ -375,9 +402,9 @@ fn reset_sets(family: Family) -> String {
     format!("flush grows\nflush shrinks\nadd shrinks {addr}\n")
 }
 
-fn fact_of_target(bench: &Bench, family: Family, which: usize) -> Option<TargetFact> {
-    let rule = bench.rule(which)?;
-    let MeasuredRule { table, hook, rule: text, .. } = &bench.subjects()[which];
+fn fact_of_target(bench: &EffectBench, family: Family, which: usize) -> Option<TargetFact> {
+    let rule = bench.parsed_rule(which)?;
+    let MeasuredRule { table, hook, rule: text, .. } = &bench.measured_rules()[which];
     Some(TargetFact {
         rule: format!("{family:?} {table} {hook:?} {text}"),
         target: rule.target.clone(),
@@ -394,18 +421,20 @@ fn fact_of_target(bench: &Bench, family: Family, which: usize) -> Option<TargetF
 fn see_writes(
     fact: &mut TargetFact,
     probes: &[Probe],
-    control: &Observed,
-    seen: &Observed,
+    control: &RuleObservation,
+    seen: &RuleObservation,
     family: Family,
 ) {
-    fact.goes_on |= seen.went_on;
-    fact.drops |= !seen.went_on && control.left.is_some() && seen.left.is_none();
+    fact.goes_on |= seen.reached_next_rule;
+    fact.drops |= !seen.reached_next_rule
+        && control.observed_bytes.is_some()
+        && seen.observed_bytes.is_none();
     fact.writes.extend(differing(probes, control, seen, family));
     let sets = |a: &[bool], b: &[bool]| {
         probes.iter().zip(a.iter().zip(b)).any(|(p, (a, b))| p.field.is_none() && a != b)
     };
-    fact.changes_sets |= seen.went_on && sets(&control.probes, &seen.probes);
-    if let (Some(a), Some(b)) = (&control.late, &seen.late) {
+    fact.changes_sets |= seen.reached_next_rule && sets(&control.probe_hits, &seen.probe_hits);
+    if let (Some(a), Some(b)) = (&control.final_probe_hits, &seen.final_probe_hits) {
         fact.changes_sets |= sets(a, b);
     }
 }
@@ -413,8 +442,8 @@ fn see_writes(
 /// Fields whose probes, or bytes at the end, differ.
 fn differing(
     probes: &[Probe],
-    one: &Observed,
-    other: &Observed,
+    one: &RuleObservation,
+    other: &RuleObservation,
     family: Family,
 ) -> BTreeSet<Field> {
     let mut out = BTreeSet::new();
@@ -422,13 +451,13 @@ fn differing(
         let differs = probes.iter().zip(a.iter().zip(b)).filter(|(_, (a, b))| a != b);
         out.extend(differs.filter_map(|(p, _)| p.field));
     };
-    if one.went_on && other.went_on {
-        see(&one.probes, &other.probes);
+    if one.reached_next_rule && other.reached_next_rule {
+        see(&one.probe_hits, &other.probe_hits);
     }
-    if let (Some(a), Some(b)) = (&one.late, &other.late) {
+    if let (Some(a), Some(b)) = (&one.final_probe_hits, &other.final_probe_hits) {
         see(a, b);
     }
-    if let (Some(a), Some(b)) = (&one.left, &other.left) {
+    if let (Some(a), Some(b)) = (&one.observed_bytes, &other.observed_bytes) {
         if one.mark != other.mark {
             out.insert(Field::Mark);
         }

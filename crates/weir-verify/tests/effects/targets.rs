@@ -1,7 +1,7 @@
 //! The measured targets, and the probes that observe their effects.
 
 use weir_model::{Family, Field, Hook, TableName};
-use weir_verify::effects::MeasuredRule;
+use weir_verify::effect_bench::MeasuredRule;
 
 /// A rule that counts packets by one field, or by one set.
 #[derive(Clone, Debug)]

@@ -6,13 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_artefact::{CheckedPass, Manifest};
-use weir_backends::{CompileError, CompileOptions, Form, compile, write};
+use weir_backends::{CompileError, CompileOptions, Form, compile, write_artefact};
 use weir_model::{Firewall, Packet};
-use weir_passes::check::sample;
+use weir_passes::check::generate_check_packets;
 use weir_passes::{
-    CheckOptions, Evidence, Pass, PassOptions, RunOptions, Unproven, passes, run_checked,
+    CheckOptions, Evidence, NoProofReason, Pass, PassOptions, RunOptions, passes,
+    run_checked_passes,
 };
-use weir_semantics::{Entry, Interpreter, Seeded};
+use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
 use weir_verify::{VerifyOptions, verify};
 
 /// Packets of a check, for each family.
@@ -47,12 +48,12 @@ impl Drop for Table {
 }
 
 /// What a pass does on purpose, and a diagram cannot tell from a mistake.
-fn is_listed(pass: &str, why: &Unproven) -> bool {
+fn is_listed(pass: &str, why: &NoProofReason) -> bool {
     match why {
-        Unproven::Words => pass == "cheaper_match",
-        Unproven::Early => pass == "early_drop",
-        Unproven::Conntrack => pass == "notrack",
-        Unproven::Memory(_) => false,
+        NoProofReason::QuestionTextChanged => pass == "cheaper_match",
+        NoProofReason::DropsBeforeConntrack => pass == "early_drop",
+        NoProofReason::ConntrackStateDiffers => pass == "notrack",
+        NoProofReason::ProofUnfinished(_) => false,
     }
 }
 
@@ -66,14 +67,14 @@ impl Table {
 
     /// Each pass alone.
     pub fn check_each(&mut self, file: &str, firewall: &Firewall) {
-        for pass in passes::ALL {
+        for pass in passes::ALL_PASSES {
             self.run(file, "alone", firewall, &[pass]);
         }
     }
 
     /// All passes, one after another, and what they make together.
     pub fn check_all(&mut self, file: &str, firewall: &Firewall) {
-        if let Some(after) = self.run(file, "then", firewall, &passes::ALL) {
+        if let Some(after) = self.run(file, "then", firewall, &passes::ALL_PASSES) {
             let (file, tried) = (file.to_owned(), Some(tried(firewall, [firewall, &after])));
             let (pass, by) = ("all together".to_owned(), "each as above".to_owned());
             self.rows.push(Row { file, pass, by, tried });
@@ -89,11 +90,11 @@ impl Table {
         passes: &[&dyn Pass],
     ) -> Option<Firewall> {
         let options = RunOptions {
-            pass: PassOptions { allow_counters: true, ..PassOptions::default() },
+            pass: PassOptions { allow_counter_loss: true, ..PassOptions::default() },
             check: CheckOptions { seed: 1, packets: CHECKED },
             ..RunOptions::default()
         };
-        let run = match run_checked(firewall, passes, &options, &mut |_, _| {}) {
+        let run = match run_checked_passes(firewall, passes, &options, &mut |_, _| {}) {
             Ok(run) => run,
             Err(refused) => {
                 self.wrong.push(format!("{file}: {refused}"));
@@ -104,7 +105,7 @@ impl Table {
             let by = match &step.evidence {
                 Evidence::Unchanged => continue,
                 Evidence::Proven(_) => "proven".to_owned(),
-                Evidence::Packets(packets, why) if is_listed(step.pass, why) => {
+                Evidence::ComparedPackets(packets, why) if is_listed(step.pass, why) => {
                     format!("{packets} packets: {why}")
                 }
                 by => {
@@ -113,7 +114,7 @@ impl Table {
                 }
             };
             let (file, pass) = (file.to_owned(), format!("{how} {}", step.pass));
-            self.rows.push(Row { file, pass, by, tried: step.tried });
+            self.rows.push(Row { file, pass, by, tried: step.mean_rules_tried });
         }
         Some(run.firewall)
     }
@@ -125,14 +126,14 @@ impl Table {
             let options = CompileOptions {
                 check_packets: CHECKED,
                 passes: Some(of_form(form)),
-                allow_counters: true,
+                allow_counter_loss: true,
                 ..CompileOptions::default()
             };
             match compile(firewall, form, &options, &mut |_, _| {}) {
                 Ok(made) => {
                     self.note_maps(file, &made.manifest);
                     let dir = self.folder.join(form.as_str());
-                    write(&made, &dir).expect("the artefact is written");
+                    write_artefact(&made, &dir).expect("the artefact is written");
                     dirs.push(dir);
                 }
                 Err(CompileError::Unsupported { refusals, .. }) => {
@@ -143,8 +144,11 @@ impl Table {
             }
         }
         let paths: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
-        let options =
-            VerifyOptions { packets: IN_KERNEL, singles_max: SINGLES, ..VerifyOptions::default() };
+        let options = VerifyOptions {
+            packet_count: IN_KERNEL,
+            single_packets_max: SINGLES,
+            ..VerifyOptions::default()
+        };
         match verify(firewall, &paths, &options, &mut |_, _| {}) {
             Ok(report) => {
                 for way in &report.ways {
@@ -158,7 +162,7 @@ impl Table {
                         way.counter_differences
                     ));
                 }
-                if !report.agrees() || report.compared < IN_KERNEL as u64 {
+                if !report.has_no_difference() || report.compared < IN_KERNEL as u64 {
                     self.wrong.push(format!("{file}: {report}"));
                 }
             }
@@ -179,13 +183,18 @@ impl Table {
             self.wrong.push(format!("{file}: {}: {:?}", step.pass, step.evidence));
         }
         let (file, pass) = (file.to_owned(), format!("then {}", step.pass));
-        self.rows.push(Row { file, pass, by: step.evidence.word().to_owned(), tried: None });
+        self.rows.push(Row {
+            file,
+            pass,
+            by: step.evidence.manifest_word().to_owned(),
+            tried: None,
+        });
     }
 }
 
 /// All passes that a form can use, in their order.
 fn of_form(form: Form) -> Vec<String> {
-    let mut names: Vec<&str> = passes::ALL.iter().map(|p| p.name()).collect();
+    let mut names: Vec<&str> = passes::ALL_PASSES.iter().map(|p| p.name()).collect();
     if form == Form::Nft {
         names.retain(|n| *n != "fold_into_set");
         names.push(passes::FOLD_INTO_VERDICT_MAP);
@@ -195,13 +204,13 @@ fn of_form(form: Form) -> Vec<String> {
 
 /// Rules that a packet for the first firewall tries in each, on average.
 fn tried(of: &Firewall, both: [&Firewall; 2]) -> (f64, f64) {
-    let packets: Vec<(Entry, Vec<Packet>)> =
-        sample(of, &CheckOptions { seed: 1, packets: CHECKED }, 1);
+    let packets: Vec<(JourneyKind, Vec<Packet>)> =
+        generate_check_packets(of, &CheckOptions { seed: 1, packets: CHECKED }, 1);
     let [before, after] = both.map(|firewall| {
         let interpreter = Interpreter::new(firewall);
         let each = packets.iter().flat_map(|(entry, list)| list.iter().map(move |p| (entry, p)));
         let tried = each.map(|(entry, packet)| {
-            u64::from(interpreter.journey(packet, *entry, &mut Seeded(1)).tried)
+            u64::from(interpreter.journey(packet, *entry, &mut SeededOracle(1)).rules_tried)
         });
         tried.sum::<u64>() as f64
     });

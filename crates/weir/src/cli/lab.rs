@@ -6,12 +6,12 @@ use clap::{Args, Subcommand, ValueEnum};
 
 /// `weir lab …`.
 #[derive(Debug, Subcommand)]
-pub enum Lab {
+pub enum LabCommand {
     /// Run a study: create its namespaces, load its subjects, measure them, write records.
     #[command(
         after_help = "Example:\n  weir lab run studies/kadlecsik2005-rules -o run --preset quick"
     )]
-    Run(LabRun),
+    Run(LabRunArgs),
     /// Measure the laboratory itself: its rates, losses and resolution on this machine.
     #[command(after_help = "\
 Exit status 1 if a packet or a connection was lost.
@@ -19,7 +19,7 @@ Exit status 1 if a packet or a connection was lost.
 Example:
   weir lab selftest
   weir lab selftest --json | jq '.parts[] | {name, pps}'")]
-    Selftest(LabSelftest),
+    Selftest(LabSelftestArgs),
     /// Write the report of a run: one HTML page that opens offline.
     #[command(after_help = "\
 Several runs of one study, on other machines or kernels, are drawn side by side on the page of the
@@ -28,7 +28,7 @@ first; ratios are computed within each of them.
 Example:
   weir lab report run
   weir lab report debian-12 debian-13 metal -o kernels.html")]
-    Report(LabReport),
+    Report(LabReportArgs),
     /// Compare two runs of a study: exit status 1 if a point is worse by more than the margin.
     #[command(after_help = "\
 A point is worse if the whole 95 % interval of its ratio is beyond the margin, and the difference is
@@ -36,10 +36,10 @@ significant at 5 % over all points together (Holm).
 
 Example:
   weir lab compare before after --margin 0.05")]
-    Compare(LabCompare),
+    Compare(LabCompareArgs),
     /// Write a page about all studies: every claim with its status, and the reports of their runs.
     #[command(after_help = "Example:\n  weir lab index -o pages")]
-    Index(LabIndex),
+    Index(LabIndexArgs),
     /// Show a run, or the index of a folder of studies, in a browser on this machine.
     #[command(after_help = "\
 Listens on 127.0.0.1 only, until Ctrl-C. A page is regenerated when the records have changed; the
@@ -48,7 +48,7 @@ page of a run in progress reloads itself every few seconds.
 Example:
   weir lab serve run
   weir lab serve studies --port 8080")]
-    Serve(LabServe),
+    Serve(LabServeArgs),
     /// List the statements of the papers, with their status and the command that measures them.
     #[command(after_help = "\
 A status is computed from the records under STUDIES/*/runs; it cannot be set by hand.
@@ -57,7 +57,7 @@ Example:
   weir lab list
   weir lab list --status 'not built yet'
   weir lab list --json | jq '.studies[].items[] | {number, status}'")]
-    List(LabList),
+    List(LabListArgs),
     /// The firewall's end of `weir lab run --hosts`; `ssh` starts it there.
     #[command(hide = true)]
     Agent,
@@ -65,7 +65,7 @@ Example:
 
 /// `weir lab run`.
 #[derive(Debug, Args)]
-pub struct LabRun {
+pub struct LabRunArgs {
     /// A study's folder or its study.toml.
     pub study: PathBuf,
     /// Folder of the records.
@@ -96,7 +96,7 @@ pub struct LabRun {
     /// Search for the highest rate of each subject with this loss, instead of measuring at
     /// overload; the bounds are in OUTPUT/search.jsonl.gz.
     #[arg(long, value_enum, conflicts_with_all = ["resume", "against_itself"])]
-    pub search: Option<Loss>,
+    pub search: Option<SearchLossArg>,
     /// Run over two machines: this one sends and counts, the firewall is another one, reached by
     /// `ssh`; the file names interfaces of both. If it names kernels, the firewall is booted into
     /// each, with a run for each in OUTPUT/NAME.
@@ -106,26 +106,26 @@ pub struct LabRun {
 
 /// The loss that a search allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Loss {
+pub enum SearchLossArg {
     /// No loss in any trial.
     Zero,
     /// 0.5 % loss; one trial of three may exceed it.
     Partial,
 }
 
-impl Loss {
+impl SearchLossArg {
     /// The goal that it stands for.
-    pub fn goal(self) -> weir_stats::search::Goal {
+    pub fn to_search_goal(self) -> weir_stats::rate_search::SearchGoal {
         match self {
-            Loss::Zero => weir_stats::search::Goal::ZERO_LOSS,
-            Loss::Partial => weir_stats::search::Goal::PARTIAL_LOSS,
+            SearchLossArg::Zero => weir_stats::rate_search::SearchGoal::ZERO_LOSS,
+            SearchLossArg::Partial => weir_stats::rate_search::SearchGoal::PARTIAL_LOSS,
         }
     }
 }
 
 /// `weir lab compare`.
 #[derive(Debug, Args)]
-pub struct LabCompare {
+pub struct LabCompareArgs {
     /// Folder of the records before.
     pub first: PathBuf,
     /// Folder of the records after.
@@ -143,7 +143,7 @@ pub struct LabCompare {
 
 /// `weir lab list`.
 #[derive(Debug, Args)]
-pub struct LabList {
+pub struct LabListArgs {
     /// Folder of the studies.
     #[arg(default_value = "studies")]
     pub studies: PathBuf,
@@ -160,7 +160,7 @@ pub struct LabList {
 
 /// `weir lab index`.
 #[derive(Debug, Args)]
-pub struct LabIndex {
+pub struct LabIndexArgs {
     /// Folder of the studies.
     #[arg(default_value = "studies")]
     pub studies: PathBuf,
@@ -171,7 +171,7 @@ pub struct LabIndex {
 
 /// `weir lab serve`.
 #[derive(Debug, Args)]
-pub struct LabServe {
+pub struct LabServeArgs {
     /// Folder of the records of a run, or of studies.
     pub folder: PathBuf,
     /// Port; 0 selects a free one.
@@ -181,7 +181,7 @@ pub struct LabServe {
 
 /// `weir lab selftest`.
 #[derive(Debug, Args)]
-pub struct LabSelftest {
+pub struct LabSelftestArgs {
     /// Length of a trial; above 0.6 s without real-time priority.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.4)]
     pub trial: f64,
@@ -195,7 +195,7 @@ pub struct LabSelftest {
 
 /// `weir lab report`.
 #[derive(Debug, Args)]
-pub struct LabReport {
+pub struct LabReportArgs {
     /// Folder of the records.
     pub run: PathBuf,
     /// Folders of other runs of the study, drawn together with the first one.

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 /// The sources of a ruleset other than FILE.
 #[derive(Clone, Debug, Args)]
-pub struct Operand {
+pub struct OperandArgs {
     /// ip6tables-save text of the same ruleset.
     #[arg(long, value_name = "FILE")]
     pub ip6: Option<PathBuf>,
@@ -18,7 +18,7 @@ pub struct Operand {
     pub live: bool,
     /// The iptables variant that --live reads; needed only if both have rules.
     #[arg(long, value_enum, requires = "live")]
-    pub variant: Option<VariantArg>,
+    pub variant: Option<IptablesVariantArg>,
     /// Only this table.
     #[arg(long, value_name = "TABLE")]
     pub table: Option<String>,
@@ -29,7 +29,7 @@ pub struct Operand {
 
 /// A variant of iptables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum VariantArg {
+pub enum IptablesVariantArg {
     /// Tables of ip_tables: iptables-legacy.
     Legacy,
     /// Tables of nf_tables: iptables-nft.

@@ -6,44 +6,44 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use weir_lab::StudyRunOptions;
-use weir_passes::{CostModel, Slopes};
-use weir_stats::series::{self, Selection};
-use weir_stats::{Estimate, Quantity, Scenario, folder};
+use weir_passes::{CalibrationSlopes, CostModel};
+use weir_stats::trial_selection::{self, TrialSelection};
+use weir_stats::{Estimate, Quantity, Scenario, run_folder};
 
-use super::Answer;
-use crate::cli::Calibrate;
-use crate::terminal::{self, Progress};
+use super::ExitAnswer;
+use crate::cli::CalibrateArgs;
+use crate::terminal::{self, TerminalProgress};
 
-const STUDY: &str = include_str!("../../../../studies/calibrate/study.toml");
-const SUBJECTS: &str = include_str!("../../../../studies/calibrate/subjects.toml");
+const STUDY_TOML: &str = include_str!("../../../../studies/calibrate/study.toml");
+const SUBJECTS_TOML: &str = include_str!("../../../../studies/calibrate/subjects.toml");
 /// The two sizes of each construction, as the study's axis has them.
-const FEW: u64 = 16;
-const MANY: u64 = 256;
+const FEW_STEPS: u64 = 16;
+const MANY_STEPS: u64 = 256;
 /// Levels of the tree of chains between them: it doubles its leaves.
-const LEVELS: f64 = 4.0;
+const TREE_LEVEL_DIFFERENCE: f64 = 4.0;
 
 /// Runs the study and writes the cost model.
-pub fn run(args: &Calibrate) -> Result<Answer> {
+pub fn run(args: &CalibrateArgs) -> Result<ExitAnswer> {
     if let Some(path) = &args.output {
         ensure!(!path.exists(), "{} already exists, and is not overwritten", path.display());
     }
-    let folder = CalibrationFolder::new()?;
-    let record = measure(args, &folder.0)?;
-    let text = file(&record, args.seed)?;
+    let folder = TempCalibrationFolder::new()?;
+    let record = run_calibration_study(args, &folder.0)?;
+    let text = render_cost_model_toml(&record, args.seed)?;
     match &args.output {
         Some(path) => {
             fs::write(path, &text).with_context(|| format!("write {}", path.display()))?;
-            Ok(Answer::Yes)
+            Ok(ExitAnswer::Yes)
         }
-        None => terminal::print(&text),
+        None => terminal::print_stdout(&text),
     }
 }
 
-fn measure(args: &Calibrate, folder: &Path) -> Result<folder::Record> {
+fn run_calibration_study(args: &CalibrateArgs, folder: &Path) -> Result<run_folder::RunRecord> {
     let study = folder.join("calibrate");
     fs::create_dir(&study)?;
-    fs::write(study.join("study.toml"), STUDY)?;
-    fs::write(study.join("subjects.toml"), SUBJECTS)?;
+    fs::write(study.join("study.toml"), STUDY_TOML)?;
+    fs::write(study.join("subjects.toml"), SUBJECTS_TOML)?;
     let options = StudyRunOptions {
         preset: args.preset.clone(),
         seed: args.seed,
@@ -51,48 +51,54 @@ fn measure(args: &Calibrate, folder: &Path) -> Result<folder::Record> {
         command: "weir calibrate".to_owned(),
         ..StudyRunOptions::default()
     };
-    let bar = Progress::new();
-    let record = weir_lab::run(&study, &folder.join("run"), &options, &mut |progress| {
-        bar.show_left(progress.message, progress.done, progress.total, progress.left);
+    let bar = TerminalProgress::new();
+    let record = weir_lab::execute_study(&study, &folder.join("run"), &options, &mut |progress| {
+        bar.show_with_time_left(
+            progress.message,
+            progress.steps_done,
+            progress.total_steps,
+            progress.remaining,
+        );
     })?;
     Ok(record)
 }
 
 /// The cost model as TOML, each measured slope with its interval in a comment.
-fn file(record: &folder::Record, seed: u64) -> Result<String> {
-    let steps = |n: u64| Scenario::default().with("steps", n);
-    let (few, many) = (steps(FEW), steps(MANY));
+fn render_cost_model_toml(record: &run_folder::RunRecord, seed: u64) -> Result<String> {
+    let steps = |n: u64| Scenario::default().with_coordinate("steps", n);
+    let (few, many) = (steps(FEW_STEPS), steps(MANY_STEPS));
     let mut said = String::new();
     let mut slope = |what: &str, from: (&str, &Scenario), to: (&str, &Scenario), steps: f64| {
-        let select = |(subject, at)| Selection::new(Quantity::NsPerPacket, subject, at);
-        let found = series::slope(select(from), select(to), steps, &record.trials, seed)
-            .with_context(|| {
-                format!("{what} could not be measured: weir doctor shows what is missing")
-            })?;
+        let select = |(subject, at)| TrialSelection::new(Quantity::NsPerPacket, subject, at);
+        let found =
+            trial_selection::estimate_slope(select(from), select(to), steps, &record.trials, seed)
+                .with_context(|| {
+                    format!("{what} could not be measured: weir doctor shows what is missing")
+                })?;
         let Estimate { value, lo, hi, .. } = found;
         let _ = writeln!(said, "#   {what:<44} {value:7.1} [{lo:.1}, {hi:.1}]");
         Ok::<f64, anyhow::Error>(value)
     };
-    let rules = (MANY - FEW) as f64;
+    let rules = (MANY_STEPS - FEW_STEPS) as f64;
     let mut grown = |what: &str, subject: &str, steps: f64| {
         slope(what, (subject, &few), (subject, &many), steps)
     };
-    let slopes = Slopes {
-        checks: grown("a rule that does not match", "checks", rules)?,
-        levels: grown("a level of a tree of chains", "jumps", LEVELS)?,
-        sets: grown("a rule that tests a hash:ip set", "sets", rules)?,
-        nets_of_one: grown("the same, hash:net, one prefix length", "nets1", rules)?,
-        nets_of_nine: grown("the same, hash:net, nine prefix lengths", "nets9", rules)?,
-        maps: grown("an nft rule with a map lookup", "maps", rules)?,
-        strings: grown("a rule that searches forty bytes", "strings", rules)?,
-        conntrack: slope(
+    let slopes = CalibrationSlopes {
+        per_check_ns: grown("a rule that does not match", "checks", rules)?,
+        per_tree_level_ns: grown("a level of a tree of chains", "jumps", TREE_LEVEL_DIFFERENCE)?,
+        per_ip_set_ns: grown("a rule that tests a hash:ip set", "sets", rules)?,
+        per_net_set_1_length_ns: grown("the same, hash:net, one prefix length", "nets1", rules)?,
+        per_net_set_9_lengths_ns: grown("the same, hash:net, nine prefix lengths", "nets9", rules)?,
+        per_map_ns: grown("an nft rule with a map lookup", "maps", rules)?,
+        per_string_search_ns: grown("a rule that searches forty bytes", "strings", rules)?,
+        conntrack_rule_ns: slope(
             "a rule that causes connection tracking",
             ("nothing", &few),
             ("conntrack", &few),
             1.0,
         )?,
     };
-    let cost = toml::to_string(&CostModel::measured(&slopes))?;
+    let cost = toml::to_string(&CostModel::from_slopes(&slopes))?;
     let environment = &record.run.environment;
     Ok(format!(
         "# Costs on this machine in nanoseconds, measured by weir calibrate on {}.\n\
@@ -103,17 +109,17 @@ fn file(record: &folder::Record, seed: u64) -> Result<String> {
 }
 
 /// A folder for the records, which goes with the value.
-struct CalibrationFolder(PathBuf);
+struct TempCalibrationFolder(PathBuf);
 
-impl CalibrationFolder {
-    fn new() -> Result<CalibrationFolder> {
+impl TempCalibrationFolder {
+    fn new() -> Result<TempCalibrationFolder> {
         let path = std::env::temp_dir().join(format!("weir-calibrate-{}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("make {}", path.display()))?;
-        Ok(CalibrationFolder(path))
+        Ok(TempCalibrationFolder(path))
     }
 }
 
-impl Drop for CalibrationFolder {
+impl Drop for TempCalibrationFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }

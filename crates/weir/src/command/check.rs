@@ -1,81 +1,84 @@
 //! `weir check`: statistics of rulesets, and likely mistakes in them.
 
 mod baseline;
-mod checked;
-mod json;
-mod places;
-mod sarif;
-mod short;
-mod text;
+mod checked_ruleset;
+mod json_format;
+mod sarif_format;
+mod short_format;
+mod source_locations;
+mod text_format;
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use weir_lint::{Level, LintLevels, LintOptions, Severity, check_but, check_each, lint, lints};
+use weir_lint::{
+    LintLevel, LintLevels, LintOptions, Severity, all_lints, find_lint, lint_except_known,
+    lint_without_grouping,
+};
 use weir_passes::CostModel;
 
 use self::baseline::Baseline;
-use self::checked::{CheckedRuleset, severity, total};
-use super::Answer;
-use crate::cli::{Check, Report};
+use self::checked_ruleset::{CheckedRuleset, count_by_severity, severity_word};
+use super::ExitAnswer;
+use crate::cli::{CheckArgs, CheckFormatArg};
 use crate::operand;
-use crate::terminal::{self, Colors};
+use crate::terminal::{self, ColoredStreams};
 
 /// Counts and findings: with their lines, one to a line, as JSON or as SARIF.
-pub fn run(args: &Check, colors: Colors) -> Result<Answer> {
+pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<ExitAnswer> {
     if args.list {
-        return terminal::print(&list());
+        return terminal::print_stdout(&render_lint_list());
     }
     if let Some(id) = &args.explain {
         let lint =
-            lint(id).with_context(|| format!("unknown kind of finding {id} (see --list)"))?;
-        return terminal::print(lint.page);
+            find_lint(id).with_context(|| format!("unknown kind of finding {id} (see --list)"))?;
+        return terminal::print_stdout(lint.page_markdown);
     }
-    let levels = levels(&args.deny, &args.warn, &args.allow)?;
-    let options = LintOptions { counters: args.counters, levels };
+    let levels = parse_lint_levels(&args.deny, &args.warn, &args.allow)?;
+    let options = LintOptions { counters_are_real: args.counters, levels };
     let mut baseline = args.baseline.as_deref().map(Baseline::read).transpose()?;
     let (mut all, mut lines) = (Vec::new(), Vec::new());
-    for file in files(args)? {
-        let loaded = operand::load(file, &args.operand, colors.err)?;
+    for file in files_to_check(args)? {
+        let loaded = operand::load_operand(file, &args.operand, colors.stderr)?;
         let mut known = 0;
-        let found = check_but(&loaded.firewall, &options, |f| {
-            let takes = baseline.as_mut().is_some_and(|b| b.takes(f, &loaded.firewall));
+        let found = lint_except_known(&loaded.firewall, &options, |f| {
+            let takes = baseline.as_mut().is_some_and(|b| b.take_known(f, &loaded.firewall));
             known += usize::from(takes);
             takes
         });
         if args.write_baseline.is_some() {
-            let each = check_each(&loaded.firewall, &options).findings;
-            lines.extend(each.iter().map(|f| baseline::line(f, &loaded.firewall)));
+            let each = lint_without_grouping(&loaded.firewall, &options).findings;
+            lines.extend(each.iter().map(|f| baseline::baseline_line(f, &loaded.firewall)));
         }
         all.push(CheckedRuleset {
-            known,
+            baseline_count: known,
             firewall: loaded.firewall,
             sources: loaded.sources,
             findings: found.findings,
-            suppressed: found.suppressed,
-            cost: CostModel::default(),
+            suppressed_count: found.suppressed_count,
+            cost_model: CostModel::default(),
         });
     }
     if let Some(path) = &args.write_baseline {
-        fs::write(path, baseline::text(lines))
+        fs::write(path, baseline::render_baseline(lines))
             .with_context(|| format!("write {}", path.display()))?;
-        let total = total(all.iter().flat_map(|c| &c.findings));
+        let total = count_by_severity(all.iter().flat_map(|c| &c.findings));
         eprintln!("weir: {}: {total}", path.display());
-        return Ok(Answer::Yes);
+        return Ok(ExitAnswer::Yes);
     }
-    terminal::print(&match (args.json, args.format) {
-        (true, _) | (_, Report::Json) => json::print(&all)?,
-        (_, Report::Sarif) => sarif::print(&all)?,
-        (_, Report::Short) => short::print(&all),
-        (_, Report::Text) => text::print(&all, args.every, colors.out),
+    terminal::print_stdout(&match (args.json, args.format) {
+        (true, _) | (_, CheckFormatArg::Json) => json_format::render_json(&all)?,
+        (_, CheckFormatArg::Sarif) => sarif_format::render_sarif(&all)?,
+        (_, CheckFormatArg::Short) => short_format::render_short(&all),
+        (_, CheckFormatArg::Text) => text_format::render_text(&all, args.every, colors.stdout),
     })?;
     let clean = all.iter().flat_map(|c| &c.findings).all(|f| f.severity == Severity::Note);
-    Ok(if clean { Answer::Yes } else { Answer::No })
+    Ok(if clean { ExitAnswer::Yes } else { ExitAnswer::No })
 }
 
 /// The files to check, each a ruleset of its own; none where the other options name the ruleset.
-fn files(args: &Check) -> Result<Vec<Option<&Path>>> {
+fn files_to_check(args: &CheckArgs) -> Result<Vec<Option<&Path>>> {
     if args.files.len() > 1 && args.operand.ip6.is_some() {
         bail!("--ip6 applies to a single FILE: give the IPv6 text as a separate FILE");
     }
@@ -86,27 +89,27 @@ fn files(args: &Check) -> Result<Vec<Option<&Path>>> {
 }
 
 /// What the options say of each lint. The first of the three that names one wins.
-pub fn levels(deny: &[String], warn: &[String], allow: &[String]) -> Result<LintLevels> {
+pub fn parse_lint_levels(deny: &[String], warn: &[String], allow: &[String]) -> Result<LintLevels> {
     let mut levels = LintLevels::default();
     let asked = [
-        (allow, Level::Allow),
-        (warn, Level::Report(Severity::Warning)),
-        (deny, Level::Report(Severity::Error)),
+        (allow, LintLevel::Allow),
+        (warn, LintLevel::Report(Severity::Warning)),
+        (deny, LintLevel::Report(Severity::Error)),
     ];
     for (ids, level) in asked {
         for id in ids {
-            levels.set(id, level)?;
+            levels.set_level(id, level)?;
         }
     }
     Ok(levels)
 }
 
 /// A line for each kind of finding.
-fn list() -> String {
+fn render_lint_list() -> String {
     let mut out = String::new();
-    for lint in lints() {
-        let level = if lint.on { severity(lint.severity) } else { "off" };
-        let fix = if lint.fix { "fix" } else { "" };
+    for lint in all_lints() {
+        let level = if lint.enabled_by_default { severity_word(lint.severity) } else { "off" };
+        let fix = if lint.is_fixable { "fix" } else { "" };
         out.push_str(&format!("{level:<8} {fix:<4} {:<22} {}\n", lint.id, lint.title()));
     }
     out

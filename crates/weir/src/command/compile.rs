@@ -1,72 +1,80 @@
 //! `weir compile`: a ruleset to an artefact.
 
 use anyhow::{Context as _, Result, bail};
-use weir_artefact::manifest::{Cause, Share};
+use weir_artefact::manifest::{FormCoverage, LeftRuleCause};
 use weir_artefact::{CheckedPass, Evidence, Form, Manifest};
-use weir_backends::load::Scripts;
-use weir_backends::{CompileError, CompileOptions, Refusal, compile};
-use weir_model::effect::MATCHES;
-use weir_model::programs::{Program, rules_of_programs};
+use weir_backends::load_scripts::LoadScripts;
+use weir_backends::{CompileError, CompileOptions, FormRefusal, compile};
+use weir_model::effect::MATCH_ROWS;
+use weir_model::managing_programs::{ManagingProgram, count_rules_by_program};
 use weir_model::{Chain, Firewall, Match, Span};
 use weir_syntax::Diagnostic;
 
-use super::Answer;
-use crate::json;
-use crate::operand::{self, Loaded};
-use crate::terminal::{self, Progress};
-use crate::{cli, cli::Compile};
+use super::ExitAnswer;
+use crate::json_output;
+use crate::operand::{self, LoadedFirewall};
+use crate::terminal::{self, TerminalProgress};
+use crate::{cli, cli::CompileArgs};
 
 /// Compiles, checks, writes the folder, and says the result of it.
-pub fn run(args: &Compile, color: bool) -> Result<Answer> {
-    let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
-    let form = form(args.to);
+pub fn run(args: &CompileArgs, color: bool) -> Result<ExitAnswer> {
+    let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
+    let form = form_from_arg(args.to);
     let options = CompileOptions {
         levels: args.levels.clone(),
         seed: args.seed,
         check_packets: args.packets,
         passes: args.passes.clone(),
-        without: args.no_pass.clone(),
+        skipped_passes: args.no_pass.clone(),
         trust: args.trust,
-        allow_counters: args.allow.contains(&cli::Allow::Counters),
-        programs: programs(&args.programs)?,
+        allow_counter_loss: args.allow.contains(&cli::AllowArg::Counters),
+        rewritable_programs: parse_program_names(&args.programs)?,
         strict: args.strict,
         ..CompileOptions::default()
     };
-    let progress = Progress::new();
+    let progress = TerminalProgress::new();
     let made = compile(&loaded.firewall, form, &options, &mut |what, done| {
         progress.show(what, done);
     });
     drop(progress);
     let artefact = match made {
         Ok(artefact) => artefact,
-        Err(error) => return refuse(&loaded, error, color),
+        Err(error) => return report_refusals(&loaded, error, color),
     };
-    let scripts = Scripts::of(&artefact);
-    let bundle = scripts.bundle(&artefact);
-    weir_artefact::write(&bundle, &args.output)
+    let scripts = LoadScripts::from_artefact(&artefact);
+    let bundle = scripts.bundle_artefact(&artefact);
+    weir_artefact::write_bundle(&bundle, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
-    eprint!("{}", warnings(&loaded, &artefact.manifest));
+    eprint!("{}", render_warnings(&loaded, &artefact.manifest));
     if args.json {
-        return terminal::print(&json::member("compile", "manifest", &bundle.manifest)?);
+        return terminal::print_stdout(&json_output::render_json_member(
+            "compile",
+            "manifest",
+            &bundle.manifest,
+        )?);
     }
     let left = match form {
         Form::Linear => Vec::new(),
-        _ => rules_of_programs(&loaded.firewall, &options.programs),
+        _ => count_rules_by_program(&loaded.firewall, &options.rewritable_programs),
     };
-    terminal::print(&summary(&artefact.manifest, &left, &args.output.display().to_string()))
+    terminal::print_stdout(&render_compile_summary(
+        &artefact.manifest,
+        &left,
+        &args.output.display().to_string(),
+    ))
 }
 
 /// The programs of those names.
-fn programs(names: &[String]) -> Result<Vec<Program>> {
+fn parse_program_names(names: &[String]) -> Result<Vec<ManagingProgram>> {
     let find = |name: &String| {
-        let known = Program::parse(name);
+        let known = ManagingProgram::parse_preserved(name);
         known.with_context(|| format!("no program {name}: docker, kube-proxy, firewalld, ufw"))
     };
     names.iter().map(find).collect()
 }
 
 /// The back end's word for a form.
-fn form(form: cli::FormArg) -> Form {
+fn form_from_arg(form: cli::FormArg) -> Form {
     match form {
         cli::FormArg::Linear => Form::Linear,
         cli::FormArg::Tree => Form::Tree,
@@ -76,19 +84,26 @@ fn form(form: cli::FormArg) -> Form {
 }
 
 /// Draws what the form cannot say at its place in the text.
-fn refuse(loaded: &Loaded, error: CompileError, color: bool) -> Result<Answer> {
+fn report_refusals(
+    loaded: &LoadedFirewall,
+    error: CompileError,
+    color: bool,
+) -> Result<ExitAnswer> {
     let (form, refusals) = match &error {
         CompileError::Unsupported { form, refusals }
-        | CompileError::Mixture { form, refusals, .. } => (*form, refusals),
+        | CompileError::RulesLeftInIptables { form, refusals, .. } => (*form, refusals),
         _ => return Err(error.into()),
     };
     for source in &loaded.sources {
         let operand::TextKind::Rules(family) = source.kind else { continue };
-        let here: Vec<Diagnostic> =
-            refusals.iter().filter(|r| r.family == family).map(|r| diagnostic(form, r)).collect();
-        eprint!("{}", weir_syntax::render(&here, &source.name, &source.text, color));
+        let here: Vec<Diagnostic> = refusals
+            .iter()
+            .filter(|r| r.family == family)
+            .map(|r| refusal_diagnostic(form, r))
+            .collect();
+        eprint!("{}", weir_syntax::render_diagnostics(&here, &source.name, &source.text, color));
     }
-    let CompileError::Mixture { share, .. } = &error else {
+    let CompileError::RulesLeftInIptables { share, .. } = &error else {
         bail!(
             "the {form} form cannot express {} of the rules: nothing was written",
             refusals.len()
@@ -101,39 +116,46 @@ fn refuse(loaded: &Loaded, error: CompileError, color: bool) -> Result<Answer> {
         share.in_form,
         share.rules,
         share.left,
-        of_hooks(share, "left in iptables", "  "),
+        render_hook_lines(share, "left in iptables", "  "),
     );
 }
 
-fn diagnostic(form: Form, refusal: &Refusal) -> Diagnostic {
-    let message = format!("{form} cannot express {}", refusal.what);
-    let diagnostic = Diagnostic::new(message, refusal.span).label(refusal.place.clone());
+fn refusal_diagnostic(form: Form, refusal: &FormRefusal) -> Diagnostic {
+    let message = format!("{form} cannot express {}", refusal.construct);
+    let diagnostic = Diagnostic::new(message, refusal.span).with_label(refusal.rule_id.clone());
     match &refusal.cure {
-        Some(cure) => diagnostic.help(cure.clone()),
+        Some(cure) => diagnostic.with_help(cure.clone()),
         None => diagnostic,
     }
 }
 
 /// The result of it, for people.
-fn summary(manifest: &Manifest, left: &[(Program, usize)], dir: &str) -> String {
+fn render_compile_summary(
+    manifest: &Manifest,
+    left: &[(ManagingProgram, usize)],
+    dir: &str,
+) -> String {
     let rules: u32 = manifest.compiled.iter().map(|run| run.rules).sum();
     let runs = manifest.compiled.len();
     let mut text = format!("{} form in {dir}\n", manifest.form);
-    if is_unchanged(manifest) {
+    if is_form_unchanged(manifest) {
         let all = manifest.share.rules;
-        text.push_str(&format!("  unchanged {}; nothing to optimise\n", count(all)));
-        text.push_str(&of_hooks(&manifest.share, "unchanged", "            "));
+        text.push_str(&format!("  unchanged {}; nothing to optimise\n", format_rule_count(all)));
+        text.push_str(&render_hook_lines(&manifest.share, "unchanged", "            "));
     } else {
         text.push_str(&format!(
             "  compiled  {rules} rules in {runs} run{}\n  unchanged {} rules\n",
             if runs == 1 { "" } else { "s" },
             manifest.barriers.len(),
         ));
-        text.push_str(&of_share(manifest.form, &manifest.share));
+        text.push_str(&render_share(manifest.form, &manifest.share));
     }
-    text.push_str(&format!("  memory    about {} in the kernel\n", bytes(manifest.memory_bytes)));
+    text.push_str(&format!(
+        "  memory    about {} in the kernel\n",
+        format_byte_size(manifest.memory_bytes)
+    ));
     for pass in &manifest.checked.passes {
-        text.push_str(&of_pass(pass));
+        text.push_str(&render_pass_line(pass));
     }
     let trusted = manifest.checked.passes.iter().any(|p| p.evidence == Evidence::Trusted);
     text.push_str(&match &manifest.checked {
@@ -159,8 +181,8 @@ fn summary(manifest: &Manifest, left: &[(Program, usize)], dir: &str) -> String 
 }
 
 /// How many rules of each hook the form changed, and why it left the others.
-fn of_share(form: Form, share: &Share) -> String {
-    let Share { rules, in_form, left, .. } = share;
+fn render_share(form: Form, share: &FormCoverage) -> String {
+    let FormCoverage { rules, in_form, left, .. } = share;
     let (whole, what) = match form {
         _ if *rules == 0 => return String::new(),
         Form::Nft => {
@@ -172,12 +194,12 @@ fn of_share(form: Form, share: &Share) -> String {
         }
         _ => (format!("{in_form} of {rules} rules compiled, {left} unchanged"), "unchanged"),
     };
-    format!("  share     {whole}\n{}", of_hooks(share, what, "            "))
+    format!("  share     {whole}\n{}", render_hook_lines(share, what, "            "))
 }
 
 /// Whether the form has all rules as they were.
-fn is_unchanged(manifest: &Manifest) -> bool {
-    let Share { rules, in_form, .. } = manifest.share;
+fn is_form_unchanged(manifest: &Manifest) -> bool {
+    let FormCoverage { rules, in_form, .. } = manifest.share;
     let changed =
         |p: &CheckedPass| !matches!(p.evidence, Evidence::Unchanged | Evidence::Skipped(_));
     let rewritten = manifest.checked.passes.iter().any(changed);
@@ -186,22 +208,22 @@ fn is_unchanged(manifest: &Manifest) -> bool {
     rules > 0 && in_form == 0 && manifest.compiled.is_empty() && !rewritten
 }
 
-fn count(rules: u64) -> String {
+fn format_rule_count(rules: u64) -> String {
     if rules == 1 { "1 rule".to_owned() } else { format!("{rules} rules") }
 }
 
 /// Warnings about what was read and the outcome of it: a form that has no rule, sets that rules
 /// match and that are not given.
-fn warnings(loaded: &Loaded, manifest: &Manifest) -> String {
+fn render_warnings(loaded: &LoadedFirewall, manifest: &Manifest) -> String {
     let mut out = String::new();
     if manifest.form != Form::Linear && manifest.share.rules > 0 && manifest.share.in_form == 0 {
         out.push_str(&format!(
             "weir: warning: the {} form changes none of the {}: it is not faster\n",
             manifest.form,
-            count(manifest.share.rules)
+            format_rule_count(manifest.share.rules)
         ));
     }
-    out.push_str(&assumed_policies(&loaded.firewall));
+    out.push_str(&warn_of_assumed_policies(&loaded.firewall));
     let sets = &loaded.firewall.sets;
     let mut missing: Vec<&str> = Vec::new();
     let mut unknown: Vec<&str> = Vec::new();
@@ -219,7 +241,8 @@ fn warnings(loaded: &Loaded, manifest: &Manifest) -> String {
         }
     }
     for name in unknown {
-        let close = MATCHES.iter().map(|row| row.name).find(|known| is_close(name, known));
+        let close =
+            MATCH_ROWS.iter().map(|row| row.name).find(|known| is_close_spelling(name, known));
         if let Some(known) = close {
             out.push_str(&format!(
                 "weir: warning: -m {name}: weir does not know this match; is -m {known} meant?\n"
@@ -238,7 +261,7 @@ fn warnings(loaded: &Loaded, manifest: &Manifest) -> String {
 
 /// Policies that the text does not give. iptables-restore leaves the one in force; a form sets
 /// ACCEPT, which is that of a new namespace.
-fn assumed_policies(firewall: &Firewall) -> String {
+fn warn_of_assumed_policies(firewall: &Firewall) -> String {
     let is_assumed = |chain: &&Chain| chain.policy.is_some() && chain.span == Span::NONE;
     let mut tables = Vec::new();
     for table in firewall.rulesets().flat_map(|r| &r.tables) {
@@ -259,7 +282,7 @@ fn assumed_policies(firewall: &Firewall) -> String {
 
 /// Whether one name becomes the other by one edit, or two where both are long: a letter more, less
 /// or another.
-fn is_close(a: &str, b: &str) -> bool {
+fn is_close_spelling(a: &str, b: &str) -> bool {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
@@ -275,31 +298,34 @@ fn is_close(a: &str, b: &str) -> bool {
 }
 
 /// Causes that are shown of a hook; the manifest has all.
-const CAUSES: usize = 4;
+const MAX_SHOWN_CAUSES: usize = 4;
 
 /// A line for each hook that has rules left.
-fn of_hooks(share: &Share, what: &str, indent: &str) -> String {
-    let cause = |Cause { why, rules }: &Cause| format!("{why} ({})", count(*rules));
+fn render_hook_lines(share: &FormCoverage, what: &str, indent: &str) -> String {
+    let cause = |LeftRuleCause { why, rules }: &LeftRuleCause| {
+        format!("{why} ({})", format_rule_count(*rules))
+    };
     let mut text = String::new();
     for hook in share.hooks.iter().filter(|hook| hook.left > 0) {
-        let mut causes: Vec<String> = hook.causes.iter().take(CAUSES).map(cause).collect();
-        if let more @ 1.. = hook.causes.len().saturating_sub(CAUSES) {
+        let mut causes: Vec<String> =
+            hook.causes.iter().take(MAX_SHOWN_CAUSES).map(cause).collect();
+        if let more @ 1.. = hook.causes.len().saturating_sub(MAX_SHOWN_CAUSES) {
             causes.push(format!("{more} more, see the manifest"));
         }
-        let (left, rules, why) = (hook.left, count(hook.rules), causes.join(", "));
+        let (left, rules, why) = (hook.left, format_rule_count(hook.rules), causes.join(", "));
         text.push_str(&format!("{indent}{}: {left} of {rules} {what}: {why}\n", hook.hook));
     }
     text
 }
 
 /// What a pass did, in a line.
-fn of_pass(pass: &CheckedPass) -> String {
+fn render_pass_line(pass: &CheckedPass) -> String {
     let CheckedPass { pass: name, evidence, rules_before, rules_after, .. } = pass;
     let how = match evidence {
         Evidence::Unchanged => return format!("  pass      {name}: changed nothing\n"),
         Evidence::Skipped(why) => return format!("  pass      {name}: did not run: {why}\n"),
         Evidence::Proven(_) => "proven equal".to_owned(),
-        Evidence::Packets(packets, why) => format!("equal on {packets} packets ({why})"),
+        Evidence::ComparedPackets(packets, why) => format!("equal on {packets} packets ({why})"),
         Evidence::Trusted => "not checked".to_owned(),
     };
     let tried = match (pass.tried_before, pass.tried_after) {
@@ -309,7 +335,7 @@ fn of_pass(pass: &CheckedPass) -> String {
     format!("  pass      {name}: {rules_before} to {rules_after} rules{tried}; {how}\n")
 }
 
-fn bytes(n: u64) -> String {
+fn format_byte_size(n: u64) -> String {
     match n {
         0..10_240 => format!("{n} bytes"),
         10_240..10_485_760 => format!("{} KiB", n / 1024),
@@ -319,12 +345,15 @@ fn bytes(n: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::is_close;
+    use super::is_close_spelling;
 
     #[test]
     fn a_misspelled_module_is_close_to_the_one_that_was_meant() {
-        assert!(is_close("multiprt", "multiport") && is_close("conntrak", "conntrack"));
-        assert!(is_close("tpc", "tc") && !is_close("tpc", "udp"));
-        assert!(!is_close("geoip", "tcp") && !is_close("mark", "mark"));
+        assert!(
+            is_close_spelling("multiprt", "multiport")
+                && is_close_spelling("conntrak", "conntrack")
+        );
+        assert!(is_close_spelling("tpc", "tc") && !is_close_spelling("tpc", "udp"));
+        assert!(!is_close_spelling("geoip", "tcp") && !is_close_spelling("mark", "mark"));
     }
 }

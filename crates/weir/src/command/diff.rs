@@ -2,94 +2,102 @@
 
 use anyhow::{Context as _, Result, bail};
 use weir_artefact::Deviation;
-use weir_diagram::{CompareLevel, CompareOptions, CompareScope, Identity, compare};
+use weir_diagram::{
+    CompareLevel, CompareOptions, CompareScope, StatefulTestPairing, compare_firewalls,
+};
 use weir_model::Rule;
 use weir_packet::{Mac, pcap};
-use weir_review::{Review, ReviewSide as Named, count, not_covered};
+use weir_review::{Review, ReviewSide as Named, compare_counters, describe_uncovered_packets};
 
-use super::Answer;
-use crate::cli::{Diff, Format, Operand};
-use crate::json;
-use crate::side::{self, DiffOperand};
-use crate::terminal::{self, Progress};
+use super::ExitAnswer;
+use crate::cli::{DiffArgs, DiffFormatArg, OperandArgs};
+use crate::diff_operand::{self, DiffOperand};
+use crate::json_output;
+use crate::terminal::{self, TerminalProgress};
 
 /// Where frames go: a locally administered address.
-const DESTINATION: Mac = [2, 0, 0, 0, 0, 1];
+const DESTINATION_MAC: Mac = [2, 0, 0, 0, 0, 1];
 
 /// Compares, and says the result of it.
-pub fn run(args: &Diff, color: bool) -> Result<Answer> {
-    let [name_a, name_b] = &operands(args)?;
+pub fn run(args: &DiffArgs, color: bool) -> Result<ExitAnswer> {
+    let [name_a, name_b] = &operands_in_order(args)?;
     if name_a == "-" && name_b == "-" {
         bail!("standard input can be read only once: name a file for the other");
     }
-    let progress = Progress::new();
+    let progress = TerminalProgress::new();
     progress.show("reading", 0.0);
-    let mut a = side::load(name_a, &files(args, 0), color)?;
-    let mut b = side::load(name_b, &files(args, 1), color)?;
-    let by_nft = [&a, &b].iter().any(|s| !s.tables.tables.is_empty());
+    let mut a = diff_operand::load_diff_operand(name_a, &files_of_operand(args, 0), color)?;
+    let mut b = diff_operand::load_diff_operand(name_b, &files_of_operand(args, 1), color)?;
+    let by_nft = [&a, &b].iter().any(|s| !s.nft_tables.tables.is_empty());
     let by_artefact = a.manifest.is_some() || b.manifest.is_some();
-    let originals = side::credit(&mut a, &mut b);
+    let originals = diff_operand::credit_common_originals(&mut a, &mut b);
     if args.counters && originals.is_none() {
         bail!("--counters needs the same rules on both sides, or an artefact of them");
     }
     let identity = match (&originals, by_artefact) {
-        (Some(_), true) => Identity::Credit,
-        _ => Identity::Text,
+        (Some(_), true) => StatefulTestPairing::ByCredit,
+        _ => StatefulTestPairing::ByRuleText,
     };
-    let (before, after) = (side::whole(&a, &b.firewall)?, side::whole(&b, &a.firewall)?);
+    let (before, after) = (
+        diff_operand::merge_nft_into_firewall(&a, &b.firewall)?,
+        diff_operand::merge_nft_into_firewall(&b, &a.firewall)?,
+    );
     let options = CompareOptions {
         level: if args.verdict { CompareLevel::Verdict } else { CompareLevel::Effects },
-        scope: args.hook.map_or(CompareScope::Journey, |h| CompareScope::Hook(h.hook())),
-        identity,
+        scope: args.hook.map_or(CompareScope::Journey, |h| CompareScope::Hook(h.to_model_hook())),
+        stateful_pairing: identity,
         memory_bytes: args.memory << 20,
         steps_max: args.steps.saturating_mul(1_000_000),
-        regions: args.regions,
-        conntrack: args.conntrack,
-        whole: by_nft,
+        regions_max: args.regions,
+        conntrack_in_use: args.conntrack,
+        exclude_truncated: by_nft,
         ..CompareOptions::default()
     };
     progress.show("comparing all packets", 0.1);
-    let comparison = compare(&before, &after, &options)?;
-    let lines = [&a, &b].map(|side| move |span, family| side.line(span, family));
+    let comparison = compare_firewalls(&before, &after, &options)?;
+    let lines = [&a, &b].map(|side| move |span, family| side.locate_line(span, family));
     let original = |rule: &Rule| {
-        let known = originals.as_ref().filter(|_| identity == Identity::Credit)?;
-        known.place(*rule.credit.first()?).map(str::to_owned)
+        let known = originals.as_ref().filter(|_| identity == StatefulTestPairing::ByCredit)?;
+        known.rule_id_text(*rule.credit.first()?).map(str::to_owned)
     };
     let [of_a, of_b] = &lines;
     let original = &original;
     let sides = [
-        Named { name: &a.name, firewall: &before, line: of_a, original },
-        Named { name: &b.name, firewall: &after, line: of_b, original },
+        Named { name: &a.name, firewall: &before, locate_line: of_a, original_place: original },
+        Named { name: &b.name, firewall: &after, locate_line: of_b, original_place: original },
     ];
-    let mut review = Review::of(&comparison, sides, identity);
+    let mut review = Review::from_comparison(&comparison, sides, identity);
     if args.verdict {
         review.compared = "verdict";
     }
     if let (true, Some(originals)) = (args.counters, &originals) {
         progress.show("counting", 0.8);
-        let place = |id| originals.place(id).unwrap_or_default().to_owned();
-        let counters = count(sides, args.packets, args.seed, by_nft, &place);
+        let place = |id| originals.rule_id_text(id).unwrap_or_default().to_owned();
+        let counters = compare_counters(sides, args.packets, args.seed, by_nft, &place);
         review.equal &= counters.differ.is_empty();
         review.counters = Some(counters);
     }
-    review.not_compared = left_out(&[&a, &b], by_nft);
-    review.not_compared.extend(not_covered(&[&before, &after]));
+    review.not_compared = list_not_compared(&[&a, &b], by_nft);
+    review.not_compared.extend(describe_uncovered_packets(&[&before, &after]));
     drop(progress);
-    write_pcap(args, &review)?;
-    print(args, &review)?;
-    answer(&review)
+    write_example_pcap(args, &review)?;
+    print_review(args, &review)?;
+    exit_answer_of_review(&review)
 }
 
 /// Both operands, in the order of the command line.
-fn operands(args: &Diff) -> Result<[String; 2]> {
+fn operands_in_order(args: &DiffArgs) -> Result<[String; 2]> {
     match (&args.operands[..], args.live) {
         ([a, b], false) => Ok([a.clone(), b.clone()]),
         ([file], true) => {
             let words: Vec<String> =
                 std::env::args_os().map(|w| w.to_string_lossy().into_owned()).collect();
             let place = |word: &str| words.iter().position(|w| w == word);
-            let (live, file, first) =
-                (side::LIVE.to_owned(), file.clone(), place(side::LIVE) < place(file));
+            let (live, file, first) = (
+                diff_operand::LIVE_OPERAND.to_owned(),
+                file.clone(),
+                place(diff_operand::LIVE_OPERAND) < place(file),
+            );
             Ok(if first { [live, file] } else { [file, live] })
         }
         _ => bail!("diff needs two operands: files, folders of artefacts, or --live"),
@@ -97,9 +105,9 @@ fn operands(args: &Diff) -> Result<[String; 2]> {
 }
 
 /// The files that belong to the operand of that number.
-fn files(args: &Diff, number: usize) -> Operand {
+fn files_of_operand(args: &DiffArgs, number: usize) -> OperandArgs {
     let of = |all: &[std::path::PathBuf]| all.get(number).or(all.first()).cloned();
-    Operand {
+    OperandArgs {
         ip6: of(&args.ip6),
         ipset: of(&args.ipset),
         live: false,
@@ -109,40 +117,40 @@ fn files(args: &Diff, number: usize) -> Operand {
     }
 }
 
-fn left_out(sides: &[&DiffOperand], by_nft: bool) -> Vec<String> {
-    let mut out: Vec<String> = sides.iter().flat_map(|s| s.left_out.clone()).collect();
+fn list_not_compared(sides: &[&DiffOperand], by_nft: bool) -> Vec<String> {
+    let mut out: Vec<String> = sides.iter().flat_map(|s| s.not_compared.clone()).collect();
     if by_nft {
         out.push(format!(
             "packets that nft inherently treats differently: {} (docs/semantics.md, deviations)",
-            Deviation::packets()
+            Deviation::packet_deviation_ids()
         ));
     }
     out
 }
 
-fn write_pcap(args: &Diff, review: &Review) -> Result<()> {
+fn write_example_pcap(args: &DiffArgs, review: &Review) -> Result<()> {
     let Some(path) = &args.pcap else { return Ok(()) };
     let paths = review.parts.iter().filter_map(|p| p.example.as_ref());
-    let frames = paths.map(|p| p.example.itself.to_frame(DESTINATION));
-    pcap::write(path, frames).with_context(|| format!("write {}", path.display()))
+    let frames = paths.map(|p| p.example.witness_packet.to_frame(DESTINATION_MAC));
+    pcap::write_frames(path, frames).with_context(|| format!("write {}", path.display()))
 }
 
-fn print(args: &Diff, review: &Review) -> Result<()> {
-    let format = if args.json { Format::Json } else { args.format };
+fn print_review(args: &DiffArgs, review: &Review) -> Result<()> {
+    let format = if args.json { DiffFormatArg::Json } else { args.format };
     let text = match format {
-        Format::Text => review.text(),
-        Format::Json => json::object("diff", review)?,
-        Format::Markdown => review.markdown(),
+        DiffFormatArg::Text => review.to_text(),
+        DiffFormatArg::Json => json_output::render_json_object("diff", review)?,
+        DiffFormatArg::Markdown => review.to_markdown(),
     };
-    terminal::print_plain(&text).map(|_| ())
+    terminal::print_escaped(&text).map(|_| ())
 }
 
-fn answer(review: &Review) -> Result<Answer> {
-    if review.differs() {
-        return Ok(Answer::No);
+fn exit_answer_of_review(review: &Review) -> Result<ExitAnswer> {
+    if review.has_differences() {
+        return Ok(ExitAnswer::No);
     }
-    if review.is_open() {
+    if review.has_undecided_parts() {
         bail!("some paths were not decided: try more --memory or --steps, or a single --hook");
     }
-    Ok(Answer::Yes)
+    Ok(ExitAnswer::Yes)
 }

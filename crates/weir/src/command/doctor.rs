@@ -1,26 +1,26 @@
 //! `weir doctor` and `weir reap`: features of the machine, and leftovers of dead runs.
 
 use anyhow::Result;
-use weir_kernel::doctor::{DoctorProbe, probes};
-use weir_kernel::reaper::Reaped;
+use weir_kernel::doctor::{DoctorProbe, run_probes};
+use weir_kernel::reaper::ReapReport;
 
-use super::Answer;
-use crate::cli::Doctor;
-use crate::{json, terminal};
+use super::ExitAnswer;
+use crate::cli::DoctorArgs;
+use crate::{json_output, terminal};
 
 /// What was tried and found, as lines or as JSON. No where something is lacking.
-pub fn run(args: &Doctor) -> Result<Answer> {
-    let probes = probes();
+pub fn run(args: &DoctorArgs) -> Result<ExitAnswer> {
+    let probes = run_probes();
     let text = if args.json {
-        json::member("doctor", "probes", &probes)?
+        json_output::render_json_member("doctor", "probes", &probes)?
     } else {
-        probes.iter().map(line).collect()
+        probes.iter().map(format_probe_line).collect()
     };
-    terminal::print(&text)?;
-    Ok(if probes.iter().all(|p| p.ok) { Answer::Yes } else { Answer::No })
+    terminal::print_stdout(&text)?;
+    Ok(if probes.iter().all(|p| p.ok) { ExitAnswer::Yes } else { ExitAnswer::No })
 }
 
-fn line(probe: &DoctorProbe) -> String {
+fn format_probe_line(probe: &DoctorProbe) -> String {
     let DoctorProbe { name, ok, detail, lacking, cure } = probe;
     if *ok {
         return format!("has    {name:<28} {detail}\n");
@@ -30,11 +30,11 @@ fn line(probe: &DoctorProbe) -> String {
 }
 
 /// Removes what a killed weir left behind, and says what that was, and what it left alone.
-pub fn reap() -> Result<Answer> {
-    let Reaped { removed, left } = weir_kernel::reaper::reap();
+pub fn reap_leftovers() -> Result<ExitAnswer> {
+    let ReapReport { removed, skipped: left } = weir_kernel::reaper::reap_dead_sessions();
     for what in left {
         eprintln!("weir: left alone: {what}");
     }
     let text: String = removed.iter().map(|what| format!("removed {what}\n")).collect();
-    terminal::print(&text)
+    terminal::print_stdout(&text)
 }

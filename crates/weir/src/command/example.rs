@@ -6,22 +6,23 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use weir_example::{
-    IspOptions, RulesKind, RulesOptions, ServicesOptions, UniversityOptions, isp, rules, rules_nft,
-    services, university,
+    IspOptions, RuleListKind, RuleListOptions, ServicesOptions, UniversityOptions,
+    generate_isp_ruleset, generate_rule_list, generate_rule_list_nft, generate_services_ruleset,
+    generate_university_ruleset,
 };
 use weir_packet::{Addr, Family, Packet, Transport, pcap, tcp_flag};
 
-use super::Answer;
+use super::ExitAnswer;
 use crate::cli::ExampleCommand;
 use crate::terminal;
 
 /// Writes or prints an example.
-pub fn run(args: &ExampleCommand) -> Result<Answer> {
+pub fn run(args: &ExampleCommand) -> Result<ExitAnswer> {
     match args {
         ExampleCommand::Isp { seed, scale, output } => {
             ensure!(*scale > 0.0 && *scale <= 5.0, "--scale {scale}: above 0, at most 5");
-            let example = isp(&IspOptions::scaled(*seed, *scale));
-            let Some(dir) = output else { return terminal::print(&example.v4) };
+            let example = generate_isp_ruleset(&IspOptions::from_scale(*seed, *scale));
+            let Some(dir) = output else { return terminal::print_stdout(&example.v4) };
             fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
             let texts = [
                 ("isp.rules", Some(example.v4)),
@@ -34,62 +35,81 @@ pub fn run(args: &ExampleCommand) -> Result<Answer> {
                 fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
                 println!("{}", path.display());
             }
-            Ok(Answer::Yes)
+            Ok(ExitAnswer::Yes)
         }
         ExampleCommand::Frames { flows, from, to, tcp, port, payload, verdict, output } => {
             ensure!((1..=65_536).contains(flows), "--flows {flows}: 1 to 65,536");
-            let flow = ExampleFlow { to: *to, tcp: *tcp, port: *port, payload };
+            let flow =
+                ExampleFlow { destination: *to, is_tcp: *tcp, destination_port: *port, payload };
             let sources = (0..*flows).map(|n| Ipv4Addr::from(u32::from(*from).wrapping_add(n)));
-            frames(output, sources.map(|source| flow.frame(source)), verdict)
+            write_frames_and_verdicts(
+                output,
+                sources.map(|source| flow.frame_from_source(source)),
+                verdict,
+            )
         }
         ExampleCommand::Services { count, seed } => {
             ensure!((1..=20_000).contains(count), "--count {count}: 1 to 20,000");
-            terminal::print(&services(&ServicesOptions { count: *count, seed: *seed }))
+            terminal::print_stdout(&generate_services_ruleset(&ServicesOptions {
+                count: *count,
+                seed: *seed,
+            }))
         }
         ExampleCommand::University { departments, seed, untracked } => {
             ensure!((1..=200).contains(departments), "--departments {departments}: 1 to 200");
-            let options =
-                UniversityOptions { departments: *departments, seed: *seed, tracked: !untracked };
-            terminal::print(&university(&options))
+            let options = UniversityOptions {
+                department_count: *departments,
+                seed: *seed,
+                track_connections: !untracked,
+            };
+            terminal::print_stdout(&generate_university_ruleset(&options))
         }
         ExampleCommand::Rules { count, seed, nft } => {
             ensure!(*count <= 200_000, "--count {count}: at most 200,000");
-            let kind = RulesKind::Stateless;
-            let options = RulesOptions { count: *count, seed: *seed, kind };
-            terminal::print(&if *nft { rules_nft(&options) } else { rules(&options) })
+            let kind = RuleListKind::Stateless;
+            let options = RuleListOptions { count: *count, seed: *seed, kind };
+            terminal::print_stdout(&if *nft {
+                generate_rule_list_nft(&options)
+            } else {
+                generate_rule_list(&options)
+            })
         }
     }
 }
 
 /// Writes frames and the verdict of each next to them.
-fn frames(path: &Path, frames: impl Iterator<Item = Vec<u8>>, verdict: &str) -> Result<Answer> {
+fn write_frames_and_verdicts(
+    path: &Path,
+    frames: impl Iterator<Item = Vec<u8>>,
+    verdict: &str,
+) -> Result<ExitAnswer> {
     let frames: Vec<Vec<u8>> = frames.collect();
     let verdicts = format!("{verdict}\n").repeat(frames.len());
     let mut beside = path.to_owned().into_os_string();
     beside.push(".verdicts");
     let beside = PathBuf::from(beside);
-    pcap::write(path, frames).with_context(|| format!("write {}", path.display()))?;
+    pcap::write_frames(path, frames).with_context(|| format!("write {}", path.display()))?;
     fs::write(&beside, verdicts).with_context(|| format!("write {}", beside.display()))?;
-    Ok(Answer::Yes)
+    Ok(ExitAnswer::Yes)
 }
 
 /// What the packets of `weir example frames` have in common.
 struct ExampleFlow<'a> {
-    to: Ipv4Addr,
-    tcp: bool,
-    port: u16,
+    destination: Ipv4Addr,
+    is_tcp: bool,
+    destination_port: u16,
     payload: &'a str,
 }
 
 impl ExampleFlow<'_> {
     /// The packet of one source.
-    fn frame(&self, source: Ipv4Addr) -> Vec<u8> {
+    fn frame_from_source(&self, source: Ipv4Addr) -> Vec<u8> {
         let addr = |address: Ipv4Addr| Addr(u32::from(address).into());
-        let (sport, dport) = (40_000, self.port);
-        let proto = if self.tcp { 6 } else { 17 };
-        let mut packet = Packet::new(Family::V4, addr(source), addr(self.to), proto);
+        let (sport, dport) = (40_000, self.destination_port);
+        let proto = if self.is_tcp { 6 } else { 17 };
+        let mut packet = Packet::new(Family::V4, addr(source), addr(self.destination), proto);
         packet.payload = self.payload.as_bytes().to_vec();
-        packet.transport = if self.tcp {
+        packet.transport = if self.is_tcp {
             let (flags, options) = (tcp_flag::ACK, Vec::new());
             Transport::Tcp { sport, dport, seq: 1, ack: 1, flags, options }
         } else {

@@ -8,86 +8,93 @@ use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
 use weir_model::{CtState, Family, Field, FieldSet, Firewall, Packet, Span};
 use weir_passes::CostModel;
-use weir_passes::price::{self, Bill};
-use weir_review::explain::{ExplainRow, OpenField, open_fields, render, rows, verdict_words};
-use weir_semantics::trace::trace;
-use weir_semantics::{AlwaysFalse, AlwaysTrue, Interpreter, Oracle};
-use weir_syntax::packet::parse_packet_with_fields;
+use weir_passes::packet_cost::{self, PacketStepCounts};
+use weir_review::explain::{
+    TraceRow, UnspecifiedField, find_unspecified_fields, render_trace, trace_to_rows, verdict_words,
+};
+use weir_semantics::trace::trace_journey;
+use weir_semantics::{AlwaysFalseOracle, AlwaysTrueOracle, Interpreter, Oracle};
+use weir_syntax::packet::parse_packet_and_given_fields;
 use weir_syntax::{Diagnostic, iptables};
 
-use super::Answer;
-use crate::cli::{Assume, Explain};
-use crate::{json, operand, terminal};
+use super::ExitAnswer;
+use crate::cli::{AssumedResultArg, ExplainArgs};
+use crate::{json_output, operand, terminal};
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Explained {
+struct ExplainJson {
     verdict: String,
     tried: u32,
-    steps: Vec<ExplainRow>,
+    steps: Vec<TraceRow>,
     /// Values of fields that rules tested and --packet does not give.
-    assumed: Vec<OpenField>,
+    assumed: Vec<UnspecifiedField>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cost: Option<Cost>,
+    cost: Option<PacketCost>,
 }
 
 /// What the rules on the way cost.
 #[derive(Serialize)]
-struct Cost {
+struct PacketCost {
     #[serde(flatten)]
-    bill: Bill,
+    bill: PacketStepCounts,
     /// Nanoseconds.
     ns: f64,
 }
 
 /// Follows the packet and draws its way.
-pub fn run(args: &Explain, color: bool) -> Result<Answer> {
-    let (packet, given) = packet(&args.packet, color)?;
-    let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
+pub fn run(args: &ExplainArgs, color: bool) -> Result<ExitAnswer> {
+    let (packet, given) = parse_packet_option(&args.packet, color)?;
+    let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let family = packet.family;
     if loaded.firewall.ruleset(family).is_none() {
         bail!("the packet is {family:?} and the ruleset has no rules of that family (--ip6 FILE)");
     }
     let interpreter = Interpreter::new(&loaded.firewall);
     let answers: &mut dyn Oracle = match args.assume {
-        Assume::Yes => &mut AlwaysTrue,
-        Assume::No => &mut AlwaysFalse,
+        AssumedResultArg::Yes => &mut AlwaysTrueOracle,
+        AssumedResultArg::No => &mut AlwaysFalseOracle,
     };
-    let way = trace(&interpreter, &packet, args.hook.entry(), answers);
-    let assumed = open_fields(&way, &packet, given);
-    require(&assumed, &packet, &loaded.firewall)?;
+    let way = trace_journey(&interpreter, &packet, args.hook.to_entry(), answers);
+    let assumed = find_unspecified_fields(&way, &packet, given);
+    require_specified_fields(&assumed, &packet, &loaded.firewall)?;
     let bill = args.cost.then(|| {
         let tracked = interpreter.conntrack_in_use(family) && packet.ct.state != CtState::Untracked;
-        price::of(&way, &loaded.firewall, packet.len(), tracked)
+        packet_cost::count_trace_steps(&way, &loaded.firewall, packet.len(), tracked)
     });
-    let cost = cost_model(args.cost_model.as_deref())?;
+    let cost = load_cost_model(args.cost_model.as_deref())?;
     if args.json {
-        let explained = Explained {
+        let explained = ExplainJson {
             verdict: verdict_words(way.outcome.verdict),
-            tried: way.outcome.tried,
-            steps: rows(&way),
+            tried: way.outcome.rules_tried,
+            steps: trace_to_rows(&way),
             assumed,
-            cost: bill.map(|bill| Cost { bill, ns: bill.ns(&cost) }),
+            cost: bill.map(|bill| PacketCost { bill, ns: bill.total_ns(&cost) }),
         };
-        return terminal::print(&json::object("explain", &explained)?);
+        return terminal::print_stdout(&json_output::render_json_object("explain", &explained)?);
     }
-    let mut text = render(&way, &|rule| iptables::print_rule(rule, family));
+    let mut text = render_trace(&way, &|rule| iptables::print_rule(rule, family));
     if !assumed.is_empty() {
         let values: Vec<_> = assumed.iter().map(|f| format!("{} {}", f.name, f.assumed)).collect();
         let _ = writeln!(text, "assumed, not given by --packet: {}", values.join(", "));
     }
     if let Some(bill) = bill {
-        text += &priced(&bill, &cost, args.cost_model.is_some());
+        text += &render_cost_table(&bill, &cost, args.cost_model.is_some());
     }
-    terminal::print_plain(&text)
+    terminal::print_escaped(&text)
 }
 
 /// Refuses a packet without a field that a rule tests and that nobody can assume.
-fn require(open: &[OpenField], packet: &Packet, firewall: &Firewall) -> Result<()> {
-    let missing: Vec<&OpenField> = open.iter().filter(|f| f.must_be_given()).collect();
+fn require_specified_fields(
+    open: &[UnspecifiedField],
+    packet: &Packet,
+    firewall: &Firewall,
+) -> Result<()> {
+    let missing: Vec<&UnspecifiedField> = open.iter().filter(|f| f.must_be_given()).collect();
     let Some(first) = missing.first() else { return Ok(()) };
-    let words: Vec<String> = missing.iter().map(|f| words_of(f.field, packet)).collect();
-    let names = devices(first.field, packet.family, firewall);
+    let words: Vec<String> =
+        missing.iter().map(|f| packet_words_for_field(f.field, packet)).collect();
+    let names = device_names_in_rules(first.field, packet.family, firewall);
     let known = match names.is_empty() {
         true => String::new(),
         false => format!(" (its rules name {})", names.join(", ")),
@@ -101,7 +108,7 @@ fn require(open: &[OpenField], packet: &Packet, firewall: &Firewall) -> Result<(
 }
 
 /// The words that give a field.
-fn words_of(field: Field, packet: &Packet) -> String {
+fn packet_words_for_field(field: Field, packet: &Packet) -> String {
     let ip = if packet.family == Family::V4 { "ip" } else { "ip6" };
     let transport = match packet.proto {
         17 | 136 => "udp",
@@ -123,14 +130,14 @@ fn words_of(field: Field, packet: &Packet) -> String {
 }
 
 /// The devices that rules of the family name for a field: the first few, sorted.
-fn devices(field: Field, family: Family, firewall: &Firewall) -> Vec<String> {
+fn device_names_in_rules(field: Field, family: Family, firewall: &Firewall) -> Vec<String> {
     let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules());
     let device = |(_, _, rule): (_, _, &weir_model::Rule)| match field {
         Field::Iif => rule.base.iif.clone(),
         Field::Oif => rule.base.oif.clone(),
         _ => None,
     };
-    let names = rules.filter_map(device).map(|d| match d.prefix {
+    let names = rules.filter_map(device).map(|d| match d.is_prefix {
         true => format!("{}+", d.name),
         false => d.name.to_string(),
     });
@@ -139,39 +146,39 @@ fn devices(field: Field, family: Family, firewall: &Firewall) -> Vec<String> {
 }
 
 /// The bill as a table.
-fn priced(bill: &Bill, cost: &CostModel, measured: bool) -> String {
+fn render_cost_table(bill: &PacketStepCounts, cost: &CostModel, measured: bool) -> String {
     let whose = if measured {
         "as measured"
     } else {
         "shipped with weir; measure yours with weir calibrate"
     };
     let mut text = format!("cost of the evaluated rules (cost model {whose}):\n");
-    for (what, steps, ns) in bill.items(cost).iter().filter(|(_, steps, _)| *steps > 0) {
+    for (what, steps, ns) in bill.cost_items(cost).iter().filter(|(_, steps, _)| *steps > 0) {
         let _ = writeln!(
             text,
             "  {what:<22} {steps:>7} × {ns:>6.1} ns = {:>9.0} ns",
             *steps as f64 * ns
         );
     }
-    let _ = writeln!(text, "  {:<44}{:>9.0} ns", "total", bill.ns(cost));
+    let _ = writeln!(text, "  {:<44}{:>9.0} ns", "total", bill.total_ns(cost));
     text
 }
 
 /// The prices of a file, or the shipped ones.
-fn cost_model(path: Option<&Path>) -> Result<CostModel> {
+fn load_cost_model(path: Option<&Path>) -> Result<CostModel> {
     let Some(path) = path else { return Ok(CostModel::default()) };
     let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
     toml::from_str(&text).with_context(|| format!("read {} as a cost model", path.display()))
 }
 
 /// The packet of the words, or the place of the word that is not understood.
-fn packet(words: &str, color: bool) -> Result<(Packet, FieldSet)> {
-    match parse_packet_with_fields(words) {
+fn parse_packet_option(words: &str, color: bool) -> Result<(Packet, FieldSet)> {
+    match parse_packet_and_given_fields(words) {
         Ok(packet) => Ok(packet),
         Err(error) => {
             let span = Span { start: error.span.start as u32, end: error.span.end as u32 };
-            let diagnostic = Diagnostic::new(error.message, span).help(error.help);
-            eprint!("{}", weir_syntax::render(&[diagnostic], "--packet", words, color));
+            let diagnostic = Diagnostic::new(error.message, span).with_help(error.help);
+            eprint!("{}", weir_syntax::render_diagnostics(&[diagnostic], "--packet", words, color));
             bail!("the packet could not be parsed");
         }
     }

@@ -6,31 +6,31 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use weir_syntax::{ipf, ipset, iptables};
 
-use super::Answer;
-use crate::cli::Fmt;
+use super::ExitAnswer;
+use crate::cli::FmtArgs;
 use crate::{operand, terminal};
 
 /// Prints what was read: sets first, then IPv4, then IPv6.
-pub fn run(args: &Fmt, color: bool) -> Result<Answer> {
+pub fn run(args: &FmtArgs, color: bool) -> Result<ExitAnswer> {
     if let Some(path) = &args.ipf {
-        return count_rules(path, color);
+        return print_ipf_count_rules(path, color);
     }
-    let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
+    let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let mut text = ipset::print(&loaded.firewall.sets);
     for ruleset in loaded.firewall.rulesets() {
         text.push_str(&iptables::print(ruleset, args.counters));
     }
-    terminal::print(&text)
+    terminal::print_stdout(&text)
 }
 
 /// Prints the count rules of an `ipf.conf`.
-fn count_rules(path: &Path, color: bool) -> Result<Answer> {
+fn print_ipf_count_rules(path: &Path, color: bool) -> Result<ExitAnswer> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path).with_context(|| format!("read {name}"))?;
-    match ipf::to_iptables(&text) {
-        Ok(text) => terminal::print(&text),
+    match ipf::ipf_to_iptables_save(&text) {
+        Ok(text) => terminal::print_stdout(&text),
         Err(errors) => {
-            eprint!("{}", weir_syntax::render(&errors, &name, &text, color));
+            eprint!("{}", weir_syntax::render_diagnostics(&errors, &name, &text, color));
             bail!("the file has rules other than count rules: nothing was done")
         }
     }

@@ -5,24 +5,24 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use weir_lab::schedule::kernels::PerKernel;
-use weir_lab::{SELF_TESTS, StudyRunOptions};
-use weir_report::{Extra, ExtraTable, NamedRun};
-use weir_stats::compare::{self, KeptSelfTest, PointVerdict};
-use weir_stats::{Quantity, folder};
-use weir_study::AGAINST_ITSELF;
-use weir_study::registry;
+use weir_lab::schedule::kernel_runs::PerKernelStudy;
+use weir_lab::{SELF_COMPARISON_RUNS, StudyRunOptions};
+use weir_report::{ExtraSection, ExtraTable, NamedRun};
+use weir_stats::run_comparison::{self, AaTestRecord, ChangeClass};
+use weir_stats::{Quantity, run_folder};
+use weir_study::AA_PRESET;
+use weir_study::claims_registry;
 use weir_verify::VerifyReport;
 
-use super::{Answer, lab_kernels, lab_runs};
-use crate::cli::{LabCompare, LabReport, LabRun};
-use crate::live::Live;
-use crate::{json, terminal};
+use super::{ExitAnswer, lab_run_per_kernel, lab_runs};
+use crate::cli::{LabCompareArgs, LabReportArgs, LabRunArgs};
+use crate::run_progress::RunProgressDisplay;
+use crate::{json_output, terminal};
 
 /// Runs a study and writes its report beside the records.
-pub fn run(args: &LabRun) -> Result<Answer> {
+pub fn run(args: &LabRunArgs) -> Result<ExitAnswer> {
     let words: Vec<String> = std::env::args().collect();
-    let usual = if args.against_itself.is_some() { AGAINST_ITSELF } else { "quick" };
+    let usual = if args.against_itself.is_some() { AA_PRESET } else { "quick" };
     let options = StudyRunOptions {
         preset: args.preset.clone().unwrap_or_else(|| usual.to_owned()),
         seed: args.seed,
@@ -31,55 +31,63 @@ pub fn run(args: &LabRun) -> Result<Answer> {
         resume: args.resume,
         against_itself: args.against_itself.clone(),
         allow_global: args.allow_global,
-        search: args.search.map(crate::cli::Loss::goal),
+        search: args.search.map(crate::cli::SearchLossArg::to_search_goal),
         hosts: args.hosts.clone(),
         ..StudyRunOptions::default()
     };
-    if let Some(kernels) = PerKernel::new(&args.study, &args.output, &options)? {
-        return lab_kernels::run(&args.output, &kernels);
+    if let Some(kernels) = PerKernelStudy::new(&args.study, &args.output, &options)? {
+        return lab_run_per_kernel::run(&args.output, &kernels);
     }
-    let mut live = Live::new();
-    let record = weir_lab::run(&args.study, &args.output, &options, &mut |progress| {
+    let mut live = RunProgressDisplay::new();
+    let record = weir_lab::execute_study(&args.study, &args.output, &options, &mut |progress| {
         live.show(&progress);
     })?;
     drop(live);
-    let page = args.output.join(lab_runs::PAGE);
-    lab_runs::write_page(&page, &[NamedRun { name: "", record: &record }], &[])?;
+    let page = args.output.join(lab_runs::REPORT_FILE);
+    lab_runs::write_report_page(&page, &[NamedRun { name: "", record: &record }], &[])?;
     if let Some(subject) = &args.against_itself {
-        return self_test(args, &record, subject);
+        return report_self_test(args, &record, subject);
     }
-    terminal::print(&weir_report::summary(&record))
+    terminal::print_stdout(&weir_report::render_summary(&record))
 }
 
 /// Answers the machine that measures, on standard input and output.
-pub fn agent() -> Result<Answer> {
+pub fn run_agent() -> Result<ExitAnswer> {
     let version = StudyRunOptions::default().version;
-    weir_lab::host::agent::agent(&version, std::io::stdin().lock(), std::io::stdout().lock())?;
-    Ok(Answer::Yes)
+    weir_lab::host::agent::run_agent(&version, std::io::stdin().lock(), std::io::stdout().lock())?;
+    Ok(ExitAnswer::Yes)
 }
 
 /// Says how often a subject came out different from itself, and writes it beside the records and,
 /// where it is to be kept, into the study's folder.
-fn self_test(args: &LabRun, record: &folder::Record, subject: &str) -> Result<Answer> {
+fn report_self_test(
+    args: &LabRunArgs,
+    record: &run_folder::RunRecord,
+    subject: &str,
+) -> Result<ExitAnswer> {
     let run = &record.run;
-    let kept = KeptSelfTest {
+    let kept = AaTestRecord {
         date: run.date.clone(),
         subject: subject.to_owned(),
         preset: run.preset.name.clone(),
         seed: run.seed,
         weir: run.weir.clone(),
-        result: compare::self_test(&record.trials, subject, SELF_TESTS as usize),
+        result: run_comparison::evaluate_aa_test(
+            &record.trials,
+            subject,
+            SELF_COMPARISON_RUNS as usize,
+        ),
     };
     let text = format!("{}\n", serde_json::to_string_pretty(&kept)?);
     let mut folders = vec![args.output.as_path()];
     if args.keep {
         folders.push(study_folder(&args.study));
     }
-    for path in folders.iter().map(|folder| folder.join(registry::SELF_TEST)) {
+    for path in folders.iter().map(|folder| folder.join(claims_registry::AA_TEST_FILE)) {
         fs::write(&path, &text).with_context(|| format!("write {}", path.display()))?;
     }
-    terminal::print(&format!("{}\n", registry::self_test_said(&kept)))?;
-    Ok(if kept.result.passes() { Answer::Yes } else { Answer::No })
+    terminal::print_stdout(&format!("{}\n", claims_registry::describe_aa_test(&kept)))?;
+    Ok(if kept.result.passes() { ExitAnswer::Yes } else { ExitAnswer::No })
 }
 
 /// The folder of a study that is named by its folder or its file.
@@ -90,50 +98,55 @@ fn study_folder(study: &Path) -> &Path {
 }
 
 /// Compares two runs of a study, and says no where something became worse.
-pub fn compare(args: &LabCompare) -> Result<Answer> {
+pub fn compare_runs(args: &LabCompareArgs) -> Result<ExitAnswer> {
     ensure!(args.margin > 0.0 && args.margin < 1.0, "--margin {}: above 0, below 1", args.margin);
-    let (first, second) = (folder::load(&args.first)?, folder::load(&args.second)?);
-    lab_runs::of_one_study((&args.first, &first), (&args.second, &second))?;
-    let points = compare::runs(&first, &second, args.margin, args.absolute);
+    let (first, second) =
+        (run_folder::load_record(&args.first)?, run_folder::load_record(&args.second)?);
+    lab_runs::ensure_same_study((&args.first, &first), (&args.second, &second))?;
+    let points = run_comparison::compare_runs(&first, &second, args.margin, args.absolute);
     ensure!(
         !points.is_empty(),
         "the runs have no point in common that each measured in two blocks"
     );
-    let worse = points.iter().filter(|point| point.verdict == PointVerdict::Regression).count();
+    let worse = points.iter().filter(|point| point.verdict == ChangeClass::Regression).count();
     if args.json {
-        terminal::print(&json::member("lab compare", "points", &points)?)?;
+        terminal::print_stdout(&json_output::render_json_member(
+            "lab compare",
+            "points",
+            &points,
+        )?)?;
     } else {
-        terminal::print(&comparison(&points))?;
+        terminal::print_stdout(&render_comparison(&points))?;
     }
-    Ok(if worse == 0 { Answer::Yes } else { Answer::No })
+    Ok(if worse == 0 { ExitAnswer::Yes } else { ExitAnswer::No })
 }
 
 /// A line for each point that is not the same, and a sum.
-fn comparison(points: &[compare::Point]) -> String {
+fn render_comparison(points: &[run_comparison::ComparedPoint]) -> String {
     let mut text = String::new();
-    for point in points.iter().filter(|point| point.verdict != PointVerdict::Same) {
-        let what = words(point.quantity);
+    for point in points.iter().filter(|point| point.verdict != ChangeClass::Same) {
+        let what = quantity_words(point.quantity);
         let word = match point.verdict {
-            PointVerdict::Regression => "WORSE",
-            PointVerdict::Improvement => "better",
-            PointVerdict::Same | PointVerdict::Unclear => "unclear",
+            ChangeClass::Regression => "WORSE",
+            ChangeClass::Improvement => "better",
+            ChangeClass::Same | ChangeClass::Unclear => "unclear",
         };
         let (subject, at, ratio) =
-            (&point.subject, &point.scenario, registry::number(&point.ratio));
+            (&point.subject, &point.scenario, claims_registry::format_estimate(&point.ratio));
         let _ = writeln!(text, "{word:<8} {ratio:<34} {what} of {subject} at {at}");
     }
     let of = |verdict| points.iter().filter(|point| point.verdict == verdict).count();
-    let alike = compare::alike(points);
+    let alike = run_comparison::count_unchanged_points(points);
     let _ = writeln!(
         text,
         "{} points: {} worse, {} better, {} the same, {} unclear\n\
          {alike} of {} ({:.0} %) do not differ: the interval of the difference of log ratios \
          contains 0",
         points.len(),
-        of(PointVerdict::Regression),
-        of(PointVerdict::Improvement),
-        of(PointVerdict::Same),
-        of(PointVerdict::Unclear),
+        of(ChangeClass::Regression),
+        of(ChangeClass::Improvement),
+        of(ChangeClass::Same),
+        of(ChangeClass::Unclear),
         points.len(),
         100.0 * alike as f64 / points.len().max(1) as f64,
     );
@@ -141,7 +154,7 @@ fn comparison(points: &[compare::Point]) -> String {
 }
 
 /// What a quantity is called in a comparison.
-fn words(quantity: Quantity) -> &'static str {
+fn quantity_words(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::LoadSeconds => "time to load",
         Quantity::BytesPerConnection => "memory per connection",
@@ -152,22 +165,22 @@ fn words(quantity: Quantity) -> &'static str {
 }
 
 /// Writes the page of a run, with others next to it.
-pub fn report(args: &LabReport) -> Result<Answer> {
-    let runs = lab_runs::load(&args.run, &args.beside)?;
+pub fn write_report(args: &LabReportArgs) -> Result<ExitAnswer> {
+    let runs = lab_runs::load_runs_of_study(&args.run, &args.beside)?;
     let mut extras = Vec::new();
     if !args.artefact.is_empty() {
-        extras.push(artefacts(&args.artefact)?);
+        extras.push(artefact_section(&args.artefact)?);
     }
     for path in &args.verified {
-        extras.push(verified(path)?);
+        extras.push(verify_section(path)?);
     }
-    let path = args.output.clone().unwrap_or_else(|| args.run.join(lab_runs::PAGE));
-    lab_runs::write_page(&path, &lab_runs::named(&runs), &extras)?;
-    terminal::print(&lab_runs::summary(&runs))
+    let path = args.output.clone().unwrap_or_else(|| args.run.join(lab_runs::REPORT_FILE));
+    lab_runs::write_report_page(&path, &lab_runs::to_named_runs(&runs), &extras)?;
+    terminal::print_stdout(&lab_runs::render_run_summaries(&runs))
 }
 
 /// What manifests say of compiled forms, as a section.
-fn artefacts(dirs: &[std::path::PathBuf]) -> Result<Extra> {
+fn artefact_section(dirs: &[std::path::PathBuf]) -> Result<ExtraSection> {
     let mut rows = Vec::new();
     for dir in dirs {
         let manifest = weir_artefact::read_manifest(dir)?;
@@ -191,11 +204,11 @@ fn artefacts(dirs: &[std::path::PathBuf]) -> Result<Extra> {
     ];
     let caption = "Each form was compared with the original before it was written.".to_owned();
     let table = ExtraTable { caption, columns: columns.map(str::to_owned).to_vec(), rows };
-    Ok(Extra { title: "The forms".to_owned(), paragraphs: Vec::new(), tables: vec![table] })
+    Ok(ExtraSection { title: "The forms".to_owned(), paragraphs: Vec::new(), tables: vec![table] })
 }
 
 /// What `weir verify --json` found, as a section.
-fn verified(path: &Path) -> Result<Extra> {
+fn verify_section(path: &Path) -> Result<ExtraSection> {
     let name = path.display();
     let text = fs::read_to_string(path).with_context(|| format!("read {name}"))?;
     let report: VerifyReport =
@@ -222,7 +235,7 @@ fn verified(path: &Path) -> Result<Extra> {
         columns: vec!["cause".to_owned(), "packets".to_owned()],
         rows: report.excluded.iter().map(|(k, v)| vec![k.clone(), v.to_string()]).collect(),
     };
-    Ok(Extra {
+    Ok(ExtraSection {
         title: "Compared in the kernel".to_owned(),
         paragraphs: report.not_compared.clone(),
         tables: vec![compared, excluded],

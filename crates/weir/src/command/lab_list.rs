@@ -6,21 +6,25 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use weir_stats::folder;
-use weir_study::registry::{self, ClaimItem, LIST_BEGINS, LIST_ENDS, RegistryEntry};
+use weir_stats::run_folder;
+use weir_study::claims_registry::{
+    self, ClaimItem, README_LIST_END, README_LIST_START, RegistryEntry,
+};
 
-use super::Answer;
-use crate::cli::{LabIndex, LabList};
-use crate::{json, terminal};
+use super::ExitAnswer;
+use crate::cli::{LabIndexArgs, LabListArgs};
+use crate::{json_output, terminal};
 
 /// Prints the list, or writes it into the READMEs.
-pub fn run(args: &LabList) -> Result<Answer> {
-    let entries = registry::read(&args.studies)?;
+pub fn run(args: &LabListArgs) -> Result<ExitAnswer> {
+    let entries = claims_registry::read_claims_registry(&args.studies)?;
     if args.json {
-        return terminal::print(&json::member("lab list", "studies", &entries)?);
+        return terminal::print_stdout(&json_output::render_json_member(
+            "lab list", "studies", &entries,
+        )?);
     }
     if args.write {
-        return write(args, &entries);
+        return write_lists_to_readmes(args, &entries);
     }
     let mut text = String::new();
     let mut shown = 0;
@@ -37,66 +41,66 @@ pub fn run(args: &LabList) -> Result<Answer> {
         let command = entry.command.as_deref().unwrap_or("no command yet");
         let _ = writeln!(text, "  {command}");
         if let Some(kept) = &entry.self_test {
-            let _ = writeln!(text, "  {}", registry::self_test_said(kept));
+            let _ = writeln!(text, "  {}", claims_registry::describe_aa_test(kept));
         }
         for item in items {
-            let _ = writeln!(text, "  {:<5} {:<25} {}", short(item), item.status, item.text);
+            let _ = writeln!(text, "  {:<5} {:<25} {}", claim_label(item), item.status, item.text);
         }
         text.push('\n');
     }
     let _ = writeln!(text, "{shown} in {} studies", entries.len());
-    terminal::print(&text)
+    terminal::print_stdout(&text)
 }
 
 /// The number; weir's own claims have names, and are marked only.
-fn short(item: &ClaimItem) -> &str {
-    if item.kind == registry::ItemKind::Own { "weir" } else { &item.number }
+fn claim_label(item: &ClaimItem) -> &str {
+    if item.kind == claims_registry::ClaimItemKind::Own { "weir" } else { &item.number }
 }
 
-fn write(args: &LabList, entries: &[RegistryEntry]) -> Result<Answer> {
+fn write_lists_to_readmes(args: &LabListArgs, entries: &[RegistryEntry]) -> Result<ExitAnswer> {
     for entry in entries {
         let path = args.studies.join(&entry.study).join("README.md");
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-        let Some((before, rest)) = text.split_once(LIST_BEGINS) else { continue };
-        let Some((_, after)) = rest.split_once(LIST_ENDS) else {
-            bail!("{}: `{LIST_BEGINS}` without `{LIST_ENDS}`", path.display());
+        let Some((before, rest)) = text.split_once(README_LIST_START) else { continue };
+        let Some((_, after)) = rest.split_once(README_LIST_END) else {
+            bail!("{}: `{README_LIST_START}` without `{README_LIST_END}`", path.display());
         };
-        let list = registry::markdown(entry);
-        let new = format!("{before}{LIST_BEGINS}\n{list}{LIST_ENDS}{after}");
+        let list = claims_registry::render_markdown_tables(entry);
+        let new = format!("{before}{README_LIST_START}\n{list}{README_LIST_END}{after}");
         if new != text {
             fs::write(&path, new).with_context(|| format!("write {}", path.display()))?;
         }
     }
-    Ok(Answer::Yes)
+    Ok(ExitAnswer::Yes)
 }
 
 /// Writes the index, and next to it the report and the trials of each study's newest run.
-pub fn index(args: &LabIndex) -> Result<Answer> {
+pub fn write_index(args: &LabIndexArgs) -> Result<ExitAnswer> {
     let out = &args.output;
     fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;
-    for (name, bytes) in pages(&args.studies)? {
+    for (name, bytes) in build_index_pages(&args.studies)? {
         let path = out.join(name);
         fs::write(&path, bytes).with_context(|| format!("write {}", path.display()))?;
     }
-    terminal::print(&format!("{}\n", out.join(INDEX).display()))
+    terminal::print_stdout(&format!("{}\n", out.join(INDEX_FILE).display()))
 }
 
 /// The file that the pages begin with.
-pub(super) const INDEX: &str = "index.html";
+pub(super) const INDEX_FILE: &str = "index.html";
 
 /// The index and what it links to, by the names of files.
-pub(super) fn pages(studies: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+pub(super) fn build_index_pages(studies: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
-    let entries = registry::read(studies)?;
+    let entries = claims_registry::read_claims_registry(studies)?;
     for entry in &entries {
         let Some(run) = &entry.run else { continue };
         let folder = studies.join(&entry.study).join(run);
-        let report = weir_report::page(&folder::load(&folder)?, &[]);
-        let trials = folder::trials_text(&folder)?;
-        files.extend(weir_report::report_file(entry).map(|name| (name, report.into_bytes())));
-        files.extend(weir_report::trials_file(entry).map(|name| (name, trials.into_bytes())));
+        let report = weir_report::render_page(&run_folder::load_record(&folder)?, &[]);
+        let trials = run_folder::read_trials_text(&folder)?;
+        files.extend(weir_report::report_file_name(entry).map(|name| (name, report.into_bytes())));
+        files.extend(weir_report::trials_file_name(entry).map(|name| (name, trials.into_bytes())));
     }
-    let index = weir_report::index(&entries, env!("CARGO_PKG_VERSION"));
-    files.insert(INDEX.to_owned(), index.into_bytes());
+    let index = weir_report::render_index(&entries, env!("CARGO_PKG_VERSION"));
+    files.insert(INDEX_FILE.to_owned(), index.into_bytes());
     Ok(files)
 }

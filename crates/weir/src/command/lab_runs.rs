@@ -5,25 +5,25 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use weir_report::{Extra, NamedRun};
-use weir_stats::{Record, folder};
+use weir_report::{ExtraSection, NamedRun};
+use weir_stats::{RunRecord, run_folder};
 
 /// The page of a run, in its folder.
-pub(super) const PAGE: &str = "report.html";
+pub(super) const REPORT_FILE: &str = "report.html";
 
 /// Reads runs of one study, each named by its folder.
-pub fn load(first: &Path, others: &[PathBuf]) -> Result<Vec<(String, Record)>> {
-    let mut runs = vec![(name(first)?, folder::load(first)?)];
+pub fn load_runs_of_study(first: &Path, others: &[PathBuf]) -> Result<Vec<(String, RunRecord)>> {
+    let mut runs = vec![(folder_name(first)?, run_folder::load_record(first)?)];
     for path in others {
-        let record = folder::load(path)?;
-        of_one_study((first, &runs[0].1), (path, &record))?;
-        runs.push((name(path)?, record));
+        let record = run_folder::load_record(path)?;
+        ensure_same_study((first, &runs[0].1), (path, &record))?;
+        runs.push((folder_name(path)?, record));
     }
     Ok(runs)
 }
 
 /// Refuses runs of two studies.
-pub fn of_one_study(first: (&Path, &Record), second: (&Path, &Record)) -> Result<()> {
+pub fn ensure_same_study(first: (&Path, &RunRecord), second: (&Path, &RunRecord)) -> Result<()> {
     let ((path, record), (other_path, other)) = (first, second);
     ensure!(
         record.run.study == other.run.study,
@@ -37,32 +37,36 @@ pub fn of_one_study(first: (&Path, &Record), second: (&Path, &Record)) -> Result
 }
 
 /// The last part of a folder's path, also of `.`.
-fn name(folder: &Path) -> Result<String> {
+fn folder_name(folder: &Path) -> Result<String> {
     let whole = fs::canonicalize(folder).with_context(|| format!("find {}", folder.display()))?;
     Ok(whole.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()))
 }
 
 /// The runs, as the report takes them.
-pub fn named(runs: &[(String, Record)]) -> Vec<NamedRun<'_>> {
+pub fn to_named_runs(runs: &[(String, RunRecord)]) -> Vec<NamedRun<'_>> {
     runs.iter().map(|(name, record)| NamedRun { name, record }).collect()
 }
 
 /// What each run found, below its name and kernel where there are several.
-pub fn summary(runs: &[(String, Record)]) -> String {
+pub fn render_run_summaries(runs: &[(String, RunRecord)]) -> String {
     let mut text = String::new();
     for (at, (name, record)) in runs.iter().enumerate() {
         if runs.len() > 1 {
             let gap = if at == 0 { "" } else { "\n" };
-            let _ = writeln!(text, "{gap}{name}, {}:", record.run.firewall().kernel);
+            let _ = writeln!(text, "{gap}{name}, {}:", record.run.firewall_environment().kernel);
         }
-        text.push_str(&weir_report::summary(record));
+        text.push_str(&weir_report::render_summary(record));
     }
     text
 }
 
 /// Writes the page of runs of one study, and says where it is.
-pub(super) fn write_page(path: &Path, runs: &[NamedRun<'_>], extras: &[Extra]) -> Result<()> {
-    fs::write(path, weir_report::page_of_runs(runs, extras))
+pub(super) fn write_report_page(
+    path: &Path,
+    runs: &[NamedRun<'_>],
+    extras: &[ExtraSection],
+) -> Result<()> {
+    fs::write(path, weir_report::render_page_of_runs(runs, extras))
         .with_context(|| format!("write {}", path.display()))?;
     eprintln!("weir: report: {}", path.display());
     Ok(())

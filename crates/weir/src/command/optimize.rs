@@ -5,76 +5,84 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use weir_backends::check::{CheckOptions as Packets, Differs, describe, equal};
-use weir_diagram::{CompareOptions, compare_with};
-use weir_lint::{FixOptions, Fixed, Left, LintOptions, fix, lint, lints};
-use weir_model::{Firewall, Rule, Ruleset, Target, tests_of};
+use weir_backends::check::{
+    CheckOptions as Packets, FormDifference, compare_on_packets, describe_outcome,
+};
+use weir_diagram::{CompareOptions, compare_with_progress};
+use weir_lint::{
+    FixOptions, FixResult, LintOptions, UnfixedReason, all_lints, apply_fixes, find_lint,
+};
+use weir_model::{Firewall, Rule, Ruleset, Target, lower_to_tests};
 use weir_semantics::{Interpreter, Outcome};
-use weir_syntax::packet::packet_words;
+use weir_syntax::packet::print_packet;
 use weir_syntax::{ipset, iptables};
 
-use super::Answer;
-use super::check::levels;
-use crate::cli::Optimize;
-use crate::operand::{self, Loaded, Source, TextKind};
-use crate::terminal::{self, Progress};
-use crate::unified;
+use super::ExitAnswer;
+use super::check::parse_lint_levels;
+use crate::cli::OptimizeArgs;
+use crate::operand::{self, LoadedFirewall, SourceText, TextKind};
+use crate::terminal::{self, TerminalProgress};
+use crate::unified_diff;
 
 /// Fixes, compares, prints; on standard error what was done, and what was left.
-pub fn run(args: &Optimize, color: bool) -> Result<Answer> {
-    let counters = allows(&args.allow)?;
+pub fn run(args: &OptimizeArgs, color: bool) -> Result<ExitAnswer> {
+    let counters = parse_allow_counters(&args.allow)?;
     let options = FixOptions {
-        ids: ids(args)?,
-        counters,
-        chains: args.chains.clone(),
-        check: LintOptions { counters: false, levels: levels(&[], &[], &[])? },
+        lint_ids: lint_ids_to_fix(args)?,
+        allow_counter_changes: counters,
+        changeable_foreign_chains: args.chains.clone(),
+        lint_options: LintOptions {
+            counters_are_real: false,
+            levels: parse_lint_levels(&[], &[], &[])?,
+        },
         one_by_one: false,
     };
-    let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
-    let outputs = outputs(args, &loaded)?;
+    let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
+    let outputs = output_paths(args, &loaded)?;
     let (fixed, proof) = fix_and_prove(&loaded.firewall, options, args)?;
-    eprint!("{}", catch_alls(&loaded, &fixed.firewall));
-    eprint!("{}", summary(&fixed, proof.as_ref(), args.seed));
-    let changes = changes(&loaded, &fixed.firewall);
+    eprint!("{}", warn_of_catch_alls(&loaded, &fixed.firewall));
+    eprint!("{}", render_fix_summary(&fixed, proof.as_ref(), args.seed));
+    let changes = render_unified_diffs(&loaded, &fixed.firewall);
     if args.dry_run {
-        return terminal::print(&changes);
+        return terminal::print_stdout(&changes);
     }
     eprint!("{changes}");
-    write(&loaded, &fixed.firewall, &outputs)
+    write_optimized(&loaded, &fixed.firewall, &outputs)
 }
 
 /// Fixes that are tried one by one at most: each takes a check of the whole ruleset.
-const ONE_BY_ONE: usize = 500;
+const MAX_FIXES_ONE_BY_ONE: usize = 500;
 
 /// Fixes, and the proof that they change nothing. Where all fixes together do, they are tried one
 /// after the other: each of two findings may be right because of the other's rule.
 fn fix_and_prove(
     before: &Firewall,
     mut options: FixOptions,
-    args: &Optimize,
-) -> Result<(Fixed, Option<OptimizeProof>)> {
-    let fixed = fix(before, &options);
-    if fixed.done.is_empty() {
+    args: &OptimizeArgs,
+) -> Result<(FixResult, Option<OptimizeProof>)> {
+    let fixed = apply_fixes(before, &options);
+    if fixed.fixed_findings.is_empty() {
         return Ok((fixed, None));
     }
-    let error = match prove(before, &fixed.firewall, options.counters, args) {
+    let error = match prove_equal(before, &fixed.firewall, options.allow_counter_changes, args) {
         Ok(proof) => return Ok((fixed, Some(proof))),
         Err(error) => error,
     };
-    if fixed.done.len() > ONE_BY_ONE {
+    if fixed.fixed_findings.len() > MAX_FIXES_ONE_BY_ONE {
         return Err(error.context(format!(
             "{} fixes cannot be made together: name fewer kinds by --fix",
-            fixed.done.len()
+            fixed.fixed_findings.len()
         )));
     }
     options.one_by_one = true;
-    let fixed = fix(before, &options);
-    let proof = prove(before, &fixed.firewall, options.counters, args).map_err(|_| error)?;
+    let fixed = apply_fixes(before, &options);
+    let proof = prove_equal(before, &fixed.firewall, options.allow_counter_changes, args)
+        .map_err(|_| error)?;
     Ok((fixed, Some(proof)))
 }
 
 /// What `--allow` names.
-fn allows(words: &[String]) -> Result<bool> {
+fn parse_allow_counters(words: &[String]) -> Result<bool> {
     match words.iter().find(|w| *w != "counters") {
         Some(other) => bail!("--allow {other}: only counters can be allowed"),
         None => Ok(!words.is_empty()),
@@ -82,12 +90,15 @@ fn allows(words: &[String]) -> Result<bool> {
 }
 
 /// The lints that are to be fixed.
-fn ids(args: &Optimize) -> Result<BTreeSet<&'static str>> {
+fn lint_ids_to_fix(args: &OptimizeArgs) -> Result<BTreeSet<&'static str>> {
     if args.all {
-        return Ok(lints().filter(|l| l.fix && l.on).map(|l| l.id).collect());
+        return Ok(all_lints()
+            .filter(|l| l.is_fixable && l.enabled_by_default)
+            .map(|l| l.id)
+            .collect());
     }
-    let known = |id: &String| match lint(id) {
-        Some(lint) if lint.fix => Ok(lint.id),
+    let known = |id: &String| match find_lint(id) {
+        Some(lint) if lint.is_fixable => Ok(lint.id),
         Some(_) => bail!("{id}: weir cannot fix this kind of finding (weir check --explain {id})"),
         None => bail!("unknown kind of finding {id} (see weir check --list)"),
     };
@@ -95,7 +106,7 @@ fn ids(args: &Optimize) -> Result<BTreeSet<&'static str>> {
 }
 
 /// Where each text goes; none is standard output.
-fn outputs(args: &Optimize, loaded: &Loaded) -> Result<Vec<PathBuf>> {
+fn output_paths(args: &OptimizeArgs, loaded: &LoadedFirewall) -> Result<Vec<PathBuf>> {
     let inputs: Vec<PathBuf> = loaded.sources.iter().map(|s| PathBuf::from(&s.name)).collect();
     if args.in_place {
         return match inputs.iter().find(|p| !p.is_file()) {
@@ -112,14 +123,14 @@ fn outputs(args: &Optimize, loaded: &Loaded) -> Result<Vec<PathBuf>> {
         n => bail!("{n} texts cannot be written to one file: create the folder {}", out.display()),
     };
     for path in &outputs {
-        if inputs.iter().any(|input| same_file(input, path)) {
+        if inputs.iter().any(|input| is_same_file(input, path)) {
             bail!("{} is the input: --in-place overwrites it", path.display());
         }
     }
     Ok(outputs)
 }
 
-fn same_file(a: &Path, b: &Path) -> bool {
+fn is_same_file(a: &Path, b: &Path) -> bool {
     match (fs::canonicalize(a), fs::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,
         _ => false,
@@ -129,76 +140,81 @@ fn same_file(a: &Path, b: &Path) -> bool {
 /// What is known of a ruleset and what the fixes made of it.
 struct OptimizeProof {
     /// Verdict and effects are the same for all packets; else why that could not be decided.
-    unknown: Option<String>,
+    why_unproven: Option<String>,
     /// Packets that were sent through both.
     packets: u64,
 }
 
 /// Compares both for all packets, by diagrams; then sends packets through both, whose counters must
 /// be the same, too, unless they may change.
-fn prove(
+fn prove_equal(
     before: &Firewall,
     after: &Firewall,
     counters: bool,
-    args: &Optimize,
+    args: &OptimizeArgs,
 ) -> Result<OptimizeProof> {
-    const REFUSED: &str = "a fix would change what the ruleset means, so nothing is written";
-    let progress = Progress::new();
-    let options = CompareOptions { regions: 1, ..CompareOptions::default() };
+    const REFUSAL_MESSAGE: &str =
+        "a fix would change what the ruleset means, so nothing is written";
+    let progress = TerminalProgress::new();
+    let options = CompareOptions { regions_max: 1, ..CompareOptions::default() };
     let mut part = 0;
-    let comparison = compare_with(before, after, &options, &mut |_, _| {
+    let comparison = compare_with_progress(before, after, &options, &mut |_, _| {
         progress.show("proving", f64::from(part) / 6.0);
         part += 1;
     })?;
     if let Some((_, d)) = comparison.differences().next() {
         bail!(
-            "{REFUSED}: {} for {}",
+            "{REFUSAL_MESSAGE}: {} for {}",
             format!("{:?} differs", d.difference).to_lowercase(),
-            packet_words(&d.witness.packet)
+            print_packet(&d.witness.packet)
         );
     }
-    if let Some((part, f)) = comparison.fragments().next() {
-        let which = if f.before { "no longer" } else { "now" };
-        bail!("{REFUSED}: {:?} fragments are {which} reassembled ({})", part.family, f.place());
+    if let Some((part, f)) = comparison.reassembly_differences().next() {
+        let which = if f.is_first_ruleset { "no longer" } else { "now" };
+        bail!(
+            "{REFUSAL_MESSAGE}: {:?} fragments are {which} reassembled ({})",
+            part.family,
+            f.rule_position()
+        );
     }
-    let unknown = comparison.unknowns().next().map(|(_, why)| why.to_owned());
-    let new = Interpreter::comparing(after, before);
+    let unknown = comparison.undecided_parts().next().map(|(_, why)| why.to_owned());
+    let new = Interpreter::new_for_comparison(after, before);
     let options = Packets { seed: args.seed, packets: args.packets };
-    let checked = equal(
+    let checked = compare_on_packets(
         before,
         &[after],
         &options,
         |packet, entry, outcome, answers| {
             let other = new.journey(packet, entry, answers);
-            let what = differs(outcome, &other, counters)?;
-            Some(Differs { what, after: describe(&other) })
+            let what = describe_outcome_difference(outcome, &other, counters)?;
+            Some(FormDifference { difference: what, outcome_after: describe_outcome(&other) })
         },
         &mut |what, done| progress.show(what, done),
     );
     drop(progress);
     match checked {
-        Ok(checked) => Ok(OptimizeProof { unknown, packets: checked.packets }),
-        Err(e) => bail!("{REFUSED}: {e}"),
+        Ok(checked) => Ok(OptimizeProof { why_unproven: unknown, packets: checked.packets }),
+        Err(e) => bail!("{REFUSAL_MESSAGE}: {e}"),
     }
 }
 
-fn differs(a: &Outcome<'_>, b: &Outcome<'_>, counters: bool) -> Option<String> {
+fn describe_outcome_difference(a: &Outcome<'_>, b: &Outcome<'_>, counters: bool) -> Option<String> {
     if !counters {
-        return a.difference(b).map(|d| format!("{d:?} differs").to_lowercase());
+        return a.first_difference(b).map(|d| format!("{d:?} differs").to_lowercase());
     }
     let same = a.verdict == b.verdict && a.effects == b.effects && a.packet == b.packet;
     (!same).then(|| "verdict, effects or packet differ".to_owned())
 }
 
 /// What was done and what was left, for people.
-fn summary(fixed: &Fixed, proof: Option<&OptimizeProof>, seed: u64) -> String {
+fn render_fix_summary(fixed: &FixResult, proof: Option<&OptimizeProof>, seed: u64) -> String {
     let mut done: BTreeMap<&str, usize> = BTreeMap::new();
-    for f in &fixed.done {
-        *done.entry(f.id()).or_default() += 1;
+    for f in &fixed.fixed_findings {
+        *done.entry(f.lint_id()).or_default() += 1;
     }
-    let mut left: BTreeMap<(&str, Left), usize> = BTreeMap::new();
-    for (f, why) in &fixed.left {
-        *left.entry((f.id(), *why)).or_default() += 1;
+    let mut left: BTreeMap<(&str, UnfixedReason), usize> = BTreeMap::new();
+    for (f, why) in &fixed.unfixed_findings {
+        *left.entry((f.lint_id(), *why)).or_default() += 1;
     }
     let mut out = String::new();
     for (id, n) in &done {
@@ -208,7 +224,7 @@ fn summary(fixed: &Fixed, proof: Option<&OptimizeProof>, seed: u64) -> String {
         out.push_str(&format!("left     {n:>6}  {id}: {}\n", why.as_str()));
     }
     let Some(proof) = proof else { return out + "nothing was changed\n" };
-    out.push_str(&match &proof.unknown {
+    out.push_str(&match &proof.why_unproven {
         None => "proven   the same verdict and effects for every packet\n".to_owned(),
         Some(why) => format!("unproven {why}: only packet-checked\n"),
     });
@@ -218,12 +234,12 @@ fn summary(fixed: &Fixed, proof: Option<&OptimizeProof>, seed: u64) -> String {
 
 /// Warns of rules that accept every packet before the rules after them are removed: who wrote these
 /// may have meant them to filter.
-fn catch_alls(loaded: &Loaded, after: &Firewall) -> String {
+fn warn_of_catch_alls(loaded: &LoadedFirewall, after: &Firewall) -> String {
     let mut out = String::new();
     for ruleset in loaded.firewall.rulesets() {
         let family = ruleset.family;
         let accepts_all =
-            |rule: &Rule| rule.target == Target::Accept && tests_of(rule, family).is_empty();
+            |rule: &Rule| rule.target == Target::Accept && lower_to_tests(rule, family).is_empty();
         for (table, chain) in
             ruleset.tables.iter().flat_map(|t| t.chains.iter().map(move |c| (t, c)))
         {
@@ -253,17 +269,18 @@ fn catch_alls(loaded: &Loaded, after: &Firewall) -> String {
 }
 
 /// What changed in each text, as a unified diff of what `iptables-save` would print.
-fn changes(loaded: &Loaded, after: &Firewall) -> String {
-    let of = |source: &Source| {
-        let texts = [&loaded.firewall, after].map(|firewall| text(source.kind, firewall));
+fn render_unified_diffs(loaded: &LoadedFirewall, after: &Firewall) -> String {
+    let of = |source: &SourceText| {
+        let texts =
+            [&loaded.firewall, after].map(|firewall| render_save_text(source.kind, firewall));
         let after = format!("{} (optimized)", source.name);
-        unified::diff([&source.name, &after], &texts[0], &texts[1])
+        unified_diff::render_unified_diff([&source.name, &after], &texts[0], &texts[1])
     };
     loaded.sources.iter().map(of).collect()
 }
 
 /// A text as it would be saved.
-fn text(kind: TextKind, firewall: &Firewall) -> String {
+fn render_save_text(kind: TextKind, firewall: &Firewall) -> String {
     // Counters are printed where the text had them.
     let has_counters = |r: &Ruleset| r.rules().any(|(_, _, rule)| rule.counters.is_some());
     match kind {
@@ -275,14 +292,18 @@ fn text(kind: TextKind, firewall: &Firewall) -> String {
     }
 }
 
-fn write(loaded: &Loaded, after: &Firewall, outputs: &[PathBuf]) -> Result<Answer> {
-    let text = |kind| text(kind, after);
+fn write_optimized(
+    loaded: &LoadedFirewall,
+    after: &Firewall,
+    outputs: &[PathBuf],
+) -> Result<ExitAnswer> {
+    let text = |kind| render_save_text(kind, after);
     if outputs.is_empty() {
         let all: Vec<String> = loaded.sources.iter().map(|s| text(s.kind)).collect();
-        return terminal::print(&all.concat());
+        return terminal::print_stdout(&all.concat());
     }
     for (source, path) in loaded.sources.iter().zip(outputs) {
         fs::write(path, text(source.kind)).with_context(|| format!("write {}", path.display()))?;
     }
-    Ok(Answer::Yes)
+    Ok(ExitAnswer::Yes)
 }

@@ -6,37 +6,37 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use weir_lab::selftest;
 
-use super::Answer;
-use crate::cli::LabSelftest;
-use crate::json;
-use crate::terminal::{self, Progress};
+use super::ExitAnswer;
+use crate::cli::LabSelftestArgs;
+use crate::json_output;
+use crate::terminal::{self, TerminalProgress};
 
 /// Measures the laboratory itself. No where something was lost.
-pub fn run(args: &LabSelftest) -> Result<Answer> {
+pub fn run(args: &LabSelftestArgs) -> Result<ExitAnswer> {
     ensure!((0.01..=60.0).contains(&args.trial), "--trial {}: 0.01 to 60 seconds", args.trial);
     ensure!(args.blocks > 0, "--blocks 0: one pass at least");
     let options = selftest::SelfTestOptions {
-        trial: Duration::from_secs_f64(args.trial),
+        trial_duration: Duration::from_secs_f64(args.trial),
         blocks: args.blocks,
     };
-    let bar = Progress::new();
+    let bar = TerminalProgress::new();
     let mut done = 0;
-    let total = u64::from(args.blocks + 1) * 2 * selftest::PARTS as u64;
-    let report = selftest::run(&options, &mut |message| {
-        bar.show_left(message, done, total, None);
+    let total = u64::from(args.blocks + 1) * 2 * selftest::PART_COUNT as u64;
+    let report = selftest::run_self_test(&options, &mut |message| {
+        bar.show_with_time_left(message, done, total, None);
         done += 1;
     })?;
     drop(bar);
     let is_whole = report.parts.iter().all(selftest::SelfTestPart::is_without_loss);
     if args.json {
-        terminal::print(&json::object("lab selftest", &report)?)?;
+        terminal::print_stdout(&json_output::render_json_object("lab selftest", &report)?)?;
     } else {
-        terminal::print(&text_of(&report))?;
+        terminal::print_stdout(&render_self_test_report(&report))?;
     }
-    Ok(if is_whole { Answer::Yes } else { Answer::No })
+    Ok(if is_whole { ExitAnswer::Yes } else { ExitAnswer::No })
 }
 
-fn text_of(report: &selftest::SelfTestReport) -> String {
+fn render_self_test_report(report: &selftest::SelfTestReport) -> String {
     let mut text = format!(
         "{:<32} {:>10} {:>13} {:>12} {:>12} {:>8} {:>7}\n",
         "", "packets/s", "connections/s", "offered", "delivered", "dropped", "missing"
@@ -51,7 +51,7 @@ fn text_of(report: &selftest::SelfTestReport) -> String {
             part.offered,
             part.delivered,
             part.dropped,
-            part.missing()
+            part.missing_packets()
         );
     }
     if let Some(ratio) = &report.without_tracking {

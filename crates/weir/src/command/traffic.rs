@@ -6,37 +6,40 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 use weir_model::{Family, Firewall, Packet};
 use weir_packet::{Mac, pcap};
-use weir_semantics::{AlwaysFalse, Interpreter, Verdict};
-use weir_traffic::{Pattern as Kind, PatternOptions, TrafficOptions, packets, patterns};
+use weir_semantics::{AlwaysFalseOracle, Interpreter, Verdict};
+use weir_traffic::{
+    PatternOptions, TrafficOptions, TrafficPattern as Kind, generate_packets,
+    generate_pattern_packets,
+};
 
-use super::Answer;
-use crate::cli::{PatternArg, TrafficArgs};
+use super::ExitAnswer;
+use crate::cli::{TrafficArgs, TrafficPatternArg};
 use crate::{operand, terminal};
 
 /// Where frames go: a locally administered address; whoever plays them puts in the real one.
-const DESTINATION: Mac = [2, 0, 0, 0, 0, 1];
+const DESTINATION_MAC: Mac = [2, 0, 0, 0, 0, 1];
 
 /// Writes the pcap file and the verdicts next to it.
-pub fn run(args: &TrafficArgs, color: bool) -> Result<Answer> {
-    let loaded = operand::load(args.file.as_deref(), &args.operand, color)?;
+pub fn run(args: &TrafficArgs, color: bool) -> Result<ExitAnswer> {
+    let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let mut all = Vec::new();
     for family in [Family::V4, Family::V6] {
-        all.extend(of_family(&loaded.firewall, family, args));
+        all.extend(packets_of_family(&loaded.firewall, family, args));
     }
     if all.is_empty() {
         bail!("the ruleset has no packets of this pattern: try another --pattern");
     }
     all.truncate(args.count);
-    let frames = all.iter().map(|(packet, _)| packet.to_frame(DESTINATION));
-    pcap::write(&args.output, frames)
+    let frames = all.iter().map(|(packet, _)| packet.to_frame(DESTINATION_MAC));
+    pcap::write_frames(&args.output, frames)
         .with_context(|| format!("write {}", args.output.display()))?;
     let mut beside = args.output.clone().into_os_string();
     beside.push(".verdicts");
     let beside = PathBuf::from(beside);
-    let verdicts: String = all.iter().map(|(_, verdict)| word(*verdict)).collect();
+    let verdicts: String = all.iter().map(|(_, verdict)| verdict_line(*verdict)).collect();
     fs::write(&beside, verdicts).with_context(|| format!("write {}", beside.display()))?;
     let dropped = all.iter().filter(|(_, v)| *v != Verdict::Accept).count();
-    terminal::print(&format!(
+    terminal::print_stdout(&format!(
         "{} frames in {}, {} to be accepted, {dropped} to be dropped\n",
         all.len(),
         args.output.display(),
@@ -44,38 +47,49 @@ pub fn run(args: &TrafficArgs, color: bool) -> Result<Answer> {
     ))
 }
 
-fn word(verdict: Verdict) -> &'static str {
+fn verdict_line(verdict: Verdict) -> &'static str {
     if verdict == Verdict::Accept { "accept\n" } else { "drop\n" }
 }
 
-fn of_family(firewall: &Firewall, family: Family, args: &TrafficArgs) -> Vec<(Packet, Verdict)> {
+fn packets_of_family(
+    firewall: &Firewall,
+    family: Family,
+    args: &TrafficArgs,
+) -> Vec<(Packet, Verdict)> {
     let Some(ruleset) = firewall.ruleset(family) else { return Vec::new() };
-    let entry = args.hook.entry();
+    let entry = args.hook.to_entry();
     let pattern = match args.pattern {
-        PatternArg::Boundary => {
-            let options =
-                TrafficOptions { seed: args.seed, count: args.count, entry, ..Default::default() };
+        TrafficPatternArg::Boundary => {
+            let options = TrafficOptions {
+                seed: args.seed,
+                max_packets: args.count,
+                journey_kind: entry,
+                ..Default::default()
+            };
             let interpreter = Interpreter::new(firewall);
             let judged = |packet: Packet| {
-                let verdict = interpreter.journey(&packet, entry, &mut AlwaysFalse).verdict;
+                let verdict = interpreter.journey(&packet, entry, &mut AlwaysFalseOracle).verdict;
                 (packet, verdict)
             };
-            return packets(ruleset, &firewall.sets, &options).into_iter().map(judged).collect();
+            return generate_packets(ruleset, &firewall.sets, &options)
+                .into_iter()
+                .map(judged)
+                .collect();
         }
-        PatternArg::End => Kind::AllMatchAtEnd,
-        PatternArg::Uniform => Kind::Uniform,
-        PatternArg::Zipf => Kind::Zipf,
-        PatternArg::Near => Kind::Miss,
-        PatternArg::Far => Kind::Far,
+        TrafficPatternArg::End => Kind::AllMatchAtEnd,
+        TrafficPatternArg::Uniform => Kind::Uniform,
+        TrafficPatternArg::Zipf => Kind::Zipf,
+        TrafficPatternArg::Near => Kind::Miss,
+        TrafficPatternArg::Far => Kind::Far,
     };
     let options = PatternOptions {
         pattern,
         family,
         seed: args.seed,
-        count: args.count,
-        entry,
-        devices: args.devices.clone(),
+        max_packets: args.count,
+        journey_kind: entry,
+        fixed_devices: args.devices.clone(),
         ..PatternOptions::default()
     };
-    patterns(firewall, &options)
+    generate_pattern_packets(firewall, &options)
 }

@@ -2,25 +2,27 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use weir_lab::tune::{TUNINGS, Tuning, TuningScope};
+use weir_lab::paper_tunings::{PAPER_TUNINGS, PaperTuning, TuningScope};
 
-use super::Answer;
-use crate::cli::Tune;
-use crate::{json, terminal};
+use super::ExitAnswer;
+use crate::cli::TuneArgs;
+use crate::{json_output, terminal};
 
 #[derive(Serialize)]
 struct TuneRow {
     #[serde(flatten)]
-    tuning: Tuning,
+    tuning: PaperTuning,
     now: Option<String>,
 }
 
 /// Prints every tuning with its value now; sets nothing.
-pub fn run(args: &Tune) -> Result<Answer> {
-    let rows: Vec<TuneRow> =
-        TUNINGS.iter().map(|tuning| TuneRow { tuning: *tuning, now: tuning.now() }).collect();
+pub fn run(args: &TuneArgs) -> Result<ExitAnswer> {
+    let rows: Vec<TuneRow> = PAPER_TUNINGS
+        .iter()
+        .map(|tuning| TuneRow { tuning: *tuning, now: tuning.current_value() })
+        .collect();
     if args.json {
-        return terminal::print(&json::member("tune", "tunings", &rows)?);
+        return terminal::print_stdout(&json_output::render_json_member("tune", "tunings", &rows)?);
     }
     let mut text = String::new();
     let mut paper = "";
@@ -29,13 +31,13 @@ pub fn run(args: &Tune) -> Result<Answer> {
             paper = row.tuning.paper;
             text += &format!("# {paper}\n");
         }
-        text += &lines(row);
+        text += &render_tuning_lines(row);
     }
-    terminal::print(&text)
+    terminal::print_stdout(&text)
 }
 
 /// A line that `sysctl -p` takes, where there is one to set; all else is a comment.
-fn lines(row: &TuneRow) -> String {
+fn render_tuning_lines(row: &TuneRow) -> String {
     let TuneRow { tuning, now } = row;
     let reach = match tuning.reach {
         TuningScope::Namespace => "",

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::PoisonError;
 
-use weir_stats::series::{Selection, ratio};
+use weir_stats::trial_selection::{TrialSelection, estimate_selection_ratio};
 use weir_stats::{
-    ConntrackTable, Estimate, Quantity, Record, Scenario, State, Trial, TrialKind, folder,
+    ConntrackTable, Estimate, Quantity, RunRecord, Scenario, Trial, TrialKind, TrialState,
+    run_folder,
 };
-use weir_testkit::{lacking, lacks_root};
+use weir_testkit::{skip_test, skip_without_root};
 
 use super::{ALONE, Lan, STUDY, WEIR, agree, said};
 
@@ -85,12 +86,12 @@ loads = 3
 
 impl Lan {
     /// Records of the study on one machine, and over the hosts.
-    fn both(&self) -> [Record; 2] {
+    fn both(&self) -> [RunRecord; 2] {
         let hosts = self.hosts("fw", "fw");
         [("local", None), ("remote", Some(hosts.as_path()))].map(|(out, hosts)| {
             let ended = self.run(out, "tiny", hosts).output().unwrap();
             assert!(ended.status.success(), "{out}: {}", said(&ended));
-            folder::load(&self.folder.join(out)).unwrap()
+            run_folder::load_record(&self.folder.join(out)).unwrap()
         })
     }
 
@@ -104,15 +105,15 @@ impl Lan {
 }
 
 /// Connections a second of a subject against those without rules.
-fn share(record: &Record, subject: &str) -> Estimate {
+fn share(record: &RunRecord, subject: &str) -> Estimate {
     let all = Scenario::default();
-    let of = |subject| Selection::new(Quantity::ConnectionsPerSecond, subject, &all);
-    ratio(of(subject), of("plain"), &record.trials, 1).unwrap()
+    let of = |subject| TrialSelection::new(Quantity::ConnectionsPerSecond, subject, &all);
+    estimate_selection_ratio(of(subject), of("plain"), &record.trials, 1).unwrap()
 }
 
 /// Whether the table was looked at while connections came.
 fn has_course(trial: &Trial) -> bool {
-    let table = trial.collected.table.as_ref().unwrap();
+    let table = trial.observations.table.as_ref().unwrap();
     let is_between = |(_, entries): &(f64, u64)| (1..table.after).contains(entries);
     table.samples.is_sorted_by_key(|(seconds, _)| *seconds) && table.samples.iter().any(is_between)
 }
@@ -127,29 +128,37 @@ fn tracking_costs_over_two_hosts_what_it_costs_on_one_machine() {
 
     let of_connections = |trial: &&Trial| trial.kind == TrialKind::Connections;
     let trials: Vec<&Trial> = remote.trials.iter().filter(of_connections).collect();
-    assert_eq!(local.trials.iter().filter(|t| t.state == State::Warmup).count(), 3);
-    let accepted = |record: &Record| {
-        let is_done = |t: &&Trial| t.kind == TrialKind::Connections && t.state == State::Accepted;
+    assert_eq!(local.trials.iter().filter(|t| t.state == TrialState::Warmup).count(), 3);
+    let accepted = |record: &RunRecord| {
+        let is_done =
+            |t: &&Trial| t.kind == TrialKind::Connections && t.state == TrialState::Accepted;
         record.trials.iter().filter(is_done).count()
     };
     assert!(accepted(&local) > 0);
     assert_eq!(accepted(&remote), accepted(&local));
     for trial in &trials {
         assert!(
-            matches!(trial.state, State::Accepted | State::Warmup | State::Disturbed),
+            matches!(
+                trial.state,
+                TrialState::Accepted | TrialState::Warmup | TrialState::Disturbed
+            ),
             "{trial:?}"
         );
-        let connections = trial.connections().unwrap();
+        let connections = trial.connection_counts().unwrap();
         assert!(connections.completed > 0, "{trial:?}");
-        assert_eq!((trial.missing(), connections.missing()), (0, 0), "{trial:?}");
+        assert_eq!(
+            (trial.unaccounted_packets(), connections.unaccounted_connections()),
+            (0, 0),
+            "{trial:?}"
+        );
         assert_eq!((connections.invalid, connections.resets), (0, 0), "{trial:?}");
         // The table there is emptied between trials, so it holds those of this one.
         let arrived = connections.completed..=connections.offered;
         let is_own = |table: &ConntrackTable| table.before == 0 && arrived.contains(&table.after);
-        let is_own = trial.collected.table.as_ref().map(is_own);
+        let is_own = trial.observations.table.as_ref().map(is_own);
         assert_eq!(is_own, (trial.subject == "tracked").then_some(true), "{trial:?}");
     }
-    let doubts = |record: &Record| record.run.doubts.join("\n").contains("had no rate");
+    let doubts = |record: &RunRecord| record.run.doubts.join("\n").contains("had no rate");
     assert_eq!((doubts(&local), doubts(&remote)), (false, true));
     let mut tracked = trials.iter().filter(|trial| trial.subject == "tracked");
     assert!(tracked.any(|trial| has_course(trial)), "the table is followed there");
@@ -169,11 +178,12 @@ fn a_ruleset_takes_as_much_memory_there_as_here() {
     let Some(lan) = Lan::new("hosts-memory") else { return };
     lan.study(MEMORY, MEMORY_SUBJECTS);
     let records = lan.both();
-    let median = |record: &Record, subject: &str| {
+    let median = |record: &RunRecord, subject: &str| {
         let loads =
             record.trials.iter().filter(|t| t.kind == TrialKind::Load && t.subject == subject);
-        let mut bytes: Vec<i64> =
-            loads.map(|trial| trial.collected.load_memory_bytes.expect("it is measured")).collect();
+        let mut bytes: Vec<i64> = loads
+            .map(|trial| trial.observations.load_memory_bytes.expect("it is measured"))
+            .collect();
         assert_eq!(bytes.len(), 3);
         bytes.sort_unstable();
         bytes[1]
@@ -265,10 +275,10 @@ impl Agent {
 
 #[test]
 fn a_limit_that_was_raised_there_is_put_back_also_after_a_kill() {
-    if lacks_root() {
+    if skip_without_root() {
         return;
     }
-    let Some(before) = table_limit() else { return lacking("needs connection tracking") };
+    let Some(before) = table_limit() else { return skip_test("needs connection tracking") };
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
 
     let mut agent = Agent::start();

@@ -74,11 +74,11 @@ fn a_study_is_run_once_for_each_kernel() {
     let run = |more: &[&str]| lan.run("out", "once", Some(&hosts)).args(more).output().unwrap();
     let whole = |output: &Output| assert!(output.status.success(), "{}", said(output));
     let out = lan.folder.join("out");
-    let record = |name: &str| folder::load(&out.join(name)).unwrap();
+    let record = |name: &str| run_folder::load_record(&out.join(name)).unwrap();
 
     let ended = run(&[]);
     whole(&ended);
-    let release = record("one").run.firewall().kernel.clone();
+    let release = record("one").run.firewall_environment().kernel.clone();
     assert!(said(&ended).contains(&format!("one and two ran the same kernel release, {release}")));
     assert_eq!(lan.boots(), 2);
     for name in ["one", "two"] {

@@ -51,26 +51,27 @@ fn what_is_asked_comes_back_through_a_firewall_on_another_host() {
     assert!(ended.status.success(), "{}", said(&ended));
     assert_eq!((Lan::devices(&lan.ends), Lan::devices(&lan.firewall)), before);
 
-    let record = folder::load(&lan.folder.join("out")).unwrap();
+    let record = run_folder::load_record(&lan.folder.join("out")).unwrap();
     let asked = |subject: &str, probe: &str, load: &str| {
-        let scenario = Scenario::default().with("probe", probe).with("load", load);
+        let scenario =
+            Scenario::default().with_coordinate("probe", probe).with_coordinate("load", load);
         let is_it = |trial: &&Trial| trial.subject == subject && trial.scenario == scenario;
         let trial = record.trials.iter().rfind(is_it).expect("it was asked");
-        assert_eq!(trial.state, State::Accepted, "{trial:?}");
+        assert_eq!(trial.state, TrialState::Accepted, "{trial:?}");
         trial
     };
     for probe in ["icmp", "udp"] {
         for load in ["idle", "frames", "stream"] {
             let trial = asked("none", probe, load);
-            let found = trial.probe().unwrap();
-            assert_eq!((found.planned, found.lost()), (50, 0), "{trial:?}");
-            assert!(found.latency.at(0.0).unwrap() > 0.0, "an answer takes time");
+            let found = trial.probe_result().unwrap();
+            assert_eq!((found.planned, found.lost_requests()), (50, 0), "{trial:?}");
+            assert!(found.latency.duration_at_quantile(0.0).unwrap() > 0.0, "an answer takes time");
             assert_eq!(trial.offered > 0, load == "frames", "frames are played under load only");
-            assert_eq!(trial.missing(), 0, "{trial:?}");
+            assert_eq!(trial.unaccounted_packets(), 0, "{trial:?}");
         }
     }
     let lossy = asked("every-second", "icmp", "idle");
-    assert_eq!(lossy.probe().unwrap().lost(), 25, "{lossy:?}");
-    let stream = asked("none", "stream", "idle").stream().unwrap();
+    assert_eq!(lossy.probe_result().unwrap().lost_requests(), 25, "{lossy:?}");
+    let stream = asked("none", "stream", "idle").stream_result().unwrap();
     assert!(stream.bytes > 0 && stream.seconds > 0.0, "{stream:?}");
 }

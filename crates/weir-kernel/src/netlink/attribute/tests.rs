@@ -25,7 +25,7 @@ fn write(writer: &mut AttributeWriter, trees: &[Tree]) {
     for tree in trees {
         match tree {
             Tree::Value(kind, value) => writer.put(*kind, value),
-            Tree::Nest(kind, inside) => writer.nest(*kind, |writer| write(writer, inside)),
+            Tree::Nest(kind, inside) => writer.put_nested(*kind, |writer| write(writer, inside)),
         }
     }
 }
@@ -36,7 +36,7 @@ fn built(trees: &[Tree]) -> Vec<u8> {
     writer.bytes().unwrap().to_vec()
 }
 
-fn assert_reads_back(attributes: Attributes<'_>, trees: &[Tree]) {
+fn assert_reads_back(attributes: NetlinkAttributes<'_>, trees: &[Tree]) {
     assert_eq!(attributes.iter().count(), trees.len());
     for (attribute, tree) in attributes.iter().zip(trees) {
         match tree {
@@ -45,7 +45,7 @@ fn assert_reads_back(attributes: Attributes<'_>, trees: &[Tree]) {
             }
             Tree::Nest(kind, inside) => {
                 assert_eq!(attribute.kind, *kind);
-                assert_reads_back(attribute.nested().unwrap(), inside);
+                assert_reads_back(attribute.nested_attributes().unwrap(), inside);
             }
         }
     }
@@ -53,10 +53,10 @@ fn assert_reads_back(attributes: Attributes<'_>, trees: &[Tree]) {
 
 /// Takes everything out of bytes that can be taken out, to four levels.
 fn take_all(bytes: &[u8], depth: u32) {
-    let Ok(attributes) = Attributes::parse(bytes) else { return };
+    let Ok(attributes) = NetlinkAttributes::parse(bytes) else { return };
     for attribute in attributes.iter() {
         assert!(attribute.value.len() <= bytes.len());
-        let _ = (attribute.u32(), attribute.be32(), attribute.be64(), attribute.text());
+        let _ = (attribute.u32(), attribute.be32(), attribute.be64(), attribute.to_text());
         if depth > 0 {
             take_all(attribute.value, depth - 1);
         }
@@ -68,7 +68,7 @@ proptest! {
     fn what_is_built_is_read_back(trees in trees()) {
         let bytes = built(&trees);
         prop_assert_eq!(bytes.len() % ALIGNMENT, 0);
-        assert_reads_back(Attributes::parse(&bytes).unwrap(), &trees);
+        assert_reads_back(NetlinkAttributes::parse(&bytes).unwrap(), &trees);
     }
 
     #[test]
@@ -78,8 +78,8 @@ proptest! {
     ) {
         let bytes = built(&trees);
         let cut = &bytes[..at.index(bytes.len() + 1)];
-        if let Ok(attributes) = Attributes::parse(cut) {
-            let whole = Attributes::parse(&bytes).unwrap();
+        if let Ok(attributes) = NetlinkAttributes::parse(cut) {
+            let whole = NetlinkAttributes::parse(&bytes).unwrap();
             let count = attributes.iter().count();
             prop_assert!(attributes.iter().eq(whole.iter().take(count)));
         }
@@ -104,30 +104,36 @@ proptest! {
 
 #[test]
 fn a_wrong_length_is_refused_by_name() {
-    let error = |bytes: &[u8]| Attributes::parse(bytes).unwrap_err();
-    assert_eq!(error(&[8, 0, 1]), Malformed::Header { expected: 4, left: 3 });
-    assert_eq!(error(&[8, 0, 1, 0, 5]), Malformed::Length { kind: 1, length: 8, left: 5 });
-    assert_eq!(error(&[3, 0, 1, 0]), Malformed::Length { kind: 1, length: 3, left: 4 });
-    assert_eq!(error(&[0; 4]), Malformed::Length { kind: 0, length: 0, left: 4 });
+    let error = |bytes: &[u8]| NetlinkAttributes::parse(bytes).unwrap_err();
+    assert_eq!(error(&[8, 0, 1]), MalformedNetlink::ShortHeader { expected: 4, left: 3 });
+    assert_eq!(
+        error(&[8, 0, 1, 0, 5]),
+        MalformedNetlink::AttributeLength { kind: 1, length: 8, left: 5 }
+    );
+    assert_eq!(
+        error(&[3, 0, 1, 0]),
+        MalformedNetlink::AttributeLength { kind: 1, length: 3, left: 4 }
+    );
+    assert_eq!(error(&[0; 4]), MalformedNetlink::AttributeLength { kind: 0, length: 0, left: 4 });
 }
 
 #[test]
 fn a_value_of_another_size_is_refused() {
     let bytes = built(&[Tree::Value(7, vec![1, 2])]);
-    let attributes = Attributes::parse(&bytes).unwrap();
-    let wrong = Malformed::Value { kind: 7, length: 2, expected: 4 };
+    let attributes = NetlinkAttributes::parse(&bytes).unwrap();
+    let wrong = MalformedNetlink::ValueLength { kind: 7, length: 2, expected: 4 };
     assert_eq!(attributes.require(7).unwrap().be32(), Err(wrong));
-    assert_eq!(attributes.require(8), Err(Malformed::Missing { kind: 8 }));
+    assert_eq!(attributes.require(8), Err(MalformedNetlink::MissingAttribute { kind: 8 }));
 }
 
 #[test]
 fn an_attribute_of_64_kib_is_refused_not_cut() {
     let mut writer = AttributeWriter::default();
-    writer.put(3, &vec![0; 0xffff - HEADER_BYTES]);
+    writer.put(3, &vec![0; 0xffff - ATTRIBUTE_HEADER_BYTES]);
     assert!(writer.bytes().is_ok());
-    writer.put(4, &vec![0; 0x10000 - HEADER_BYTES]);
+    writer.put(4, &vec![0; 0x10000 - ATTRIBUTE_HEADER_BYTES]);
     assert_eq!(writer.bytes(), Err(4));
     let mut writer = AttributeWriter::default();
-    writer.nest(5, |writer| (0..20).for_each(|_| writer.put(6, &[0; 4000])));
+    writer.put_nested(5, |writer| (0..20).for_each(|_| writer.put(6, &[0; 4000])));
     assert_eq!(writer.bytes(), Err(5));
 }

@@ -7,116 +7,167 @@ use weir_packet::Family;
 use weir_stats::Scenario;
 
 use super::*;
-use crate::frames::flows::{Flows, Popularity, Protocol, Size};
-use crate::observe::cpu::last_core;
-use crate::program::generator::Play;
-use weir_study::Devices;
+use crate::bpf_program::generator::SendPlan;
+use crate::frames::flows::{FlowPopularity, FlowProtocol, FlowSpec, FrameSize};
+use crate::observe::cpu::last_allowed_core;
+use weir_study::FirewallDevices;
 
 /// Trials that run at once would measure each other.
-static ALONE: Mutex<()> = Mutex::new(());
+static TRIAL_LOCK: Mutex<()> = Mutex::new(());
 
-const FRAMES: u64 = 1000;
+const FRAMES_PER_TRIAL: u64 = 1000;
 
-struct Pipeline {
+struct RunnerFixture {
     runner: TrialRunner,
     firewall: TestFirewall,
-    _alone: MutexGuard<'static, ()>,
+    _trial_lock: MutexGuard<'static, ()>,
 }
 
-impl Pipeline {
-    fn new(size: Size) -> Pipeline {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let topology = Topology::new(Session::new().unwrap(), Devices::default()).unwrap();
-        let mut runner = TrialRunner::new(topology, last_core().unwrap(), true).unwrap();
-        let firewall = runner.stage.firewall(None, true).unwrap();
-        let mut pipeline = Pipeline { runner, firewall, _alone: alone };
-        pipeline.load(size, 64, Popularity::Uniform, Family::V4, Protocol::Udp);
+impl RunnerFixture {
+    fn new(size: FrameSize) -> RunnerFixture {
+        let alone = TRIAL_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        let topology = Topology::new(Session::new().unwrap(), FirewallDevices::default()).unwrap();
+        let mut runner = TrialRunner::new(topology, last_allowed_core().unwrap(), true).unwrap();
+        let firewall = runner.resources.create_firewall(None, true).unwrap();
+        let mut pipeline = RunnerFixture { runner, firewall, _trial_lock: alone };
+        pipeline.load_flow_frames(size, 64, FlowPopularity::Uniform, Family::V4, FlowProtocol::Udp);
         pipeline
     }
 
-    fn load(
+    fn load_flow_frames(
         &mut self,
-        size: Size,
+        size: FrameSize,
         flows: u32,
-        popularity: Popularity,
+        popularity: FlowPopularity,
         family: Family,
-        protocol: Protocol,
+        protocol: FlowProtocol,
     ) {
-        let flows = Flows { size, flows, popularity, family, protocol };
-        let part = Scenario::default().with("flows", format!("{flows:?}").as_str());
-        self.runner.stage.load_frames(&part, &flows.frames(1).unwrap(), 1).unwrap();
+        let flows = FlowSpec { size, flow_count: flows, popularity, family, protocol };
+        let part = Scenario::default().with_coordinate("flows", format!("{flows:?}").as_str());
+        self.runner.resources.load_frames(&part, &flows.generate_frames(1).unwrap(), 1).unwrap();
     }
 
     /// Plays some frames: how many arrived, and what was lost by which name.
-    fn play(&mut self, drops: DropSource<'_>) -> (u64, Vec<(String, u64)>) {
-        let play =
-            Play { packets_max: FRAMES, ..FrameWorkload::overload(Duration::from_millis(500)) };
-        let seen = self.runner.trial(&self.firewall, &mut FrameWorkload::new(play), drops).unwrap();
-        assert_eq!(seen.played.offered, FRAMES);
-        let lost = seen.dropped.iter().filter(|d| !d.is_explanation() && d.packets > 0);
+    fn run_and_list_losses(&mut self, drops: DropCountSource<'_>) -> (u64, Vec<(String, u64)>) {
+        let play = SendPlan {
+            packets_max: FRAMES_PER_TRIAL,
+            ..FrameWorkload::overload_plan(Duration::from_millis(500))
+        };
+        let seen =
+            self.runner.run_trial(&self.firewall, &mut FrameWorkload::new(play), drops).unwrap();
+        assert_eq!(seen.send_result.offered, FRAMES_PER_TRIAL);
+        let lost = seen.dropped.iter().filter(|d| !d.is_counted_elsewhere() && d.packets > 0);
         let lost: Vec<(String, u64)> = lost.map(|d| (d.counter.clone(), d.packets)).collect();
         let sum: u64 = lost.iter().map(|(_, packets)| packets).sum();
-        assert_eq!(seen.arrived.delivered + sum, FRAMES, "{seen:?}");
+        assert_eq!(seen.arrived.delivered + sum, FRAMES_PER_TRIAL, "{seen:?}");
         (seen.arrived.delivered, lost)
     }
 }
 
-fn all(counter: &str) -> (u64, Vec<(String, u64)>) {
-    (0, vec![(counter.to_owned(), FRAMES)])
+fn expect_total_loss(counter: &str) -> (u64, Vec<(String, u64)>) {
+    (0, vec![(counter.to_owned(), FRAMES_PER_TRIAL)])
 }
 
 #[test]
 fn each_kind_of_loss_is_found_under_its_name() {
-    let mut pipeline = Pipeline::new(Size::Bytes(64));
+    let mut pipeline = RunnerFixture::new(FrameSize::Fixed(64));
     assert_eq!(
-        pipeline.play(DropSource::Unwatched),
-        (FRAMES, Vec::new()),
+        pipeline.run_and_list_losses(DropCountSource::NotCounted),
+        (FRAMES_PER_TRIAL, Vec::new()),
         "nothing is lost at first"
     );
 
     let drop_all = b"table ip t {\nchain f {\ntype filter hook forward priority 0\ndrop\n}\n}\n";
-    pipeline.firewall.namespace.run(&["nft", "-f", "-"], drop_all).unwrap();
-    assert_eq!(pipeline.play(DropSource::Reasons), all("rules"));
-    pipeline.firewall.namespace.run(&["nft", "flush", "ruleset"], b"").unwrap();
+    pipeline.firewall.namespace.run_command(&["nft", "-f", "-"], drop_all).unwrap();
+    assert_eq!(
+        pipeline.run_and_list_losses(DropCountSource::KernelReasons),
+        expect_total_loss("rules")
+    );
+    pipeline.firewall.namespace.run_command(&["nft", "flush", "ruleset"], b"").unwrap();
 
-    pipeline.firewall.namespace.ip(&["route del default"]).unwrap();
-    assert_eq!(pipeline.play(DropSource::Unwatched), all("stack"));
-    pipeline.firewall.namespace.ip(&["route add default via 198.18.1.2 dev eth1"]).unwrap();
-    assert_eq!(pipeline.play(DropSource::Unwatched), (FRAMES, Vec::new()), "whole again");
+    pipeline.firewall.namespace.run_ip_batch(&["route del default"]).unwrap();
+    assert_eq!(
+        pipeline.run_and_list_losses(DropCountSource::NotCounted),
+        expect_total_loss("stack")
+    );
+    pipeline
+        .firewall
+        .namespace
+        .run_ip_batch(&["route add default via 198.18.1.2 dev eth1"])
+        .unwrap();
+    assert_eq!(
+        pipeline.run_and_list_losses(DropCountSource::NotCounted),
+        (FRAMES_PER_TRIAL, Vec::new()),
+        "whole again"
+    );
 
-    let source = pipeline.runner.stage.topology.source().clone();
-    source.ip(&["link set f0 down"]).unwrap();
-    assert_eq!(pipeline.play(DropSource::Unwatched), all("link"));
-    source.ip(&["link set f0 up"]).unwrap();
+    let source = pipeline.runner.resources.topology.source_namespace().clone();
+    source.run_ip_batch(&["link set f0 down"]).unwrap();
+    assert_eq!(
+        pipeline.run_and_list_losses(DropCountSource::NotCounted),
+        expect_total_loss("link")
+    );
+    source.run_ip_batch(&["link set f0 up"]).unwrap();
 
     pipeline.firewall.namespace.set_gro("eth0", false).unwrap();
-    assert_eq!(pipeline.play(DropSource::Unwatched), all("link"), "no NAPI context");
+    assert_eq!(
+        pipeline.run_and_list_losses(DropCountSource::NotCounted),
+        expect_total_loss("link"),
+        "no NAPI context"
+    );
     pipeline.firewall.namespace.set_gro("eth0", true).unwrap();
 
-    pipeline.runner.stage.topology.sink().detach();
-    assert_eq!(pipeline.play(DropSource::Unwatched), all("sink"));
+    pipeline.runner.resources.topology.sink().detach();
+    assert_eq!(
+        pipeline.run_and_list_losses(DropCountSource::NotCounted),
+        expect_total_loss("sink")
+    );
 }
 
 #[test]
 fn frames_of_every_size_and_kind_arrive() {
-    let mut pipeline = Pipeline::new(Size::Imix);
-    assert_eq!(pipeline.play(DropSource::Unwatched), (FRAMES, Vec::new()), "IMIX");
+    let mut pipeline = RunnerFixture::new(FrameSize::Imix);
+    assert_eq!(
+        pipeline.run_and_list_losses(DropCountSource::NotCounted),
+        (FRAMES_PER_TRIAL, Vec::new()),
+        "IMIX"
+    );
     for bytes in [64, 128, 132, 133, 512, 1024, 1280, 1518] {
         for family in [Family::V4, Family::V6] {
             let bytes = if family == Family::V6 { bytes.max(82) } else { bytes };
-            let (one, udp) = (Popularity::Uniform, Protocol::Udp);
-            pipeline.load(Size::Bytes(bytes), 8, one, family, udp);
+            let (one, udp) = (FlowPopularity::Uniform, FlowProtocol::Udp);
+            pipeline.load_flow_frames(FrameSize::Fixed(bytes), 8, one, family, udp);
             assert_eq!(
-                pipeline.play(DropSource::Unwatched),
-                (FRAMES, Vec::new()),
+                pipeline.run_and_list_losses(DropCountSource::NotCounted),
+                (FRAMES_PER_TRIAL, Vec::new()),
                 "{bytes} {family:?}"
             );
         }
     }
-    for protocol in [Protocol::Tcp, Protocol::Icmp] {
-        pipeline.load(Size::Bytes(96), 100_000, Popularity::Zipf, Family::V4, protocol);
-        assert_eq!(pipeline.play(DropSource::Unwatched), (FRAMES, Vec::new()), "{protocol:?}");
+    for protocol in [FlowProtocol::Tcp, FlowProtocol::Icmp] {
+        pipeline.load_flow_frames(
+            FrameSize::Fixed(96),
+            100_000,
+            FlowPopularity::Zipf,
+            Family::V4,
+            protocol,
+        );
+        assert_eq!(
+            pipeline.run_and_list_losses(DropCountSource::NotCounted),
+            (FRAMES_PER_TRIAL, Vec::new()),
+            "{protocol:?}"
+        );
     }
-    pipeline.load(Size::Bytes(64), 1_000_000, Popularity::Uniform, Family::V4, Protocol::Udp);
-    assert_eq!(pipeline.play(DropSource::Unwatched), (FRAMES, Vec::new()), "a million flows");
+    pipeline.load_flow_frames(
+        FrameSize::Fixed(64),
+        1_000_000,
+        FlowPopularity::Uniform,
+        Family::V4,
+        FlowProtocol::Udp,
+    );
+    assert_eq!(
+        pipeline.run_and_list_losses(DropCountSource::NotCounted),
+        (FRAMES_PER_TRIAL, Vec::new()),
+        "a million flows"
+    );
 }

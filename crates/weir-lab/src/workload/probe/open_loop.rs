@@ -10,9 +10,9 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use weir_stats::Probe;
+use weir_stats::ProbeResult;
 
-use crate::workload::latency::{histogram, spectrum, wait};
+use crate::workload::latency::{new_latency_histogram, summarise_latencies, wait_readable};
 
 /// Something that answers questions, each by its number.
 pub trait ProbeTransport {
@@ -20,16 +20,16 @@ pub trait ProbeTransport {
     ///
     /// # Errors
     /// Where the question cannot leave; then it is lost.
-    fn ask(&mut self, number: u32) -> io::Result<()>;
+    fn send_request(&mut self, number: u32) -> io::Result<()>;
 
     /// What becomes readable when there is an answer.
-    fn readable(&self) -> BorrowedFd<'_>;
+    fn readable_fd(&self) -> BorrowedFd<'_>;
 
     /// Numbers of the answers that are there, in `numbers`; waits for none.
     ///
     /// # Errors
     /// Where they cannot be read.
-    fn answers(&mut self, numbers: &mut Vec<u32>) -> io::Result<()>;
+    fn read_answers(&mut self, numbers: &mut Vec<u32>) -> io::Result<()>;
 }
 
 /// When to send.
@@ -38,9 +38,9 @@ pub struct ProbeSchedule {
     /// Time between two questions.
     pub period: Duration,
     /// How many.
-    pub questions: u32,
+    pub request_count: u32,
     /// How long to wait for answers after the last of them.
-    pub grace: Duration,
+    pub answer_timeout: Duration,
 }
 
 impl ProbeSchedule {
@@ -48,7 +48,11 @@ impl ProbeSchedule {
     pub fn new(rate: u32, duration: Duration, grace: Duration) -> ProbeSchedule {
         let rate = rate.max(1);
         let questions = (duration.as_secs_f64() * f64::from(rate)).round().max(1.0);
-        ProbeSchedule { period: Duration::from_secs(1) / rate, questions: questions as u32, grace }
+        ProbeSchedule {
+            period: Duration::from_secs(1) / rate,
+            request_count: questions as u32,
+            answer_timeout: grace,
+        }
     }
 }
 
@@ -56,29 +60,32 @@ impl ProbeSchedule {
 ///
 /// # Errors
 /// Where answers cannot be read any more.
-pub fn probe(transport: &mut dyn ProbeTransport, plan: &ProbeSchedule) -> io::Result<Probe> {
+pub fn run_open_loop(
+    transport: &mut dyn ProbeTransport,
+    plan: &ProbeSchedule,
+) -> io::Result<ProbeResult> {
     let begun = Instant::now();
     let planned = |number: u32| plan.period * number;
-    let end = planned(plan.questions.saturating_sub(1)) + plan.grace;
-    let mut times = histogram();
-    let mut is_open = vec![true; plan.questions as usize];
+    let end = planned(plan.request_count.saturating_sub(1)) + plan.answer_timeout;
+    let mut times = new_latency_histogram();
+    let mut is_open = vec![true; plan.request_count as usize];
     let mut left = is_open.len();
     let mut next = 0;
     let mut numbers = Vec::new();
     loop {
         let now = begun.elapsed();
-        if next < plan.questions && now >= planned(next) {
+        if next < plan.request_count && now >= planned(next) {
             // One that cannot leave has no answer.
-            let _ = transport.ask(next);
+            let _ = transport.send_request(next);
             next += 1;
             // Answers first where several questions are late: they are there already.
-        } else if left == 0 || (next == plan.questions && now >= end) {
+        } else if left == 0 || (next == plan.request_count && now >= end) {
             break;
         } else {
-            let until = if next < plan.questions { planned(next) } else { end };
-            wait(transport.readable(), until.saturating_sub(now))?;
+            let until = if next < plan.request_count { planned(next) } else { end };
+            wait_readable(transport.readable_fd(), until.saturating_sub(now))?;
         }
-        transport.answers(&mut numbers)?;
+        transport.read_answers(&mut numbers)?;
         let now = begun.elapsed();
         for number in numbers.drain(..) {
             let Some(open) = is_open.get_mut(number as usize).filter(|open| **open) else {
@@ -89,11 +96,11 @@ pub fn probe(transport: &mut dyn ProbeTransport, plan: &ProbeSchedule) -> io::Re
             times.saturating_record(now.saturating_sub(planned(number)).as_nanos() as u64);
         }
     }
-    Ok(Probe {
-        planned: u64::from(plan.questions),
+    Ok(ProbeResult {
+        planned: u64::from(plan.request_count),
         answered: times.len(),
-        grace_seconds: plan.grace.as_secs_f64(),
-        latency: spectrum(&times),
+        grace_seconds: plan.answer_timeout.as_secs_f64(),
+        latency: summarise_latencies(&times),
     })
 }
 
@@ -121,7 +128,7 @@ mod tests {
     }
 
     impl ProbeTransport for Mirror {
-        fn ask(&mut self, number: u32) -> io::Result<()> {
+        fn send_request(&mut self, number: u32) -> io::Result<()> {
             if let Some((at, length)) = self.stalls_at
                 && at == number
             {
@@ -136,11 +143,11 @@ mod tests {
             Ok(())
         }
 
-        fn readable(&self) -> BorrowedFd<'_> {
+        fn readable_fd(&self) -> BorrowedFd<'_> {
             self.near.as_fd()
         }
 
-        fn answers(&mut self, numbers: &mut Vec<u32>) -> io::Result<()> {
+        fn read_answers(&mut self, numbers: &mut Vec<u32>) -> io::Result<()> {
             let mut word = [0; 4];
             while self.near.read_exact(&mut word).is_ok() {
                 numbers.push(u32::from_ne_bytes(word));
@@ -151,23 +158,23 @@ mod tests {
 
     const PLAN: ProbeSchedule = ProbeSchedule {
         period: Duration::from_millis(1),
-        questions: 40,
-        grace: Duration::from_millis(20),
+        request_count: 40,
+        answer_timeout: Duration::from_millis(20),
     };
 
     #[test]
     fn every_answer_is_counted_once() {
-        let found = probe(&mut Mirror::new(|_| false, None), &PLAN).unwrap();
-        assert_eq!((found.planned, found.answered, found.lost()), (40, 40, 0));
+        let found = run_open_loop(&mut Mirror::new(|_| false, None), &PLAN).unwrap();
+        assert_eq!((found.planned, found.answered, found.lost_requests()), (40, 40, 0));
         assert_eq!(found.latency.count, 40);
     }
 
     #[test]
     fn what_is_not_answered_is_lost() {
-        let found = probe(&mut Mirror::new(|number| number % 4 == 0, None), &PLAN).unwrap();
-        assert_eq!((found.answered, found.lost()), (30, 10));
-        let nothing = probe(&mut Mirror::new(|_| true, None), &PLAN).unwrap();
-        assert_eq!((nothing.answered, nothing.latency.at(0.5)), (0, None));
+        let found = run_open_loop(&mut Mirror::new(|number| number % 4 == 0, None), &PLAN).unwrap();
+        assert_eq!((found.answered, found.lost_requests()), (30, 10));
+        let nothing = run_open_loop(&mut Mirror::new(|_| true, None), &PLAN).unwrap();
+        assert_eq!((nothing.answered, nothing.latency.duration_at_quantile(0.5)), (0, None));
     }
 
     /// A closed loop would show one slow response; the requests that were due in the meantime
@@ -175,19 +182,22 @@ mod tests {
     #[test]
     fn a_stall_counts_for_every_question_that_was_due() {
         let stall = Duration::from_millis(20);
-        let found = probe(&mut Mirror::new(|_| false, Some((10, stall))), &PLAN).unwrap();
+        let found = run_open_loop(&mut Mirror::new(|_| false, Some((10, stall))), &PLAN).unwrap();
         assert_eq!(found.answered, 40);
         // Twenty were due during it, and half of them waited for at least half of it.
-        let at = found.latency.at(0.75).unwrap();
+        let at = found.latency.duration_at_quantile(0.75).unwrap();
         assert!(at >= stall.as_nanos() as f64 / 2.0, "{at} ns");
-        let worst = found.latency.at(1.0).unwrap();
+        let worst = found.latency.duration_at_quantile(1.0).unwrap();
         assert!(worst >= stall.as_nanos() as f64 * 0.99, "{worst} ns");
     }
 
     #[test]
     fn a_rate_makes_questions() {
         let plan = ProbeSchedule::new(1000, Duration::from_millis(300), Duration::ZERO);
-        assert_eq!((plan.questions, plan.period), (300, Duration::from_millis(1)));
-        assert_eq!(ProbeSchedule::new(0, Duration::from_millis(1), Duration::ZERO).questions, 1);
+        assert_eq!((plan.request_count, plan.period), (300, Duration::from_millis(1)));
+        assert_eq!(
+            ProbeSchedule::new(0, Duration::from_millis(1), Duration::ZERO).request_count,
+            1
+        );
     }
 }

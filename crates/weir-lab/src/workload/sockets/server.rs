@@ -12,47 +12,47 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use slab::Slab;
 
-use super::http::answer;
-use crate::observe::cpu::Pinned;
+use super::http::answer_request;
+use crate::observe::cpu::CorePinGuard;
 use weir_kernel::set_socket_option;
 
 /// Connections that may wait to be accepted; the kernel takes `somaxconn` if that is less.
-const BACKLOG: i32 = 65_535;
+const LISTEN_BACKLOG: i32 = 65_535;
 /// Longest text of a request.
-const REQUEST_BYTES: usize = 256;
-const EVENTS: usize = 256;
+const MAX_REQUEST_BYTES: usize = 256;
+const EPOLL_EVENTS: usize = 256;
 /// What belongs to no connection.
-const LISTENER: u64 = u64::MAX;
-const END: u64 = u64::MAX - 1;
+const LISTENER_TOKEN: u64 = u64::MAX;
+const STOP_TOKEN: u64 = u64::MAX - 1;
 
 /// A server that runs until it is told to end.
-pub(super) struct Serving {
+pub(super) struct ServerThread {
     /// The thread sees the end of it.
-    end: UnixStream,
+    stop_signal: UnixStream,
     thread: JoinHandle<io::Result<u64>>,
 }
 
-impl Serving {
+impl ServerThread {
     /// Listens in the current namespace, to packets from one device, and replies on one core.
-    pub(super) fn begin(device: &str, port: u16, core: u32) -> io::Result<Serving> {
-        let listener = listen(device, port)?;
+    pub(super) fn start(device: &str, port: u16, core: u32) -> io::Result<ServerThread> {
+        let listener = listen_on_device(device, port)?;
         let (end, other) = UnixStream::pair()?;
         let serve = move || {
-            let _pinned = Pinned::to(core, false).map_err(io::Error::other)?;
-            Server::new(listener, other)?.run()
+            let _pinned = CorePinGuard::pin_to_core(core, false).map_err(io::Error::other)?;
+            HttpServer::new(listener, other)?.serve_until_stopped()
         };
         let thread = std::thread::Builder::new().name("server".to_owned()).spawn(serve)?;
-        Ok(Serving { end, thread })
+        Ok(ServerThread { stop_signal: end, thread })
     }
 
     /// Ends it; replies that it sent.
-    pub(super) fn end(self) -> io::Result<u64> {
-        drop(self.end);
+    pub(super) fn stop(self) -> io::Result<u64> {
+        drop(self.stop_signal);
         self.thread.join().expect("the server does not panic")
     }
 }
 
-fn listen(device: &str, port: u16) -> io::Result<TcpListener> {
+fn listen_on_device(device: &str, port: u16) -> io::Result<TcpListener> {
     let nonblocking = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, nonblocking, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -60,35 +60,35 @@ fn listen(device: &str, port: u16) -> io::Result<TcpListener> {
     sockopt::set_socket_reuseport(&socket, true)?;
     set_socket_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device.as_bytes())?;
     rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))?;
-    rustix::net::listen(&socket, BACKLOG)?;
+    rustix::net::listen(&socket, LISTEN_BACKLOG)?;
     Ok(TcpListener::from(socket))
 }
 
 /// One connection.
-struct ServerSession {
+struct ServerConnection {
     socket: TcpStream,
     request: Vec<u8>,
 }
 
-struct Server {
+struct HttpServer {
     listener: TcpListener,
     /// Readable when it is over.
-    _end: UnixStream,
+    _stop_signal: UnixStream,
     epoll: rustix::fd::OwnedFd,
-    sessions: Slab<ServerSession>,
+    connections: Slab<ServerConnection>,
     replies: u64,
 }
 
-impl Server {
-    fn new(listener: TcpListener, end: UnixStream) -> io::Result<Server> {
+impl HttpServer {
+    fn new(listener: TcpListener, end: UnixStream) -> io::Result<HttpServer> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-        epoll::add(&epoll, &end, EventData::new_u64(END), EventFlags::IN)?;
-        Ok(Server { listener, _end: end, epoll, sessions: Slab::new(), replies: 0 })
+        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER_TOKEN), EventFlags::IN)?;
+        epoll::add(&epoll, &end, EventData::new_u64(STOP_TOKEN), EventFlags::IN)?;
+        Ok(HttpServer { listener, _stop_signal: end, epoll, connections: Slab::new(), replies: 0 })
     }
 
-    fn run(mut self) -> io::Result<u64> {
-        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+    fn serve_until_stopped(mut self) -> io::Result<u64> {
+        let mut events: Vec<Event> = Vec::with_capacity(EPOLL_EVENTS);
         loop {
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
@@ -97,49 +97,49 @@ impl Server {
             }
             for event in &events {
                 match event.data.u64() {
-                    END => return Ok(self.replies),
-                    LISTENER => self.accept()?,
-                    slot => self.go_on(slot as usize),
+                    STOP_TOKEN => return Ok(self.replies),
+                    LISTENER_TOKEN => self.accept_waiting()?,
+                    slot => self.advance_connection(slot as usize),
                 }
             }
         }
     }
 
     /// Takes all that wait. One that cannot be taken now (no descriptor is left) waits on.
-    fn accept(&mut self) -> io::Result<()> {
+    fn accept_waiting(&mut self) -> io::Result<()> {
         loop {
             let (socket, _) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(_) => return Ok(()),
             };
             socket.set_nonblocking(true)?;
-            let slot = self.sessions.insert(ServerSession { socket, request: Vec::new() });
-            let socket = &self.sessions[slot].socket;
+            let slot = self.connections.insert(ServerConnection { socket, request: Vec::new() });
+            let socket = &self.connections[slot].socket;
             epoll::add(&self.epoll, socket, EventData::new_u64(slot as u64), EventFlags::IN)?;
         }
     }
 
     /// Reads; answers a request that is whole; forgets a connection that the client closed, or that
     /// is not one of ours.
-    fn go_on(&mut self, slot: usize) {
-        let Some(session) = self.sessions.get_mut(slot) else { return };
-        let mut chunk = [0; REQUEST_BYTES];
+    fn advance_connection(&mut self, slot: usize) {
+        let Some(session) = self.connections.get_mut(slot) else { return };
+        let mut chunk = [0; MAX_REQUEST_BYTES];
         let is_over = match session.socket.read(&mut chunk) {
             Ok(0) => true,
             Ok(length) => {
                 session.request.extend_from_slice(&chunk[..length]);
-                let text = answer(&session.request);
+                let text = answer_request(&session.request);
                 let sent = text.map(|text| {
                     session.request.clear();
                     session.socket.write_all(text.as_bytes()).is_ok()
                 });
                 self.replies += u64::from(sent == Some(true));
-                sent == Some(false) || session.request.len() > REQUEST_BYTES
+                sent == Some(false) || session.request.len() > MAX_REQUEST_BYTES
             }
             Err(error) => error.kind() != io::ErrorKind::WouldBlock,
         };
         if is_over {
-            self.sessions.try_remove(slot);
+            self.connections.try_remove(slot);
         }
     }
 }

@@ -1,104 +1,116 @@
 //! Targets that hand the packet to a socket or a program: NFQUEUE, TPROXY, SYNPROXY.
 
 use weir_model::Hook::{Forward, Input, Prerouting};
-use weir_model::matching::Value;
+use weir_model::rule_match::ExtensionValue;
 use weir_model::target::ExtensionTarget as Plain;
 use weir_model::{Addr, TableName, Target};
 
-use super::build::ModuleOptions;
-use super::{ports, value};
-use crate::diagnostic::Fallible;
-use crate::iptables::option::{ANYWHERE, Extension, ExtensionScope, Given, flag, opt};
+use super::module_options::ModuleOptions;
+use super::{option_values, ports};
+use crate::diagnostic::ParseResult;
+use crate::iptables::extension_options::{
+    Extension, ExtensionArguments, ExtensionScope, UNRESTRICTED_SCOPE, flag_option,
+    option_with_argument,
+};
 
-pub(super) static NFQUEUE: Extension<Target> = Extension {
+pub(super) static NFQUEUE_TARGET: Extension<Target> = Extension {
     name: "NFQUEUE",
     family: None,
     options: &[
-        opt("queue-num", 0).excludes(1 << 1),
-        opt("queue-balance", 1).excludes(1 << 0),
-        flag("queue-bypass", 2),
-        flag("queue-cpu-fanout", 3).also(1 << 1),
+        option_with_argument("queue-num", 0).excludes(1 << 1),
+        option_with_argument("queue-balance", 1).excludes(1 << 0),
+        flag_option("queue-bypass", 2),
+        flag_option("queue-cpu-fanout", 3).requires(1 << 1),
     ],
-    build: nfqueue,
-    place: ANYWHERE,
+    build: build_nfqueue_target,
+    scope: UNRESTRICTED_SCOPE,
 };
 
-pub(super) static TPROXY: Extension<Target> = Extension {
+pub(super) static TPROXY_TARGET: Extension<Target> = Extension {
     name: "TPROXY",
     family: None,
-    options: &[opt("on-port", 0).mandatory(), opt("on-ip", 1), opt("tproxy-mark", 2)],
-    build: tproxy,
-    place: ExtensionScope {
+    options: &[
+        option_with_argument("on-port", 0).mandatory(),
+        option_with_argument("on-ip", 1),
+        option_with_argument("tproxy-mark", 2),
+    ],
+    build: build_tproxy_target,
+    scope: ExtensionScope {
         protocols: &[6, 17],
         tables: &[TableName::Mangle],
         hooks: &[Prerouting],
     },
 };
 
-pub(super) static SYNPROXY: Extension<Target> = Extension {
+pub(super) static SYNPROXY_TARGET: Extension<Target> = Extension {
     name: "SYNPROXY",
     family: None,
     options: &[
-        flag("sack-perm", 0),
-        flag("timestamp", 1),
-        opt("wscale", 2),
-        opt("mss", 3),
-        flag("ecn", 4),
+        flag_option("sack-perm", 0),
+        flag_option("timestamp", 1),
+        option_with_argument("wscale", 2),
+        option_with_argument("mss", 3),
+        flag_option("ecn", 4),
     ],
-    build: synproxy,
-    place: ExtensionScope { protocols: &[6], tables: &[], hooks: &[Input, Forward] },
+    build: build_synproxy_target,
+    scope: ExtensionScope { protocols: &[6], tables: &[], hooks: &[Input, Forward] },
 };
 
-fn divert(module: &'static str, options: ModuleOptions) -> Target {
+fn divert_target(module: &'static str, options: ModuleOptions) -> Target {
     Target::Divert(Box::new(Plain { module, options: options.0 }))
 }
 
-fn nfqueue(g: &Given) -> Fallible<Target> {
+fn build_nfqueue_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let mut options = ModuleOptions::default();
-    match g.first(1) {
-        Some(t) => match value::range(t, 0xffff)? {
+    match g.first_with_id(1) {
+        Some(t) => match option_values::parse_number_range(t, 0xffff)? {
             (lo, hi) if lo < hi && hi - lo < 0xffff => {
-                options.push("queue-balance", Value::Range(lo, hi));
+                options.push("queue-balance", ExtensionValue::Range(lo, hi));
             }
             _ => {
                 return t
-                    .problem(format!("{} is not a range of queues", t.arg))
-                    .help("FIRST:LAST, at most 65535 of them")
-                    .fail();
+                    .arg_error(format!("{} is not a range of queues", t.arg))
+                    .with_help("FIRST:LAST, at most 65535 of them")
+                    .into_err();
             }
         },
         None => {
-            let n = g.first(0).map_or(Ok(0), |t| value::integer(t, 0, 0xffff))?;
-            options.push("queue-num", Value::Number(n));
+            let n =
+                g.first_with_id(0).map_or(Ok(0), |t| option_values::parse_integer(t, 0, 0xffff))?;
+            options.push("queue-num", ExtensionValue::Number(n));
         }
     }
-    for id in [2, 3].into_iter().filter(|id| g.has(*id)) {
-        options.push(g.spelled(id), Value::Flag);
+    for id in [2, 3].into_iter().filter(|id| g.has_option(*id)) {
+        options.push(g.option_name(id), ExtensionValue::Flag);
     }
-    Ok(divert("NFQUEUE", options))
+    Ok(divert_target("NFQUEUE", options))
 }
 
-fn tproxy(g: &Given) -> Fallible<Target> {
+fn build_tproxy_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let mut options = ModuleOptions::default();
-    let Some(t) = g.first(0) else { return g.problem("TPROXY without --on-port").fail() };
-    options.push("on-port", Value::Number(ports::resolved_port(t, t.arg)?.into()));
-    let ip = g.first(1).map_or(Ok(Addr(0)), |t| value::host(t, g))?;
-    options.push("on-ip", Value::Addr(ip));
-    let (mark, mask) = g.first(2).map_or(Ok((0, 0)), |t| value::masked(t, u32::MAX.into()))?;
-    options.push("tproxy-mark", Value::Masked(mark, mask));
-    Ok(divert("TPROXY", options))
+    let Some(t) = g.first_with_id(0) else {
+        return g.extension_error("TPROXY without --on-port").into_err();
+    };
+    options.push("on-port", ExtensionValue::Number(ports::parse_resolver_port(t, t.arg)?.into()));
+    let ip = g.first_with_id(1).map_or(Ok(Addr(0)), |t| option_values::parse_host_addr(t, g))?;
+    options.push("on-ip", ExtensionValue::Addr(ip));
+    let (mark, mask) = g
+        .first_with_id(2)
+        .map_or(Ok((0, 0)), |t| option_values::parse_masked_number(t, u32::MAX.into()))?;
+    options.push("tproxy-mark", ExtensionValue::Masked(mark, mask));
+    Ok(divert_target("TPROXY", options))
 }
 
-fn synproxy(g: &Given) -> Fallible<Target> {
+fn build_synproxy_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let mut options = ModuleOptions::default();
     for id in 0..=4 {
-        let Some(t) = g.first(id) else { continue };
+        let Some(t) = g.first_with_id(id) else { continue };
         let v = match id {
-            2 => Value::Number(value::integer(t, 0, 255)?),
-            3 => Value::Number(value::integer(t, 0, 0xffff)?),
-            _ => Value::Flag,
+            2 => ExtensionValue::Number(option_values::parse_integer(t, 0, 255)?),
+            3 => ExtensionValue::Number(option_values::parse_integer(t, 0, 0xffff)?),
+            _ => ExtensionValue::Flag,
         };
-        options.push(g.spelled(id), v);
+        options.push(g.option_name(id), v);
     }
-    Ok(divert("SYNPROXY", options))
+    Ok(divert_target("SYNPROXY", options))
 }

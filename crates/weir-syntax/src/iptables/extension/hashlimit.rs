@@ -4,71 +4,73 @@
 //! per 16 bytes, from which the printed value is computed.
 
 use weir_model::Match;
-use weir_model::matching::Value;
+use weir_model::rule_match::ExtensionValue;
 
-use super::build::{ModuleOptions, stateful};
-use super::limit::{Period, seconds_of};
-use super::value;
-use crate::diagnostic::Fallible;
+use super::limit::{RatePeriod, seconds_of_unit};
+use super::module_options::{ModuleOptions, stateful_match};
+use super::option_values;
+use crate::diagnostic::ParseResult;
 use crate::iptables::address;
-use crate::iptables::option::{ANYWHERE, Extension, Given, Taken, opt};
-use crate::{number, write};
+use crate::iptables::extension_options::{
+    Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, option_with_argument,
+};
+use crate::{append_text, strtoul};
 
-pub(super) static HASHLIMIT: Extension<Match> = Extension {
+pub(super) static HASHLIMIT_MATCH: Extension<Match> = Extension {
     name: "hashlimit",
     family: None,
     options: &[
-        opt("hashlimit-upto", 0).invert().excludes(1 << 1),
-        opt("hashlimit", 0).invert().excludes(1 << 1),
-        opt("hashlimit-above", 1).invert().excludes(1 << 0),
-        opt("hashlimit-srcmask", 2),
-        opt("hashlimit-dstmask", 3),
-        opt("hashlimit-burst", 4),
-        opt("hashlimit-htable-size", 5),
-        opt("hashlimit-htable-max", 6),
-        opt("hashlimit-htable-gcinterval", 7),
-        opt("hashlimit-htable-expire", 8),
-        opt("hashlimit-mode", 9),
-        opt("hashlimit-name", 10).mandatory(),
-        crate::iptables::option::flag("hashlimit-rate-match", 11),
-        opt("hashlimit-rate-interval", 12),
+        option_with_argument("hashlimit-upto", 0).invertible().excludes(1 << 1),
+        option_with_argument("hashlimit", 0).invertible().excludes(1 << 1),
+        option_with_argument("hashlimit-above", 1).invertible().excludes(1 << 0),
+        option_with_argument("hashlimit-srcmask", 2),
+        option_with_argument("hashlimit-dstmask", 3),
+        option_with_argument("hashlimit-burst", 4),
+        option_with_argument("hashlimit-htable-size", 5),
+        option_with_argument("hashlimit-htable-max", 6),
+        option_with_argument("hashlimit-htable-gcinterval", 7),
+        option_with_argument("hashlimit-htable-expire", 8),
+        option_with_argument("hashlimit-mode", 9),
+        option_with_argument("hashlimit-name", 10).mandatory(),
+        crate::iptables::extension_options::flag_option("hashlimit-rate-match", 11),
+        option_with_argument("hashlimit-rate-interval", 12),
     ],
-    build: hashlimit,
-    place: ANYWHERE,
+    build: build_hashlimit_match,
+    scope: UNRESTRICTED_SCOPE,
 };
 
 /// Ticks a second (`XT_HASHLIMIT_SCALE_v2`).
-const SCALE: u64 = 1_000_000;
-const RATE_MATCH: u8 = 11;
-const BURST: u64 = 5;
-const BURST_MAX: u64 = 1_000_000;
+const TICKS_PER_SECOND: u64 = 1_000_000;
+const RATE_MATCH_OPTION_ID: u8 = 11;
+const DEFAULT_BURST_PACKETS: u64 = 5;
+const BURST_MAX_PACKETS: u64 = 1_000_000;
 /// Most entries and buckets: the kernel lowers what is above (`HASHLIMIT_MAX_SIZE`).
-const TABLE_MAX: u64 = 1_048_576;
+const HASH_TABLE_SIZE_MAX: u64 = 1_048_576;
 /// Milliseconds between two sweeps where not given; not printed back.
-const GC_INTERVAL: u64 = 1000;
+const DEFAULT_GC_INTERVAL_MILLIS: u64 = 1000;
 
 /// A rate, with the milliseconds after which an idle entry expires by default as the tool computes
 /// it when reading, and as it assumes it when printing.
-struct Rate {
-    value: Value,
-    burst: Option<Value>,
+struct HashlimitRate {
+    value: ExtensionValue,
+    burst: Option<ExtensionValue>,
     /// Seconds, for a match of the rate itself.
-    interval: u64,
-    expire_read: u64,
-    expire_print: u64,
+    interval_seconds: u64,
+    expire_read_millis: u64,
+    expire_print_millis: u64,
 }
 
-fn hashlimit(g: &Given) -> Fallible<Match> {
+fn build_hashlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
     let Some(t) = g.iter().find(|t| t.id <= 1) else {
         return g
-            .problem("hashlimit without a rate")
-            .help("give --hashlimit-upto or --hashlimit-above")
-            .fail();
+            .extension_error("hashlimit without a rate")
+            .with_help("give --hashlimit-upto or --hashlimit-above")
+            .into_err();
     };
     let rate = if t.arg.contains("b/s") && !t.arg.starts_with("b/s") {
-        in_bytes(t, g)?
+        parse_byte_rate(t, g)?
     } else {
-        in_packets(t, g)?
+        parse_packet_rate(t, g)?
     };
     let mut options = ModuleOptions::default();
     let above = (t.id == 1) != t.negated;
@@ -76,12 +78,14 @@ fn hashlimit(g: &Given) -> Fallible<Match> {
     if let Some(burst) = rate.burst {
         options.push("hashlimit-burst", burst);
     }
-    if let Some(mode) = g.first(9)
-        && let Some(modes) = modes(mode)?
+    if let Some(mode) = g.first_with_id(9)
+        && let Some(modes) = parse_hashlimit_modes(mode)?
     {
         options.push("hashlimit-mode", modes);
     }
-    let Some(name) = g.first(10) else { return g.problem("no --hashlimit-name").fail() };
+    let Some(name) = g.first_with_id(10) else {
+        return g.extension_error("no --hashlimit-name").into_err();
+    };
     if name.arg.is_empty()
         || name.arg.len() > 254
         || name.arg.contains('/')
@@ -89,92 +93,115 @@ fn hashlimit(g: &Given) -> Fallible<Match> {
         || name.arg == ".."
     {
         return name
-            .problem("invalid table name")
-            .help("a name has 1 to 254 bytes and no slash")
-            .fail();
+            .arg_error("invalid table name")
+            .with_help("a name has 1 to 254 bytes and no slash")
+            .into_err();
     }
-    options.push("hashlimit-name", Value::Text(name.arg.to_owned()));
-    let plain = [(5, 0), (6, 0), (7, GC_INTERVAL), (8, rate.expire_print)];
+    options.push("hashlimit-name", ExtensionValue::Text(name.arg.to_owned()));
+    let plain = [(5, 0), (6, 0), (7, DEFAULT_GC_INTERVAL_MILLIS), (8, rate.expire_print_millis)];
     for (id, silent) in plain {
-        let n = match g.first(id) {
+        let n = match g.first_with_id(id) {
             // A table that is never, or always, swept is refused by the kernel.
-            Some(t) if id < 7 => value::integer(t, 0, u32::MAX.into())?.min(TABLE_MAX),
-            Some(t) => value::integer(t, 1, u32::MAX.into())?,
-            None if id == 8 => rate.expire_read,
+            Some(t) if id < 7 => {
+                option_values::parse_integer(t, 0, u32::MAX.into())?.min(HASH_TABLE_SIZE_MAX)
+            }
+            Some(t) => option_values::parse_integer(t, 1, u32::MAX.into())?,
+            None if id == 8 => rate.expire_read_millis,
             None => continue,
         };
         if n != silent {
-            options.push(g.spelled(id), Value::Number(n));
+            options.push(g.option_name(id), ExtensionValue::Number(n));
         }
     }
     for id in [2, 3] {
-        let Some(t) = g.first(id) else { continue };
-        let bits = g.family.bits();
-        match address::mask(t.arg, g.family).map(|m| g.family.prefix_len(m.0)) {
+        let Some(t) = g.first_with_id(id) else { continue };
+        let bits = g.family.addr_bits();
+        match address::parse_mask(t.arg, g.family).map(|m| g.family.prefix_len(m.0)) {
             Some(Some(len)) if len == bits => {}
-            Some(Some(len)) => options.push(g.spelled(id), Value::Number(len.into())),
-            _ => return t.problem(format!("{} is not a prefix length to {bits}", t.arg)).fail(),
+            Some(Some(len)) => options.push(g.option_name(id), ExtensionValue::Number(len.into())),
+            _ => {
+                return t
+                    .arg_error(format!("{} is not a prefix length to {bits}", t.arg))
+                    .into_err();
+            }
         }
     }
-    if g.has(RATE_MATCH) {
-        options.push("hashlimit-rate-match", Value::Flag);
+    if g.has_option(RATE_MATCH_OPTION_ID) {
+        options.push("hashlimit-rate-match", ExtensionValue::Flag);
     }
-    let interval = match g.first(12) {
-        Some(t) => match number::atoi(t.arg) {
+    let interval = match g.first_with_id(12) {
+        Some(t) => match strtoul::parse_atoi(t.arg) {
             n if n > 0 => n as u64,
-            _ => return t.problem(format!("{} is not an interval from 1 second on", t.arg)).fail(),
+            _ => {
+                return t
+                    .arg_error(format!("{} is not an interval from 1 second on", t.arg))
+                    .into_err();
+            }
         },
-        None => rate.interval,
+        None => rate.interval_seconds,
     };
-    if g.has(RATE_MATCH) && interval != 1 {
-        options.push("hashlimit-rate-interval", Value::Number(interval));
+    if g.has_option(RATE_MATCH_OPTION_ID) && interval != 1 {
+        options.push("hashlimit-rate-interval", ExtensionValue::Number(interval));
     }
-    Ok(stateful("hashlimit", options.0))
+    Ok(stateful_match("hashlimit", options.0))
 }
 
-fn in_packets(t: &Taken, g: &Given) -> Fallible<Rate> {
-    let Period { ticks, seconds } = super::limit::period(t, SCALE, |n| n as u64)?;
-    let burst = match g.first(4) {
-        None => BURST,
-        Some(t) => match burst_of(t)? {
-            n if n <= BURST_MAX => n,
+fn parse_packet_rate(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<HashlimitRate> {
+    let RatePeriod { ticks_between_packets: ticks, unit_seconds: seconds } =
+        super::limit::parse_rate_period(t, TICKS_PER_SECOND, |n| n as u64)?;
+    let burst = match g.first_with_id(4) {
+        None => DEFAULT_BURST_PACKETS,
+        Some(t) => match parse_burst(t)? {
+            n if n <= BURST_MAX_PACKETS => n,
             n => {
                 return t
-                    .problem(format!("{n} is not from 1 to {BURST_MAX}"))
-                    .help("give a lower burst")
-                    .fail();
+                    .arg_error(format!("{n} is not from 1 to {BURST_MAX_PACKETS}"))
+                    .with_help("give a lower burst")
+                    .into_err();
             }
         },
     };
     let expire_read = seconds * 1000;
     // A flow's rate is compared with a number of packets in an interval: the unit is the interval.
-    if g.has(RATE_MATCH) {
+    if g.has_option(RATE_MATCH_OPTION_ID) {
         let ticks = ticks / seconds;
         if ticks == 0 {
             return t
-                .problem(format!("{} is faster than the kernel's clock", t.arg))
-                .help("the fastest rate is 1000000/sec")
-                .fail();
+                .arg_error(format!("{} is faster than the kernel's clock", t.arg))
+                .with_help("the fastest rate is 1000000/sec")
+                .into_err();
         }
-        let (count, millis) = super::limit::printed(ticks, SCALE);
-        let value = Value::Rate(count, millis);
-        let burst = Some(Value::Number(burst));
-        return Ok(Rate { value, burst, interval: seconds, expire_read, expire_print: millis });
+        let (count, millis) = super::limit::rate_of_period(ticks, TICKS_PER_SECOND);
+        let value = ExtensionValue::Rate(count, millis);
+        let burst = Some(ExtensionValue::Number(burst));
+        return Ok(HashlimitRate {
+            value,
+            burst,
+            interval_seconds: seconds,
+            expire_read_millis: expire_read,
+            expire_print_millis: millis,
+        });
     }
-    if credits(ticks.wrapping_mul(burst)) < credits(ticks) {
+    if kernel_credits(ticks.wrapping_mul(burst)) < kernel_credits(ticks) {
         return t
-            .problem("rate and burst exceed what the kernel can count")
-            .help("use a lower --hashlimit-burst, or a rate per hour instead of per day")
-            .fail();
+            .arg_error("rate and burst exceed what the kernel can count")
+            .with_help("use a lower --hashlimit-burst, or a rate per hour instead of per day")
+            .into_err();
     }
-    let (count, millis) = super::limit::printed(ticks, SCALE);
-    let (value, burst) = (Value::Rate(count, millis), Some(Value::Number(burst)));
-    Ok(Rate { value, burst, interval: 1, expire_read, expire_print: millis })
+    let (count, millis) = super::limit::rate_of_period(ticks, TICKS_PER_SECOND);
+    let (value, burst) = (ExtensionValue::Rate(count, millis), Some(ExtensionValue::Number(burst)));
+    Ok(HashlimitRate {
+        value,
+        burst,
+        interval_seconds: 1,
+        expire_read_millis: expire_read,
+        expire_print_millis: millis,
+    })
 }
 
 /// Credits that the kernel gives for ticks, in its own 64 bits (`user2credits` in
 /// net/netfilter/xt_hashlimit.c, for kernels of 250 or 1000 ticks a second).
-fn credits(ticks: u64) -> u64 {
+fn kernel_credits(ticks: u64) -> u64 {
     ticks.wrapping_mul(137_438_953)
 }
 
@@ -182,48 +209,51 @@ fn credits(ticks: u64) -> u64 {
 ///
 /// The kernel stores a cost of 16 bytes, 2^32 divided by the rate: neighbouring rates have one
 /// cost, and are one value. Its text is what the tool prints of it.
-fn in_bytes(t: &Taken, g: &Given) -> Fallible<Rate> {
-    let Some(bytes) = byte_rate(t.arg) else {
-        return t.problem(format!("{} is not a rate", t.arg)).help("write e.g. 512kb/s").fail();
+fn parse_byte_rate(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<HashlimitRate> {
+    let Some(bytes) = parse_bytes_per_second(t.arg) else {
+        return t
+            .arg_error(format!("{} is not a rate", t.arg))
+            .with_help("write e.g. 512kb/s")
+            .into_err();
     };
     // The least cost gives no credit (`user2credits_byte` in net/netfilter/xt_hashlimit.c).
-    let least = if g.has(RATE_MATCH) { 1 } else { 2 };
-    let Some(cost) = cost_of(bytes).filter(|cost| *cost >= least) else {
+    let least = if g.has_option(RATE_MATCH_OPTION_ID) { 1 } else { 2 };
+    let Some(cost) = cost_of_byte_rate(bytes).filter(|cost| *cost >= least) else {
         return t
-            .problem(format!("{} is too fast for the kernel", t.arg))
-            .help("rates are below 32768mb/s")
-            .fail();
+            .arg_error(format!("{} is too fast for the kernel", t.arg))
+            .with_help("rates are below 32768mb/s")
+            .into_err();
     };
-    let real = bytes_of(cost);
-    let mut rate = Rate {
-        value: Value::Text(format!("{}/s", rate_text(cost))),
+    let real = byte_rate_of_cost(cost);
+    let mut rate = HashlimitRate {
+        value: ExtensionValue::Text(format!("{}/s", byte_rate_text(cost))),
         burst: None,
-        interval: 1,
-        expire_read: 15_000,
-        expire_print: 15_000,
+        interval_seconds: 1,
+        expire_read_millis: 15_000,
+        expire_print_millis: 15_000,
     };
-    if let Some(t) = g.first(4) {
-        let burst = burst_of(t)?;
+    if let Some(t) = g.first_with_id(4) {
+        let burst = parse_burst(t)?;
         if burst < real || real == 0 {
             return t
-                .problem(format!("burst is below the rate of {real} bytes"))
-                .help("give a burst of at least the rate, or a rate of at least 32 bytes")
-                .fail();
+                .arg_error(format!("burst is below the rate of {real} bytes"))
+                .with_help("give a burst of at least the rate, or a rate of at least 32 bytes")
+                .into_err();
         }
-        rate.expire_read = 60_000;
-        let seconds = seconds_of_burst(burst, real);
+        rate.expire_read_millis = 60_000;
+        let seconds = burst_seconds(burst, real);
         if seconds != 0 {
-            rate.expire_print = 60_000;
-            rate.burst = Some(Value::Text(burst_text(seconds, real)));
+            rate.expire_print_millis = 60_000;
+            rate.burst = Some(ExtensionValue::Text(byte_burst_text(seconds, real)));
         }
     }
     Ok(rate)
 }
 
 /// Bytes a second of `512kb/s`: decimal, in units of 1, 2^10 or 2^20 bytes.
-fn byte_rate(text: &str) -> Option<u64> {
+fn parse_bytes_per_second(text: &str) -> Option<u64> {
     let (rate, second) = text.split_once("b/")?;
-    seconds_of(second).filter(|s| *s == 1)?;
+    seconds_of_unit(second).filter(|s| *s == 1)?;
     let (count, factor) = match rate.as_bytes().last()? {
         b'k' => (&rate[..rate.len() - 1], 1 << 10),
         b'm' => (&rate[..rate.len() - 1], 1 << 20),
@@ -234,20 +264,20 @@ fn byte_rate(text: &str) -> Option<u64> {
 }
 
 /// What the kernel stores for a rate: none where it is too fast for 32 bits.
-fn cost_of(bytes: u64) -> Option<u64> {
+fn cost_of_byte_rate(bytes: u64) -> Option<u64> {
     // The tool's 32 bits: what does not fit would wrap around to a slow rate.
     let units = u32::try_from(bytes >> 4).ok().filter(|n| *n != u32::MAX)?;
     Some(u64::from(u32::MAX / (units + 1)))
 }
 
 /// The slowest rate of a cost.
-fn bytes_of(cost: u64) -> u64 {
+fn byte_rate_of_cost(cost: u64) -> u64 {
     (u64::from(u32::MAX) / cost - 1) << 4
 }
 
 /// A rate of that cost in the largest unit that can say it, as the tool chooses it.
-fn rate_text(cost: u64) -> String {
-    let bytes = bytes_of(cost);
+fn byte_rate_text(cost: u64) -> String {
+    let bytes = byte_rate_of_cost(cost);
     // Below 16 bytes per second the tool prints 0, and refuses to read it.
     if bytes == 0 {
         return "1b".to_owned();
@@ -255,7 +285,7 @@ fn rate_text(cost: u64) -> String {
     for (unit, name) in [(1u64 << 20, "mb"), (1 << 10, "kb")] {
         // The tool's mask has 32 bits.
         let rounded = bytes & u64::from(!(unit as u32 - 1));
-        if bytes >= unit && cost_of(rounded) == Some(cost) {
+        if bytes >= unit && cost_of_byte_rate(rounded) == Some(cost) {
             return format!("{}{name}", bytes / unit);
         }
     }
@@ -263,13 +293,13 @@ fn rate_text(cost: u64) -> String {
 }
 
 /// The burst that the kernel stores: a number of times the rate, computed in 32 bits.
-fn seconds_of_burst(burst: u64, real: u64) -> u64 {
+fn burst_seconds(burst: u64, real: u64) -> u64 {
     let whole = u64::from(burst as u32) / real;
     whole + u64::from(!burst.is_multiple_of(real))
 }
 
 /// A burst that is read back as that number of seconds, in the largest unit that can say it.
-fn burst_text(seconds: u64, real: u64) -> String {
+fn byte_burst_text(seconds: u64, real: u64) -> String {
     let bytes = match seconds * real {
         bytes if bytes <= u32::MAX.into() => bytes,
         // Of a rate above 32 bits no whole second fits, only a rest.
@@ -278,7 +308,7 @@ fn burst_text(seconds: u64, real: u64) -> String {
     let bytes = if bytes < real { real + 1 } else { bytes };
     for (unit, name) in [(1u64 << 20, "mb"), (1 << 10, "kb")] {
         let rounded = bytes / unit * unit;
-        if rounded >= real && seconds_of_burst(rounded, real) == seconds {
+        if rounded >= real && burst_seconds(rounded, real) == seconds {
             return format!("{}{name}", bytes / unit);
         }
     }
@@ -286,10 +316,10 @@ fn burst_text(seconds: u64, real: u64) -> String {
 }
 
 /// A burst: a number, the unit by the letter that follows it.
-fn burst_of(t: &Taken) -> Fallible<u64> {
+fn parse_burst(t: &ParsedOption) -> ParseResult<u64> {
     let read = || {
-        let (count, unit) = number::leading(t.arg).filter(|(n, _)| *n > 0)?;
-        if unit.is_empty() && count > BURST_MAX {
+        let (count, unit) = strtoul::parse_leading_number(t.arg).filter(|(n, _)| *n > 0)?;
+        if unit.is_empty() && count > BURST_MAX_PACKETS {
             return None;
         }
         count.checked_mul(match unit.as_bytes().first() {
@@ -301,30 +331,34 @@ fn burst_of(t: &Taken) -> Fallible<u64> {
     match read() {
         Some(n) => Ok(n),
         None => t
-            .problem(format!("{} is not a burst", t.arg))
-            .help(format!("a number from 1 to {BURST_MAX}, or one with a unit: 64kb"))
-            .fail(),
+            .arg_error(format!("{} is not a burst", t.arg))
+            .with_help(format!("a number from 1 to {BURST_MAX_PACKETS}, or one with a unit: 64kb"))
+            .into_err(),
     }
 }
 
-fn modes(t: &Taken) -> Fallible<Option<Value>> {
+fn parse_hashlimit_modes(t: &ParsedOption) -> ParseResult<Option<ExtensionValue>> {
     // In the order of printing.
-    const MODES: [&str; 4] = ["srcip", "srcport", "dstip", "dstport"];
+    const HASHLIMIT_MODES: [&str; 4] = ["srcip", "srcport", "dstip", "dstport"];
     let mut set = [false; 4];
     for word in t.arg.split([',', '|']).filter(|w| !w.is_empty()) {
-        match MODES.iter().position(|m| *m == word) {
+        match HASHLIMIT_MODES.iter().position(|m| *m == word) {
             Some(i) => set[i] = true,
-            None => return t.problem(format!("{word} is not one of {}", MODES.join(", "))).fail(),
+            None => {
+                return t
+                    .arg_error(format!("{word} is not one of {}", HASHLIMIT_MODES.join(", ")))
+                    .into_err();
+            }
         }
     }
-    let chosen: Vec<_> = (0..4).filter(|i| set[*i]).map(|i| MODES[i]).collect();
-    Ok((!chosen.is_empty()).then_some(Value::Words(chosen)))
+    let chosen: Vec<_> = (0..4).filter(|i| set[*i]).map(|i| HASHLIMIT_MODES[i]).collect();
+    Ok((!chosen.is_empty()).then_some(ExtensionValue::KeywordList(chosen)))
 }
 
 /// Names and rates in bytes are printed unchanged.
-pub(super) fn print_value(out: &mut String, v: &Value) -> bool {
-    let Value::Text(text) = v else { return false };
-    write::word(out, text);
+pub(super) fn print_module_value(out: &mut String, v: &ExtensionValue) -> bool {
+    let ExtensionValue::Text(text) = v else { return false };
+    append_text::append_word(out, text);
     true
 }
 
@@ -341,8 +375,8 @@ mod tests {
         });
         let mut count = 0;
         for cost in costs {
-            let text = rate_text(cost);
-            let read = byte_rate(&format!("{text}/s")).and_then(cost_of);
+            let text = byte_rate_text(cost);
+            let read = parse_bytes_per_second(&format!("{text}/s")).and_then(cost_of_byte_rate);
             assert_eq!(read, Some(cost), "{text}");
             count += 1;
         }
@@ -354,12 +388,12 @@ mod tests {
         for real in [16, 1024, 2_096_176, 1 << 31, 1 << 33] {
             let most = u64::from(u32::MAX) / real + 1;
             for seconds in (1..=most.min(1000)).chain([most]) {
-                let text = burst_text(seconds, real);
-                let (n, unit) = number::leading(&text).expect("a number");
+                let text = byte_burst_text(seconds, real);
+                let (n, unit) = strtoul::parse_leading_number(&text).expect("a number");
                 let bytes = n * [1, 1 << 10, 1 << 20]
                     [usize::from(unit == "kb") + 2 * usize::from(unit == "mb")];
                 assert!(bytes >= real, "{text} of {real}");
-                assert_eq!(seconds_of_burst(bytes, real), seconds, "{text} of {real}");
+                assert_eq!(burst_seconds(bytes, real), seconds, "{text} of {real}");
             }
         }
     }

@@ -1,32 +1,34 @@
 //! `-m icmp --icmp-type` and `-m icmp6 --icmpv6-type`.
 
-use weir_model::matching::{IcmpType, Neg};
+use weir_model::rule_match::{IcmpTypeMatch, Negatable};
 use weir_model::{Family, Match};
 
-use crate::diagnostic::Fallible;
-use crate::iptables::option::{Extension, ExtensionScope, Given, opt};
-use crate::{number, write};
+use crate::diagnostic::ParseResult;
+use crate::iptables::extension_options::{
+    Extension, ExtensionArguments, ExtensionScope, option_with_argument,
+};
+use crate::{append_text, strtoul};
 
-pub(super) static ICMP: Extension<Match> = Extension {
+pub(super) static ICMP_MATCH: Extension<Match> = Extension {
     name: "icmp",
     family: Some(Family::V4),
-    options: &[opt("icmp-type", 0).invert().mandatory()],
-    build,
-    place: ExtensionScope::protocols(&[1]),
+    options: &[option_with_argument("icmp-type", 0).invertible().mandatory()],
+    build: build_icmp_match,
+    scope: ExtensionScope::for_protocols(&[1]),
 };
 
-pub(super) static ICMP6: Extension<Match> = Extension {
+pub(super) static ICMP6_MATCH: Extension<Match> = Extension {
     name: "icmp6",
     family: Some(Family::V6),
-    options: &[opt("icmpv6-type", 0).invert().mandatory()],
-    build,
-    place: ExtensionScope::protocols(&[58]),
+    options: &[option_with_argument("icmpv6-type", 0).invertible().mandatory()],
+    build: build_icmp_match,
+    scope: ExtensionScope::for_protocols(&[58]),
 };
 
 /// Name, type, lowest and highest code.
 type IcmpTypeRow = (&'static str, u8, u8, u8);
 
-const V4: [IcmpTypeRow; 40] = [
+const ICMPV4_TYPE_NAMES: [IcmpTypeRow; 40] = [
     ("any", 255, 0, 255),
     ("echo-reply", 0, 0, 255),
     ("pong", 0, 0, 255),
@@ -69,7 +71,7 @@ const V4: [IcmpTypeRow; 40] = [
     ("address-mask-reply", 18, 0, 255),
 ];
 
-const V6: [IcmpTypeRow; 28] = [
+const ICMPV6_TYPE_NAMES: [IcmpTypeRow; 28] = [
     ("destination-unreachable", 1, 0, 255),
     ("no-route", 1, 0, 0),
     ("communication-prohibited", 1, 1, 1),
@@ -100,36 +102,38 @@ const V6: [IcmpTypeRow; 28] = [
     ("redirect", 137, 0, 255),
 ];
 
-fn build(g: &Given) -> Fallible<Match> {
-    let Some(t) = g.first(0) else { return g.problem("no type given").fail() };
-    let value = match numeric(t.arg) {
+fn build_icmp_match(g: &ExtensionArguments) -> ParseResult<Match> {
+    let Some(t) = g.first_with_id(0) else { return g.extension_error("no type given").into_err() };
+    let value = match parse_numeric_icmp_type(t.arg) {
         Some(v) => v,
-        None => named(t.arg, g.family).or_else(|message| {
+        None => parse_named_icmp_type(t.arg, g.family).or_else(|message| {
             let tool = if g.family == Family::V4 { "icmp" } else { "icmpv6" };
-            t.problem(message).help(format!("`iptables -p {tool} -h` lists the names")).fail()
+            t.arg_error(message)
+                .with_help(format!("`iptables -p {tool} -h` lists the names"))
+                .into_err()
         })?,
     };
     // Type 255 of IPv4 is any type, whatever the code.
     let any = g.family == Family::V4 && value.kind == 255;
-    let value = if any { IcmpType { kind: 255, codes: (0, 255) } } else { value };
-    Ok(Match::Icmp(Neg { negated: t.negated, value }))
+    let value = if any { IcmpTypeMatch { kind: 255, codes: (0, 255) } } else { value };
+    Ok(Match::Icmp(Negatable { negated: t.negated, value }))
 }
 
-fn numeric(text: &str) -> Option<IcmpType> {
+fn parse_numeric_icmp_type(text: &str) -> Option<IcmpTypeMatch> {
     let (kind, codes) = match text.split_once('/') {
         Some((kind, code)) => {
-            let code = number::whole(code, 0, 255)? as u8;
+            let code = strtoul::parse_number_in_range(code, 0, 255)? as u8;
             (kind, (code, code))
         }
         None => (text, (0, 255)),
     };
-    Some(IcmpType { kind: number::whole(kind, 0, 255)? as u8, codes })
+    Some(IcmpTypeMatch { kind: strtoul::parse_number_in_range(kind, 0, 255)? as u8, codes })
 }
 
-fn named(text: &str, family: Family) -> Result<IcmpType, String> {
+fn parse_named_icmp_type(text: &str, family: Family) -> Result<IcmpTypeMatch, String> {
     let rows: &[IcmpTypeRow] = match family {
-        Family::V4 => &V4,
-        Family::V6 => &V6,
+        Family::V4 => &ICMPV4_TYPE_NAMES,
+        Family::V6 => &ICMPV6_TYPE_NAMES,
     };
     let begins = |row: &&IcmpTypeRow| {
         row.0.len() >= text.len()
@@ -141,24 +145,24 @@ fn named(text: &str, family: Family) -> Result<IcmpType, String> {
     };
     match found.next() {
         Some(other) => Err(format!("ICMP type {text} may be {name} or {}", other.0)),
-        None => Ok(IcmpType { kind, codes: (lo, hi) }),
+        None => Ok(IcmpTypeMatch { kind, codes: (lo, hi) }),
     }
 }
 
-pub(super) fn print(out: &mut String, m: &Neg<IcmpType>, family: Family) {
+pub(super) fn print_icmp_match(out: &mut String, m: &Negatable<IcmpTypeMatch>, family: Family) {
     let (module, flag) = match family {
         Family::V4 => (" -m icmp", "--icmp-type"),
         Family::V6 => (" -m icmp6", "--icmpv6-type"),
     };
     out.push_str(module);
-    write::option(out, m.negated, flag);
+    append_text::append_option_name(out, m.negated, flag);
     if family == Family::V4 && m.value.kind == 255 {
         out.push_str("any");
         return;
     }
-    write::decimal(out, m.value.kind.into());
+    append_text::append_decimal(out, m.value.kind.into());
     if m.value.codes != (0, 255) {
         out.push('/');
-        write::decimal(out, m.value.codes.0.into());
+        append_text::append_decimal(out, m.value.codes.0.into());
     }
 }

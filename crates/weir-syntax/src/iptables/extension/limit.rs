@@ -1,87 +1,98 @@
 //! `-m limit`: a token bucket per rule.
 
 use weir_model::Match;
-use weir_model::matching::{OptionValue, Stateful, Value};
+use weir_model::rule_match::{ExtensionOption, ExtensionValue, StatefulMatch};
 
-use super::value;
-use crate::diagnostic::Fallible;
-use crate::iptables::option::{ANYWHERE, Extension, Given, Taken, opt};
-use crate::number;
+use super::option_values;
+use crate::diagnostic::ParseResult;
+use crate::iptables::extension_options::{
+    Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, option_with_argument,
+};
+use crate::strtoul;
 
-pub(super) static LIMIT: Extension<Match> = Extension {
+pub(super) static LIMIT_MATCH: Extension<Match> = Extension {
     name: "limit",
     family: None,
-    options: &[opt("limit", 0), opt("limit-burst", 1)],
-    build,
-    place: ANYWHERE,
+    options: &[option_with_argument("limit", 0), option_with_argument("limit-burst", 1)],
+    build: build_limit_match,
+    scope: UNRESTRICTED_SCOPE,
 };
 
 /// Ticks of the kernel's clock a second (`XT_LIMIT_SCALE`).
-const SCALE: u64 = 10_000;
+const TICKS_PER_SECOND: u64 = 10_000;
 /// Burst where none is given; it is not printed back.
-const BURST: u64 = 5;
+const DEFAULT_BURST_PACKETS: u64 = 5;
 
-fn build(g: &Given) -> Fallible<Match> {
-    let mut ticks = SCALE * 3600 / 3;
-    let mut burst = BURST;
+fn build_limit_match(g: &ExtensionArguments) -> ParseResult<Match> {
+    let mut ticks = TICKS_PER_SECOND * 3600 / 3;
+    let mut burst = DEFAULT_BURST_PACKETS;
     for t in g.iter() {
         match t.id {
             // The tool keeps the count in 32 bits: a negative one is huge.
-            0 => ticks = period(t, SCALE, |n| u64::from(n as u32))?.ticks,
-            _ => burst = value::integer(t, 0, 10_000)?,
+            0 => {
+                ticks = parse_rate_period(t, TICKS_PER_SECOND, |n| u64::from(n as u32))?
+                    .ticks_between_packets
+            }
+            _ => burst = option_values::parse_integer(t, 0, 10_000)?,
         }
     }
-    let bucket = credits((ticks as u32).wrapping_mul(burst as u32));
-    if burst == 0 || bucket < credits(ticks as u32) {
+    let bucket = kernel_credits((ticks as u32).wrapping_mul(burst as u32));
+    if burst == 0 || bucket < kernel_credits(ticks as u32) {
         return g
-            .problem("rate and burst exceed what the kernel can count")
-            .help("use a lower --limit-burst (at least 1), or a rate per hour instead of per day")
-            .fail();
+            .extension_error("rate and burst exceed what the kernel can count")
+            .with_help(
+                "use a lower --limit-burst (at least 1), or a rate per hour instead of per day",
+            )
+            .into_err();
     }
-    let (count, unit) = printed(ticks, SCALE);
-    let value = Value::Rate(count, unit);
-    let mut options = vec![OptionValue { negated: false, name: "limit", value }];
-    if burst != BURST {
-        let value = Value::Number(burst);
-        options.push(OptionValue { negated: false, name: "limit-burst", value });
+    let (count, unit) = rate_of_period(ticks, TICKS_PER_SECOND);
+    let value = ExtensionValue::Rate(count, unit);
+    let mut options = vec![ExtensionOption { negated: false, name: "limit", value }];
+    if burst != DEFAULT_BURST_PACKETS {
+        let value = ExtensionValue::Number(burst);
+        options.push(ExtensionOption { negated: false, name: "limit-burst", value });
     }
-    Ok(Match::Stateful(Box::new(Stateful { module: "limit", options })))
+    Ok(Match::Stateful(Box::new(StatefulMatch { module: "limit", options })))
 }
 
 /// A rate as the tool computes it.
-pub(super) struct Period {
+pub(super) struct RatePeriod {
     /// Ticks between two packets.
-    pub ticks: u64,
+    pub ticks_between_packets: u64,
     /// Seconds of the unit that was written.
-    pub seconds: u64,
+    pub unit_seconds: u64,
 }
 
 /// The period of `5/min`, at `scale` ticks a second; `narrow` makes of the count what the tool
 /// keeps of it.
-pub(super) fn period(t: &Taken, scale: u64, narrow: fn(i64) -> u64) -> Fallible<Period> {
+pub(super) fn parse_rate_period(
+    t: &ParsedOption,
+    scale: u64,
+    narrow: fn(i64) -> u64,
+) -> ParseResult<RatePeriod> {
     let (count, unit) = t.arg.split_once('/').map_or((t.arg, None), |(c, u)| (c, Some(u)));
     let seconds = match unit {
         None => Some(1),
-        Some(u) => seconds_of(u),
+        Some(u) => seconds_of_unit(u),
     };
-    let count = narrow(number::atoi(count));
+    let count = narrow(strtoul::parse_atoi(count));
     let (Some(seconds), true) = (seconds, count != 0) else {
         return t
-            .problem(format!("{} is not a rate", t.arg))
-            .help("write a number and /second, /minute, /hour or /day")
-            .fail();
+            .arg_error(format!("{} is not a rate", t.arg))
+            .with_help("write a number and /second, /minute, /hour or /day")
+            .into_err();
     };
     match scale * seconds / count {
         0 => t
-            .problem(format!("{} is faster than the kernel's clock", t.arg))
-            .help(format!("the fastest rate is {scale}/sec"))
-            .fail(),
-        ticks => Ok(Period { ticks, seconds }),
+            .arg_error(format!("{} is faster than the kernel's clock", t.arg))
+            .with_help(format!("the fastest rate is {scale}/sec"))
+            .into_err(),
+        ticks => Ok(RatePeriod { ticks_between_packets: ticks, unit_seconds: seconds }),
     }
 }
 
 /// Seconds of a unit, which may be abbreviated.
-pub(super) fn seconds_of(unit: &str) -> Option<u64> {
+pub(super) fn seconds_of_unit(unit: &str) -> Option<u64> {
     [("second", 1), ("minute", 60), ("hour", 3600), ("day", 86_400)]
         .into_iter()
         .find(|(name, _)| {
@@ -98,7 +109,7 @@ pub(super) fn seconds_of(unit: &str) -> Option<u64> {
 /// represents 125 ticks of a ten-thousandth of a second, and `iptables-save` prints it for 124,
 /// too. Then it is the rate in the next larger unit that is read back correctly; in days every
 /// period is, because each is a whole part of a day's ticks divided by a count.
-pub(super) fn printed(period: u64, scale: u64) -> (u64, u64) {
+pub(super) fn rate_of_period(period: u64, scale: u64) -> (u64, u64) {
     let units = [86_400, 3600, 60, 1].map(|seconds| seconds * scale);
     let mut chosen = 0;
     for (i, ticks) in units.iter().enumerate().skip(1) {
@@ -116,12 +127,12 @@ pub(super) fn printed(period: u64, scale: u64) -> (u64, u64) {
 
 /// Credits that the kernel gives for ticks, in its own 32 bits (`user2credits` in
 /// net/netfilter/xt_limit.c, for kernels of 250 or 1000 ticks a second).
-fn credits(ticks: u32) -> u32 {
-    const PER_SECOND: u32 = 32_000;
-    if ticks > u32::MAX / PER_SECOND {
-        return (ticks / SCALE as u32).wrapping_mul(PER_SECOND);
+fn kernel_credits(ticks: u32) -> u32 {
+    const CREDITS_PER_SECOND: u32 = 32_000;
+    if ticks > u32::MAX / CREDITS_PER_SECOND {
+        return (ticks / TICKS_PER_SECOND as u32).wrapping_mul(CREDITS_PER_SECOND);
     }
-    ticks.wrapping_mul(PER_SECOND) / SCALE as u32
+    ticks.wrapping_mul(CREDITS_PER_SECOND) / TICKS_PER_SECOND as u32
 }
 
 #[cfg(test)]
@@ -140,10 +151,10 @@ mod tests {
 
     #[test]
     fn every_period_is_printed_as_a_rate_that_is_read_back_as_it() {
-        for scale in [SCALE, 1_000_000] {
+        for scale in [TICKS_PER_SECOND, 1_000_000] {
             let mut count = 0;
             for period in periods(scale) {
-                let (rate, millis) = printed(period, scale);
+                let (rate, millis) = rate_of_period(period, scale);
                 assert_eq!(scale * millis / 1000 / rate, period, "{rate} in {millis} ms");
                 count += 1;
             }
@@ -153,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_would_be_read_back_otherwise_has_a_larger_unit() {
-        assert_eq!(printed(125, SCALE), (80, 1000));
-        assert_eq!(printed(124, SCALE), (4838, 60_000));
+        assert_eq!(rate_of_period(125, TICKS_PER_SECOND), (80, 1000));
+        assert_eq!(rate_of_period(124, TICKS_PER_SECOND), (4838, 60_000));
     }
 }

@@ -1,109 +1,129 @@
 //! Matches of bytes: string, u32, bpf.
 
 use weir_model::Match;
-use weir_model::matching::{OptionValue, Value};
+use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 
-use super::build::host;
-use super::value;
-use crate::diagnostic::Fallible;
-use crate::iptables::option::{ANYWHERE, Extension, Given, flag, opt};
-use crate::{number, write};
+use super::module_options::host_match;
+use super::option_values;
+use crate::diagnostic::ParseResult;
+use crate::iptables::extension_options::{
+    Extension, ExtensionArguments, UNRESTRICTED_SCOPE, flag_option, option_with_argument,
+};
+use crate::{append_text, strtoul};
 
-pub(super) static STRING: Extension<Match> = Extension {
+pub(super) static STRING_MATCH: Extension<Match> = Extension {
     name: "string",
     family: None,
     options: &[
-        opt("string", 0).invert().excludes(1 << 1),
-        opt("hex-string", 1).invert().excludes(1 << 0),
-        opt("algo", 2).mandatory(),
-        opt("from", 3),
-        opt("to", 4),
-        flag("icase", 5),
+        option_with_argument("string", 0).invertible().excludes(1 << 1),
+        option_with_argument("hex-string", 1).invertible().excludes(1 << 0),
+        option_with_argument("algo", 2).mandatory(),
+        option_with_argument("from", 3),
+        option_with_argument("to", 4),
+        flag_option("icase", 5),
     ],
-    build: string,
-    place: ANYWHERE,
+    build: build_string_match,
+    scope: UNRESTRICTED_SCOPE,
 };
 
-pub(super) static U32: Extension<Match> = Extension {
+pub(super) static U32_MATCH: Extension<Match> = Extension {
     name: "u32",
     family: None,
-    options: &[opt("u32", 0).invert().mandatory()],
+    options: &[option_with_argument("u32", 0).invertible().mandatory()],
     build: |g| {
-        let Some(t) = g.first(0) else { return g.problem("u32 without --u32").fail() };
-        let Some(text) = u32_tests(t.arg) else {
+        let Some(t) = g.first_with_id(0) else {
+            return g.extension_error("u32 without --u32").into_err();
+        };
+        let Some(text) = canonicalize_u32_expression(t.arg) else {
             return t
-                .problem(format!("{:?} is not a u32 expression", t.arg))
-                .help(
+                .arg_error(format!("{:?} is not a u32 expression", t.arg))
+                .with_help(
                     "e.g. 0>>22&0x3C@0&0xFF=1:5; at most 10 tests of 10 steps and 10 ranges, \
                      shifts below 32",
                 )
-                .fail();
+                .into_err();
         };
-        let options =
-            vec![OptionValue { negated: t.negated, name: "u32", value: Value::Text(text) }];
-        Ok(host("u32", options))
+        let options = vec![ExtensionOption {
+            negated: t.negated,
+            name: "u32",
+            value: ExtensionValue::Text(text),
+        }];
+        Ok(host_match("u32", options))
     },
-    place: ANYWHERE,
+    scope: UNRESTRICTED_SCOPE,
 };
 
-pub(super) static BPF: Extension<Match> = Extension {
+pub(super) static BPF_MATCH: Extension<Match> = Extension {
     name: "bpf",
     family: None,
-    options: &[opt("bytecode", 0).excludes(1 << 1), opt("object-pinned", 1).excludes(1 << 0)],
-    build: bpf,
-    place: ANYWHERE,
+    options: &[
+        option_with_argument("bytecode", 0).excludes(1 << 1),
+        option_with_argument("object-pinned", 1).excludes(1 << 0),
+    ],
+    build: build_bpf_match,
+    scope: UNRESTRICTED_SCOPE,
 };
 
 /// Longest pattern (`XT_STRING_MAX_PATTERN_SIZE`).
-const PATTERN_MAX: usize = 128;
+const STRING_PATTERN_MAX_BYTES: usize = 128;
 
-fn string(g: &Given) -> Fallible<Match> {
+fn build_string_match(g: &ExtensionArguments) -> ParseResult<Match> {
     let Some(t) = g.iter().find(|t| t.id <= 1) else {
-        return g.problem("string without a pattern").help("give --string or --hex-string").fail();
+        return g
+            .extension_error("string without a pattern")
+            .with_help("give --string or --hex-string")
+            .into_err();
     };
     let bytes = if t.id == 0 {
         t.arg.as_bytes().to_vec()
     } else {
-        match hex_pattern(t.arg) {
+        match parse_hex_pattern(t.arg) {
             Some(bytes) => bytes,
-            None => return t.problem("no hex pattern").help("e.g. abc|0d 0a|").fail(),
+            None => return t.arg_error("no hex pattern").with_help("e.g. abc|0d 0a|").into_err(),
         }
     };
-    if bytes.is_empty() || bytes.len() > PATTERN_MAX {
-        return t.problem(format!("pattern is not 1 to {PATTERN_MAX} bytes")).fail();
+    if bytes.is_empty() || bytes.len() > STRING_PATTERN_MAX_BYTES {
+        return t
+            .arg_error(format!("pattern is not 1 to {STRING_PATTERN_MAX_BYTES} bytes"))
+            .into_err();
     }
-    let algo = match g.first(2).map(|t| (t, t.arg)) {
+    let algo = match g.first_with_id(2).map(|t| (t, t.arg)) {
         Some((_, "bm")) => "bm",
         Some((_, "kmp")) => "kmp",
-        Some((t, other)) => return t.problem(format!("no algorithm {other}: bm or kmp")).fail(),
-        None => return g.problem("string without --algo").fail(),
+        Some((t, other)) => {
+            return t.arg_error(format!("no algorithm {other}: bm or kmp")).into_err();
+        }
+        None => return g.extension_error("string without --algo").into_err(),
     };
-    let bound = |id, default| g.first(id).map_or(Ok(default), |t| value::integer(t, 0, 0xffff));
+    let bound = |id, default| {
+        g.first_with_id(id).map_or(Ok(default), |t| option_values::parse_integer(t, 0, 0xffff))
+    };
     let (from, to) = (bound(3, 0)?, bound(4, 0xffff)?);
     if from > to {
-        return g.problem("--from is above --to").fail();
+        return g.extension_error("--from is above --to").into_err();
     }
-    let name = if needs_hex(&bytes) { "hex-string" } else { "string" };
-    let mut options = vec![OptionValue { negated: t.negated, name, value: Value::Bytes(bytes) }];
-    let mut push = |name, value| options.push(OptionValue { negated: false, name, value });
-    push("algo", Value::Word(algo));
+    let name = if needs_hex_string(&bytes) { "hex-string" } else { "string" };
+    let mut options =
+        vec![ExtensionOption { negated: t.negated, name, value: ExtensionValue::Bytes(bytes) }];
+    let mut push = |name, value| options.push(ExtensionOption { negated: false, name, value });
+    push("algo", ExtensionValue::Keyword(algo));
     if from != 0 {
-        push("from", Value::Number(from));
+        push("from", ExtensionValue::Number(from));
     }
     if to != 0xffff {
-        push("to", Value::Number(to));
+        push("to", ExtensionValue::Number(to));
     }
-    if g.has(5) {
-        push("icase", Value::Flag);
+    if g.has_option(5) {
+        push("icase", ExtensionValue::Flag);
     }
-    Ok(host("string", options))
+    Ok(host_match("string", options))
 }
 
 /// Text with hexadecimal parts between bars; a backslash escapes the next byte.
 ///
 /// A blank may follow each pair of digits and are after an opening bar; a bar at the very end opens
 /// nothing.
-fn hex_pattern(text: &str) -> Option<Vec<u8>> {
+fn parse_hex_pattern(text: &str) -> Option<Vec<u8>> {
     let s = text.as_bytes();
     let mut out = Vec::new();
     let mut hex = false;
@@ -138,19 +158,19 @@ fn hex_pattern(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn needs_hex(bytes: &[u8]) -> bool {
+fn needs_hex_string(bytes: &[u8]) -> bool {
     bytes.iter().any(|b| !(0x20..0x7f).contains(b))
 }
 
 /// The expression in the spelling of `iptables-save`.
-fn u32_tests(text: &str) -> Option<String> {
+fn canonicalize_u32_expression(text: &str) -> Option<String> {
     let mut rest = text.trim_start();
     let mut out = String::new();
     let mut tests = 0;
     loop {
         tests += 1;
         let mut steps = 1;
-        rest = hex_number(rest, &mut out)?;
+        rest = copy_number_as_hex(rest, &mut out)?;
         loop {
             let (operator, after) = if let Some(r) = rest.strip_prefix("<<") {
                 ("<<", r)
@@ -168,19 +188,19 @@ fn u32_tests(text: &str) -> Option<String> {
             out.push_str(operator);
             let after = after.trim_start();
             // The kernel refuses to shift all bits out (`u32_mt_checkentry`).
-            if matches!(operator, "<<" | ">>") && number::leading(after)?.0 > 31 {
+            if matches!(operator, "<<" | ">>") && strtoul::parse_leading_number(after)?.0 > 31 {
                 return None;
             }
-            rest = hex_number(after, &mut out)?;
+            rest = copy_number_as_hex(after, &mut out)?;
             steps += 1;
         }
         let mut ranges = 0;
         loop {
             ranges += 1;
-            rest = hex_number(rest.trim_start(), &mut out)?;
+            rest = copy_number_as_hex(rest.trim_start(), &mut out)?;
             if let Some(hi) = rest.strip_prefix(':') {
                 out.push(':');
-                rest = hex_number(hi.trim_start(), &mut out)?;
+                rest = copy_number_as_hex(hi.trim_start(), &mut out)?;
             }
             match rest.strip_prefix(',') {
                 Some(more) => {
@@ -201,38 +221,40 @@ fn u32_tests(text: &str) -> Option<String> {
     }
 }
 
-fn hex_number<'t>(text: &'t str, out: &mut String) -> Option<&'t str> {
+fn copy_number_as_hex<'t>(text: &'t str, out: &mut String) -> Option<&'t str> {
     if !text.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    let (n, rest) = number::leading(text)?;
-    write::hex(out, u32::try_from(n).ok()?.into());
+    let (n, rest) = strtoul::parse_leading_number(text)?;
+    append_text::append_hex(out, u32::try_from(n).ok()?.into());
     Some(rest.trim_start())
 }
 
-fn bpf(g: &Given) -> Fallible<Match> {
+fn build_bpf_match(g: &ExtensionArguments) -> ParseResult<Match> {
     let Some(t) = g.iter().next() else {
-        return g.problem("bpf without a program").help("give --bytecode").fail();
+        return g.extension_error("bpf without a program").with_help("give --bytecode").into_err();
     };
     let (name, text) = if t.id == 1 {
         ("object-pinned", t.arg.to_owned())
     } else {
-        match bytecode(t.arg) {
+        match canonicalize_bytecode(t.arg) {
             Some(text) => ("bytecode", text),
             None => {
                 return t
-                    .problem("not a classic BPF program")
-                    .help("COUNT,code jt jf k,… of at most 64 instructions; the last one returns")
-                    .fail();
+                    .arg_error("not a classic BPF program")
+                    .with_help(
+                        "COUNT,code jt jf k,… of at most 64 instructions; the last one returns",
+                    )
+                    .into_err();
             }
         }
     };
-    let options = vec![OptionValue { negated: false, name, value: Value::Text(text) }];
-    Ok(host("bpf", options))
+    let options = vec![ExtensionOption { negated: false, name, value: ExtensionValue::Text(text) }];
+    Ok(host_match("bpf", options))
 }
 
 /// `4,48 0 0 9,21 0 1 6,6 0 0 1,6 0 0 0`, checked so far that it has its length and returns.
-fn bytecode(text: &str) -> Option<String> {
+fn canonicalize_bytecode(text: &str) -> Option<String> {
     let (count, program) = text.split_once(',')?;
     let count: usize = count.trim().parse().ok().filter(|n| (1..=64).contains(n))?;
     let mut out = count.to_string();
@@ -261,9 +283,9 @@ fn bytecode(text: &str) -> Option<String> {
 }
 
 /// Prints patterns and programs in their own quotes.
-pub(super) fn print_value(out: &mut String, o: &OptionValue) -> bool {
+pub(super) fn print_module_value(out: &mut String, o: &ExtensionOption) -> bool {
     match &o.value {
-        Value::Bytes(bytes) if needs_hex(bytes) => {
+        ExtensionValue::Bytes(bytes) if needs_hex_string(bytes) => {
             use std::fmt::Write as _;
             out.push_str("\"|");
             for b in bytes {
@@ -271,8 +293,10 @@ pub(super) fn print_value(out: &mut String, o: &OptionValue) -> bool {
             }
             out.push_str("|\"");
         }
-        Value::Bytes(bytes) => write::in_plain_quotes(out, &String::from_utf8_lossy(bytes)),
-        Value::Text(text) => write::in_plain_quotes(out, text),
+        ExtensionValue::Bytes(bytes) => {
+            append_text::append_quoted_minimal_escape(out, &String::from_utf8_lossy(bytes))
+        }
+        ExtensionValue::Text(text) => append_text::append_quoted_minimal_escape(out, text),
         _ => return false,
     }
     true

@@ -3,19 +3,21 @@
 use weir_model::Hook::{Forward, Input, Output};
 use weir_model::{Family, TableName, Target};
 
-use crate::diagnostic::Fallible;
-use crate::iptables::option::{Extension, ExtensionScope, Given, opt};
+use crate::diagnostic::ParseResult;
+use crate::iptables::extension_options::{
+    Extension, ExtensionArguments, ExtensionScope, option_with_argument,
+};
 
-pub(super) static REJECT: Extension<Target> = Extension {
+pub(super) static REJECT_TARGET: Extension<Target> = Extension {
     name: "REJECT",
     family: None,
-    options: &[opt("reject-with", 0)],
-    build,
-    place: ExtensionScope::within(&[TableName::Filter], &[Input, Forward, Output]),
+    options: &[option_with_argument("reject-with", 0)],
+    build: build_reject_target,
+    scope: ExtensionScope::in_tables_from_hooks(&[TableName::Filter], &[Input, Forward, Output]),
 };
 
 /// Name and alias, in the order in which the tools try abbreviations.
-const V4: [(&str, &str); 8] = [
+const REJECT_TYPES_V4: [(&str, &str); 8] = [
     ("icmp-net-unreachable", "net-unreach"),
     ("icmp-host-unreachable", "host-unreach"),
     ("icmp-proto-unreachable", "proto-unreach"),
@@ -25,7 +27,7 @@ const V4: [(&str, &str); 8] = [
     ("tcp-reset", "tcp-rst"),
     ("icmp-admin-prohibited", "admin-prohib"),
 ];
-const V6: [(&str, &str); 7] = [
+const REJECT_TYPES_V6: [(&str, &str); 7] = [
     ("icmp6-no-route", "no-route"),
     ("icmp6-adm-prohibited", "adm-prohibited"),
     ("icmp6-addr-unreachable", "addr-unreach"),
@@ -35,12 +37,12 @@ const V6: [(&str, &str); 7] = [
     ("icmp6-reject-route", "reject-route"),
 ];
 
-fn build(g: &Given) -> Fallible<Target> {
+fn build_reject_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let (rows, default): (&[_], _) = match g.family {
-        Family::V4 => (&V4, "icmp-port-unreachable"),
-        Family::V6 => (&V6, "icmp6-port-unreachable"),
+        Family::V4 => (&REJECT_TYPES_V4, "icmp-port-unreachable"),
+        Family::V6 => (&REJECT_TYPES_V6, "icmp6-port-unreachable"),
     };
-    let Some(t) = g.first(0) else { return Ok(Target::Reject(default)) };
+    let Some(t) = g.first_with_id(0) else { return Ok(Target::Reject(default)) };
     let begins = |name: &str| {
         name.len() >= t.arg.len()
             && name.as_bytes()[..t.arg.len()].eq_ignore_ascii_case(t.arg.as_bytes())
@@ -48,21 +50,21 @@ fn build(g: &Given) -> Fallible<Target> {
     let Some((name, _)) = rows.iter().find(|(name, alias)| begins(name) || begins(alias)) else {
         let names: Vec<_> = rows.iter().map(|(n, _)| *n).collect();
         return t
-            .problem(format!("unknown REJECT type {}", t.arg))
-            .help(format!("use one of {}", names.join(", ")))
-            .fail();
+            .arg_error(format!("unknown REJECT type {}", t.arg))
+            .with_help(format!("use one of {}", names.join(", ")))
+            .into_err();
     };
     let tcp = g.base.proto.is_some_and(|p| p.proto == 6 && !p.negated);
     if *name == "tcp-reset" && !tcp {
         return t
-            .problem("tcp-reset in a rule that is not for TCP only")
-            .help("write -p tcp before it")
-            .fail();
+            .arg_error("tcp-reset in a rule that is not for TCP only")
+            .with_help("write -p tcp before it")
+            .into_err();
     }
     Ok(Target::Reject(name))
 }
 
-pub(super) fn print(out: &mut String, with: &str) {
+pub(super) fn print_reject_target(out: &mut String, with: &str) {
     out.push_str(" -j REJECT --reject-with ");
     out.push_str(with);
 }

@@ -1,168 +1,189 @@
 //! ipsets: the match `set` and the target `SET`.
 
 use weir_model::Hook::{Forward, Output, Postrouting};
-use weir_model::matching::{SetMatch, Value};
-use weir_model::{Match, Name, TableName, Target};
+use weir_model::rule_match::{ExtensionValue, SetMatch};
+use weir_model::{Match, SharedName, TableName, Target};
 
-use super::build::ModuleOptions;
-use super::value;
-use crate::diagnostic::{Diagnostic, Fallible};
-use crate::iptables::option::{ANYWHERE, Extension, Given, Opt, Taken, flag, opt};
-use crate::write;
+use super::module_options::ModuleOptions;
+use super::option_values;
+use crate::append_text;
+use crate::diagnostic::{Diagnostic, ParseResult};
+use crate::iptables::extension_options::{
+    Extension, ExtensionArguments, OptionSpec, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
+    option_with_argument,
+};
 
-pub(super) static MATCH: Extension<Match> = Extension {
+pub(super) static SET_MATCH: Extension<Match> = Extension {
     name: "set",
     family: None,
     options: &[
-        opt("match-set", 0).invert().two(),
-        opt("set", 0).invert().two(),
-        flag("return-nomatch", 1),
-        flag("update-counters", 2).invert(),
-        flag("update-subcounters", 3).invert(),
-        opt("packets-eq", 4).invert().excludes(1 << 5 | 1 << 6),
-        opt("packets-lt", 5).excludes(1 << 4 | 1 << 6),
-        opt("packets-gt", 6).excludes(1 << 4 | 1 << 5),
-        opt("bytes-eq", 7).invert().excludes(1 << 8 | 1 << 9),
-        opt("bytes-lt", 8).excludes(1 << 7 | 1 << 9),
-        opt("bytes-gt", 9).excludes(1 << 7 | 1 << 8),
+        option_with_argument("match-set", 0).invertible().with_two_arguments(),
+        option_with_argument("set", 0).invertible().with_two_arguments(),
+        flag_option("return-nomatch", 1),
+        flag_option("update-counters", 2).invertible(),
+        flag_option("update-subcounters", 3).invertible(),
+        option_with_argument("packets-eq", 4).invertible().excludes(1 << 5 | 1 << 6),
+        option_with_argument("packets-lt", 5).excludes(1 << 4 | 1 << 6),
+        option_with_argument("packets-gt", 6).excludes(1 << 4 | 1 << 5),
+        option_with_argument("bytes-eq", 7).invertible().excludes(1 << 8 | 1 << 9),
+        option_with_argument("bytes-lt", 8).excludes(1 << 7 | 1 << 9),
+        option_with_argument("bytes-gt", 9).excludes(1 << 7 | 1 << 8),
     ],
-    build,
-    place: ANYWHERE,
+    build: build_set_match,
+    scope: UNRESTRICTED_SCOPE,
 };
 
-const fn needs_add(o: Opt) -> Opt {
-    o.also(1 << 0)
+const fn requires_add_set(o: OptionSpec) -> OptionSpec {
+    o.requires(1 << 0)
 }
 
-pub(super) static TARGET: Extension<Target> = Extension {
+pub(super) static SET_TARGET: Extension<Target> = Extension {
     name: "SET",
     family: None,
     options: &[
         // A `!` before them is read, and forgotten by the tool.
-        opt("add-set", 0).two().invert(),
-        opt("del-set", 1).two().invert(),
-        opt("map-set", 2).two().invert(),
-        needs_add(flag("exist", 3)),
-        needs_add(opt("timeout", 4)),
-        flag("map-mark", 5).also(1 << 2),
-        flag("map-prio", 6).also(1 << 2),
-        flag("map-queue", 7).also(1 << 2),
+        option_with_argument("add-set", 0).with_two_arguments().invertible(),
+        option_with_argument("del-set", 1).with_two_arguments().invertible(),
+        option_with_argument("map-set", 2).with_two_arguments().invertible(),
+        requires_add_set(flag_option("exist", 3)),
+        requires_add_set(option_with_argument("timeout", 4)),
+        flag_option("map-mark", 5).requires(1 << 2),
+        flag_option("map-prio", 6).requires(1 << 2),
+        flag_option("map-queue", 7).requires(1 << 2),
     ],
-    build: target,
-    place: ANYWHERE,
+    build: build_set_target,
+    scope: UNRESTRICTED_SCOPE,
 };
 
 /// Most dimensions of a set (`IPSET_DIM_MAX`).
-const DIRECTIONS_MAX: usize = 6;
+const SET_DIRECTIONS_MAX: usize = 6;
 
-fn name(t: &Taken) -> Fallible<Name> {
+fn parse_set_name(t: &ParsedOption) -> ParseResult<SharedName> {
     if t.arg.is_empty() || t.arg.len() > 31 {
-        return t.problem("set name is not 1 to 31 bytes").fail();
+        return t.arg_error("set name is not 1 to 31 bytes").into_err();
     }
-    Ok(Name::from(t.arg))
+    Ok(SharedName::from(t.arg))
 }
 
-fn directions(t: &Taken) -> Fallible<Vec<bool>> {
+fn parse_set_directions(t: &ParsedOption) -> ParseResult<Vec<bool>> {
     let mut out = Vec::new();
-    for word in t.second.split(',') {
+    for word in t.second_arg.split(',') {
         match word {
             "src" => out.push(true),
             "dst" => out.push(false),
             _ => {
                 return t
-                    .second_problem(format!("{word:?} is not src or dst"))
-                    .help("write one for each part of the set's elements: src,dst")
-                    .fail();
+                    .second_arg_error(format!("{word:?} is not src or dst"))
+                    .with_help("write one for each part of the set's elements: src,dst")
+                    .into_err();
             }
         }
     }
-    if out.len() > DIRECTIONS_MAX {
-        return t.second_problem(format!("more than {DIRECTIONS_MAX} of src and dst")).fail();
+    if out.len() > SET_DIRECTIONS_MAX {
+        return t
+            .second_arg_error(format!("more than {SET_DIRECTIONS_MAX} of src and dst"))
+            .into_err();
     }
     Ok(out)
 }
 
-fn build(g: &Given) -> Fallible<Match> {
-    let Some(t) = g.first(0) else {
-        return g.problem("set without --match-set").help("write --match-set NAME src").fail();
+fn build_set_match(g: &ExtensionArguments) -> ParseResult<Match> {
+    let Some(t) = g.first_with_id(0) else {
+        return g
+            .extension_error("set without --match-set")
+            .with_help("write --match-set NAME src")
+            .into_err();
     };
     let mut options = Vec::new();
-    if g.has(1) {
+    if g.has_option(1) {
         options.push("--return-nomatch".to_owned());
     }
-    for o in [2, 3].into_iter().filter_map(|id| g.first(id)).filter(|o| o.negated) {
-        options.extend(["!".to_owned(), format!("--{}", g.spelled(o.id))]);
+    for o in [2, 3].into_iter().filter_map(|id| g.first_with_id(id)).filter(|o| o.negated) {
+        options.extend(["!".to_owned(), format!("--{}", g.option_name(o.id))]);
     }
-    for o in (4..=9).filter_map(|id| g.first(id)) {
+    for o in (4..=9).filter_map(|id| g.first_with_id(id)) {
         if o.negated {
             options.push("!".to_owned());
         }
-        let n = value::integer(o, 0, u64::MAX)?;
-        options.extend([format!("--{}", g.spelled(o.id)), n.to_string()]);
+        let n = option_values::parse_integer(o, 0, u64::MAX)?;
+        options.extend([format!("--{}", g.option_name(o.id)), n.to_string()]);
     }
-    Ok(Match::Set(SetMatch { negated: t.negated, name: name(t)?, dirs: directions(t)?, options }))
+    Ok(Match::Set(SetMatch {
+        negated: t.negated,
+        name: parse_set_name(t)?,
+        src_directions: parse_set_directions(t)?,
+        options,
+    }))
 }
 
-fn target(g: &Given) -> Fallible<Target> {
+fn build_set_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let mut options = ModuleOptions::default();
-    for t in (0..=2).filter_map(|id| g.first(id)) {
-        let mut words = name(t)?.to_string();
+    for t in (0..=2).filter_map(|id| g.first_with_id(id)) {
+        let mut words = parse_set_name(t)?.to_string();
         words.push(' ');
-        push_directions(&mut words, &directions(t)?);
-        options.push(g.spelled(t.id), Value::Text(words));
+        append_set_directions(&mut words, &parse_set_directions(t)?);
+        options.push(g.option_name(t.id), ExtensionValue::Text(words));
         if t.id == 0 {
-            if g.has(3) {
-                options.push("exist", Value::Flag);
+            if g.has_option(3) {
+                options.push("exist", ExtensionValue::Flag);
             }
-            if let Some(t) = g.first(4) {
-                options.push("timeout", Value::Number(value::integer(t, 0, 2_147_483)?));
+            if let Some(t) = g.first_with_id(4) {
+                options.push(
+                    "timeout",
+                    ExtensionValue::Number(option_values::parse_integer(t, 0, 2_147_483)?),
+                );
             }
         }
     }
     if options.0.is_empty() {
-        return g.problem("SET without an action").help("give --add-set or --del-set").fail();
+        return g
+            .extension_error("SET without an action")
+            .with_help("give --add-set or --del-set")
+            .into_err();
     }
-    if let Some(t) = g.first(2) {
-        if !(5..=7).any(|id| g.has(id)) {
+    if let Some(t) = g.first_with_id(2) {
+        if !(5..=7).any(|id| g.has_option(id)) {
             return Diagnostic::new("--map-set without a value to map", t.span)
-                .help("give --map-mark, --map-prio or --map-queue")
-                .fail();
+                .with_help("give --map-mark, --map-prio or --map-queue")
+                .into_err();
         }
         if g.table != TableName::Mangle {
             return Diagnostic::new(format!("--map-set in the {} table", g.table), t.span)
-                .help("the kernel accepts it only in mangle")
-                .fail();
+                .with_help("the kernel accepts it only in mangle")
+                .into_err();
         }
-        if g.has(6) || g.has(7) {
-            g.only_at(&[Forward, Output, Postrouting]);
+        if g.has_option(6) || g.has_option(7) {
+            g.restrict_hooks(&[Forward, Output, Postrouting]);
         }
-        for id in (5..=7).filter(|id| g.has(*id)) {
-            options.push(g.spelled(id), Value::Flag);
+        for id in (5..=7).filter(|id| g.has_option(*id)) {
+            options.push(g.option_name(id), ExtensionValue::Flag);
         }
     }
-    Ok(super::log::effect("SET", options))
+    Ok(super::log::extension_effect_target("SET", options))
 }
 
-fn push_directions(out: &mut String, dirs: &[bool]) {
-    write::comma_list(out, dirs, |out, src| out.push_str(if *src { "src" } else { "dst" }));
+fn append_set_directions(out: &mut String, dirs: &[bool]) {
+    append_text::append_comma_list(out, dirs, |out, src| {
+        out.push_str(if *src { "src" } else { "dst" })
+    });
 }
 
 /// A set's name, quoted where it needs it, and the directions.
-pub(super) fn print_value(out: &mut String, v: &Value) -> bool {
-    let Value::Text(words) = v else { return false };
+pub(super) fn print_module_value(out: &mut String, v: &ExtensionValue) -> bool {
+    let ExtensionValue::Text(words) = v else { return false };
     let (name, directions) = words.rsplit_once(' ').unwrap_or((words, ""));
-    write::word(out, name);
+    append_text::append_word(out, name);
     out.push(' ');
     out.push_str(directions);
     true
 }
 
-pub(super) fn print(out: &mut String, m: &SetMatch) {
+pub(super) fn print_set_match(out: &mut String, m: &SetMatch) {
     out.push_str(" -m set");
-    write::option(out, m.negated, "--match-set");
-    write::word(out, &m.name);
+    append_text::append_option_name(out, m.negated, "--match-set");
+    append_text::append_word(out, &m.name);
     out.push(' ');
-    push_directions(out, &m.dirs);
+    append_set_directions(out, &m.src_directions);
     for word in &m.options {
         out.push(' ');
         out.push_str(word);

@@ -1,253 +1,280 @@
 //! Stateful matches: recent, statistic, quota, connlimit, connbytes.
 
 use weir_model::Match;
-use weir_model::matching::{OptionValue, Value};
+use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::{Addr, Family};
 
-use super::build::{ModuleOptions, stateful};
-use super::value;
-use crate::diagnostic::Fallible;
+use super::module_options::{ModuleOptions, stateful_match};
+use super::option_values;
+use crate::append_text;
+use crate::diagnostic::ParseResult;
 use crate::iptables::address;
-use crate::iptables::option::{ANYWHERE, Extension, Given, Taken, flag, opt};
-use crate::write;
+use crate::iptables::extension_options::{
+    Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
+    option_with_argument,
+};
 
-pub(super) static RECENT: Extension<Match> = Extension {
+pub(super) static RECENT_MATCH: Extension<Match> = Extension {
     name: "recent",
     family: None,
     options: &[
-        flag("set", 0).invert().excludes(0b1110),
-        flag("rcheck", 1).invert().excludes(0b1101),
-        flag("update", 2).invert().excludes(0b1011),
-        flag("remove", 3).invert().excludes(0b0111),
-        opt("seconds", 4),
-        flag("reap", 5).also(1 << 4),
-        opt("hitcount", 6),
-        flag("rttl", 7).excludes(1 << 0 | 1 << 3),
-        opt("name", 8),
-        opt("mask", 9),
-        flag("rsource", 10),
-        flag("rdest", 11),
+        flag_option("set", 0).invertible().excludes(0b1110),
+        flag_option("rcheck", 1).invertible().excludes(0b1101),
+        flag_option("update", 2).invertible().excludes(0b1011),
+        flag_option("remove", 3).invertible().excludes(0b0111),
+        option_with_argument("seconds", 4),
+        flag_option("reap", 5).requires(1 << 4),
+        option_with_argument("hitcount", 6),
+        flag_option("rttl", 7).excludes(1 << 0 | 1 << 3),
+        option_with_argument("name", 8),
+        option_with_argument("mask", 9),
+        flag_option("rsource", 10),
+        flag_option("rdest", 11),
     ],
-    build: recent,
-    place: ANYWHERE,
+    build: build_recent_match,
+    scope: UNRESTRICTED_SCOPE,
 };
 
-pub(super) static STATISTIC: Extension<Match> = Extension {
+pub(super) static STATISTIC_MATCH: Extension<Match> = Extension {
     name: "statistic",
     family: None,
     options: &[
-        opt("mode", 0).mandatory(),
-        opt("probability", 1).invert().excludes(0b1100),
-        opt("every", 2).invert().excludes(0b0010).also(0b1000),
-        opt("packet", 3).excludes(0b0010).also(0b0100),
+        option_with_argument("mode", 0).mandatory(),
+        option_with_argument("probability", 1).invertible().excludes(0b1100),
+        option_with_argument("every", 2).invertible().excludes(0b0010).requires(0b1000),
+        option_with_argument("packet", 3).excludes(0b0010).requires(0b0100),
     ],
-    build: statistic,
-    place: ANYWHERE,
+    build: build_statistic_match,
+    scope: UNRESTRICTED_SCOPE,
 };
 
-pub(super) static QUOTA: Extension<Match> = Extension {
+pub(super) static QUOTA_MATCH: Extension<Match> = Extension {
     name: "quota",
     family: None,
-    options: &[opt("quota", 0).invert().mandatory()],
+    options: &[option_with_argument("quota", 0).invertible().mandatory()],
     build: |g| {
-        let Some(t) = g.first(0) else { return g.problem("quota without --quota").fail() };
-        let value = Value::Number(value::integer(t, 0, u64::MAX)?);
-        let options = vec![OptionValue { negated: t.negated, name: "quota", value }];
-        Ok(stateful("quota", options))
+        let Some(t) = g.first_with_id(0) else {
+            return g.extension_error("quota without --quota").into_err();
+        };
+        let value = ExtensionValue::Number(option_values::parse_integer(t, 0, u64::MAX)?);
+        let options = vec![ExtensionOption { negated: t.negated, name: "quota", value }];
+        Ok(stateful_match("quota", options))
     },
-    place: ANYWHERE,
+    scope: UNRESTRICTED_SCOPE,
 };
 
-pub(super) static CONNLIMIT: Extension<Match> = Extension {
+pub(super) static CONNLIMIT_MATCH: Extension<Match> = Extension {
     name: "connlimit",
     family: None,
     options: &[
-        opt("connlimit-upto", 0).invert().excludes(0b0010),
-        opt("connlimit-above", 1).invert().excludes(0b0001),
-        opt("connlimit-mask", 2),
-        flag("connlimit-saddr", 3).excludes(1 << 4),
-        flag("connlimit-daddr", 4).excludes(1 << 3),
+        option_with_argument("connlimit-upto", 0).invertible().excludes(0b0010),
+        option_with_argument("connlimit-above", 1).invertible().excludes(0b0001),
+        option_with_argument("connlimit-mask", 2),
+        flag_option("connlimit-saddr", 3).excludes(1 << 4),
+        flag_option("connlimit-daddr", 4).excludes(1 << 3),
     ],
-    build: connlimit,
-    place: ANYWHERE,
+    build: build_connlimit_match,
+    scope: UNRESTRICTED_SCOPE,
 };
 
-pub(super) static CONNBYTES: Extension<Match> = Extension {
+pub(super) static CONNBYTES_MATCH: Extension<Match> = Extension {
     name: "connbytes",
     family: None,
     options: &[
-        opt("connbytes", 0).invert().mandatory(),
-        opt("connbytes-dir", 1).mandatory(),
-        opt("connbytes-mode", 2).mandatory(),
+        option_with_argument("connbytes", 0).invertible().mandatory(),
+        option_with_argument("connbytes-dir", 1).mandatory(),
+        option_with_argument("connbytes-mode", 2).mandatory(),
     ],
-    build: connbytes,
-    place: ANYWHERE,
+    build: build_connbytes_match,
+    scope: UNRESTRICTED_SCOPE,
 };
 
 /// Longest list name (`XT_RECENT_NAME_LEN`, with its end mark).
-const RECENT_NAME_MAX: usize = 199;
+const RECENT_NAME_MAX_BYTES: usize = 199;
 /// Most packets that a list remembers of an address (`XT_RECENT_MAX_NSTAMPS`).
-const RECENT_HITS_MAX: u64 = 65_535;
+const RECENT_HITCOUNT_MAX: u64 = 65_535;
 
-fn recent(g: &Given) -> Fallible<Match> {
+fn build_recent_match(g: &ExtensionArguments) -> ParseResult<Match> {
     let Some(op) = g.iter().find(|t| t.id <= 3) else {
         return g
-            .problem("recent without an operation")
-            .help("give --set, --rcheck, --update or --remove")
-            .fail();
+            .extension_error("recent without an operation")
+            .with_help("give --set, --rcheck, --update or --remove")
+            .into_err();
     };
-    let mut options =
-        vec![OptionValue { negated: op.negated, name: g.spelled(op.id), value: Value::Flag }];
-    let mut push = |name, value| options.push(OptionValue { negated: false, name, value });
-    for (id, min, max) in [(4, 1, u32::MAX.into()), (5, 0, 0), (6, 0, RECENT_HITS_MAX)] {
-        let Some(t) = g.first(id) else { continue };
+    let mut options = vec![ExtensionOption {
+        negated: op.negated,
+        name: g.option_name(op.id),
+        value: ExtensionValue::Flag,
+    }];
+    let mut push = |name, value| options.push(ExtensionOption { negated: false, name, value });
+    for (id, min, max) in [(4, 1, u32::MAX.into()), (5, 0, 0), (6, 0, RECENT_HITCOUNT_MAX)] {
+        let Some(t) = g.first_with_id(id) else { continue };
         let given = match id {
-            5 => Value::Flag,
-            _ => match value::integer(t, min, max)? {
+            5 => ExtensionValue::Flag,
+            _ => match option_values::parse_integer(t, min, max)? {
                 0 => continue,
-                n => Value::Number(n),
+                n => ExtensionValue::Number(n),
             },
         };
         if matches!(op.id, 0 | 3) {
             return t
-                .problem(format!("--{} with --{}", g.spelled(id), g.spelled(op.id)))
-                .help("it is an option of --rcheck and --update")
-                .fail();
+                .arg_error(format!("--{} with --{}", g.option_name(id), g.option_name(op.id)))
+                .with_help("it is an option of --rcheck and --update")
+                .into_err();
         }
-        push(g.spelled(id), given);
+        push(g.option_name(id), given);
     }
-    if g.has(7) {
-        push("rttl", Value::Flag);
+    if g.has_option(7) {
+        push("rttl", ExtensionValue::Flag);
     }
-    let name = g.first(8).map_or("DEFAULT", |t| t.arg);
-    if let Some(t) = g.first(8)
+    let name = g.first_with_id(8).map_or("DEFAULT", |t| t.arg);
+    if let Some(t) = g.first_with_id(8)
         && (name.is_empty()
-            || name.len() > RECENT_NAME_MAX
+            || name.len() > RECENT_NAME_MAX_BYTES
             || name.contains('/')
             || name == "."
             || name == "..")
     {
         return t
-            .problem("invalid list name")
-            .help("a name has 1 to 199 bytes and no slash")
-            .fail();
+            .arg_error("invalid list name")
+            .with_help("a name has 1 to 199 bytes and no slash")
+            .into_err();
     }
-    push("name", Value::Text(name.to_owned()));
-    let mask = match g.first(9) {
-        Some(t) => value::host(t, g)?,
-        None => Addr(g.family.max()),
+    push("name", ExtensionValue::Text(name.to_owned()));
+    let mask = match g.first_with_id(9) {
+        Some(t) => option_values::parse_host_addr(t, g)?,
+        None => Addr(g.family.max_addr()),
     };
-    push("mask", Value::Addr(mask));
-    let side = g.iter().filter(|t| t.id >= 10).last().map_or("rsource", |t| g.spelled(t.id));
-    push(side, Value::Flag);
-    Ok(stateful("recent", options))
+    push("mask", ExtensionValue::Addr(mask));
+    let side = g.iter().filter(|t| t.id >= 10).last().map_or("rsource", |t| g.option_name(t.id));
+    push(side, ExtensionValue::Flag);
+    Ok(stateful_match("recent", options))
 }
 
-fn statistic(g: &Given) -> Fallible<Match> {
-    let Some(mode) = g.first(0) else { return g.problem("statistic without --mode").fail() };
+fn build_statistic_match(g: &ExtensionArguments) -> ParseResult<Match> {
+    let Some(mode) = g.first_with_id(0) else {
+        return g.extension_error("statistic without --mode").into_err();
+    };
     let mut options = ModuleOptions::default();
-    match (mode.arg, g.first(1), g.first(2), g.first(3)) {
+    match (mode.arg, g.first_with_id(1), g.first_with_id(2), g.first_with_id(3)) {
         ("random", Some(t), None, _) => {
-            options.push("mode", Value::Word("random"));
-            let value = Value::Probability(probability(t)?);
-            options.0.push(OptionValue { negated: t.negated, name: "probability", value });
+            options.push("mode", ExtensionValue::Keyword("random"));
+            let value = ExtensionValue::Probability(parse_probability(t)?);
+            options.0.push(ExtensionOption { negated: t.negated, name: "probability", value });
         }
         ("nth", None, Some(every), Some(packet)) => {
-            options.push("mode", Value::Word("nth"));
-            let n = value::integer(every, 1, u32::MAX.into())?;
-            let p = value::integer(packet, 0, u32::MAX.into())?;
+            options.push("mode", ExtensionValue::Keyword("nth"));
+            let n = option_values::parse_integer(every, 1, u32::MAX.into())?;
+            let p = option_values::parse_integer(packet, 0, u32::MAX.into())?;
             if p >= n {
-                return packet.problem(format!("{p} is not below --every {n}")).fail();
+                return packet.arg_error(format!("{p} is not below --every {n}")).into_err();
             }
-            let value = Value::Number(n);
-            options.0.push(OptionValue { negated: every.negated, name: "every", value });
-            options.push("packet", Value::Number(p));
+            let value = ExtensionValue::Number(n);
+            options.0.push(ExtensionOption { negated: every.negated, name: "every", value });
+            options.push("packet", ExtensionValue::Number(p));
         }
-        ("random", None, ..) => return g.problem("mode random without --probability").fail(),
-        ("nth", ..) => return g.problem("mode nth needs --every and --packet").fail(),
-        ("random", ..) => return g.problem("mode random with options of nth").fail(),
-        (other, ..) => return mode.problem(format!("{other} is not random or nth")).fail(),
+        ("random", None, ..) => {
+            return g.extension_error("mode random without --probability").into_err();
+        }
+        ("nth", ..) => return g.extension_error("mode nth needs --every and --packet").into_err(),
+        ("random", ..) => return g.extension_error("mode random with options of nth").into_err(),
+        (other, ..) => return mode.arg_error(format!("{other} is not random or nth")).into_err(),
     }
-    Ok(stateful("statistic", options.0))
+    Ok(stateful_match("statistic", options.0))
 }
 
-fn probability(t: &Taken) -> Fallible<u32> {
+fn parse_probability(t: &ParsedOption) -> ParseResult<u32> {
     match t.arg.trim_start().parse::<f64>() {
         Ok(p) if (0.0..=1.0).contains(&p) => Ok((p * f64::from(1u32 << 31)).round() as u32),
-        _ => t.problem(format!("{} is not a probability from 0 to 1", t.arg)).fail(),
+        _ => t.arg_error(format!("{} is not a probability from 0 to 1", t.arg)).into_err(),
     }
 }
 
-fn connlimit(g: &Given) -> Fallible<Match> {
+fn build_connlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
     let Some(t) = g.iter().find(|t| t.id <= 1) else {
         return g
-            .problem("connlimit without a limit")
-            .help("give --connlimit-upto or --connlimit-above")
-            .fail();
+            .extension_error("connlimit without a limit")
+            .with_help("give --connlimit-upto or --connlimit-above")
+            .into_err();
     };
-    let limit = value::integer(t, 0, u32::MAX.into())?;
+    let limit = option_values::parse_integer(t, 0, u32::MAX.into())?;
     let mut options = ModuleOptions::default();
     let above = (t.id == 1) != t.negated;
-    options.push(if above { "connlimit-above" } else { "connlimit-upto" }, Value::Number(limit));
-    let len = match g.first(2) {
-        None => g.family.bits(),
-        Some(t) => match address::mask(t.arg, g.family).map(|m| g.family.prefix_len(m.0)) {
+    options.push(
+        if above { "connlimit-above" } else { "connlimit-upto" },
+        ExtensionValue::Number(limit),
+    );
+    let len = match g.first_with_id(2) {
+        None => g.family.addr_bits(),
+        Some(t) => match address::parse_mask(t.arg, g.family).map(|m| g.family.prefix_len(m.0)) {
             Some(Some(len)) => len,
             _ => {
-                let bits = g.family.bits();
-                return t.problem(format!("{} is not a prefix length to {bits}", t.arg)).fail();
+                let bits = g.family.addr_bits();
+                return t
+                    .arg_error(format!("{} is not a prefix length to {bits}", t.arg))
+                    .into_err();
             }
         },
     };
-    options.push("connlimit-mask", Value::Number(len.into()));
-    let side = if g.has(4) { "connlimit-daddr" } else { "connlimit-saddr" };
-    options.push(side, Value::Flag);
-    Ok(stateful("connlimit", options.0))
+    options.push("connlimit-mask", ExtensionValue::Number(len.into()));
+    let side = if g.has_option(4) { "connlimit-daddr" } else { "connlimit-saddr" };
+    options.push(side, ExtensionValue::Flag);
+    Ok(stateful_match("connlimit", options.0))
 }
 
-fn connbytes(g: &Given) -> Fallible<Match> {
-    let (Some(t), Some(dir), Some(mode)) = (g.first(0), g.first(1), g.first(2)) else {
-        return g.problem("connbytes needs all of its options").fail();
+fn build_connbytes_match(g: &ExtensionArguments) -> ParseResult<Match> {
+    let (Some(t), Some(dir), Some(mode)) =
+        (g.first_with_id(0), g.first_with_id(1), g.first_with_id(2))
+    else {
+        return g.extension_error("connbytes needs all of its options").into_err();
     };
-    let (lo, hi) = value::range(t, u64::MAX)?;
+    let (lo, hi) = option_values::parse_number_range(t, u64::MAX)?;
     // A single number is a lower bound.
     let hi = if t.arg.contains(':') { hi } else { u64::MAX };
     if lo > hi {
-        return t.problem(format!("the lower end of {} is above its upper end", t.arg)).fail();
+        return t
+            .arg_error(format!("the lower end of {} is above its upper end", t.arg))
+            .into_err();
     }
-    let value = Value::Range(lo, hi);
-    let word = |t: &Taken, words: &[&'static str]| match words.iter().find(|w| **w == t.arg) {
-        Some(w) => Ok(Value::Word(w)),
-        None => t.problem(format!("{} is not one of {}", t.arg, words.join(", "))).fail(),
+    let value = ExtensionValue::Range(lo, hi);
+    let word = |t: &ParsedOption, words: &[&'static str]| match words.iter().find(|w| **w == t.arg)
+    {
+        Some(w) => Ok(ExtensionValue::Keyword(w)),
+        None => t.arg_error(format!("{} is not one of {}", t.arg, words.join(", "))).into_err(),
     };
     // The tool says "not" by swapping the bounds: with equal ones that says nothing.
     let negated = t.negated && lo != hi;
     let options = vec![
-        OptionValue { negated, name: "connbytes", value },
-        OptionValue {
+        ExtensionOption { negated, name: "connbytes", value },
+        ExtensionOption {
             negated: false,
             name: "connbytes-mode",
             value: word(mode, &["packets", "bytes", "avgpkt"])?,
         },
-        OptionValue {
+        ExtensionOption {
             negated: false,
             name: "connbytes-dir",
             value: word(dir, &["original", "reply", "both"])?,
         },
     ];
-    Ok(stateful("connbytes", options))
+    Ok(stateful_match("connbytes", options))
 }
 
 /// Prints what the general way does not: list names unquoted, masks, open ranges.
-pub(super) fn print_value(out: &mut String, module: &str, o: &OptionValue, f: Family) -> bool {
+pub(super) fn print_module_value(
+    out: &mut String,
+    module: &str,
+    o: &ExtensionOption,
+    f: Family,
+) -> bool {
     match (module, &o.value) {
-        ("recent", Value::Text(name)) => write::word(out, name),
-        ("recent", Value::Addr(mask)) => write::addr(out, *mask, f),
-        ("connbytes", Value::Range(lo, hi)) => {
-            write::decimal(out, *lo);
+        ("recent", ExtensionValue::Text(name)) => append_text::append_word(out, name),
+        ("recent", ExtensionValue::Addr(mask)) => append_text::append_addr(out, *mask, f),
+        ("connbytes", ExtensionValue::Range(lo, hi)) => {
+            append_text::append_decimal(out, *lo);
             if *hi != u64::MAX {
                 out.push(':');
-                write::decimal(out, *hi);
+                append_text::append_decimal(out, *hi);
             }
         }
         _ => return false,

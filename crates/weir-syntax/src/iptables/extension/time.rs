@@ -4,90 +4,106 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use super::build::{ModuleOptions, host};
+use super::module_options::{ModuleOptions, host_match};
 use weir_model::Match;
-use weir_model::matching::{OptionValue, Value};
+use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 
-use crate::diagnostic::Fallible;
-use crate::iptables::option::{ANYWHERE, Extension, Given, Taken, flag, opt};
-use crate::number;
+use crate::diagnostic::ParseResult;
+use crate::iptables::extension_options::{
+    Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
+    option_with_argument,
+};
+use crate::strtoul;
 
-pub(super) static TIME: Extension<Match> = Extension {
+pub(super) static TIME_MATCH: Extension<Match> = Extension {
     name: "time",
     family: None,
     options: &[
-        opt("datestart", 0),
-        opt("datestop", 1),
-        opt("timestart", 2),
-        opt("timestop", 3),
-        opt("monthdays", 4).invert(),
-        opt("weekdays", 5).invert(),
-        flag("contiguous", 6),
-        flag("kerneltz", 7),
-        flag("localtz", 8).excludes(1 << 9),
-        flag("utc", 9).excludes(1 << 8 | 1 << 7),
+        option_with_argument("datestart", 0),
+        option_with_argument("datestop", 1),
+        option_with_argument("timestart", 2),
+        option_with_argument("timestop", 3),
+        option_with_argument("monthdays", 4).invertible(),
+        option_with_argument("weekdays", 5).invertible(),
+        flag_option("contiguous", 6),
+        flag_option("kerneltz", 7),
+        flag_option("localtz", 8).excludes(1 << 9),
+        flag_option("utc", 9).excludes(1 << 8 | 1 << 7),
     ],
-    build: time,
-    place: ANYWHERE,
+    build: build_time_match,
+    scope: UNRESTRICTED_SCOPE,
 };
 
 /// Last second that the match can say.
-const DATE_MAX: u64 = i32::MAX as u64;
-const DAY_LAST: u64 = 86_399;
-const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-const MONTHDAYS: [&str; 31] = [
+const DATE_MAX_SECONDS: u64 = i32::MAX as u64;
+const LAST_SECOND_OF_DAY: u64 = 86_399;
+const WEEKDAY_NAMES: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+const MONTHDAY_NAMES: [&str; 31] = [
     "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17",
     "18", "19", "20", "21", "22", "23", "24", "25", "26", "27", "28", "29", "30", "31",
 ];
 
-fn time(g: &Given) -> Fallible<Match> {
+fn build_time_match(g: &ExtensionArguments) -> ParseResult<Match> {
     let mut options = ModuleOptions::default();
-    let start = g.first(2).map_or(Ok(0), clock)?;
-    let stop = g.first(3).map_or(Ok(DAY_LAST), clock)?;
-    if g.has(6) && stop > start {
+    let start = g.first_with_id(2).map_or(Ok(0), parse_time_of_day)?;
+    let stop = g.first_with_id(3).map_or(Ok(LAST_SECOND_OF_DAY), parse_time_of_day)?;
+    if g.has_option(6) && stop > start {
         return g
-            .problem("--contiguous where the stop time is not before the start time")
-            .help("it is for times that cross midnight")
-            .fail();
+            .extension_error("--contiguous where the stop time is not before the start time")
+            .with_help("it is for times that cross midnight")
+            .into_err();
     }
-    if start != 0 || stop != DAY_LAST {
-        options.push("timestart", Value::Duration(start));
-        options.push("timestop", Value::Duration(stop));
+    if start != 0 || stop != LAST_SECOND_OF_DAY {
+        options.push("timestart", ExtensionValue::Duration(start));
+        options.push("timestop", ExtensionValue::Duration(stop));
     }
-    if let Some(t) = g.first(4) {
-        push_days(&mut options, "monthdays", days(t, &MONTHDAYS)?, &MONTHDAYS);
+    if let Some(t) = g.first_with_id(4) {
+        push_days_option(
+            &mut options,
+            "monthdays",
+            parse_days(t, &MONTHDAY_NAMES)?,
+            &MONTHDAY_NAMES,
+        );
     }
-    if let Some(t) = g.first(5) {
-        push_days(&mut options, "weekdays", days(t, &WEEKDAYS)?, &WEEKDAYS);
+    if let Some(t) = g.first_with_id(5) {
+        push_days_option(&mut options, "weekdays", parse_days(t, &WEEKDAY_NAMES)?, &WEEKDAY_NAMES);
     }
-    let from = g.first(0).map_or(Ok(0), date)?;
+    let from = g.first_with_id(0).map_or(Ok(0), parse_date)?;
     if from != 0 {
-        options.push("datestart", Value::Number(from));
+        options.push("datestart", ExtensionValue::Number(from));
     }
-    options.push("datestop", Value::Number(g.first(1).map_or(Ok(DATE_MAX), date)?));
-    if g.has(7) || g.has(8) {
-        options.push("kerneltz", Value::Flag);
+    options.push(
+        "datestop",
+        ExtensionValue::Number(g.first_with_id(1).map_or(Ok(DATE_MAX_SECONDS), parse_date)?),
+    );
+    if g.has_option(7) || g.has_option(8) {
+        options.push("kerneltz", ExtensionValue::Flag);
     }
-    if g.has(6) {
-        options.push("contiguous", Value::Flag);
+    if g.has_option(6) {
+        options.push("contiguous", ExtensionValue::Flag);
     }
-    Ok(host("time", options.0))
+    Ok(host_match("time", options.0))
 }
 
 /// All days are no test. No day is written as not all of them: the tool prints an empty list,
 /// which cannot be read back.
-fn push_days(options: &mut ModuleOptions, name: &'static str, set: u64, names: &[&'static str]) {
+fn push_days_option(
+    options: &mut ModuleOptions,
+    name: &'static str,
+    set: u64,
+    names: &[&'static str],
+) {
     if set == 0 {
-        let value = Value::Words(names.to_vec());
-        options.0.push(OptionValue { negated: true, name, value });
+        let value = ExtensionValue::KeywordList(names.to_vec());
+        options.0.push(ExtensionOption { negated: true, name, value });
     } else if set != (1 << names.len()) - 1 {
         let chosen = (0..names.len()).filter(|i| set >> i & 1 == 1).map(|i| names[i]).collect();
-        options.push(name, Value::Words(chosen));
+        options.push(name, ExtensionValue::KeywordList(chosen));
     }
 }
 
 /// Days by name (two letters are enough) or number.
-fn days(t: &Taken, names: &[&str]) -> Fallible<u64> {
+fn parse_days(t: &ParsedOption, names: &[&str]) -> ParseResult<u64> {
     let all = (1u64 << names.len()) - 1;
     let mut set = 0;
     for word in t.arg.strip_suffix(',').unwrap_or(t.arg).split(',') {
@@ -96,7 +112,7 @@ fn days(t: &Taken, names: &[&str]) -> Fallible<u64> {
                 .iter()
                 .position(|n| n.is_ascii() && word.len() >= 2 && word.get(..2) == n.get(..2))
         };
-        let index = match number::whole(word, 1, names.len() as u64) {
+        let index = match strtoul::parse_number_in_range(word, 1, names.len() as u64) {
             Some(n) => Some(n as usize - 1),
             None if names.len() == 7 => named(),
             None => None,
@@ -105,9 +121,9 @@ fn days(t: &Taken, names: &[&str]) -> Fallible<u64> {
             Some(i) => set |= 1 << i,
             None => {
                 return t
-                    .problem(format!("no day {word:?}"))
-                    .help("Mon to Sun or 1 to 7 for weekdays, 1 to 31 for days of the month")
-                    .fail();
+                    .arg_error(format!("no day {word:?}"))
+                    .with_help("Mon to Sun or 1 to 7 for weekdays, 1 to 31 for days of the month")
+                    .into_err();
             }
         }
     }
@@ -115,7 +131,7 @@ fn days(t: &Taken, names: &[&str]) -> Fallible<u64> {
 }
 
 /// `hh:mm[:ss]` as seconds of the day.
-fn clock(t: &Taken) -> Fallible<u64> {
+fn parse_time_of_day(t: &ParsedOption) -> ParseResult<u64> {
     let read = || {
         let mut parts = t.arg.split(':');
         let mut part = |max: u64| {
@@ -135,14 +151,15 @@ fn clock(t: &Taken) -> Fallible<u64> {
     };
     match read() {
         Some(s) => Ok(s),
-        None => {
-            t.problem(format!("{} is not a time of day", t.arg)).help("hh:mm or hh:mm:ss").fail()
-        }
+        None => t
+            .arg_error(format!("{} is not a time of day", t.arg))
+            .with_help("hh:mm or hh:mm:ss")
+            .into_err(),
     }
 }
 
 /// `YYYY[-MM[-DD[Thh[:mm[:ss]]]]]` as seconds since 1970.
-fn date(t: &Taken) -> Fallible<u64> {
+fn parse_date(t: &ParsedOption) -> ParseResult<u64> {
     let read = || {
         let (day, clock) = t.arg.split_once('T').unwrap_or((t.arg, ""));
         let number = |s: &str, lo: u64, hi: u64| {
@@ -160,36 +177,36 @@ fn date(t: &Taken) -> Fallible<u64> {
         let h = parts.next().map_or(Some(0), |s| number(s, 0, 23))?;
         let m = parts.next().map_or(Some(0), |s| number(s, 0, 59))?;
         let s = parts.next().map_or(Some(0), |s| number(s, 0, 59))?;
-        let seconds = first_of_month(year, month)? + ((d - 1) * 24 + h) * 3600 + m * 60 + s;
-        (parts.next().is_none() && seconds <= DATE_MAX).then_some(seconds)
+        let seconds = month_start_seconds(year, month)? + ((d - 1) * 24 + h) * 3600 + m * 60 + s;
+        (parts.next().is_none() && seconds <= DATE_MAX_SECONDS).then_some(seconds)
     };
     match read() {
         Some(s) => Ok(s),
         None => t
-            .problem(format!("{} is not a date from 1970 to 2038-01-19T03:14:07", t.arg))
-            .help("YYYY-MM-DDThh:mm:ss; parts can be omitted from the right")
-            .fail(),
+            .arg_error(format!("{} is not a date from 1970 to 2038-01-19T03:14:07", t.arg))
+            .with_help("YYYY-MM-DDThh:mm:ss; parts can be omitted from the right")
+            .into_err(),
     }
 }
 
 /// Where a month begins, seconds since 1970. Days are added to it: iptables takes 31 February for
 /// the third day of March, or the second.
-fn first_of_month(year: u64, month: u64) -> Option<u64> {
+fn month_start_seconds(year: u64, month: u64) -> Option<u64> {
     let first = Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, 1).ok()?;
     let midnight = first.to_zoned(TimeZone::UTC).ok()?;
     u64::try_from(midnight.timestamp().as_second()).ok()
 }
 
 /// Times of day and dates.
-pub(super) fn print_value(out: &mut String, o: &OptionValue) -> bool {
+pub(super) fn print_module_value(out: &mut String, o: &ExtensionOption) -> bool {
     use std::fmt::Write as _;
     let hms = |s: u64| (s / 3600, s / 60 % 60, s % 60);
     match &o.value {
-        Value::Duration(s) => {
+        ExtensionValue::Duration(s) => {
             let (h, m, s) = hms(*s);
             let _ = write!(out, "{h:02}:{m:02}:{s:02}");
         }
-        Value::Number(seconds) => {
+        ExtensionValue::Number(seconds) => {
             let time = i64::try_from(*seconds).ok().map(Timestamp::from_second);
             let Some(Ok(time)) = time else { return false };
             let _ = write!(out, "{}", time.to_zoned(TimeZone::UTC).datetime());
@@ -211,11 +228,14 @@ mod tests {
             (24_855, (2038, 1), 19, "2038-01-19T00:00:00"),
         ] {
             let seconds = days * 86_400;
-            assert_eq!(first_of_month(month.0, month.1), Some(seconds - (day - 1) * 86_400));
+            assert_eq!(month_start_seconds(month.0, month.1), Some(seconds - (day - 1) * 86_400));
             let mut text = String::new();
-            let option =
-                OptionValue { name: "datestart", negated: false, value: Value::Number(seconds) };
-            assert!(print_value(&mut text, &option));
+            let option = ExtensionOption {
+                name: "datestart",
+                negated: false,
+                value: ExtensionValue::Number(seconds),
+            };
+            assert!(print_module_value(&mut text, &option));
             assert_eq!(text, date);
         }
     }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use weir_model::matching::{OptionValue, Value};
-use weir_model::target::{ExtensionTarget, NatRange, TtlChange};
+use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::target::{ExtensionTarget, NatRange, TtlOperation};
 use weir_model::{Addr, Effect, Family, NatTarget};
 
 /// A reject type, `reject with …`; `None` if nft has no equivalent.
@@ -90,7 +90,9 @@ fn push_nat_addr(text: &mut String, addr: Addr, range: &NatRange, family: Family
 pub fn print_effect(effect: &Effect, family: Family) -> Result<String, String> {
     let ip = if family == Family::V4 { "ip" } else { "ip6" };
     Ok(match effect {
-        Effect::Mark { value, mask } => format!("meta mark set {}", changed("mark", *value, *mask)),
+        Effect::Mark { value, mask } => {
+            format!("meta mark set {}", mark_expression_text("mark", *value, *mask))
+        }
         Effect::Notrack | Effect::CtNotrack => "notrack".into(),
         Effect::Classify { class: (major, minor) } => {
             let class = u32::from(*major) << 16 | u32::from(*minor);
@@ -104,21 +106,21 @@ pub fn print_effect(effect: &Effect, family: Family) -> Result<String, String> {
         }
         Effect::Tos { mask, .. } => return Err(format!("-j TOS under the mask {mask:#04x}")),
         Effect::Dscp(dscp) => format!("{ip} dscp set {dscp:#x}"),
-        Effect::Ttl { op: TtlChange::Set, value } if family == Family::V4 => {
+        Effect::Ttl { op: TtlOperation::Set, value } if family == Family::V4 => {
             format!("ip ttl set {value}")
         }
-        Effect::Ttl { op: TtlChange::Set, value } => format!("ip6 hoplimit set {value}"),
+        Effect::Ttl { op: TtlOperation::Set, value } => format!("ip6 hoplimit set {value}"),
         Effect::Ttl { .. } => return Err("-j TTL by a difference".into()),
         Effect::Other(ext) => match ext.module {
-            "LOG" => log(ext)?,
-            "NFLOG" => nflog(ext)?,
-            "CONNMARK" => connmark(ext)?,
+            "LOG" => print_log(ext)?,
+            "NFLOG" => print_nflog(ext)?,
+            "CONNMARK" => print_connmark(ext)?,
             module => return Err(format!("-j {module}")),
         },
     })
 }
 
-fn changed(old: &str, value: u32, mask: u32) -> String {
+fn mark_expression_text(old: &str, value: u32, mask: u32) -> String {
     if mask == u32::MAX {
         format!("{value:#x}")
     } else {
@@ -126,28 +128,28 @@ fn changed(old: &str, value: u32, mask: u32) -> String {
     }
 }
 
-fn unknown(ext: &ExtensionTarget, o: &OptionValue) -> String {
+fn unsupported_option_error(ext: &ExtensionTarget, o: &ExtensionOption) -> String {
     format!("-j {} --{}", ext.module, o.name)
 }
 
 /// Quotes what stands between quotes in nft: no quote can, and `$` begins a variable.
-fn quoted(ext: &ExtensionTarget, text: &str) -> Result<String, String> {
+fn quote_log_prefix(ext: &ExtensionTarget, text: &str) -> Result<String, String> {
     if text.contains(['"', '$', '\\']) || text.chars().any(char::is_control) {
         return Err(format!("-j {} with the prefix {text:?}", ext.module));
     }
     Ok(format!("\"{text}\""))
 }
 
-fn log(ext: &ExtensionTarget) -> Result<String, String> {
+fn print_log(ext: &ExtensionTarget) -> Result<String, String> {
     let (mut text, mut flags) = ("log".to_string(), String::new());
     let mut level = "warn";
     for o in &ext.options {
         match (o.name, &o.value) {
-            ("log-prefix", Value::Text(t)) if t.is_empty() => {}
-            ("log-prefix", Value::Text(t)) => {
-                let _ = write!(text, " prefix {}", quoted(ext, t)?);
+            ("log-prefix", ExtensionValue::Text(t)) if t.is_empty() => {}
+            ("log-prefix", ExtensionValue::Text(t)) => {
+                let _ = write!(text, " prefix {}", quote_log_prefix(ext, t)?);
             }
-            ("log-level", Value::Number(n)) if *n < 8 => {
+            ("log-level", ExtensionValue::Number(n)) if *n < 8 => {
                 level = ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"]
                     [*n as usize];
             }
@@ -156,28 +158,28 @@ fn log(ext: &ExtensionTarget) -> Result<String, String> {
             ("log-ip-options", _) => flags.push_str(" flags ip options"),
             ("log-uid", _) => flags.push_str(" flags skuid"),
             ("log-macdecode", _) => flags.push_str(" flags ether"),
-            _ => return Err(unknown(ext, o)),
+            _ => return Err(unsupported_option_error(ext, o)),
         }
     }
     let _ = write!(text, " level {level}{flags}");
     Ok(text)
 }
 
-fn nflog(ext: &ExtensionTarget) -> Result<String, String> {
+fn print_nflog(ext: &ExtensionTarget) -> Result<String, String> {
     let (mut group, mut rest) = (0, String::new());
     for o in &ext.options {
         match (o.name, &o.value) {
-            ("nflog-group", Value::Number(n)) => group = *n,
-            ("nflog-prefix", Value::Text(t)) => {
-                let _ = write!(rest, " prefix {}", quoted(ext, t)?);
+            ("nflog-group", ExtensionValue::Number(n)) => group = *n,
+            ("nflog-prefix", ExtensionValue::Text(t)) => {
+                let _ = write!(rest, " prefix {}", quote_log_prefix(ext, t)?);
             }
-            ("nflog-size", Value::Number(n)) => {
+            ("nflog-size", ExtensionValue::Number(n)) => {
                 let _ = write!(rest, " snaplen {n}");
             }
-            ("nflog-threshold", Value::Number(n)) => {
+            ("nflog-threshold", ExtensionValue::Number(n)) => {
                 let _ = write!(rest, " queue-threshold {n}");
             }
-            _ => return Err(unknown(ext, o)),
+            _ => return Err(unsupported_option_error(ext, o)),
         }
     }
     Ok(format!("log{rest} group {group}"))
@@ -185,11 +187,11 @@ fn nflog(ext: &ExtensionTarget) -> Result<String, String> {
 
 /// nft 1.0.6 combines one loaded mark with constants, never two marks: save and restore only
 /// where the mark that is written is written whole.
-fn connmark(ext: &ExtensionTarget) -> Result<String, String> {
+fn print_connmark(ext: &ExtensionTarget) -> Result<String, String> {
     let has = |name: &str| ext.options.iter().any(|o| o.name == name);
     let mask = |name: &str| {
         ext.options.iter().find(|o| o.name == name).map_or(u32::MAX, |o| match o.value {
-            Value::Number(n) | Value::Hex(n) => n as u32,
+            ExtensionValue::Number(n) | ExtensionValue::Hex(n) => n as u32,
             _ => 0,
         })
     };
@@ -208,9 +210,14 @@ fn connmark(ext: &ExtensionTarget) -> Result<String, String> {
         return Ok(format!("meta mark set {}", part("ct mark", ctmask)));
     }
     match &ext.options[..] {
-        [OptionValue { name: "set-xmark", value: Value::Masked(value, mask), .. }] => {
-            Ok(format!("ct mark set {}", changed("ct mark", *value as u32, *mask as u32)))
-        }
+        [
+            ExtensionOption {
+                name: "set-xmark", value: ExtensionValue::Masked(value, mask), ..
+            },
+        ] => Ok(format!(
+            "ct mark set {}",
+            mark_expression_text("ct mark", *value as u32, *mask as u32)
+        )),
         _ => Err("-j CONNMARK of some bits of one mark into another".into()),
     }
 }

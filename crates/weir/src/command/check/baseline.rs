@@ -13,15 +13,15 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use weir_lint::{Finding, lint};
-use weir_model::{Firewall, tool};
+use weir_lint::{Finding, find_lint};
+use weir_model::{Firewall, iptables_tool_name};
 use weir_syntax::iptables;
 
-const HEAD: &str = "# Known findings; written by weir check --write-baseline.";
+const BASELINE_HEADER: &str = "# Known findings; written by weir check --write-baseline.";
 
 /// How many findings of each line are known.
 pub(super) struct Baseline {
-    known: HashMap<String, usize>,
+    known_counts: HashMap<String, usize>,
 }
 
 impl Baseline {
@@ -38,7 +38,7 @@ impl Baseline {
                 continue;
             }
             let id = line.split(' ').next().unwrap_or_default();
-            if lint(id).is_none() {
+            if find_lint(id).is_none() {
                 bail!(
                     "{name}:{}: `{id}` is not a kind of finding: write the baseline again \
                      (--write-baseline)",
@@ -47,12 +47,12 @@ impl Baseline {
             }
             *known.entry(line.to_owned()).or_default() += 1;
         }
-        Ok(Baseline { known })
+        Ok(Baseline { known_counts: known })
     }
 
     /// Whether a finding is known; each line of the baseline is used up once.
-    pub fn takes(&mut self, finding: &Finding, firewall: &Firewall) -> bool {
-        match self.known.get_mut(&line(finding, firewall)) {
+    pub fn take_known(&mut self, finding: &Finding, firewall: &Firewall) -> bool {
+        match self.known_counts.get_mut(&baseline_line(finding, firewall)) {
             Some(left) if *left > 0 => {
                 *left -= 1;
                 true
@@ -63,28 +63,28 @@ impl Baseline {
 }
 
 /// The text of a baseline of these lines.
-pub(super) fn text(mut lines: Vec<String>) -> String {
+pub(super) fn render_baseline(mut lines: Vec<String>) -> String {
     lines.sort_unstable();
-    lines.insert(0, HEAD.to_owned());
+    lines.insert(0, BASELINE_HEADER.to_owned());
     lines.join("\n") + "\n"
 }
 
 /// The line that stands for a finding about one rule, chain or set.
-pub(super) fn line(finding: &Finding, firewall: &Firewall) -> String {
-    let id = finding.id();
+pub(super) fn baseline_line(finding: &Finding, firewall: &Firewall) -> String {
+    let id = finding.lint_id();
     let Some(place) = &finding.place else {
         return format!("{id} - {}", finding.message);
     };
-    let words = match firewall.rule(place) {
+    let words = match firewall.find_rule(place) {
         Some(rule) => iptables::print_rule(rule, place.family),
         None => "policy".to_owned(),
     };
-    format!("{id} {}/{}/{} {words}", tool(place.family), place.table, place.chain)
+    format!("{id} {}/{}/{} {words}", iptables_tool_name(place.family), place.table, place.chain)
 }
 
 #[cfg(test)]
 mod tests {
-    use weir_lint::{LintOptions, check_each};
+    use weir_lint::{LintOptions, lint_without_grouping};
     use weir_syntax::iptables::{ParseOptions, parse};
 
     use super::*;
@@ -93,8 +93,8 @@ mod tests {
         let text = format!("*filter\n:INPUT DROP [0:0]\n{rules}COMMIT\n");
         let v4 = parse(&text, &ParseOptions::default()).expect("a ruleset");
         let firewall = Firewall { v4: Some(v4), ..Firewall::default() };
-        let mut found = check_each(&firewall, &LintOptions::default()).findings;
-        found.retain(|f| f.id() == "duplicate-rule");
+        let mut found = lint_without_grouping(&firewall, &LintOptions::default()).findings;
+        found.retain(|f| f.lint_id() == "duplicate-rule");
         (found, firewall)
     }
 
@@ -111,11 +111,12 @@ mod tests {
         let twice = "-A INPUT -s 192.0.2.1/32 -j DROP\n-A INPUT -s 192.0.2.1/32 -j DROP\n";
         let (findings, firewall) = checked(twice);
         assert_eq!(findings.len(), 1, "{findings:?}");
-        let listed = text(findings.iter().map(|f| line(f, &firewall)).collect());
+        let listed =
+            render_baseline(findings.iter().map(|f| baseline_line(f, &firewall)).collect());
         let moved = format!("-A INPUT -p tcp -j RETURN\n{twice}-A INPUT -s 192.0.2.1/32 -j DROP\n");
         let (findings, firewall) = checked(&moved);
         let mut baseline = known(&listed).expect("a baseline");
-        let new: Vec<_> = findings.iter().filter(|f| !baseline.takes(f, &firewall)).collect();
+        let new: Vec<_> = findings.iter().filter(|f| !baseline.take_known(f, &firewall)).collect();
         assert_eq!((findings.len(), new.len()), (2, 1), "{findings:?}");
     }
 

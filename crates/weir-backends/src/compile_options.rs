@@ -1,0 +1,134 @@
+//! Options of a compilation, and the reasons why it can fail.
+
+use std::fmt;
+
+use weir_artefact::Form;
+use weir_artefact::manifest::FormCoverage;
+use weir_model::managing_programs::ManagingProgram;
+use weir_model::{Family, Span};
+use weir_passes::{CostModel, Counterexample, RefusedPass};
+
+pub use weir_passes::ProgressFn;
+
+/// How a ruleset is compiled.
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    /// Prefix lengths of a tree's levels, ascending; the cost model chooses where `None`.
+    pub levels: Option<Vec<u8>>,
+    /// What checks, jumps and probes cost.
+    pub cost: CostModel,
+    /// Seed of the random packets of the check.
+    pub seed: u64,
+    /// Packets of the check for each family; what lies on boundaries is tried in any case.
+    pub check_packets: usize,
+    /// CPUs of the machine that will load the form; counters are kept for each.
+    pub cpus: usize,
+    /// Names of the passes to run, in this order; those of the form where `None`.
+    pub passes: Option<Vec<String>>,
+    /// Names of passes that are not to run.
+    pub skipped_passes: Vec<String>,
+    /// Nothing is compared with what it was; the manifest says so.
+    pub trust: bool,
+    /// Passes that lose counters may run.
+    pub allow_counter_loss: bool,
+    /// Programs whose chains may be rewritten.
+    pub rewritable_programs: Vec<ManagingProgram>,
+    /// A form that leaves rules to another program than the form's own is refused.
+    pub strict: bool,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        CompileOptions {
+            levels: None,
+            cost: CostModel::default(),
+            seed: 1,
+            check_packets: 100_000,
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            passes: None,
+            skipped_passes: Vec::new(),
+            trust: false,
+            allow_counter_loss: false,
+            rewritable_programs: Vec::new(),
+            strict: false,
+        }
+    }
+}
+
+/// Why there is no such form of the ruleset.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompileError {
+    /// The form cannot say something that the ruleset says.
+    #[error("{form} cannot express {}", join_refusals(.refusals))]
+    Unsupported {
+        /// Which form.
+        form: Form,
+        /// Everything that it cannot say.
+        refusals: Vec<FormRefusal>,
+    },
+    /// The form would leave rules in iptables, and a mixture was not wanted. Nothing is written.
+    #[error("{form} evaluates {} of {} rules, iptables keeps {}", share.in_form, share.rules, share.left)]
+    RulesLeftInIptables {
+        /// Which form.
+        form: Form,
+        /// What would be where.
+        share: FormCoverage,
+        /// The rules that are the cause.
+        refusals: Vec<FormRefusal>,
+    },
+    /// The form treats a packet in another way than the ruleset. Nothing is written.
+    #[error("the {form} form treats a packet in another way: {example}")]
+    NotEquivalent {
+        /// Which form.
+        form: Form,
+        /// The packet, and its path through both.
+        example: Box<Counterexample>,
+    },
+    /// A pass made something that is not equal. Nothing is written.
+    #[error(transparent)]
+    PassRefused(#[from] RefusedPass),
+    /// The text of the form does not read back as the form. Nothing is written.
+    #[error("the text of the {form} form does not say what was checked: {what}")]
+    PrintMismatch {
+        /// Which form.
+        form: Form,
+        /// The first difference.
+        what: String,
+    },
+    /// An option requests something that does not exist.
+    #[error("{0}")]
+    InvalidOption(String),
+}
+
+/// Something that a form cannot say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FormRefusal {
+    /// Family of the ruleset.
+    pub family: Family,
+    /// The rule, as the manifest names it: `iptables/filter/FORWARD/3`.
+    pub rule_id: String,
+    /// What it is, in the words of the ruleset: `-m recent`.
+    pub construct: String,
+    /// What can be done about it, where something can.
+    pub cure: Option<String>,
+    /// Where it is in its text.
+    pub span: Span,
+}
+
+impl fmt::Display for FormRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.construct, self.rule_id)?;
+        match &self.cure {
+            Some(cure) => write!(f, ": {cure}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn join_refusals(refusals: &[FormRefusal]) -> String {
+    let shown: Vec<String> = refusals.iter().take(3).map(FormRefusal::to_string).collect();
+    let more = refusals.len().saturating_sub(3);
+    let tail = if more > 0 { format!(", and {more} more") } else { String::new() };
+    format!("{}{tail}", shown.join(", "))
+}

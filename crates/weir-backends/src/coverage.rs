@@ -1,0 +1,144 @@
+//! How much of a ruleset a form changed, per hook, and why it left the rest unchanged.
+//!
+//! A form is equal to its ruleset however much it leaves unchanged, so only these figures show
+//! whether it can be faster.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use weir_artefact::manifest::{FormCoverage, HookCoverage, LeftRuleCause, UnchangedRule};
+use weir_model::managing_programs::{ManagingProgram, preserved_program_of_chain};
+use weir_model::{
+    Chain, Family, Firewall, Rule, RuleIdTable, RuleIndex, Ruleset, SharedName, Table,
+};
+use weir_partition::find_barrier_reason;
+
+/// Why a rule is left that nothing else keeps where it is.
+const TOO_FEW_SIMILAR_RULES: &str = "too few similar rules are adjacent there";
+
+/// For the forms for iptables: `after` is the result for `before`. Chains of `programs` are treated
+/// like the user's.
+pub(crate) fn compute_iptables_coverage(
+    before: &Firewall,
+    after: &Firewall,
+    kept: &[UnchangedRule],
+    programs: &[ManagingProgram],
+) -> FormCoverage {
+    let kept: HashMap<&str, &str> = kept.iter().map(|k| (&*k.rule, &*k.why)).collect();
+    let mut share = FormCoverage::default();
+    for ruleset in before.rulesets() {
+        let Some(after) = after.ruleset(ruleset.family) else { continue };
+        let places = RuleIdTable::from_ruleset(ruleset);
+        for table in &ruleset.tables {
+            let standing = find_unchanged_rules(after, table);
+            let cause = |chain: &Chain, rule: &Rule| -> Option<String> {
+                let is_left = standing.contains(&(&*chain.name, *rule.credit.first()?));
+                is_left.then(|| {
+                    let program =
+                        preserved_program_of_chain(&chain.name).filter(|p| !programs.contains(p));
+                    let noted = || Some((*kept.get(&*places.first_credited_id(rule)?)?).to_owned());
+                    let barrier =
+                        || find_barrier_reason(rule, ruleset.family).map(|b| b.to_string());
+                    let program = program.map(|p| format!("its chain belongs to {p}"));
+                    program
+                        .or_else(noted)
+                        .or_else(barrier)
+                        .unwrap_or_else(|| TOO_FEW_SIMILAR_RULES.to_owned())
+                })
+            };
+            add_table_coverage(&mut share, ruleset.family, table, cause);
+        }
+    }
+    share
+}
+
+/// The rules of a table that stand as they were, in the chain in which they were.
+fn find_unchanged_rules<'a>(after: &Ruleset, before: &'a Table) -> HashSet<(&'a str, RuleIndex)> {
+    let Some(table) = after.table(&before.name) else { return HashSet::new() };
+    let index: HashMap<&str, &Chain> = table.chains.iter().map(|c| (&*c.name, c)).collect();
+    let mut credited: HashMap<RuleIndex, usize> = HashMap::new();
+    for id in table.chains.iter().flat_map(|c| &c.rules).flat_map(|r| &r.credit) {
+        *credited.entry(*id).or_default() += 1;
+    }
+    let mut standing = HashSet::new();
+    for chain in &before.chains {
+        let there = index.get(&*chain.name).into_iter().flat_map(|c| &c.rules);
+        let by_id: HashMap<RuleIndex, &Rule> =
+            there.filter(|r| r.credit.len() == 1).map(|r| (r.credit[0], r)).collect();
+        for rule in &chain.rules {
+            let Some(&id) = rule.credit.first() else { continue };
+            let is_same = |r: &&Rule| {
+                r.base == rule.base && r.matches == rule.matches && r.target == rule.target
+            };
+            if credited.get(&id) == Some(&1) && by_id.get(&id).is_some_and(is_same) {
+                standing.insert((&*chain.name, id));
+            }
+        }
+    }
+    standing
+}
+
+/// Adds a table of which `left` says why a rule is left.
+fn add_table_coverage(
+    share: &mut FormCoverage,
+    family: Family,
+    table: &Table,
+    left: impl Fn(&Chain, &Rule) -> Option<String>,
+) {
+    let reasons: HashMap<RuleIndex, String> = table
+        .chains
+        .iter()
+        .flat_map(|chain| chain.rules.iter().map(move |rule| (chain, rule)))
+        .filter_map(|(chain, rule)| Some((*rule.credit.first()?, left(chain, rule)?)))
+        .collect();
+    let mut all = HashSet::new();
+    for (hook, entered) in list_rules_by_hook(family, table) {
+        let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
+        for why in entered.iter().filter_map(|id| reasons.get(id)) {
+            *causes.entry(why).or_default() += 1;
+        }
+        let left = causes.values().sum();
+        let rules = entered.len() as u64;
+        let causes = sort_causes_by_size(causes.into_iter().map(|(why, n)| (why.to_owned(), n)));
+        share.hooks.push(HookCoverage { hook, rules, in_form: rules - left, left, causes });
+        all.extend(entered);
+    }
+    let left = all.iter().filter(|id| reasons.contains_key(id)).count() as u64;
+    share.rules += all.len() as u64;
+    share.left += left;
+    share.in_form += all.len() as u64 - left;
+}
+
+/// The hooks of a table that enter rules, with what they enter.
+pub(crate) fn list_rules_by_hook(
+    family: Family,
+    table: &Table,
+) -> Vec<(String, HashSet<RuleIndex>)> {
+    let chains = table.name.hooks().iter().filter_map(|hook| {
+        let chain =
+            table.chains.iter().find(|c| c.policy.is_some() && &*c.name == hook.chain_name());
+        chain.map(|chain| &chain.name)
+    });
+    let entered = chains.map(|name| {
+        let rules = table.chains_reachable_from([&**name]).into_iter().flat_map(|c| &c.rules);
+        (
+            format_chain_id(family, table, name),
+            rules.flat_map(|r| r.credit.iter().copied()).collect(),
+        )
+    });
+    entered.filter(|(_, rules): &(String, HashSet<RuleIndex>)| !rules.is_empty()).collect()
+}
+
+/// A chain as manifests name it.
+pub(crate) fn format_chain_id(family: Family, table: &Table, chain: &SharedName) -> String {
+    format!("{}/{}/{chain}", weir_model::iptables_tool_name(family), table.name)
+}
+
+/// Causes in the order of a manifest.
+pub(crate) fn sort_causes_by_size(
+    causes: impl Iterator<Item = (String, u64)>,
+) -> Vec<LeftRuleCause> {
+    let mut causes: Vec<LeftRuleCause> =
+        causes.map(|(why, rules)| LeftRuleCause { why, rules }).collect();
+    causes.sort_by(|a, b| b.rules.cmp(&a.rules).then_with(|| a.why.cmp(&b.why)));
+    causes
+}

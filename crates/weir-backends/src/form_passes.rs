@@ -1,0 +1,106 @@
+//! The passes of each form, and their entries in the manifest.
+
+use weir_artefact::{CheckedPass, EqualityCheck, Form};
+use weir_model::Firewall;
+use weir_passes::check::CheckOptions;
+use weir_passes::{
+    CheckedRun, Pass, PassOptions, PassReport, ProgressFn, RunOptions, passes, run_checked_passes,
+};
+
+use crate::compile_options::{CompileError, CompileOptions};
+
+/// The default passes of the form, in order.
+const fn default_passes(form: Form) -> &'static [&'static str] {
+    match form {
+        Form::Linear => &[],
+        Form::Tree => &["chain_tree"],
+        Form::Ipset => &["fold_into_set", "chain_tree"],
+        Form::Nft => &["fold_into_verdict_map"],
+    }
+}
+
+/// The names of the passes to run, in order.
+///
+/// # Errors
+/// [`CompileError::InvalidOption`] for a name that no pass has, or that the form cannot use.
+pub(crate) fn select_pass_names(
+    form: Form,
+    options: &CompileOptions,
+) -> Result<Vec<&str>, CompileError> {
+    let chosen: Vec<&str> = match &options.passes {
+        Some(names) => names.iter().map(String::as_str).collect(),
+        None => default_passes(form).to_vec(),
+    };
+    for name in chosen.iter().copied().chain(options.skipped_passes.iter().map(String::as_str)) {
+        let maps = name == passes::FOLD_INTO_VERDICT_MAP;
+        if !maps && passes::find_pass(name).is_none() {
+            let all: Vec<&str> = passes::ALL_PASSES.iter().map(|p| p.name()).collect();
+            let all = all.join(", ");
+            return Err(CompileError::InvalidOption(format!(
+                "unknown pass {name}; passes are {all}, {}",
+                passes::FOLD_INTO_VERDICT_MAP
+            )));
+        }
+        if form == Form::Nft && name == "fold_into_set" {
+            return Err(CompileError::InvalidOption(
+                "the nft form has its own sets: fold_into_set creates ipsets, which nft cannot use"
+                    .to_owned(),
+            ));
+        }
+        if maps && form != Form::Nft {
+            return Err(CompileError::InvalidOption(format!(
+                "{name} generates nft maps: use --to nft"
+            )));
+        }
+    }
+    let without = |n: &&str| !options.skipped_passes.iter().any(|w| w == n);
+    Ok(chosen.into_iter().filter(without).collect())
+}
+
+/// Runs the passes of those names.
+pub(crate) fn run_form_passes(
+    firewall: &Firewall,
+    names: &[&str],
+    options: &CompileOptions,
+    id: &str,
+    progress: &mut ProgressFn<'_>,
+) -> Result<CheckedRun, CompileError> {
+    let passes: Vec<&dyn Pass> = names.iter().filter_map(|n| passes::find_pass(n)).collect();
+    let pass = build_pass_options(options, id);
+    let check = CheckOptions { seed: options.seed, packets: options.check_packets };
+    let options = RunOptions { pass, check, trust: options.trust, ..RunOptions::default() };
+    Ok(run_checked_passes(firewall, &passes, &options, progress)?)
+}
+
+/// How passes work.
+pub(crate) fn build_pass_options(options: &CompileOptions, id: &str) -> PassOptions {
+    PassOptions {
+        cost: options.cost.clone(),
+        levels: options.levels.clone(),
+        set_name_id: id.to_owned(),
+        allow_counter_loss: options.allow_counter_loss,
+        rewritable_programs: options.rewritable_programs.clone(),
+    }
+}
+
+/// The manifest's entry about the checks.
+pub(crate) fn collect_check_results(
+    steps: &[PassReport],
+    options: &CompileOptions,
+) -> EqualityCheck {
+    let passes: Vec<CheckedPass> = steps.iter().map(to_checked_pass).collect();
+    let packets = passes.iter().map(|p| p.evidence.packet_count()).sum();
+    EqualityCheck { packets, seed: options.seed, passes }
+}
+
+fn to_checked_pass(step: &PassReport) -> CheckedPass {
+    let tenth = |n: f64| (n * 10.0).round() / 10.0;
+    CheckedPass {
+        pass: step.pass.to_owned(),
+        evidence: step.evidence.with_reason_text(),
+        rules_before: step.rule_counts.0 as u64,
+        rules_after: step.rule_counts.1 as u64,
+        tried_before: step.mean_rules_tried.map(|t| tenth(t.0)),
+        tried_after: step.mean_rules_tried.map(|t| tenth(t.1)),
+    }
+}

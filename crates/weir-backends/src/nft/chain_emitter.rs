@@ -1,0 +1,508 @@
+//! Chains of rules, written as nft chains.
+//!
+//! A [`ChainDraft`] is the chain that is being written. Whatever does not fit into one nft rule
+//! gets its own chain. It is called with `jump`, which returns after it, unless the rule leaves its
+//! chain (RETURN, goto); in that case it is entered with `goto`, and the rest of the body becomes
+//! another chain that it continues with. So RETURN always returns to the same caller as in the
+//! original.
+
+use std::collections::HashMap;
+
+use weir_model::nft::{
+    self, Chain, Comparand, CreditedOriginal, LoadExpression, MapKeyPart, Rule, Statement, Verdict,
+    VerdictMap, VerdictMapElement,
+};
+use weir_model::{Effect, Family, NatTarget};
+
+use super::chain_names::NftChainNames;
+use super::condition::NftCondition;
+use super::lookup_classes::{
+    KeyedRule, LookupClasses, LookupKey, MIN_RUN_RULES, divide_into_classes,
+};
+use super::lowered_rule::{LoweredRule, NftRuleAction};
+
+/// Most often that runs split a chain: what follows is written rule by rule where it would split
+/// it again.
+const MAX_CHAIN_SPLITS: usize = 3;
+
+/// Writes the chains of one table.
+pub(super) struct ChainEmitter {
+    pub family: Family,
+    pub names: NftChainNames,
+    pub chains: Vec<Chain>,
+    pub maps: Vec<VerdictMap>,
+    /// Fragments are possible: a test of a transport header must be preceded by a test of the
+    /// offset.
+    pub guard_fragments: bool,
+    /// Compile runs.
+    pub compile_runs: bool,
+    /// The outcome of runs: number of rules, and a sentence.
+    pub emitted_runs: Vec<EmittedRun>,
+}
+
+/// A run that was compiled.
+pub(super) struct EmittedRun {
+    /// The first rule's original.
+    pub first_credit: Option<CreditedOriginal>,
+    pub rule_count: usize,
+    pub description: String,
+}
+
+/// A chain that is being written.
+pub(super) struct ChainDraft {
+    name: String,
+    rules: Vec<Rule>,
+    /// Where to go at its end; `None` is back to the caller.
+    exit_chain: Option<String>,
+    comment: Option<String>,
+    /// How often it was split: each time its end is one call deeper.
+    split_count: usize,
+}
+
+impl ChainDraft {
+    pub fn new(name: String, comment: Option<String>) -> Self {
+        ChainDraft { name, rules: Vec::new(), exit_chain: None, comment, split_count: 0 }
+    }
+
+    pub fn push_statements(&mut self, statements: Vec<Statement>) {
+        self.rules.push(Rule { statements, comment: None });
+    }
+
+    pub fn into_rules(self) -> Vec<Rule> {
+        assert!(self.exit_chain.is_none(), "a base chain has no exit");
+        self.rules
+    }
+}
+
+impl ChainEmitter {
+    /// Writes items into a body, runs among them as lookups.
+    pub fn emit_rules(&mut self, body: &mut ChainDraft, items: &[LoweredRule]) {
+        let axes = if self.compile_runs { LookupKey::candidates() } else { Vec::new() };
+        let mut extents = vec![KeyedExtent::default(); axes.len()];
+        let mut at = 0;
+        while at < items.len() {
+            match self.find_best_run(&axes, &mut extents, items, at) {
+                Some(run) => {
+                    let of = &items[at..at + run.len];
+                    at += run.len;
+                    if body.split_count < MAX_CHAIN_SPLITS || !run.would_split_chain(of) {
+                        self.emit_run(body, of, run);
+                    } else {
+                        of.iter().for_each(|item| self.emit_rule(body, item));
+                    }
+                }
+                None => {
+                    self.emit_rule(body, &items[at]);
+                    at += 1;
+                }
+            }
+        }
+    }
+
+    /// Ends a body.
+    pub fn finish_chain(&mut self, mut body: ChainDraft) {
+        if let Some(exit) = body.exit_chain.take() {
+            body.push_statements(vec![Statement::Verdict(Verdict::Goto(exit))]);
+        }
+        let ChainDraft { name, rules, comment, .. } = body;
+        self.chains.push(Chain { name, base: None, comment, rules });
+    }
+
+    /// The following rules go into a new chain, which the body's chain continues with. Returns its
+    /// name.
+    fn split_chain(&mut self, body: &mut ChainDraft) -> String {
+        let rest = self.names.fresh_chain_name(&body.name);
+        let exit = body.exit_chain.replace(rest.clone());
+        let next = ChainDraft {
+            exit_chain: exit,
+            split_count: body.split_count + 1,
+            ..ChainDraft::new(rest.clone(), None)
+        };
+        let done = std::mem::replace(body, next);
+        self.finish_chain(done);
+        rest
+    }
+
+    fn action_statement(&self, act: &NftRuleAction) -> Option<Statement> {
+        Some(Statement::Verdict(match act {
+            NftRuleAction::CountOnly => return None,
+            NftRuleAction::Accept => Verdict::Accept,
+            NftRuleAction::Drop => Verdict::Drop,
+            NftRuleAction::Return => Verdict::Return,
+            NftRuleAction::Jump(c) => Verdict::Jump(self.names.nft_chain_name(c).into()),
+            NftRuleAction::Goto(c) => Verdict::Goto(self.names.nft_chain_name(c).into()),
+            NftRuleAction::Reject(word) => return Some(Statement::Reject(word)),
+            NftRuleAction::Nat(target) => return Some(Statement::Nat(NatTarget::clone(target))),
+            NftRuleAction::Effect(e) => return Some(Statement::Effect(Effect::clone(e))),
+        }))
+    }
+
+    /// Writes one item.
+    fn emit_rule(&mut self, body: &mut ChainDraft, item: &LoweredRule) {
+        let conds = self.add_fragment_guard(&item.conditions);
+        self.emit_conditions(body, &conds, item);
+    }
+
+    fn emit_conditions(
+        &mut self,
+        body: &mut ChainDraft,
+        conds: &[NftCondition],
+        item: &LoweredRule,
+    ) {
+        let mut statements = Vec::with_capacity(conds.len() + 2);
+        for (i, cond) in conds.iter().enumerate() {
+            match cond {
+                NftCondition::Test(t) => statements.push(Statement::Test(t.clone())),
+                NftCondition::Opaque(o) => statements.push(Statement::Opaque(o.clone())),
+                NftCondition::UnlessStatement(_) | NftCondition::AnyTest(_) => {
+                    return self.emit_in_own_chain(body, statements, cond, &conds[i + 1..], item);
+                }
+            }
+        }
+        statements.push(Statement::Counter(item.credit.clone()));
+        statements.extend(self.action_statement(&item.action));
+        body.rules.push(Rule { statements, comment: item.comment.clone() });
+    }
+
+    /// A test that is no single nft test: the rest of the rule in its own chain.
+    fn emit_in_own_chain(
+        &mut self,
+        body: &mut ChainDraft,
+        mut before: Vec<Statement>,
+        cond: &NftCondition,
+        after: &[NftCondition],
+        item: &LoweredRule,
+    ) {
+        let mut own = ChainDraft::new(self.names.fresh_chain_name(&body.name), None);
+        let enter = if item.action.is_return_or_goto() {
+            before.push(Statement::Verdict(Verdict::Goto(own.name.clone())));
+            body.push_statements(before);
+            own.exit_chain = Some(self.split_chain(body));
+            true
+        } else {
+            before.push(Statement::Verdict(Verdict::Jump(own.name.clone())));
+            body.push_statements(before);
+            false
+        };
+        match cond {
+            NftCondition::UnlessStatement(statement) => {
+                let back = match &own.exit_chain {
+                    Some(rest) if enter => Verdict::Goto(rest.clone()),
+                    _ => Verdict::Return,
+                };
+                own.push_statements(vec![(**statement).clone(), Statement::Verdict(back)]);
+                self.emit_conditions(&mut own, after, item);
+            }
+            NftCondition::AnyTest(tests) => {
+                let mut inner = ChainDraft::new(self.names.fresh_chain_name(&body.name), None);
+                inner.exit_chain = own.exit_chain.clone();
+                for test in tests {
+                    let goto = Statement::Verdict(Verdict::Goto(inner.name.clone()));
+                    own.push_statements(vec![Statement::Test(test.clone()), goto]);
+                }
+                self.emit_conditions(&mut inner, after, item);
+                self.finish_chain(inner);
+            }
+            NftCondition::Test(_) | NftCondition::Opaque(_) => unreachable!("one nft test"),
+        }
+        self.finish_chain(own);
+    }
+
+    /// Puts the test of the fragment offset before the first test of a transport header.
+    fn add_fragment_guard(&self, conds: &[NftCondition]) -> Vec<NftCondition> {
+        let looks = |c: &NftCondition| match c {
+            NftCondition::Test(t) => t.expression.is_in_transport_header(),
+            NftCondition::AnyTest(tests) => {
+                tests.iter().any(|t| t.expression.is_in_transport_header())
+            }
+            NftCondition::Opaque(_) | NftCondition::UnlessStatement(_) => false,
+        };
+        let mut out = conds.to_vec();
+        if let Some(first) = conds.iter().position(looks).filter(|_| self.guard_fragments) {
+            out.insert(first, NftCondition::Test(self.fragment_guard_test()));
+        }
+        out
+    }
+
+    /// Holds for all but later fragments.
+    fn fragment_guard_test(&self) -> nft::Test {
+        let (load, last) = match self.family {
+            Family::V4 => (LoadExpression::FragmentOffset, 0),
+            // An IPv6 packet has an offset only where it is a piece, and a test of what is not
+            // there does not hold.
+            Family::V6 => (LoadExpression::TransportHeaderStart, 0xff_ffff),
+        };
+        nft::Test {
+            expression: load,
+            comparand: Comparand::InSpans(vec![(0, last)]),
+            negated: false,
+        }
+    }
+}
+
+/// A run that was chosen.
+struct ChosenRun {
+    lookup_key: LookupKey,
+    len: usize,
+    classes: LookupClasses,
+    proto: Option<u128>,
+}
+
+impl ChosenRun {
+    /// True where writing it splits its chain.
+    fn would_split_chain(&self, items: &[LoweredRule]) -> bool {
+        let stripped: Vec<LoweredRule> =
+            items.iter().map(|i| self.lookup_key.strip_key_tests(i)).collect();
+        self.classes.rule_lists.iter().any(|list| ClassBody::new(&stripped, list).needs_exit())
+    }
+}
+
+/// How far the items from here lie on an axis.
+#[derive(Clone, Default)]
+struct KeyedExtent {
+    end_index: usize,
+    keyed_rules: Vec<KeyedRule>,
+    start_index: usize,
+    /// No run on this axis needs to be tried before this position.
+    retry_from: usize,
+}
+
+impl KeyedExtent {
+    fn keyed_rules_from(
+        &mut self,
+        axis: &LookupKey,
+        items: &[LoweredRule],
+        at: usize,
+    ) -> &[KeyedRule] {
+        if at >= self.end_index {
+            self.keyed_rules.clear();
+            self.start_index = at;
+            self.end_index = at;
+            for item in &items[at..] {
+                let Some(place) = axis.to_keyed_rule(item) else { break };
+                if self.keyed_rules.first().is_some_and(|p| p.proto != place.proto) {
+                    break;
+                }
+                self.keyed_rules.push(place);
+                self.end_index += 1;
+            }
+            if self.end_index == at {
+                self.end_index = at + 1;
+            }
+        }
+        &self.keyed_rules[(at - self.start_index).min(self.keyed_rules.len())..]
+    }
+}
+
+impl ChainEmitter {
+    /// The run that saves most from `at` on, if any is worth a lookup.
+    fn find_best_run(
+        &self,
+        axes: &[LookupKey],
+        extents: &mut [KeyedExtent],
+        items: &[LoweredRule],
+        at: usize,
+    ) -> Option<ChosenRun> {
+        let mut best: Option<(f64, ChosenRun)> = None;
+        for (axis, extent) in axes.iter().zip(extents) {
+            if at < extent.retry_from {
+                continue;
+            }
+            let places = extent.keyed_rules_from(axis, items, at);
+            let whole = places.len();
+            let mut len = whole;
+            while len >= MIN_RUN_RULES && best.as_ref().is_none_or(|(gain, _)| *gain < len as f64) {
+                if let Some((gain, run)) =
+                    self.evaluate_run(axis, &items[at..at + len], &places[..len])
+                {
+                    if best.as_ref().is_none_or(|(other, _)| gain > *other) {
+                        best = Some((gain, run));
+                    }
+                    break;
+                }
+                len = if len < 2 * MIN_RUN_RULES { MIN_RUN_RULES - 1 } else { len / 2 };
+            }
+            // Looking again one rule later would cost the square of a stretch without gain.
+            if len < MIN_RUN_RULES {
+                extent.retry_from = at + whole.div_ceil(4);
+            }
+        }
+        best.map(|(_, run)| run)
+    }
+
+    /// The run, and how many rules it saves on average; `None` if its classes grow too long.
+    fn evaluate_run(
+        &self,
+        axis: &LookupKey,
+        items: &[LoweredRule],
+        places: &[KeyedRule],
+    ) -> Option<(f64, ChosenRun)> {
+        let decides: Vec<bool> =
+            items.iter().map(|i| i.action.stops_traversal() && axis.covers_all_tests(i)).collect();
+        let refs: Vec<&KeyedRule> = places.iter().collect();
+        let classes = divide_into_classes(&refs, &decides, self.family)?;
+        let lookup = if classes.interval { 4.0 } else { 3.0 };
+        let gain = items.len() as f64 - classes.mean_list_len() - lookup;
+        let proto = places[0].proto;
+        let run = ChosenRun { lookup_key: axis.clone(), len: items.len(), classes, proto };
+        (gain > 0.0).then_some((gain, run))
+    }
+
+    /// Writes a run: one lookup, and a chain for each class that is no plain verdict.
+    fn emit_run(&mut self, body: &mut ChainDraft, items: &[LoweredRule], run: ChosenRun) {
+        let ChosenRun { lookup_key: axis, len, classes, proto } = run;
+        let stripped: Vec<LoweredRule> = items.iter().map(|i| axis.strip_key_tests(i)).collect();
+        let parts: Vec<ClassBody<'_>> =
+            classes.rule_lists.iter().map(|list| ClassBody::new(&stripped, list)).collect();
+        let map = self.map_name(&body.name, &axis);
+        let key = classes.nft_key(&axis);
+        self.emit_lookup_rule(body, proto, key.clone(), &map);
+        let head = body.name.clone();
+        let leaves = parts.iter().any(|p| p.needs_exit());
+        let rest = if leaves { Some(self.split_chain(body)) } else { None };
+        let mut shared: HashMap<ClassContent<'_>, Verdict> = HashMap::new();
+        let mut elements = Vec::with_capacity(classes.elements.len());
+        let mut written = 0;
+        for (key, class) in classes.elements {
+            let part = &parts[class];
+            let verdict = match part.single_verdict() {
+                Some(act) => match self.action_statement(act) {
+                    Some(Statement::Verdict(v)) => v,
+                    _ => Verdict::Continue,
+                },
+                None => shared
+                    .entry(part.sharing_key())
+                    .or_insert_with(|| {
+                        written += 1;
+                        self.emit_class_chain(&head, part, rest.as_ref())
+                    })
+                    .clone(),
+            };
+            elements.push(VerdictMapElement { key, credit: part.shared_credit.clone(), verdict });
+        }
+        self.emitted_runs.push(EmittedRun {
+            first_credit: items[0].credit.first().copied(),
+            rule_count: len,
+            description: format!("map {map} of {} elements, {written} chains", elements.len()),
+        });
+        self.maps.push(VerdictMap { name: map, key, has_intervals: classes.interval, elements });
+    }
+
+    fn map_name(&self, chain: &str, axis: &LookupKey) -> String {
+        format!("{chain}-{}{}", axis.short_name(), self.maps.len() + 1)
+    }
+
+    fn emit_lookup_rule(
+        &self,
+        body: &mut ChainDraft,
+        proto: Option<u128>,
+        key: Vec<MapKeyPart>,
+        map: &str,
+    ) {
+        let mut statements = Vec::new();
+        if let Some(proto) = proto {
+            let with = Comparand::InSpans(vec![(proto, proto)]);
+            let test =
+                nft::Test { expression: LoadExpression::L4proto, comparand: with, negated: false };
+            statements.push(Statement::Test(test));
+        }
+        if self.guard_fragments && key.iter().any(|k| k.expression.is_in_transport_header()) {
+            statements.push(Statement::Test(self.fragment_guard_test()));
+        }
+        statements.push(Statement::Vmap { key, map: map.to_string() });
+        body.push_statements(statements);
+    }
+
+    /// A class's chain, and how it is entered.
+    fn emit_class_chain(
+        &mut self,
+        head: &str,
+        part: &ClassBody<'_>,
+        rest: Option<&String>,
+    ) -> Verdict {
+        let name = self.names.fresh_chain_name(head);
+        let mut body = ChainDraft::new(name.clone(), None);
+        let leaves = part.needs_exit();
+        if leaves {
+            body.exit_chain = rest.cloned();
+        }
+        for act in &part.shared_actions {
+            let statement = self.action_statement(act);
+            body.rules.extend(statement.map(|s| Rule { statements: vec![s], comment: None }));
+        }
+        let remaining: Vec<LoweredRule> =
+            part.remaining_rules.iter().map(|i| (*i).clone()).collect();
+        self.emit_rules(&mut body, &remaining);
+        self.finish_chain(body);
+        if leaves { Verdict::Goto(name) } else { Verdict::Jump(name) }
+    }
+}
+
+/// What a class does, split where its rules begin to count apart.
+///
+/// The leading rules that test nothing more all count every packet of the class: the element's
+/// counter is theirs, and what they do can be shared by all classes that do the same.
+struct ClassBody<'a> {
+    shared_credit: Vec<CreditedOriginal>,
+    shared_actions: Vec<&'a NftRuleAction>,
+    remaining_rules: Vec<&'a LoweredRule>,
+    remaining_indices: Vec<u32>,
+}
+
+/// What makes two classes' chains the same: what they do, and the rules that count apart.
+type ClassContent<'a> = (Vec<String>, Vec<u32>, std::marker::PhantomData<&'a ()>);
+
+impl<'a> ClassBody<'a> {
+    fn new(items: &'a [LoweredRule], list: &[u32]) -> Self {
+        let mut part = ClassBody {
+            shared_credit: vec![],
+            shared_actions: vec![],
+            remaining_rules: vec![],
+            remaining_indices: vec![],
+        };
+        let mut lead = true;
+        for &i in list {
+            let item = &items[i as usize];
+            if !lead || !item.conditions.is_empty() {
+                lead = false;
+                part.remaining_rules.push(item);
+                part.remaining_indices.push(i);
+                continue;
+            }
+            part.shared_credit.extend(&item.credit);
+            match item.action {
+                NftRuleAction::CountOnly => {}
+                NftRuleAction::Jump(_) => {
+                    part.shared_actions.push(&item.action);
+                    lead = false;
+                }
+                _ => part.shared_actions.push(&item.action),
+            }
+        }
+        part
+    }
+
+    /// The verdict that is all the class does.
+    fn single_verdict(&self) -> Option<&'a NftRuleAction> {
+        match (&self.shared_actions[..], &self.remaining_rules[..]) {
+            ([], []) => Some(&NftRuleAction::CountOnly),
+            ([act], []) => match act {
+                NftRuleAction::Reject(_) | NftRuleAction::Nat(_) | NftRuleAction::Effect(_) => None,
+                _ => Some(act),
+            },
+            _ => None,
+        }
+    }
+
+    /// True where its chain must continue to the rest of the caller instead of coming back.
+    fn needs_exit(&self) -> bool {
+        self.single_verdict().is_none()
+            && (self.shared_actions.iter().any(|a| a.is_return_or_goto())
+                || self.remaining_rules.iter().any(|i| i.action.is_return_or_goto()))
+    }
+
+    fn sharing_key(&self) -> ClassContent<'a> {
+        let acts = self.shared_actions.iter().map(|a| format!("{a:?}")).collect();
+        (acts, self.remaining_indices.clone(), std::marker::PhantomData)
+    }
+}

@@ -1,0 +1,70 @@
+//! Which rules of each hook nft evaluates, and why the others stay in iptables.
+
+use std::collections::{BTreeMap, HashSet};
+
+use weir_artefact::manifest::{FormCoverage, HookCoverage};
+use weir_model::{RuleIndex, SharedName};
+
+use super::table_plan::TablePlan;
+use crate::coverage::{format_chain_id, list_rules_by_hook, sort_causes_by_size};
+
+/// Adds a table's plan; `deep` says why the table stays as a whole, where it does.
+pub(super) fn add_table_plan_coverage(
+    share: &mut FormCoverage,
+    plan: &TablePlan<'_>,
+    deep: Option<&str>,
+) {
+    let (mut moved, mut left) = (HashSet::new(), HashSet::new());
+    for (hook, entered) in list_rules_by_hook(plan.family, plan.table) {
+        let is_moved = plan.moved_hooks.iter().any(|h| {
+            format_chain_id(plan.family, plan.table, &SharedName::from(h.chain_name())) == hook
+        });
+        let rules = entered.len() as u64;
+        let (in_form, stays) = if is_moved { (rules, 0) } else { (0, rules) };
+        let causes = match (is_moved, deep) {
+            (true, _) => Vec::new(),
+            (false, Some(why)) => sort_causes_by_size([(why.to_owned(), rules)].into_iter()),
+            (false, None) => {
+                sort_causes_by_size(count_left_rules_by_cause(plan, &hook, &entered).into_iter())
+            }
+        };
+        share.hooks.push(HookCoverage { hook, rules, in_form, left: stays, causes });
+        if is_moved { &mut moved } else { &mut left }.extend(entered);
+    }
+    share.rules += moved.union(&left).count() as u64;
+    share.in_form += moved.len() as u64;
+    share.left += left.len() as u64;
+}
+
+/// Why a hook stays: the rules that it enters and that are the cause, by cause.
+fn count_left_rules_by_cause(
+    plan: &TablePlan<'_>,
+    hook: &str,
+    entered: &HashSet<RuleIndex>,
+) -> BTreeMap<String, u64> {
+    let mut causes = BTreeMap::new();
+    let mut count = |why: String, ids: &[RuleIndex]| {
+        let rules = ids.iter().filter(|id| entered.contains(id)).count() as u64;
+        if rules > 0 {
+            *causes.entry(why).or_default() += rules;
+        }
+    };
+    for refused in &plan.refused_rules {
+        let rule = plan.table.chain(&refused.chain);
+        let rule = rule.and_then(|chain| chain.rules.get(refused.number as usize - 1));
+        let ids = rule.map_or(&[][..], |rule| &rule.credit);
+        count(format!("nft cannot express {}", refused.why), ids);
+    }
+    for (chain, program) in &plan.program_chains {
+        let rules = plan.table.chain(chain).into_iter().flat_map(|chain| &chain.rules);
+        let ids: Vec<RuleIndex> = rules.flat_map(|rule| rule.credit.iter().copied()).collect();
+        count(format!("{program} keeps their chains in iptables"), &ids);
+    }
+    for (tied, why) in &plan.tied_hooks {
+        if format_chain_id(plan.family, plan.table, &SharedName::from(tied.chain_name())) == hook {
+            let all: Vec<RuleIndex> = entered.iter().copied().collect();
+            count((*why).to_owned(), &all);
+        }
+    }
+    causes
+}

@@ -1,0 +1,234 @@
+//! Checks that the form is equal before it is written: the iptables interpreter and the nft
+//! evaluator are compared hook by hook.
+//!
+//! At every hook that went to nft, the interpreter sends a packet through the iptables table, and
+//! the evaluator sends it through the nft table. The verdict, the effects, the packet afterwards
+//! and the credited original rules must be the same. A journey is a sequence of such steps, so
+//! equality at every hook implies equality of the journey.
+//!
+//! Excluded are packets that legacy iptables and nft inherently treat differently: truncated
+//! transport headers, TCP fragments at offset 1, and fragments if conntrack reassembles them before
+//! any rule sees them.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
+use weir_artefact::{Deviation, EqualityCheck, Form};
+use weir_model::nft::CreditedOriginal;
+use weir_model::{Effect, Family, Firewall, Hook, Packet, Ruleset, TableName, Target};
+use weir_semantics::nft::{AppliedAction, NftEvaluator, NftWalkEnd, NftWalkResult};
+use weir_semantics::{
+    CountedObject, Interpreter, JourneyKind, Oracle, OracleQuestion, QuestionSubject, TraversalLog,
+    Verdict,
+};
+use weir_traffic::{TrafficOptions, generate_packets};
+
+use super::form::NftForm;
+use crate::check::Counterexample;
+use crate::compile_options::{CompileError, CompileOptions, ProgressFn};
+
+/// Compares a firewall with its nft form at every hook that went to nft.
+///
+/// # Errors
+/// [`CompileError::NotEquivalent`] with the first packet that the two treat differently.
+pub fn compare_at_hooks(
+    firewall: &Firewall,
+    form: &NftForm,
+    options: &CompileOptions,
+    progress: &mut ProgressFn<'_>,
+) -> Result<EqualityCheck, CompileError> {
+    let interpreter = Interpreter::new(firewall);
+    let evaluator = NftEvaluator::new(&form.nft_ruleset);
+    let both =
+        HookComparer { interpreter: &interpreter, evaluator: &evaluator, seed: options.seed };
+    let mut checked = EqualityCheck { packets: 0, seed: options.seed, ..EqualityCheck::default() };
+    for ruleset in firewall.rulesets() {
+        let family = ruleset.family;
+        let moved: Vec<(TableName, Hook)> = form
+            .moved_tables
+            .iter()
+            .filter(|m| m.family == family)
+            .flat_map(|m| m.hooks.iter().map(|h| (m.table, *h)))
+            .collect();
+        for (i, entry) in JourneyKind::ALL.into_iter().enumerate() {
+            progress(&format!("nft: check {entry:?} packets"), 0.3 + 0.2 * i as f64);
+            for packet in generate_check_packets(ruleset, firewall, options, entry) {
+                if !both.is_comparable(&packet, family) {
+                    continue;
+                }
+                checked.packets += 1;
+                if let Some(example) = both.find_difference(&packet, entry, &moved) {
+                    let example = Box::new(example);
+                    return Err(CompileError::NotEquivalent { form: Form::Nft, example });
+                }
+            }
+        }
+    }
+    Ok(checked)
+}
+
+fn generate_check_packets(
+    ruleset: &Ruleset,
+    firewall: &Firewall,
+    options: &CompileOptions,
+    entry: JourneyKind,
+) -> Vec<Packet> {
+    let traffic = TrafficOptions {
+        seed: options.seed,
+        max_packets: options.check_packets / JourneyKind::ALL.len(),
+        journey_kind: entry,
+        include_truncated: false,
+        ..TrafficOptions::default()
+    };
+    generate_packets(ruleset, &firewall.sets, &traffic)
+}
+
+struct HookComparer<'a> {
+    interpreter: &'a Interpreter<'a>,
+    evaluator: &'a NftEvaluator<'a>,
+    seed: u64,
+}
+
+/// What one of the two made of a packet at a hook.
+#[derive(Debug, PartialEq)]
+struct HookOutcome {
+    end_verdict: NftWalkEnd,
+    effects: Vec<String>,
+    credits: Vec<CreditedOriginal>,
+    packet: Option<Packet>,
+}
+
+impl HookComparer<'_> {
+    fn is_comparable(&self, packet: &Packet, family: Family) -> bool {
+        let is_met = |deviation: &Deviation| match deviation {
+            // Without conntrack the form guards its tests.
+            Deviation::LaterFragment => self.interpreter.conntrack_in_use(family),
+            _ => true,
+        };
+        !Deviation::ALL.iter().any(|d| d.may_apply_to(packet) && is_met(d))
+    }
+
+    fn find_difference(
+        &self,
+        packet: &Packet,
+        entry: JourneyKind,
+        moved: &[(TableName, Hook)],
+    ) -> Option<Counterexample> {
+        for &(table, hook) in moved.iter().filter(|(_, h)| entry.hooks().contains(h)) {
+            let mut at_hook = packet.clone();
+            if !matches!(hook, Hook::Forward | Hook::Output | Hook::Postrouting) {
+                at_hook.oif.clear();
+            }
+            if entry == JourneyKind::Output || hook == Hook::Postrouting {
+                at_hook.iif.clear();
+                at_hook.smac = None;
+            }
+            let mut salt = DefaultHasher::new();
+            (self.seed, &at_hook).hash(&mut salt);
+            let before = self.walk_iptables(table, hook, &at_hook, salt.finish());
+            let after = self.walk_nft(table, hook, &at_hook, salt.finish());
+            if before != after {
+                return Some(Counterexample {
+                    packet: at_hook,
+                    entry,
+                    difference: format!("{table} at {hook:?}"),
+                    outcome_before: format!("{before:?}"),
+                    outcome_after: format!("{after:?}"),
+                });
+            }
+        }
+        None
+    }
+
+    fn walk_iptables(
+        &self,
+        table: TableName,
+        hook: Hook,
+        packet: &Packet,
+        salt: u64,
+    ) -> HookOutcome {
+        let mut packet = packet.clone();
+        let (verdict, log) =
+            self.interpreter.walk_table(table, hook, &mut packet, &mut HashedOracle(salt));
+        let translated = log.effects.iter().any(|e| matches!(e.target, Target::Nat(_)));
+        let end = match verdict {
+            _ if translated => NftWalkEnd::Translated,
+            Verdict::Drop => NftWalkEnd::Drop,
+            Verdict::Reject(word) => NftWalkEnd::Reject(word),
+            _ => NftWalkEnd::Accept,
+        };
+        let packet = (!translated).then_some(packet);
+        HookOutcome {
+            end_verdict: end,
+            effects: format_logged_effects(&log),
+            credits: collect_credits(&log, hook),
+            packet,
+        }
+    }
+
+    fn walk_nft(&self, table: TableName, hook: Hook, packet: &Packet, salt: u64) -> HookOutcome {
+        let mut packet = packet.clone();
+        let mut answer = |o: &weir_model::nft::OpaqueStatement, _: &Packet| {
+            hash_answer(salt, o.rule.0, o.match_index)
+        };
+        let walk = self.evaluator.walk_base_chain(table, hook, &mut packet, &mut answer);
+        let NftWalkResult { end, mut credits, effects, .. } = walk.expect("the hook went to nft");
+        credits.sort_unstable();
+        let effects = effects
+            .iter()
+            .map(|d| match d {
+                AppliedAction::Effect(e) => format_effect(e),
+                AppliedAction::Reject(word) => word.to_string(),
+                AppliedAction::Nat(nat) => format!("{nat:?}"),
+            })
+            .collect();
+        let packet = (end != NftWalkEnd::Translated).then_some(packet);
+        HookOutcome { end_verdict: end, effects, credits, packet }
+    }
+}
+
+fn format_logged_effects(log: &TraversalLog<'_>) -> Vec<String> {
+    log.effects
+        .iter()
+        .map(|e| match e.target {
+            Target::Effect(e) => format_effect(e),
+            Target::Reject(word) => word.to_string(),
+            Target::Nat(nat) => format!("{:?}", **nat),
+            other => format!("{other:?}"),
+        })
+        .collect()
+}
+
+fn format_effect(effect: &Effect) -> String {
+    format!("{effect:?}")
+}
+
+fn collect_credits(log: &TraversalLog<'_>, hook: Hook) -> Vec<CreditedOriginal> {
+    let mut out = Vec::new();
+    for hit in &log.hits {
+        out.extend(hit.credit.iter().map(|id| CreditedOriginal::Rule(*id)));
+        if matches!(hit.counted_object, CountedObject::Policy { .. }) {
+            out.push(CreditedOriginal::Policy(hook));
+        }
+    }
+    out.sort_unstable();
+    out
+}
+
+/// The same answer to the same match of the same original, on both sides.
+struct HashedOracle(u64);
+
+impl Oracle for HashedOracle {
+    fn answer(&mut self, q: &OracleQuestion<'_>) -> bool {
+        match (q.subject, q.rule.credit.first()) {
+            (QuestionSubject::Match(index), Some(id)) => hash_answer(self.0, id.0, index),
+            _ => false,
+        }
+    }
+}
+
+fn hash_answer(salt: u64, rule: u32, index: usize) -> bool {
+    let mut h = DefaultHasher::new();
+    (salt, rule, index).hash(&mut h);
+    h.finish() & 1 == 1
+}

@@ -1,0 +1,141 @@
+//! Chains that were already built.
+//!
+//! The meaning of a chain depends on its position, on its rules, and on the meaning of the chains
+//! that they jump to. A chain with the same rules and callees of the same meaning is not built
+//! again, whatever their names are: chains of the other ruleset that were not changed, and chains
+//! above one that was rewritten correctly.
+
+use std::collections::HashMap;
+
+use weir_model::{BaseMatch, Match, Rule, Target};
+
+use crate::node_store::DiagramRef;
+use crate::state_id::StateIdResolver;
+use crate::table_at_hook::TableAtHook;
+
+/// What a chain means to a rule that jumps to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChainDiagrams {
+    /// Its rules unchanged.
+    pub rules: DiagramRef,
+    /// What returns continues.
+    pub jump: DiagramRef,
+    /// Packets that return, return once more; built if a goto leads to the chain.
+    pub goto: Option<DiagramRef>,
+}
+
+/// The number of a [`ChainDiagrams`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ChainDiagramId(usize);
+
+/// All that the meaning of a chain depends on.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ChainCacheKey<'f> {
+    place: TableAtHook,
+    /// The owner of the sets that its rules test, if they do.
+    set_owner: Option<usize>,
+    rules: Vec<RuleCacheKey<'f>>,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct RuleCacheKey<'f> {
+    base: &'f BaseMatch,
+    matches: &'f [Match],
+    target: ResolvedTarget<'f>,
+    /// Whose its stateful tests are.
+    state_id: u64,
+}
+
+/// A target, chains by their meaning.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum ResolvedTarget<'f> {
+    Jump(Option<ChainDiagramId>),
+    Goto(Option<ChainDiagramId>),
+    Other(&'f Target),
+}
+
+impl<'f> ChainCacheKey<'f> {
+    /// `meant` knows the chains that are jumped to; `sets_of` is whose sets are looked into.
+    pub fn new(
+        rules: &'f [Rule],
+        (who, place, sets_of): (&StateIdResolver, TableAtHook, usize),
+        meant: impl Fn(&str) -> Option<ChainDiagramId>,
+    ) -> ChainCacheKey<'f> {
+        let looks = rules.iter().flat_map(|r| &r.matches).any(|m| matches!(m, Match::Set(_)));
+        let said = |rule: &'f Rule| RuleCacheKey {
+            base: &rule.base,
+            matches: &rule.matches,
+            target: match &rule.target {
+                Target::Jump(name) => ResolvedTarget::Jump(meant(name)),
+                Target::Goto(name) => ResolvedTarget::Goto(meant(name)),
+                other => ResolvedTarget::Other(other),
+            },
+            state_id: who.state_id(rule),
+        };
+        let rules = rules.iter().map(said).collect();
+        ChainCacheKey { place, set_owner: looks.then_some(sets_of), rules }
+    }
+}
+
+/// Chains by what they say, and what they mean.
+#[derive(Debug, Default)]
+pub(crate) struct ChainCache<'f> {
+    ids_by_key: HashMap<ChainCacheKey<'f>, ChainDiagramId>,
+    diagrams: Vec<ChainDiagrams>,
+    /// By their rules.
+    ids_by_rules: HashMap<DiagramRef, ChainDiagramId>,
+}
+
+impl<'f> ChainCache<'f> {
+    /// The meaning of a chain that says the same as one before.
+    pub fn find(&self, said: &ChainCacheKey<'f>) -> Option<ChainDiagramId> {
+        self.ids_by_key.get(said).copied()
+    }
+
+    /// The meaning whose rules are this diagram.
+    pub fn find_by_rules(&self, rules: DiagramRef) -> Option<ChainDiagramId> {
+        self.ids_by_rules.get(&rules).copied()
+    }
+
+    /// A new meaning.
+    pub fn insert_diagrams(&mut self, made: ChainDiagrams) -> ChainDiagramId {
+        let number = ChainDiagramId(self.diagrams.len());
+        self.diagrams.push(made);
+        self.ids_by_rules.insert(made.rules, number);
+        number
+    }
+
+    /// That this is what a chain says.
+    pub fn associate_key(&mut self, said: ChainCacheKey<'f>, meant: ChainDiagramId) {
+        self.ids_by_key.insert(said, meant);
+    }
+
+    pub fn get(&self, meant: ChainDiagramId) -> ChainDiagrams {
+        self.diagrams[meant.0]
+    }
+
+    pub fn set_goto_diagram(&mut self, meant: ChainDiagramId, goto: DiagramRef) {
+        self.diagrams[meant.0].goto = Some(goto);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.diagrams.is_empty()
+    }
+
+    /// All diagrams here, for a sweep that renumbers them; then
+    /// [`renumber_roots`](ChainCache::renumber_roots).
+    pub fn sweep_roots(&self) -> impl Iterator<Item = DiagramRef> + '_ {
+        self.diagrams.iter().flat_map(|m| [Some(m.rules), Some(m.jump), m.goto]).flatten()
+    }
+
+    /// The new numbers of [`sweep_roots`](ChainCache::sweep_roots), in their order.
+    pub fn renumber_roots(&mut self, mut next: impl FnMut(&mut DiagramRef)) {
+        self.ids_by_rules.clear();
+        for (at, made) in self.diagrams.iter_mut().enumerate() {
+            next(&mut made.rules);
+            next(&mut made.jump);
+            made.goto.iter_mut().for_each(&mut next);
+            self.ids_by_rules.insert(made.rules, ChainDiagramId(at));
+        }
+    }
+}

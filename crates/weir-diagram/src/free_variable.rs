@@ -1,0 +1,106 @@
+//! Free variables: one for each question that the packet does not determine.
+
+use std::collections::HashMap;
+
+use weir_model::{Field, FieldSet, Hook, Match};
+
+/// A question whose answer is a separate free variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum FreeVariable {
+    /// A test of the packet as it is at a hook, after a change: the same content, the same answer.
+    StatelessTest {
+        /// Digest of the match.
+        content: u64,
+        /// Where it is evaluated.
+        hook: Option<Hook>,
+        /// What was done to the packet before, by its number; 0 is nothing.
+        change: u32,
+    },
+    /// A test with a budget or a memory, or whether an unknown target ends the traversal.
+    StatefulTest {
+        /// Whose it is: the original rule.
+        who: u64,
+        /// Digest of the match or target.
+        content: u64,
+        /// How often it was evaluated before on this journey.
+        nth: u32,
+        /// Where it is evaluated, and on which packet.
+        of: StatefulTestInput,
+    },
+    /// A bit of what a target writes that depends on more than the packet.
+    WrittenBit {
+        /// Whose it is: the original rule.
+        who: u64,
+        /// Digest of the target.
+        content: u64,
+        /// How often the target was reached before on this journey.
+        nth: u32,
+        /// Where it is reached, and by which packet: a target may leave the old value.
+        of: StatefulTestInput,
+        /// Which bit.
+        bit: FieldBit,
+    },
+    /// A bit of what a target chooses: a translation, or another that writes what the rule does
+    /// not say.
+    ChosenBit {
+        /// Digest of the target.
+        content: u64,
+        /// Where.
+        hook: Hook,
+        /// What was done to the packet before.
+        change: u32,
+        /// Which bit.
+        bit: TargetChoice,
+    },
+}
+
+/// What a budget or a memory sees of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct StatefulTestInput {
+    /// Where.
+    pub hook: Option<Hook>,
+    /// The fields that it reads.
+    pub read_fields: FieldSet,
+    /// What was done to these fields before, by its number.
+    pub change: u32,
+}
+
+/// A bit of a field, counted from the lowest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct FieldBit(pub Field, pub u8);
+
+/// What a target leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum TargetChoice {
+    /// A bit of the address, counted from the lowest.
+    AddrBit(u8),
+    /// A bit of the port.
+    PortBit(u8),
+    /// Whether a translation changed anything.
+    HasChanged,
+    /// A bit of a field that another target writes.
+    OtherFieldBit(FieldBit),
+}
+
+/// All questions, in the order in which they occurred.
+#[derive(Debug, Default)]
+pub(crate) struct FreeVariableTable {
+    numbers: HashMap<FreeVariable, u32>,
+    variables: Vec<(FreeVariable, Option<Match>)>,
+}
+
+impl FreeVariableTable {
+    /// The number of a question; `what` is called if it is new.
+    pub fn intern(&mut self, variable: FreeVariable, what: impl FnOnce() -> Option<Match>) -> u32 {
+        let all = &mut self.variables;
+        *self.numbers.entry(variable).or_insert_with(|| {
+            all.push((variable, what()));
+            all.len() as u32 - 1
+        })
+    }
+
+    /// The question of a number, and the match where it is one.
+    pub fn get(&self, number: u32) -> Option<&(FreeVariable, Option<Match>)> {
+        self.variables.get(number as usize)
+    }
+}

@@ -1,0 +1,398 @@
+//! Sets of packets.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use weir_model::rule_match::SetMatch;
+use weir_model::{
+    ChangingSets, ElementPart, Family, Firewall, Hook, IpSet, Match, Packet, Rule,
+    lower_to_located_tests,
+};
+use weir_semantics::question_digest::digest_content;
+
+use crate::encode::encode_packet;
+use crate::evaluation_point::EvaluationPoint;
+use crate::free_variable::{FreeVariable, FreeVariableTable};
+use crate::node_store::{DiagramRef, LimitReached, NodeStore};
+use crate::operators::OverlayOperator;
+use crate::possible_packets::build_possible_packets;
+use crate::presence::PartPresence;
+use crate::variable_layout::{DeviceNameClasses, VariableLayout, VariableOrder};
+
+/// Which membership diagram: side, set, directions, place.
+type MembershipKey = (usize, usize, Vec<bool>, EvaluationPoint);
+
+/// How a space is made.
+#[derive(Clone, Copy, Debug)]
+pub struct SpaceOptions {
+    /// The order in which addresses and ports are tested.
+    pub order: VariableOrder,
+    /// Memory that the diagrams may take, in bytes.
+    pub memory_bytes: usize,
+}
+
+impl Default for SpaceOptions {
+    /// Destination first, 1 GiB.
+    fn default() -> Self {
+        SpaceOptions { order: VariableOrder::default(), memory_bytes: 1 << 30 }
+    }
+}
+
+/// A set of packets, and of answers to what packets do not say. Of the [`PacketSpace`] that made
+/// it, and void after [`PacketSpace::retain_sets`] unless kept.
+///
+/// Two equal values are the same set. Two different ones may still hold the same packets, since
+/// there are combinations of fields that no packet has: [`PacketSpace::is_same_set`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PacketSet(pub(crate) DiagramRef);
+
+impl PacketSet {
+    /// No packet.
+    pub const NONE: PacketSet = PacketSet(DiagramRef::ZERO);
+    /// All packets.
+    pub const ALL: PacketSet = PacketSet(DiagramRef::ONE);
+}
+
+/// Sets of packets of one family, as the rules and sets of some firewalls distinguish them.
+///
+/// A rule's tests become a [`PacketSet`] by
+/// [`packets_matching_rule`](PacketSpace::packets_matching_rule); sets are combined, compared and
+/// counted; [`witness`](PacketSpace::witness) picks a packet and [`regions`](PacketSpace::regions)
+/// describes a set in words. Tests that the packet does not determine (owner, an unknown set) are
+/// variables in addition to its fields: one per content and hook. A stateful test is a variable of
+/// its rule alone, so it is never treated as equal to another one.
+///
+/// A union of many sets is [`union_all`](PacketSpace::union_all), which is far faster than one by
+/// one.
+///
+/// # Errors
+/// Every operation fails with [`LimitReached`] when the memory limit is reached. The space stays
+/// usable.
+#[derive(Debug)]
+pub struct PacketSpace<'f> {
+    pub(crate) store: NodeStore,
+    pub(crate) layout: VariableLayout,
+    pub(crate) presence: PartPresence,
+    pub(crate) possible_packets: DiagramRef,
+    pub(crate) free_variables: FreeVariableTable,
+    /// The ipsets of each firewall, and whose are looked into.
+    pub(crate) sets_by_firewall: Vec<&'f [IpSet]>,
+    pub(crate) active_firewall: usize,
+    /// The sets whose content rules of some firewall may change.
+    changing_sets: ChangingSets,
+    /// All firewalls have the same sets.
+    has_same_sets: bool,
+    pub(crate) memberships: HashMap<MembershipKey, DiagramRef>,
+}
+
+impl<'f> PacketSpace<'f> {
+    /// A space for the rules of a firewall.
+    pub fn new(family: Family, firewall: &'f Firewall) -> PacketSpace<'f> {
+        PacketSpace::for_firewalls(family, &[firewall], SpaceOptions::default())
+            .expect("the fields of a packet take less than the usual limit")
+    }
+
+    /// A space for the rules of several firewalls. Sets are those of the first until
+    /// [`activate_firewall`](PacketSpace::activate_firewall) says otherwise.
+    ///
+    /// # Errors
+    /// [`LimitReached`] if not even the fields of a packet fit into the memory that is allowed.
+    pub fn for_firewalls(
+        family: Family,
+        firewalls: &[&'f Firewall],
+        options: SpaceOptions,
+    ) -> Result<PacketSpace<'f>, LimitReached> {
+        let devices =
+            DeviceNameClasses::new(firewalls.iter().flat_map(|f| collect_device_names(f, family)));
+        let layout = VariableLayout::new(family, options.order, devices);
+        let mut store = NodeStore::new(options.memory_bytes);
+        let presence = PartPresence::new(&mut store, &layout)?;
+        let possible = build_possible_packets(&mut store, &layout)?;
+        let changing = firewalls.iter().map(|f| ChangingSets::from_firewall(f));
+        let changing = changing.fold(ChangingSets::default(), ChangingSets::union);
+        Ok(PacketSpace {
+            store,
+            layout,
+            presence,
+            possible_packets: possible,
+            free_variables: FreeVariableTable::default(),
+            sets_by_firewall: firewalls.iter().map(|f| &f.sets[..]).collect(),
+            active_firewall: 0,
+            changing_sets: changing,
+            has_same_sets: firewalls.windows(2).all(|w| w[0].sets == w[1].sets),
+            memberships: HashMap::new(),
+        })
+    }
+
+    /// From now on, sets are those of the firewall of that index.
+    ///
+    /// # Panics
+    /// Where the space was made for fewer firewalls.
+    pub fn activate_firewall(&mut self, firewall: usize) {
+        assert!(
+            firewall < self.sets_by_firewall.len(),
+            "the space knows {} firewalls",
+            self.sets_by_firewall.len()
+        );
+        self.active_firewall = firewall;
+    }
+
+    /// The first firewall with the sets that are looked into.
+    pub(crate) fn active_set_owner(&self) -> usize {
+        if self.has_same_sets { 0 } else { self.active_firewall }
+    }
+
+    /// Whether rules may change the set of a match.
+    pub(crate) fn can_set_change(&self, m: &SetMatch) -> bool {
+        self.changing_sets.contains(&m.name)
+    }
+
+    /// The family of all packets here.
+    pub fn family(&self) -> Family {
+        self.layout.family
+    }
+
+    /// Packets that match all tests of a rule. The order of evaluation does not matter here: a
+    /// packet that a truncated header drops is not among them.
+    ///
+    /// # Errors
+    /// [`LimitReached`].
+    pub fn packets_matching_rule(
+        &mut self,
+        rule: &Rule,
+        at: EvaluationPoint,
+    ) -> Result<PacketSet, LimitReached> {
+        let who = compute_state_id(rule);
+        let mut all = DiagramRef::ONE;
+        for (from, test) in lower_to_located_tests(rule, self.layout.family).iter().rev() {
+            let lowered = self.lower_test(rule, who, *from, test, at)?;
+            all = self.store.and(lowered.matching_packets, all)?;
+        }
+        Ok(PacketSet(all))
+    }
+
+    /// Packets that trying the rule drops immediately: a header that a test wants is truncated, and
+    /// the tests before it hold.
+    ///
+    /// # Errors
+    /// [`LimitReached`].
+    pub fn packets_dropped_by_rule(
+        &mut self,
+        rule: &Rule,
+        at: EvaluationPoint,
+    ) -> Result<PacketSet, LimitReached> {
+        let who = compute_state_id(rule);
+        let mut dropped = DiagramRef::ZERO;
+        for (from, test) in lower_to_located_tests(rule, self.layout.family).iter().rev() {
+            let lowered = self.lower_test(rule, who, *from, test, at)?;
+            let later = self.store.and(lowered.matching_packets, dropped)?;
+            dropped = self.store.overlay(lowered.dropped_packets, later)?;
+        }
+        Ok(PacketSet(dropped))
+    }
+
+    /// In both.
+    ///
+    /// # Errors
+    /// [`LimitReached`].
+    pub fn and(&mut self, a: PacketSet, b: PacketSet) -> Result<PacketSet, LimitReached> {
+        self.store.and(a.0, b.0).map(PacketSet)
+    }
+
+    /// In one of the two. For many sets, [`union_all`](PacketSpace::union_all).
+    ///
+    /// # Errors
+    /// [`LimitReached`].
+    pub fn or(&mut self, a: PacketSet, b: PacketSet) -> Result<PacketSet, LimitReached> {
+        self.store.overlay(a.0, b.0).map(PacketSet)
+    }
+
+    /// In the first and not in the second.
+    ///
+    /// # Errors
+    /// [`LimitReached`].
+    pub fn minus(&mut self, a: PacketSet, b: PacketSet) -> Result<PacketSet, LimitReached> {
+        self.store.minus(a.0, b.0).map(PacketSet)
+    }
+
+    /// In none.
+    ///
+    /// # Errors
+    /// [`LimitReached`].
+    pub fn not(&mut self, a: PacketSet) -> Result<PacketSet, LimitReached> {
+        self.store.minus(DiagramRef::ONE, a.0).map(PacketSet)
+    }
+
+    /// Membership in one of many sets, merged as a balanced tree; garbage is reclaimed along the
+    /// way.
+    ///
+    /// # Errors
+    /// [`LimitReached`].
+    pub fn union_all(&mut self, sets: &[PacketSet]) -> Result<PacketSet, LimitReached> {
+        // Sets that lie beside one another share most of their nodes: merged first, they make few.
+        let mut sorted = sets.to_vec();
+        sorted.sort_by_cached_key(|set| self.lowest_assignment(set.0));
+        self.store
+            .merge_diagrams(OverlayOperator, sorted.len(), |_, i| Ok(sorted[i].0))
+            .map(PacketSet)
+    }
+
+    /// The lowest values of the first 128 variables that are in a set.
+    fn lowest_assignment(&self, mut f: DiagramRef) -> u128 {
+        let mut bits = 0;
+        while self.store.level(f) < u128::BITS {
+            let level = self.store.level(f);
+            let (low, high) = self.store.branches(f);
+            if low == DiagramRef::ZERO {
+                bits |= 1 << (u128::BITS - 1 - level);
+            }
+            f = if low == DiagramRef::ZERO { high } else { low };
+        }
+        bits
+    }
+
+    /// Whether no packet is in the set, whatever is answered.
+    ///
+    /// # Errors
+    /// [`LimitReached`].
+    pub fn is_empty_set(&mut self, a: PacketSet) -> Result<bool, LimitReached> {
+        Ok(self.store.and(a.0, self.possible_packets)? == DiagramRef::ZERO)
+    }
+
+    /// Adjacent sets share most of their nodes: merged first, they create few.
+    ///
+    /// # Errors
+    /// [`LimitReached`].
+    pub fn is_subset(&mut self, a: PacketSet, b: PacketSet) -> Result<bool, LimitReached> {
+        let outside = self.minus(a, b)?;
+        self.is_empty_set(outside)
+    }
+
+    /// Whether some packet is in both.
+    ///
+    /// # Errors
+    /// [`LimitReached`].
+    pub fn has_common_packet(&mut self, a: PacketSet, b: PacketSet) -> Result<bool, LimitReached> {
+        let both = self.and(a, b)?;
+        Ok(!self.is_empty_set(both)?)
+    }
+
+    /// Whether both hold the same packets.
+    ///
+    /// # Errors
+    /// [`LimitReached`].
+    pub fn is_same_set(&mut self, a: PacketSet, b: PacketSet) -> Result<bool, LimitReached> {
+        let differ = self.store.disagreement(a.0, b.0)?;
+        self.is_empty_set(PacketSet(differ))
+    }
+
+    /// Whether a packet is in the set; `answer` answers questions from the match and its hook.
+    /// `None` for a packet that cannot exist: see [`Packet`] and its `transport`.
+    pub fn contains_packet(
+        &self,
+        a: PacketSet,
+        packet: &Packet,
+        mut answer: impl FnMut(&Match, Option<Hook>) -> bool,
+    ) -> Option<bool> {
+        let bits = encode_packet(&self.layout, packet)?;
+        let leaf = self.evaluate_diagram(a.0, &bits, &mut |variable, m| match (variable, m) {
+            (FreeVariable::StatelessTest { hook, .. }, Some(m)) => answer(m, hook),
+            (_, Some(m)) => answer(m, None),
+            _ => false,
+        });
+        Some(leaf != DiagramRef::ZERO)
+    }
+
+    /// Forgets all sets but those given, which it renumbers, and frees their memory. Of use where
+    /// many were made in passing.
+    pub fn retain_sets(&mut self, sets: &mut [PacketSet]) {
+        let mut roots: Vec<DiagramRef> = sets.iter().map(|s| s.0).collect();
+        let p = &mut self.presence;
+        roots.extend([
+            p.complete_ports,
+            p.tcp_flags,
+            p.icmp,
+            p.unreadable_header,
+            p.multiport_ports,
+            p.multiport_truncated,
+        ]);
+        roots.extend([
+            p.ct_entry,
+            p.source_mac,
+            p.later_fragment,
+            p.truncated_header,
+            self.possible_packets,
+        ]);
+        roots.extend(self.memberships.values());
+        self.store.sweep_nodes(0, &mut roots);
+        let mut swept = roots.into_iter();
+        let mut next = || swept.next().expect("as many roots as before");
+        sets.iter_mut().for_each(|s| s.0 = next());
+        for part in [
+            &mut p.complete_ports,
+            &mut p.tcp_flags,
+            &mut p.icmp,
+            &mut p.unreadable_header,
+            &mut p.multiport_ports,
+            &mut p.multiport_truncated,
+            &mut p.ct_entry,
+            &mut p.source_mac,
+            &mut p.later_fragment,
+            &mut p.truncated_header,
+            &mut self.possible_packets,
+        ] {
+            *part = next();
+        }
+        self.memberships.values_mut().for_each(|r| *r = next());
+    }
+
+    /// Nodes that the diagrams take now, garbage included.
+    pub fn node_count(&self) -> usize {
+        self.store.node_count()
+    }
+
+    /// Memory that the diagrams take now, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.store.memory_bytes()
+    }
+}
+
+/// Tells a rule's stateful tests from those of others: the original rule; else what it says.
+pub(crate) fn compute_state_id(rule: &Rule) -> u64 {
+    if rule.credit.is_empty() {
+        return digest_content(&(&rule.base, &rule.matches, &rule.target));
+    }
+    let mut hasher = DefaultHasher::new();
+    rule.credit.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The meaning of a device name in the packets of a comparison: `any other device`, `ppp+`; the
+/// name itself if rules test it.
+pub fn describe_device(firewalls: &[&Firewall], family: Family, name: &str) -> String {
+    let devices =
+        DeviceNameClasses::new(firewalls.iter().flat_map(|f| collect_device_names(f, family)));
+    let class = devices.class_of_name(name);
+    class.and_then(|class| devices.class_label(class as usize)).unwrap_or_else(|| name.to_owned())
+}
+
+/// Device names and prefixes (true) that a family's rules and the sets test.
+fn collect_device_names(firewall: &Firewall, family: Family) -> Vec<(String, bool)> {
+    let mut out = Vec::new();
+    for (_, _, rule) in firewall.ruleset(family).into_iter().flat_map(|r| r.rules()) {
+        for m in [&rule.base.iif, &rule.base.oif].into_iter().flatten() {
+            out.push((m.name.to_string(), m.is_prefix));
+        }
+    }
+    for element in firewall.sets.iter().flat_map(|s| &s.elements) {
+        for part in &element.parts {
+            if let ElementPart::Iface { name, .. } = part {
+                let wildcard = element.other_words.iter().any(|w| w == "wildcard");
+                out.push((name.to_string(), wildcard));
+            }
+        }
+    }
+    out.sort_unstable();
+    out.dedup();
+    out
+}

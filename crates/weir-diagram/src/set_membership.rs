@@ -1,0 +1,347 @@
+//! Membership in ipsets as boolean functions: the counterpart of the interpreter's lookup.
+//!
+//! An element is a conjunction of its parts. Elements with the longest prefixes come first, and the
+//! first that matches decides: it is an element or an exception. If a part cannot be read, the
+//! packet is not a member; if the packet does not determine a part, membership is a free variable.
+
+use std::cmp::Reverse;
+
+use weir_model::ipset::{SetDataType, SetStorage};
+use weir_model::rule_match::SetMatch;
+use weir_model::{Element, ElementPart, Family, Field, IpSet, Match, SetOption};
+use weir_semantics::question_digest::digest_content;
+
+use crate::PacketSpace;
+use crate::evaluation_point::EvaluationPoint;
+use crate::free_variable::FreeVariable;
+use crate::node_store::{DiagramRef, LimitReached, NodeStore};
+use crate::operators::OverlayOperator;
+use crate::presence::{
+    PartPresence, build_device_predicate, build_masked_predicate, build_span_predicate,
+    icmp_protocol,
+};
+use crate::variable_layout::VariableLayout;
+
+/// Terminals of a membership diagram; 0 is *not in it*.
+const MEMBER_LEAF: DiagramRef = DiagramRef::leaf(1);
+const NOMATCH_LEAF: DiagramRef = DiagramRef::leaf(2);
+const UNKNOWN_MEMBERSHIP_LEAF: DiagramRef = DiagramRef::leaf(3);
+
+/// What the options of a `-m set` require.
+#[derive(Clone, Copy, Debug, Default)]
+struct SetMatchOptions {
+    return_nomatch: bool,
+    /// More than membership.
+    needs_oracle: bool,
+}
+
+fn parse_set_match_options(m: &SetMatch) -> SetMatchOptions {
+    let mut options = SetMatchOptions::default();
+    for word in m.options.iter().flat_map(|o| o.split_whitespace()) {
+        match word.trim_start_matches('-') {
+            "return-nomatch" => options.return_nomatch = true,
+            "!" | "update-counters" | "update-subcounters" => {}
+            _ => options.needs_oracle = true,
+        }
+    }
+    options
+}
+
+impl PacketSpace<'_> {
+    /// Packets that a `-m set` finds in its set, its negation aside.
+    pub(crate) fn packets_in_matched_set(
+        &mut self,
+        m: &SetMatch,
+        at: EvaluationPoint,
+    ) -> Result<DiagramRef, LimitReached> {
+        let options = parse_set_match_options(m);
+        let set = self.sets_by_firewall[self.active_firewall].iter().position(|s| s.name == m.name);
+        // Lists hand --return-nomatch on to their members (ip_set_list_set.c): not modelled.
+        let is_list = |set: &usize| {
+            self.sets_by_firewall[self.active_firewall][*set].kind.storage == SetStorage::List
+        };
+        let known = set.filter(|s| !(options.needs_oracle || options.return_nomatch && is_list(s)));
+        let found = match known {
+            None => UNKNOWN_MEMBERSHIP_LEAF,
+            Some(set) => self.get_or_build_membership(set, &m.src_directions, at)?,
+        };
+        let outcome = |leaf: DiagramRef| match leaf {
+            MEMBER_LEAF => !options.return_nomatch,
+            NOMATCH_LEAF => options.return_nomatch,
+            _ => false,
+        };
+        let inside = self.select_leaves(found, &outcome)?;
+        let unknown = self.select_leaves(found, &|leaf| leaf == UNKNOWN_MEMBERSHIP_LEAF)?;
+        if unknown == DiagramRef::ZERO {
+            return Ok(inside);
+        }
+        // The negated test and the plain one are the same question.
+        let plain = Match::Set(SetMatch { negated: false, ..m.clone() });
+        let variable = FreeVariable::StatelessTest {
+            content: digest_content(&plain),
+            hook: at.hook,
+            change: 0,
+        };
+        let asked = self.free_variable_of_match(variable, || plain)?;
+        let asked = self.store.and(unknown, asked)?;
+        self.store.overlay(inside, asked)
+    }
+
+    /// True where a diagram ends in a terminal for which `holds` says yes.
+    fn select_leaves(
+        &mut self,
+        f: DiagramRef,
+        holds: &dyn Fn(DiagramRef) -> bool,
+    ) -> Result<DiagramRef, LimitReached> {
+        let code = self.store.fresh_cache_code();
+        self.store.map_terminals(code, f, &mut |leaf| {
+            if holds(leaf) { DiagramRef::ONE } else { DiagramRef::ZERO }
+        })
+    }
+
+    /// What a set says: made once.
+    pub(crate) fn get_or_build_membership(
+        &mut self,
+        set: usize,
+        dirs: &[bool],
+        at: EvaluationPoint,
+    ) -> Result<DiagramRef, LimitReached> {
+        let key = (self.active_set_owner(), set, dirs.to_vec(), at);
+        if let Some(made) = self.memberships.get(&key) {
+            return Ok(*made);
+        }
+        let all = self.sets_by_firewall[self.active_firewall];
+        let set = &all[set];
+        let fits = set.family.is_none_or(|f| f == self.layout.family);
+        let made = if !fits || dirs.len() < set.kind.data_types.len() {
+            DiagramRef::ZERO
+        } else if set.kind.storage == SetStorage::List {
+            self.build_list_set_membership(set, dirs, at)?
+        } else {
+            self.build_element_membership(set, dirs, at)?
+        };
+        self.memberships.insert(key, made);
+        Ok(made)
+    }
+
+    /// In a list if in one of its sets.
+    fn build_list_set_membership(
+        &mut self,
+        list: &IpSet,
+        dirs: &[bool],
+        at: EvaluationPoint,
+    ) -> Result<DiagramRef, LimitReached> {
+        let (mut inside, mut unknown) = (DiagramRef::ZERO, DiagramRef::ZERO);
+        let all = self.sets_by_firewall[self.active_firewall];
+        for element in &list.elements {
+            let member = match &element.parts[..] {
+                [ElementPart::Set(name)] => all.iter().position(|s| s.name == *name),
+                _ => None,
+            };
+            // Lists do not nest (ip_set_list_set.c).
+            let member = member.filter(|m| all[*m].kind.storage != SetStorage::List);
+            let found = match member {
+                Some(member) => self.get_or_build_membership(member, dirs, at)?,
+                None => UNKNOWN_MEMBERSHIP_LEAF,
+            };
+            let found_in = self.select_leaves(found, &|leaf| leaf == MEMBER_LEAF)?;
+            let found_unknown =
+                self.select_leaves(found, &|leaf| leaf == UNKNOWN_MEMBERSHIP_LEAF)?;
+            inside = self.store.overlay(inside, found_in)?;
+            unknown = self.store.overlay(unknown, found_unknown)?;
+        }
+        let unknown = self.store.and(unknown, UNKNOWN_MEMBERSHIP_LEAF)?;
+        self.store.overlay(inside, unknown)
+    }
+
+    fn build_element_membership(
+        &mut self,
+        set: &IpSet,
+        dirs: &[bool],
+        at: EvaluationPoint,
+    ) -> Result<DiagramRef, LimitReached> {
+        // Parts are read in order: one that is missing ends it, also before one that is unknown.
+        let mut readable = DiagramRef::ONE;
+        for (part, src) in set.kind.data_types.iter().zip(dirs) {
+            let there = self.packets_with_readable_part(set, *part, *src, at)?;
+            readable = self.store.and(readable, there)?;
+            if *part == SetDataType::Set || *part == SetDataType::Mac && !src {
+                return self.store.and(readable, UNKNOWN_MEMBERSHIP_LEAF);
+            }
+        }
+        let mut order: Vec<_> = set.elements.iter().collect();
+        // Stable: elements of equal prefixes, with other devices, stay in the order of the text.
+        order.sort_by_cached_key(|e| {
+            let lens: Vec<_> = e.parts.iter().map(|p| Reverse(get_prefix_len(p))).collect();
+            (lens, e.parts.iter().map(get_element_addr).collect::<Vec<_>>())
+        });
+        let presence = self.presence;
+        let layout = &self.layout;
+        let found = self.store.merge_diagrams(OverlayOperator, order.len(), |store, i| {
+            let element = order[i];
+            let mut out = if element.nomatch { NOMATCH_LEAF } else { MEMBER_LEAF };
+            for (part, src) in element.parts.iter().zip(dirs).rev() {
+                let reader = ElementLowering { layout, presence, set, is_source: *src };
+                let holds = reader.lower_element_part(store, element, part)?;
+                out = store.and(holds, out)?;
+            }
+            Ok(out)
+        })?;
+        self.store.and(readable, found)
+    }
+
+    /// Where a part of the packet can be read at all; of ports, each element says more.
+    fn packets_with_readable_part(
+        &mut self,
+        set: &IpSet,
+        part: SetDataType,
+        src: bool,
+        at: EvaluationPoint,
+    ) -> Result<DiagramRef, LimitReached> {
+        match part {
+            // hash_ip4_kadt in ip_set_hash_ip.c: the zero address is not an element.
+            SetDataType::Ip
+                if set.kind.storage == SetStorage::Hash && set.kind.data_types.len() == 1 =>
+            {
+                let levels = self.layout.field_levels(select_address_field(src));
+                let zero = build_masked_predicate(
+                    &mut self.store,
+                    levels,
+                    0,
+                    find_set_netmask(set, self.layout.family),
+                )?;
+                self.store.minus(DiagramRef::ONE, zero)
+            }
+            SetDataType::Mac if at.has_mac => Ok(self.presence.source_mac),
+            SetDataType::Mac => Ok(DiagramRef::ZERO),
+            SetDataType::Iface => {
+                let (field, seen) =
+                    if src { (Field::Iif, at.has_iif) } else { (Field::Oif, at.has_oif) };
+                self.lower_device_test(field, seen, |name| !name.is_empty())
+            }
+            SetDataType::Ip
+            | SetDataType::Net
+            | SetDataType::Port
+            | SetDataType::Mark
+            | SetDataType::Set => Ok(DiagramRef::ONE),
+        }
+    }
+}
+
+const fn select_address_field(src: bool) -> Field {
+    if src { Field::Saddr } else { Field::Daddr }
+}
+
+fn get_prefix_len(part: &ElementPart) -> u8 {
+    if let ElementPart::Net { len, .. } = part { *len } else { 0 }
+}
+
+fn get_element_addr(part: &ElementPart) -> u128 {
+    if let ElementPart::Net { addr, .. } = part { addr.0 } else { 0 }
+}
+
+/// Bits of an address that the set tests.
+fn find_set_netmask(set: &IpSet, family: Family) -> u128 {
+    let netmask = set.options.iter().find_map(|o| match o {
+        SetOption::Netmask(len) => Some(family.netmask((*len).into())),
+        _ => None,
+    });
+    netmask.unwrap_or(family.max_addr())
+}
+
+/// Reads the parts of a packet that an element needs.
+struct ElementLowering<'a> {
+    layout: &'a VariableLayout,
+    presence: PartPresence,
+    set: &'a IpSet,
+    is_source: bool,
+}
+
+impl ElementLowering<'_> {
+    fn lower_element_part(
+        &self,
+        store: &mut NodeStore,
+        element: &Element,
+        part: &ElementPart,
+    ) -> Result<DiagramRef, LimitReached> {
+        let family = self.layout.family;
+        match part {
+            ElementPart::Net { addr, len } => {
+                let mask = find_set_netmask(self.set, family) & family.netmask((*len).into());
+                build_masked_predicate(
+                    store,
+                    self.layout.field_levels(select_address_field(self.is_source)),
+                    addr.0,
+                    mask,
+                )
+            }
+            ElementPart::Port { proto, port } => self.lower_proto_port_part(store, *proto, *port),
+            ElementPart::Mac(mac) => {
+                let value = mac.iter().fold(0, |n, b| n << 8 | u128::from(*b));
+                build_masked_predicate(
+                    store,
+                    self.layout.field_levels(Field::SourceMac),
+                    value,
+                    (1 << 48) - 1,
+                )
+            }
+            ElementPart::Mark(mark) => {
+                let mask = self.set.options.iter().find_map(|o| match o {
+                    SetOption::MarkMask(mask) => Some(*mask),
+                    _ => None,
+                });
+                let mask = mask.unwrap_or(u32::MAX).into();
+                build_masked_predicate(
+                    store,
+                    self.layout.field_levels(Field::Mark),
+                    (*mark).into(),
+                    mask,
+                )
+            }
+            // Bridge ports never hold a routed packet.
+            ElementPart::Iface { physdev: true, .. } | ElementPart::Set(_) => Ok(DiagramRef::ZERO),
+            ElementPart::Iface { physdev: false, name } => {
+                let wildcard = element.other_words.iter().any(|w| w == "wildcard");
+                let field = if self.is_source { Field::Iif } else { Field::Oif };
+                build_device_predicate(store, self.layout, field, |n| match wildcard {
+                    true => n.starts_with(&**name),
+                    false => *n == **name,
+                })
+            }
+        }
+    }
+
+    /// Protocol and port as one number (ip_set_getport.c, `get_port`).
+    fn lower_proto_port_part(
+        &self,
+        store: &mut NodeStore,
+        proto: Option<u8>,
+        port: u16,
+    ) -> Result<DiagramRef, LimitReached> {
+        let protos = self.layout.field_levels(Field::Proto);
+        // bitmap:port knows TCP and UDP, and which of the two does not matter.
+        let numbers = match proto {
+            Some(p) => vec![(u128::from(p), u128::from(p))],
+            None => vec![(6, 6), (17, 17)],
+        };
+        let proto_is = build_span_predicate(store, protos, &numbers)?;
+        let icmp = icmp_protocol(self.layout.family);
+        let (there, field) = match proto {
+            Some(p) if p == icmp => (self.presence.icmp, Field::Icmp),
+            None | Some(6 | 17 | 132 | 136) => (
+                self.presence.complete_ports,
+                if self.is_source { Field::Sport } else { Field::Dport },
+            ),
+            Some(_) if port != 0 => return Ok(DiagramRef::ZERO),
+            // Any other protocol has port 0; in IPv6, only where a header is.
+            Some(_) if self.layout.family == Family::V6 => {
+                return store.minus(proto_is, self.presence.later_fragment);
+            }
+            Some(_) => return Ok(proto_is),
+        };
+        let value =
+            build_masked_predicate(store, self.layout.field_levels(field), port.into(), 0xffff)?;
+        let value = store.and(there, value)?;
+        store.and(proto_is, value)
+    }
+}

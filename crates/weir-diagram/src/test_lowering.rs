@@ -1,0 +1,263 @@
+//! The tests of a rule as boolean functions of the variables.
+//!
+//! A test of a header has three results: it matches, it does not, or it drops the packet because
+//! the header is truncated. So it becomes two functions, [`LoweredTest::matching_packets`] and
+//! [`LoweredTest::dropped_packets`]. What the packet looks like depends on the point of evaluation
+//! ([`EvaluationPoint`]): before routing it has no output device, before conntrack no entry, and a
+//! local packet has no MAC address.
+
+use weir_model::rule_match::{ConntrackMatch, SetMatch, ct_state};
+use weir_model::{Field, FieldSet, Hotdrop, Match, Predicate, Rule, Test, match_effects};
+use weir_semantics::question_digest::{digest_content, digest_drop_question};
+
+use crate::PacketSpace;
+use crate::evaluation_point::EvaluationPoint;
+use crate::free_variable::{FreeVariable, StatefulTestInput};
+use crate::node_store::{DiagramRef, LimitReached};
+use crate::presence::{
+    build_code_predicate, build_device_predicate, build_masked_predicate, build_span_predicate,
+    decode_ct_state,
+};
+/// A test as booleans.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoweredTest {
+    /// It matches.
+    pub matching_packets: DiagramRef,
+    /// It drops the packet immediately.
+    pub dropped_packets: DiagramRef,
+}
+
+impl LoweredTest {
+    const NEVER: LoweredTest =
+        LoweredTest { matching_packets: DiagramRef::ZERO, dropped_packets: DiagramRef::ZERO };
+
+    const fn without_drop(holds: DiagramRef) -> LoweredTest {
+        LoweredTest { matching_packets: holds, dropped_packets: DiagramRef::ZERO }
+    }
+}
+
+impl PacketSpace<'_> {
+    /// A test of a rule, as [`lower_to_located_tests`](weir_model::lower_to_located_tests) returns
+    /// it. `who` identifies the rule's stateful tests.
+    pub(crate) fn lower_test(
+        &mut self,
+        rule: &Rule,
+        who: u64,
+        from: Option<usize>,
+        test: &Test,
+        at: EvaluationPoint,
+    ) -> Result<LoweredTest, LimitReached> {
+        match test {
+            Test::Field { field, predicate, negated } => {
+                let multiport =
+                    from.is_some_and(|i| matches!(rule.matches[i], Match::Multiport { .. }));
+                self.lower_field_test(*field, predicate, *negated, multiport, at)
+            }
+            Test::EitherPort { spans, negated } => {
+                let sport = build_span_predicate(
+                    &mut self.store,
+                    self.layout.field_levels(Field::Sport),
+                    spans,
+                )?;
+                let dport = build_span_predicate(
+                    &mut self.store,
+                    self.layout.field_levels(Field::Dport),
+                    spans,
+                )?;
+                let either = self.store.overlay(sport, dport)?;
+                let there = self.presence.multiport_ports;
+                let holds = self.apply_test_where_present(there, either, *negated)?;
+                Ok(LoweredTest {
+                    matching_packets: holds,
+                    dropped_packets: self.presence.multiport_truncated,
+                })
+            }
+            Test::Set { index } => {
+                let m = &rule.matches[*index];
+                let Match::Set(set) = m else { return Ok(LoweredTest::NEVER) };
+                if self.can_set_change(set) {
+                    let of =
+                        StatefulTestInput { hook: at.hook, read_fields: FieldSet::ALL, change: 0 };
+                    let variable =
+                        FreeVariable::StatefulTest { who, content: digest_content(m), nth: 0, of };
+                    return self
+                        .free_variable_of_match(variable, || m.clone())
+                        .map(LoweredTest::without_drop);
+                }
+                Ok(LoweredTest::without_drop(self.lower_set_match(set, at)?))
+            }
+            Test::Opaque { index, stateful, hotdrop } => {
+                let m = &rule.matches[*index];
+                let reads = match_effects(m, self.layout.family).reads;
+                let of = StatefulTestInput { hook: at.hook, read_fields: reads, change: 0 };
+                let variable = |content| match stateful {
+                    true => FreeVariable::StatefulTest { who, content, nth: 0, of },
+                    false => FreeVariable::StatelessTest { content, hook: at.hook, change: 0 },
+                };
+                let digest = digest_content(m);
+                let asked = self.free_variable_of_match(variable(digest), || m.clone())?;
+                let holds = match m {
+                    Match::Conntrack(c) => self.lower_conntrack_match(c, asked, at)?,
+                    _ => asked,
+                };
+                match hotdrop {
+                    Hotdrop::Never => Ok(LoweredTest::without_drop(holds)),
+                    Hotdrop::OnTruncatedHeader => {
+                        let first =
+                            self.store.minus(DiagramRef::ONE, self.presence.later_fragment)?;
+                        let drops = self.store.and(first, self.presence.truncated_header)?;
+                        let holds = self.store.and(first, holds)?;
+                        Ok(LoweredTest {
+                            matching_packets: self.store.minus(holds, drops)?,
+                            dropped_packets: drops,
+                        })
+                    }
+                    Hotdrop::Unpredictable | Hotdrop::DespiteMatch => {
+                        let drops =
+                            self.free_variable_of_target(variable(digest_drop_question(digest)))?;
+                        Ok(LoweredTest { matching_packets: holds, dropped_packets: drops })
+                    }
+                }
+            }
+            Test::Never => Ok(LoweredTest::NEVER),
+        }
+    }
+
+    /// `there` and what is tested, or `there` and its opposite.
+    fn apply_test_where_present(
+        &mut self,
+        there: DiagramRef,
+        tested: DiagramRef,
+        negated: bool,
+    ) -> Result<DiagramRef, LimitReached> {
+        match negated {
+            true => self.store.minus(there, tested),
+            false => self.store.and(there, tested),
+        }
+    }
+
+    fn lower_field_test(
+        &mut self,
+        field: Field,
+        predicate: &Predicate,
+        negated: bool,
+        multiport: bool,
+        at: EvaluationPoint,
+    ) -> Result<LoweredTest, LimitReached> {
+        if matches!(field, Field::Iif | Field::Oif) {
+            let seen = if field == Field::Iif { at.has_iif } else { at.has_oif };
+            let holds = |name: &str| predicate.holds_for_device(name) != negated;
+            return self.lower_device_test(field, seen, holds).map(LoweredTest::without_drop);
+        }
+        if field == Field::CtState {
+            let holds = |bits: u16| predicate.holds_for_value(bits.into()) != negated;
+            return self.lower_ct_state_test(at, holds).map(LoweredTest::without_drop);
+        }
+        if field == Field::SourceMac && !at.has_mac || field == Field::CtMark && !at.has_ct {
+            return Ok(LoweredTest::NEVER);
+        }
+        let levels = self.layout.field_levels(field);
+        let tested = match predicate {
+            Predicate::Present => DiagramRef::ONE,
+            Predicate::InSpans(spans) if field == Field::PktType => {
+                // Two bits hold three values: the fourth is taken as the third.
+                let inside = |v: u32| spans.iter().any(|s| s.0 <= v.into() && u128::from(v) <= s.1);
+                build_code_predicate(&mut self.store, levels, |c| inside(c.min(2)))?
+            }
+            Predicate::InSpans(spans) => build_span_predicate(&mut self.store, levels, spans)?,
+            Predicate::Masked { value, mask } => build_masked_predicate(
+                &mut self.store,
+                levels,
+                *value,
+                mask & field.max_value(self.layout.family),
+            )?,
+            Predicate::AnyBit(mask) => {
+                let none = build_masked_predicate(&mut self.store, levels, 0, *mask)?;
+                self.store.minus(DiagramRef::ONE, none)?
+            }
+            Predicate::Device { .. } => DiagramRef::ZERO,
+        };
+        let (there, drops) = self.presence.field_presence(field, multiport);
+        let holds = self.apply_test_where_present(there, tested, negated)?;
+        Ok(LoweredTest { matching_packets: holds, dropped_packets: drops })
+    }
+
+    /// Device names for which `holds` says yes; without a device, the empty name.
+    pub(crate) fn lower_device_test(
+        &mut self,
+        field: Field,
+        seen: bool,
+        holds: impl Fn(&str) -> bool,
+    ) -> Result<DiagramRef, LimitReached> {
+        if !seen {
+            return Ok(if holds("") { DiagramRef::ONE } else { DiagramRef::ZERO });
+        }
+        build_device_predicate(&mut self.store, &self.layout, field, holds)
+    }
+
+    /// Conntrack states for which `holds` says yes.
+    fn lower_ct_state_test(
+        &mut self,
+        at: EvaluationPoint,
+        holds: impl Fn(u16) -> bool,
+    ) -> Result<DiagramRef, LimitReached> {
+        if !at.has_ct {
+            return Ok(if holds(ct_state::INVALID) { DiagramRef::ONE } else { DiagramRef::ZERO });
+        }
+        let levels = self.layout.field_levels(Field::CtState);
+        build_code_predicate(&mut self.store, levels, |c| holds(decode_ct_state(c)))
+    }
+
+    /// conntrack_mt in xt_conntrack.c: without an entry only the state is looked at.
+    fn lower_conntrack_match(
+        &mut self,
+        c: &ConntrackMatch,
+        asked: DiagramRef,
+        at: EvaluationPoint,
+    ) -> Result<DiagramRef, LimitReached> {
+        let state = match &c.state {
+            Some(s) => self.lower_ct_state_test(at, |bits| (bits & s.value != 0) != s.negated)?,
+            None => DiagramRef::ONE,
+        };
+        let entry = if at.has_ct { self.presence.ct_entry } else { DiagramRef::ZERO };
+        let with = self.store.and(entry, asked)?;
+        let with = self.store.and(state, with)?;
+        if c.state.is_none() {
+            return Ok(with);
+        }
+        let without = self.store.minus(state, entry)?;
+        self.store.overlay(with, without)
+    }
+
+    /// The variable of what the packet does not say.
+    pub(crate) fn free_variable_of_match(
+        &mut self,
+        variable: FreeVariable,
+        what: impl FnOnce() -> Match,
+    ) -> Result<DiagramRef, LimitReached> {
+        let number = self.free_variables.intern(variable, || Some(what()));
+        self.store.make_node(self.layout.fields_end + number, DiagramRef::ZERO, DiagramRef::ONE)
+    }
+
+    /// The variable of what a target, or a match besides its answer, may do.
+    pub(crate) fn free_variable_of_target(
+        &mut self,
+        variable: FreeVariable,
+    ) -> Result<DiagramRef, LimitReached> {
+        let number = self.free_variables.intern(variable, || None);
+        self.store.make_node(self.layout.fields_end + number, DiagramRef::ZERO, DiagramRef::ONE)
+    }
+
+    /// A `-m set` test.
+    fn lower_set_match(
+        &mut self,
+        m: &SetMatch,
+        at: EvaluationPoint,
+    ) -> Result<DiagramRef, LimitReached> {
+        let inside = self.packets_in_matched_set(m, at)?;
+        match m.negated {
+            true => self.store.minus(DiagramRef::ONE, inside),
+            false => Ok(inside),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Chooses the order of addresses and ports for a ruleset by trying orders on a reduced ruleset.
+//!
+//! The cost of an order shows where chains meet: for example a list of customers by source before
+//! one by destination. So chains are retained with their rules, except that long chains are thinned
+//! to every n-th rule, and chains that only removed rules lead to are emptied.
+
+use weir_model::{Chain, ChainGraph, Family, Firewall, Rule, Ruleset, Table};
+
+use crate::chain::BuildError;
+use crate::comparison_types::{ComparedPath, StatefulTestPairing};
+use crate::compose::DiagramContext;
+use crate::journey::{ComparedSide, list_journey_stages};
+use crate::packet_space::{PacketSpace, SpaceOptions};
+use crate::state_id::StateIdResolver;
+use crate::variable_layout::VariableOrder;
+
+/// Rules that are left, about, and the fewest that a chain is thinned to.
+const THINNED_RULES_MAX: usize = 1200;
+const THINNED_CHAIN_RULES_MIN: usize = 8;
+/// What one try may take.
+const TRY_MEMORY_BYTES: usize = 128 << 20;
+const TRY_STEPS_MAX: u64 = 3_000_000;
+
+/// The orders, the one that takes the fewest steps for the thinned ruleset first.
+pub(crate) fn rank_variable_orders(
+    family: Family,
+    firewall: &Firewall,
+    ways: &[ComparedPath],
+) -> Vec<VariableOrder> {
+    let mut orders = VariableOrder::ALL.to_vec();
+    let Some(ruleset) = firewall.ruleset(family).filter(|r| r.rules().count() > 16) else {
+        return orders;
+    };
+    let thin = thin_ruleset(ruleset);
+    let (v4, v6) = match family {
+        Family::V4 => (Some(thin), None),
+        Family::V6 => (None, Some(thin)),
+    };
+    let thin = Firewall { v4, v6, sets: Vec::new() };
+    // By how much an order is worse than the best one does not matter.
+    let mut fewest = TRY_STEPS_MAX;
+    orders.sort_by_cached_key(|order| {
+        let steps = count_build_steps(family, *order, &thin, ways, fewest).unwrap_or(u64::MAX);
+        fewest = fewest.min(steps);
+        steps
+    });
+    orders
+}
+
+/// The ruleset with chains cut to a length at which about [`THINNED_RULES_MAX`] of its rules can be
+/// reached.
+fn thin_ruleset(ruleset: &Ruleset) -> Ruleset {
+    let mut thin = Ruleset::new(ruleset.family);
+    let mut length = THINNED_RULES_MAX;
+    loop {
+        thin.tables = ruleset.tables.iter().map(|t| thin_table(t, length)).collect();
+        if thin.rules().count() <= THINNED_RULES_MAX || length <= THINNED_CHAIN_RULES_MIN {
+            return thin;
+        }
+        length /= 2;
+    }
+}
+
+/// The table with what its built-in chains reach when all chains are cut.
+fn thin_table(table: &Table, length: usize) -> Table {
+    let cut = |chain: &Chain| {
+        let mut cut = Chain::new(chain.name.clone(), chain.policy);
+        cut.rules = pick_evenly_spaced_rules(&chain.rules, length).cloned().collect();
+        cut
+    };
+    let mut cut: Vec<Chain> = table.chains.iter().map(cut).collect();
+    let graph = ChainGraph::new(&cut);
+    let built_in = (0..cut.len()).filter(|c| cut[*c].policy.is_some());
+    let entered = graph.mark_reachable(built_in, &mut vec![false; cut.len()], |_| true);
+    let none = || Chain::new("", None);
+    let chains = entered.into_iter().map(|c| std::mem::replace(&mut cut[c], none())).collect();
+    let (leading_comments, trailing_comments) = (Vec::new(), Vec::new());
+    Table { name: table.name, chains, leading_comments, trailing_comments }
+}
+
+/// At most so many of the rules, evenly spread.
+fn pick_evenly_spaced_rules(rules: &[Rule], length: usize) -> impl Iterator<Item = &Rule> {
+    let count = rules.len().min(length);
+    (0..count).map(move |i| &rules[i * rules.len() / count])
+}
+
+/// Steps for the tables of all journeys.
+fn count_build_steps(
+    family: Family,
+    order: VariableOrder,
+    firewall: &Firewall,
+    ways: &[ComparedPath],
+    steps_max: u64,
+) -> Result<u64, BuildError> {
+    let options = SpaceOptions { order, memory_bytes: TRY_MEMORY_BYTES };
+    let mut meaning =
+        DiagramContext::new(PacketSpace::for_firewalls(family, &[firewall], options)?);
+    meaning.space.store.steps_max = steps_max;
+    let from = meaning.space.store.node_count();
+    let side = [ComparedSide::new(
+        firewall,
+        family,
+        0,
+        StateIdResolver::new(firewall, StatefulTestPairing::ByCredit),
+        false,
+    )];
+    let mut keep = Vec::new();
+    for way in ways {
+        for piece in list_journey_stages(*way, &side) {
+            let made = meaning.build_stage(&side[0], piece, &mut keep, from)?;
+            keep.push(made);
+        }
+    }
+    Ok(meaning.space.store.steps)
+}

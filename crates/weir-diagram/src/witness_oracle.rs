@@ -1,0 +1,254 @@
+//! Gives the answers of a witness to the interpreter.
+
+use std::collections::HashMap;
+
+use weir_model::rule_match::SetMatch;
+use weir_model::{Addr, Firewall, Hook, Match, Packet};
+use weir_semantics::interpreter::default_nat_mapping;
+use weir_semantics::question_digest::{digest_content, digest_nat_question};
+use weir_semantics::{
+    ConnectionFact, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
+};
+
+use crate::comparison_types::StatefulTestPairing;
+use crate::free_variable::{FreeVariable, TargetChoice};
+use crate::state_id::StateIdResolver;
+use crate::witness::{Assumption, Witness};
+
+/// Gives the answers of a [`Witness`]; what it has no assumption on does not hold.
+///
+/// Made for one of the firewalls that were compared, and good for one journey: it counts how often
+/// a stateful test was evaluated.
+#[derive(Clone, Debug)]
+pub struct WitnessOracle<'w> {
+    assumptions: &'w [Assumption],
+    state_ids: StateIdResolver,
+    evaluation_counts: HashMap<(u64, u64), u32>,
+    /// Stateful tests that were evaluated, with their results.
+    pub(crate) stateful_evaluations: Vec<StatefulEvaluation>,
+}
+
+/// A stateful test that was evaluated, with its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StatefulEvaluation {
+    state_id: u64,
+    content: u64,
+    hook: Hook,
+    /// Digest of the packet.
+    packet_digest: u64,
+    answer: bool,
+}
+
+impl Witness {
+    /// The oracle for a journey through `firewall`, one of those that were compared, distinguished
+    /// as there.
+    pub fn to_oracle(
+        &self,
+        firewall: &Firewall,
+        identity: StatefulTestPairing,
+    ) -> WitnessOracle<'_> {
+        WitnessOracle {
+            assumptions: &self.assumptions,
+            state_ids: StateIdResolver::new(firewall, identity),
+            evaluation_counts: HashMap::new(),
+            stateful_evaluations: Vec::new(),
+        }
+    }
+}
+
+impl Oracle for WitnessOracle<'_> {
+    fn answer(&mut self, question: &OracleQuestion<'_>) -> bool {
+        if question.stateful {
+            let ask = (self.state_ids.state_id(question.rule), question.content_digest);
+            let nth = self.evaluation_counts.entry(ask).or_default();
+            let same = |o: &&Assumption| match o.variable {
+                FreeVariable::StatefulTest { who, content, nth: n, of } => {
+                    (who, content, n) == (ask.0, ask.1, *nth)
+                        && of.hook.is_none_or(|h| h == question.hook)
+                }
+                _ => false,
+            };
+            let found = self.assumptions.iter().filter(same);
+            let best =
+                found.min_by_key(|o| count_differing_fields(o.packet.as_ref(), question.packet));
+            let answer = best.is_some_and(|o| o.answer);
+            *nth += 1;
+            let packet = digest_content(question.packet);
+            self.stateful_evaluations.push(StatefulEvaluation {
+                state_id: ask.0,
+                content: ask.1,
+                hook: question.hook,
+                packet_digest: packet,
+                answer,
+            });
+            return answer;
+        }
+        // The negated test of a set and the plain one are the same question.
+        let (digest, negated) = match question.match_in_question() {
+            Some(Match::Set(s)) if s.negated => {
+                (digest_content(&Match::Set(SetMatch { negated: false, ..s.clone() })), true)
+            }
+            _ => (question.content_digest, false),
+        };
+        let same = |o: &&Assumption| match o.variable {
+            FreeVariable::StatelessTest { content, hook, .. } => {
+                content == digest && hook == Some(question.hook)
+            }
+            _ => false,
+        };
+        let found = self.assumptions.iter().filter(same);
+        let best = found.min_by_key(|o| count_differing_fields(o.packet.as_ref(), question.packet));
+        best.is_some_and(|o| o.answer) != negated
+    }
+
+    fn drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
+        self.answer(&OracleQuestion { subject: QuestionSubject::Target, ..*question })
+    }
+
+    fn is_fact_true(&mut self, fact: ConnectionFact, hook: Hook, packet: &Packet) -> bool {
+        let same = |o: &&Assumption| match o.variable {
+            FreeVariable::StatelessTest { content, hook: at, .. } => {
+                content == fact.digest() && at == Some(hook)
+            }
+            _ => false,
+        };
+        let found = self.assumptions.iter().filter(same);
+        let best = found.min_by_key(|o| count_differing_fields(o.packet.as_ref(), packet));
+        best.is_some_and(|o| o.answer)
+    }
+
+    fn existing_nat_mapping(&mut self, hook: Hook, packet: &Packet) -> Option<(Addr, Option<u16>)> {
+        let (mut addr, mut port) = (packet.daddr.0, packet.ports().map(|p| p.1));
+        let mut found = false;
+        for assumption in self.assumptions {
+            let FreeVariable::ChosenBit { content, hook: at, bit, .. } = assumption.variable else {
+                continue;
+            };
+            if content != digest_nat_question() || at != hook {
+                continue;
+            }
+            found = true;
+            match (bit, &mut port) {
+                (TargetChoice::AddrBit(bit), _) => {
+                    addr = addr & !(1 << bit) | u128::from(assumption.answer) << bit;
+                }
+                (TargetChoice::PortBit(bit), Some(port)) => {
+                    *port = *port & !(1 << bit) | u16::from(assumption.answer) << bit;
+                }
+                _ => {}
+            }
+        }
+        found.then_some((Addr(addr), port))
+    }
+
+    fn is_reinjected(&mut self, question: &OracleQuestion<'_>) -> bool {
+        self.answer(question)
+    }
+
+    fn choose_written_value(&mut self, write: &UnknownWrite<'_>) -> u128 {
+        let UnknownWrite { question, field, old_value: old } = *write;
+        let ask = (self.state_ids.state_id(question.rule), question.content_digest);
+        let met = self.evaluation_counts.get(&ask).copied().unwrap_or(0);
+        let of = |o: &Assumption| match o.variable {
+            FreeVariable::WrittenBit { who, content, nth, bit, .. } => {
+                ((who, content) == ask && nth + 1 == met && bit.0 == field).then_some(bit.1)
+            }
+            FreeVariable::ChosenBit {
+                content,
+                hook,
+                bit: TargetChoice::OtherFieldBit(bit),
+                ..
+            } => (content == ask.1 && hook == question.hook && bit.0 == field).then_some(bit.1),
+            _ => None,
+        };
+        let near = |o: &Assumption| count_differing_fields(o.packet.as_ref(), question.packet);
+        let nearest = self.assumptions.iter().filter(|o| of(o).is_some()).map(near).min();
+        let mut value = old;
+        for assumption in self.assumptions.iter().filter(|o| Some(near(o)) == nearest) {
+            if let Some(bit) = of(assumption) {
+                value = value & !(1 << bit) | u128::from(assumption.answer) << bit;
+            }
+        }
+        value
+    }
+
+    fn choose_nat_mapping(&mut self, translation: &NatQuestion<'_>) -> Option<(Addr, Option<u16>)> {
+        let NatQuestion { hook, target, packet } = *translation;
+        let digest = digest_content(target);
+        let of = |o: &&Assumption| match o.variable {
+            FreeVariable::ChosenBit { content, hook: at, .. } => content == digest && at == hook,
+            _ => false,
+        };
+        let found: Vec<&Assumption> = self.assumptions.iter().filter(of).collect();
+        let nearest =
+            found.iter().map(|o| count_differing_fields(o.packet.as_ref(), packet)).min()?;
+        let (addr, port) = default_nat_mapping(target, packet);
+        let (mut addr, mut port) = (addr.0, port);
+        for assumption in
+            found.iter().filter(|o| count_differing_fields(o.packet.as_ref(), packet) == nearest)
+        {
+            let FreeVariable::ChosenBit { bit, .. } = assumption.variable else { continue };
+            match (bit, &mut port) {
+                (TargetChoice::AddrBit(bit), _) => {
+                    addr = addr & !(1 << bit) | u128::from(assumption.answer) << bit;
+                }
+                (TargetChoice::PortBit(bit), Some(port)) => {
+                    *port = *port & !(1 << bit) | u16::from(assumption.answer) << bit;
+                }
+                (TargetChoice::PortBit(_), None)
+                | (TargetChoice::HasChanged | TargetChoice::OtherFieldBit(_), _) => {}
+            }
+        }
+        Some((Addr(addr), port))
+    }
+}
+
+/// In how many fields that rules change the packet is another than the expected one.
+fn count_differing_fields(expected: Option<&Packet>, packet: &Packet) -> usize {
+    let Some(expected) = expected else { return 0 };
+    let differ = [
+        expected.saddr != packet.saddr,
+        expected.daddr != packet.daddr,
+        expected.ports() != packet.ports(),
+        expected.mark != packet.mark,
+        expected.tos != packet.tos,
+        expected.ttl != packet.ttl,
+        expected.ct != packet.ct,
+        expected.len() != packet.len(),
+    ];
+    differ.into_iter().filter(|d| *d).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_model::target::{NatRange, NatTarget};
+    use weir_packet::{Family, Transport};
+
+    use super::*;
+
+    #[test]
+    fn a_translation_that_is_not_settled_keeps_the_port_that_its_range_holds() {
+        let range = NatRange { ports: Some((1000, 2000)), ..NatRange::default() };
+        let target = NatTarget::Redirect(range);
+        let mut packet = Packet::new(Family::V4, Addr(1), Addr(2), 17);
+        packet.transport = Transport::Udp { sport: 7, dport: 1500 };
+        let hook = Hook::Prerouting;
+        let (content, bit) = (digest_content(&target), TargetChoice::AddrBit(0));
+        let assumption = Assumption {
+            assumed_match: None,
+            description: String::new(),
+            hook: Some(hook),
+            answer: true,
+            packet: None,
+            variable: FreeVariable::ChosenBit { content, hook, change: 0, bit },
+        };
+        let witness = Witness { packet: packet.clone(), assumptions: vec![assumption] };
+        let mut answers = witness.to_oracle(&Firewall::default(), StatefulTestPairing::ByRuleText);
+        let mut chosen = |packet: &Packet| {
+            answers.choose_nat_mapping(&NatQuestion { hook, target: &target, packet })
+        };
+        assert_eq!(chosen(&packet), Some((Addr(3), Some(1500))));
+        packet.transport = Transport::Udp { sport: 7, dport: 80 };
+        assert_eq!(chosen(&packet), Some((Addr(3), Some(1000))), "no port of the range");
+    }
+}

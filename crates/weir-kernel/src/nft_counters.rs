@@ -1,0 +1,187 @@
+//! Counters of nft rules and elements, read by netlink instead of by printing and parsing tables.
+
+use std::time::Duration;
+
+use crate::netlink::attribute::{MalformedNetlink, NetlinkAttribute, NetlinkAttributes};
+use crate::netlink::netfilter::{NFGENMSG_BYTES, NetfilterSubsystem};
+use crate::netlink::{NLM_F_DUMP, NetlinkProtocol, NetlinkRequest, NetlinkSocket};
+use crate::xtables_counters::PacketByteCount;
+use crate::{KernelError, Namespace};
+
+const MSG_GETRULE: u8 = 7;
+const MSG_GETSETELEM: u8 = 13;
+/// The name of the table, in rules and in lists of elements.
+const TABLE_ATTRIBUTE: u16 = 1;
+const ELEM_LIST_SET: u16 = 2;
+const ELEM_LIST_ELEMENTS: u16 = 3;
+const ELEM_KEY: u16 = 1;
+const ELEM_FLAGS: u16 = 3;
+const ELEM_EXPR: u16 = 7;
+const ELEM_EXPRESSIONS: u16 = 11;
+const NFTA_DATA_VALUE: u16 = 1;
+const ELEM_FLAG_INTERVAL_END: u32 = 1;
+const RULE_CHAIN: u16 = 2;
+const RULE_EXPRESSIONS: u16 = 4;
+const EXPR_NAME: u16 = 1;
+const EXPR_DATA: u16 = 2;
+const COUNTER_BYTES: u16 = 1;
+const COUNTER_PACKETS: u16 = 2;
+/// A dump that takes longer is broken.
+const DUMP_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Reads the counters of one table.
+#[derive(Debug)]
+pub struct NftCounterReader {
+    socket: NetlinkSocket,
+    family: u8,
+    table: String,
+}
+
+/// The counter of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleCounterValue {
+    /// Its chain.
+    pub chain: String,
+    /// Its number in the chain, from 1.
+    pub number: u32,
+    /// The sum of its `counter` statements.
+    pub count: PacketByteCount,
+}
+
+impl NftCounterReader {
+    /// Opens a table of a namespace. `family`: as nft names it, `ip`, `ip6` or `inet`.
+    ///
+    /// # Errors
+    /// Where the kernel has no nf_tables.
+    pub fn open(
+        namespace: &Namespace,
+        family: &str,
+        table: &str,
+    ) -> Result<NftCounterReader, KernelError> {
+        let family = match family {
+            "ip" => 2,
+            "ip6" => 10,
+            _ => 1,
+        };
+        let socket = namespace
+            .enter(|| NetlinkSocket::open(NetlinkProtocol::Netfilter))?
+            .map_err(KernelError::io("open nft table", table))?;
+        Ok(NftCounterReader { socket, family, table: table.to_owned() })
+    }
+
+    /// The counters of all rules that have one, in the order of the chains.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn read_rule_counters(&mut self) -> Result<Vec<RuleCounterValue>, KernelError> {
+        let request = self.dump_request(MSG_GETRULE);
+        let rules = self.socket.dump_objects(
+            &request,
+            DUMP_TIMEOUT,
+            RuleCounterDump::default,
+            |rules, message| rules.add_rule(message.attributes(NFGENMSG_BYTES)?),
+        );
+        let rules = rules.map_err(KernelError::netlink("read nft table", &self.table))?;
+        Ok(rules.counts)
+    }
+
+    /// The counters of the elements of a set or map, each with its key as the kernel holds it; the
+    /// key of an interval is where it begins.
+    ///
+    /// # Errors
+    /// Where there is no such set.
+    pub fn read_element_counters(
+        &mut self,
+        set: &str,
+    ) -> Result<Vec<(Vec<u8>, PacketByteCount)>, KernelError> {
+        let mut request = self.dump_request(MSG_GETSETELEM);
+        request.attributes.put_text(ELEM_LIST_SET, set);
+        let counts =
+            self.socket.dump_objects(&request, DUMP_TIMEOUT, Vec::new, |counts, message| {
+                let elements = message.attributes(NFGENMSG_BYTES)?.find(ELEM_LIST_ELEMENTS);
+                let Some(elements) = elements else { return Ok(()) };
+                for element in elements.nested_attributes()?.iter() {
+                    counts.extend(parse_element_counter(element.nested_attributes()?)?);
+                }
+                Ok(())
+            });
+        counts.map_err(KernelError::netlink("read nft set", set))
+    }
+
+    /// Asks for all objects of a kind in the table.
+    fn dump_request(&self, message: u8) -> NetlinkRequest {
+        let mut request =
+            NetfilterSubsystem::NfTables.new_request(message, NLM_F_DUMP, self.family, 0);
+        request.attributes.put_text(TABLE_ATTRIBUTE, &self.table);
+        request
+    }
+}
+
+/// Rules in the order of a dump: chain after chain.
+#[derive(Default)]
+struct RuleCounterDump {
+    chain: String,
+    number: u32,
+    counts: Vec<RuleCounterValue>,
+}
+
+impl RuleCounterDump {
+    fn add_rule(&mut self, rule: NetlinkAttributes<'_>) -> Result<(), MalformedNetlink> {
+        let chain = rule.require(RULE_CHAIN)?.to_text();
+        if chain != self.chain {
+            (self.chain, self.number) = (chain, 0);
+        }
+        self.number += 1;
+        let Some(expressions) = rule.find(RULE_EXPRESSIONS) else { return Ok(()) };
+        if let Some(count) = sum_counter_expressions(expressions)? {
+            let (chain, number) = (self.chain.clone(), self.number);
+            self.counts.push(RuleCounterValue { chain, number, count });
+        }
+        Ok(())
+    }
+}
+
+/// Key and counter of an element; `None` where it is the end of an interval, or has no key.
+fn parse_element_counter(
+    element: NetlinkAttributes<'_>,
+) -> Result<Option<(Vec<u8>, PacketByteCount)>, MalformedNetlink> {
+    let flags = element.find(ELEM_FLAGS).map_or(Ok(0), |flags| flags.be32())?;
+    let Some(key) = element.find(ELEM_KEY) else { return Ok(None) };
+    let key = key.nested_attributes()?.find(NFTA_DATA_VALUE);
+    let Some(key) = key.filter(|_| flags & ELEM_FLAG_INTERVAL_END == 0) else { return Ok(None) };
+    let one = element.find(ELEM_EXPR).map(parse_counter_expression).transpose()?.flatten();
+    let several = || element.find(ELEM_EXPRESSIONS).map(sum_counter_expressions).transpose();
+    let count = match one {
+        Some(count) => count,
+        None => several()?.flatten().unwrap_or_default(),
+    };
+    Ok(Some((key.value.to_vec(), count)))
+}
+
+/// The sum of the counters in a list of expressions; `None` where it has none.
+fn sum_counter_expressions(
+    expressions: NetlinkAttribute<'_>,
+) -> Result<Option<PacketByteCount>, MalformedNetlink> {
+    let mut sum: Option<PacketByteCount> = None;
+    for expression in expressions.nested_attributes()?.iter() {
+        if let Some(count) = parse_counter_expression(expression)? {
+            let sum = sum.get_or_insert_default();
+            sum.packets += count.packets;
+            sum.bytes += count.bytes;
+        }
+    }
+    Ok(sum)
+}
+
+/// The numbers of a counter; `None` where the expression is another.
+fn parse_counter_expression(
+    expression: NetlinkAttribute<'_>,
+) -> Result<Option<PacketByteCount>, MalformedNetlink> {
+    let expression = expression.nested_attributes()?;
+    if expression.find(EXPR_NAME).is_none_or(|name| name.value != b"counter\0") {
+        return Ok(None);
+    }
+    let data = expression.require(EXPR_DATA)?.nested_attributes()?;
+    let number = |kind| data.require(kind)?.be64();
+    Ok(Some(PacketByteCount { packets: number(COUNTER_PACKETS)?, bytes: number(COUNTER_BYTES)? }))
+}

@@ -1,0 +1,7 @@
+//! BPF programs that send, answer and count.
+
+mod endpoint_totals;
+pub mod generator;
+mod histogram;
+pub mod sink;
+pub mod tcp;

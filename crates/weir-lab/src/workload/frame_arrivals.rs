@@ -1,0 +1,79 @@
+//! Frames that a workload sent through a firewall: what arrived of them, and when all are accounted
+//! for.
+
+use std::time::Duration;
+
+use weir_stats::TrialResults;
+
+use crate::LabError;
+use crate::bpf_program::generator::SendResult;
+use crate::bpf_program::sink::SinkCounts;
+use crate::topology::TestFirewall;
+use crate::workload::settle::{TransitReading, wait_until_settled};
+use crate::workload::workload_resources::WorkloadResources;
+use crate::workload::workload_trait::WorkloadOutcome;
+
+/// How long the counters may take to come to rest after a trial.
+const SETTLE_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long nothing may move before the rest counts as lost.
+const QUIET_PERIOD: Duration = Duration::from_millis(5);
+
+/// The frames of a trial.
+#[derive(Debug, Default)]
+pub(crate) struct SentFrameTracker {
+    counters_before: ArrivalCounters,
+    /// What was sent.
+    pub(crate) send_result: SendResult,
+}
+
+/// Counters that say when all frames are accounted for.
+#[derive(Clone, Copy, Debug, Default)]
+struct ArrivalCounters {
+    arrived: SinkCounts,
+    /// Drops of devices, and of the IP stack.
+    dropped: u64,
+}
+
+impl ArrivalCounters {
+    /// The counters now.
+    fn read(
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<ArrivalCounters, LabError> {
+        Ok(ArrivalCounters {
+            arrived: stage.topology.sink().read_counts()?,
+            dropped: firewall.device_drops.dropped_packets()?
+                + firewall.stack_counters.discarded_packets()?,
+        })
+    }
+}
+
+impl SentFrameTracker {
+    /// Reads the counters before anything is sent.
+    pub(crate) fn read_counters_before(
+        &mut self,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<(), LabError> {
+        self.counters_before = ArrivalCounters::read(stage, firewall)?;
+        Ok(())
+    }
+
+    /// Waits until every frame is accounted for, or nothing moves any more.
+    pub(crate) fn await_arrivals(
+        &self,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+        measured: TrialResults,
+    ) -> Result<WorkloadOutcome, LabError> {
+        let (before, played) = (self.counters_before, self.send_result);
+        let arrived = wait_until_settled(SETTLE_TIMEOUT, QUIET_PERIOD, || {
+            let after = ArrivalCounters::read(stage, firewall)?;
+            let arrived = after.arrived.since(before.arrived);
+            let moved = arrived.delivered + arrived.leaked + after.dropped - before.dropped;
+            let is_complete = moved >= played.offered;
+            Ok(TransitReading { moved_packets: moved, is_complete, value: arrived })
+        })?;
+        Ok(WorkloadOutcome { send_result: played, arrived, measured })
+    }
+}

@@ -1,0 +1,204 @@
+//! Probes: response times while a firewall is idle or forwards at full load.
+//!
+//! Echoes and streams use the core on which the firewall works, before the generator: a request
+//! waits until the kernel has processed the packets that it has accepted at once, at most 64, as it
+//! would in the ring of a network card. A shell runs on that core as an ordinary process, and so
+//! does the generator then: on a router under load a kernel thread without priority (ksoftirqd)
+//! forwards packets, and the generator represents it. The process that sends lines to the shell
+//! runs on another core.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use weir_stats::{BackgroundLoad, ProbeKind, ProbeResult, StreamResult};
+use weir_study::ProbeCase;
+
+use crate::LabError;
+use crate::bpf_program::generator::SendResult;
+use crate::observe::counters::RxPacketReader;
+use crate::observe::cpu::{
+    CorePinGuard, MAX_REALTIME_TRIAL, pick_other_core, set_realtime_priority,
+};
+use crate::topology::TestFirewall;
+use crate::topology::probe_routes::ProbeLinks;
+use crate::workload::frame_arrivals::SentFrameTracker;
+use crate::workload::frames::FrameWorkload;
+use crate::workload::probe::open_loop::{ProbeSchedule, ProbeTransport, run_open_loop};
+use crate::workload::probe::probe_transports::{EchoProbe, ShellProbe};
+use crate::workload::probe::tcp_stream;
+use crate::workload::workload_resources::WorkloadResources;
+use crate::workload::workload_trait::{Workload, WorkloadOutcome, WorkloadScheduling};
+use weir_stats::TrialResults;
+
+/// How much longer the load lasts than the questions.
+const LOAD_MARGIN: Duration = Duration::from_millis(150);
+/// How long the load may take to be there.
+const LOAD_START_TIMEOUT: Duration = Duration::from_secs(3);
+/// Packets by which it is known to be there.
+const LOAD_START_PACKETS: u64 = 64;
+
+/// Requests through a firewall, or to it, and its load during them.
+pub(crate) struct ProbeWorkload {
+    case: ProbeCase,
+    schedule: ProbeSchedule,
+    transport: Option<Box<dyn ProbeTransport + Send>>,
+    frame_tracker: SentFrameTracker,
+    probe: ProbeResult,
+    stream: Option<StreamResult>,
+}
+
+impl ProbeWorkload {
+    /// The case's questions at the times of a schedule.
+    pub(crate) fn new(case: ProbeCase, schedule: ProbeSchedule) -> ProbeWorkload {
+        ProbeWorkload {
+            case,
+            schedule,
+            transport: None,
+            frame_tracker: SentFrameTracker::default(),
+            probe: ProbeResult::default(),
+            stream: None,
+        }
+    }
+}
+
+impl Workload for ProbeWorkload {
+    fn duration(&self) -> Duration {
+        self.schedule.period * self.schedule.request_count
+    }
+
+    fn scheduling(&self) -> WorkloadScheduling {
+        WorkloadScheduling::SelfPinned
+    }
+
+    fn can_attribute_link_losses(&self) -> bool {
+        true
+    }
+
+    fn prepare(
+        &mut self,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<(), LabError> {
+        let source = stage.topology.source_namespace();
+        {
+            // What is started here stays on the core.
+            let _pinned = CorePinGuard::pin_to_core(stage.core, false)?;
+            self.transport = match self.case.kind {
+                ProbeKind::Stream => None,
+                ProbeKind::Shell => Some(Box::new(ShellProbe::start(&firewall.namespace)?)),
+                kind => {
+                    let macs = stage.topology.firewall_and_source_macs();
+                    Some(Box::new(EchoProbe::open(source, firewall.send_ifindex, kind, macs)?))
+                }
+            };
+        }
+        self.frame_tracker.read_counters_before(stage, firewall)
+    }
+
+    fn send_traffic(
+        &mut self,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<(), LabError> {
+        let (case, core, duration) = (self.case, stage.core, self.duration());
+        // A shell competes with the forwarding thread; a request through the firewall does not.
+        let is_short = duration + LOAD_MARGIN <= MAX_REALTIME_TRIAL;
+        let realtime = stage.realtime && case.kind != ProbeKind::Shell && is_short;
+        let entered = firewall.received_from_source.received_packets()?;
+        let ended = AtomicBool::new(false);
+        let (transport, schedule) = (&mut self.transport, &self.schedule);
+        let (load, probe) = std::thread::scope(|scope| {
+            let (ended, entering) = (&ended, &firewall.received_from_source);
+            let asker = transport.as_mut().map(|transport| {
+                let place = match case.kind {
+                    ProbeKind::Shell => pick_other_core(core),
+                    _ => core,
+                };
+                scope.spawn(move || {
+                    run_probe_schedule(transport.as_mut(), schedule, place, || {
+                        case.load == BackgroundLoad::Idle || wait_for_load(entering, entered, ended)
+                    })
+                })
+            });
+            let load = run_background_load(stage, firewall, case, realtime, duration);
+            ended.store(true, Ordering::SeqCst);
+            (load, asker.map(|asker| asker.join().expect("who asks does not panic")))
+        });
+        (self.frame_tracker.send_result, self.stream) = load?;
+        let failed = |source| LabError::SystemCall { action: "probe a firewall", source };
+        self.probe = probe.transpose().map_err(failed)?.unwrap_or_default();
+        Ok(())
+    }
+
+    fn await_arrivals(
+        &mut self,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<WorkloadOutcome, LabError> {
+        let measured = match self.stream.take() {
+            Some(stream) => TrialResults::Stream(stream),
+            None => TrialResults::Probe(Box::new(std::mem::take(&mut self.probe))),
+        };
+        self.frame_tracker.await_arrivals(stage, firewall, measured)
+    }
+}
+
+/// The load of the firewall: frames, a stream, nothing.
+fn run_background_load(
+    stage: &mut WorkloadResources,
+    firewall: &TestFirewall,
+    case: ProbeCase,
+    realtime: bool,
+    duration: Duration,
+) -> Result<(SendResult, Option<StreamResult>), LabError> {
+    let nothing =
+        SendResult { finished: true, seconds: duration.as_secs_f64(), ..SendResult::default() };
+    let is_measured = case.kind == ProbeKind::Stream;
+    if case.load == BackgroundLoad::Stream || is_measured {
+        let links = ProbeLinks {
+            source: stage.topology.source_namespace(),
+            source_device: &firewall.end_devices.0,
+            sink: stage.topology.sink_namespace(),
+            sink_device: &firewall.end_devices.1,
+        };
+        let length = if is_measured { duration } else { duration + LOAD_MARGIN };
+        let stream = tcp_stream::run_tcp_stream(&links, stage.core, realtime, length)?;
+        return Ok((nothing, is_measured.then_some(stream)));
+    }
+    if case.load == BackgroundLoad::Idle {
+        return Ok((nothing, None));
+    }
+    let play = FrameWorkload::overload_plan(duration + LOAD_MARGIN);
+    let _pinned = CorePinGuard::pin_to_core(stage.core, realtime)?;
+    Ok((stage.send_frames(firewall, &play)?, None))
+}
+
+/// Asks on a core, before everything else, as soon as `is_ready` says so.
+fn run_probe_schedule(
+    transport: &mut dyn ProbeTransport,
+    schedule: &ProbeSchedule,
+    core: u32,
+    is_ready: impl Fn() -> bool,
+) -> io::Result<ProbeResult> {
+    let _pinned = CorePinGuard::pin_to_core(core, false).map_err(io::Error::other)?;
+    // Above the generator, or a question would leave only when that is done.
+    set_realtime_priority(2);
+    if !is_ready() {
+        let late = "the load was not there in time";
+        return Err(io::Error::new(io::ErrorKind::TimedOut, late));
+    }
+    run_open_loop(transport, schedule)
+}
+
+/// Waits until the load is there.
+fn wait_for_load(entering: &RxPacketReader, entered: u64, ended: &AtomicBool) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < LOAD_START_TIMEOUT && !ended.load(Ordering::SeqCst) {
+        if entering.received_packets().is_ok_and(|now| now >= entered + LOAD_START_PACKETS) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}

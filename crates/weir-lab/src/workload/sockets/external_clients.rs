@@ -1,0 +1,199 @@
+//! Other programs as clients: external references for weir's own.
+//!
+//! A program runs in the source's namespace, on the core to which the current thread is pinned, and
+//! sends requests to one server from one address. It does not bind to a device, so the route to the
+//! servers is first changed to the firewall of the trial, with a source address whose ports are not
+//! in use. All of its output is parsed: an unknown line ends the run, because another version of
+//! the program might give other lines another meaning, too.
+
+mod httperf;
+mod output_lines;
+mod program_report;
+mod wrk;
+
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use weir_kernel::Namespace;
+use weir_stats::{ConnectionClose, ConnectionCounts, DurationDistribution, Quantile};
+
+use super::client_limits;
+use super::client_result::{ClientResult, socket_io_error, to_failure_records};
+use super::socket_plan::SocketPlan;
+use crate::LabError;
+use crate::host::router::FIREWALL_IN_ADDRESS;
+use crate::topology::TestFirewall;
+use crate::workload::latency;
+use program_report::ProgramReport;
+use weir_study::ClientKind;
+
+/// How long a program may take beyond three times its trial: one that is overloaded ends late.
+const PROGRAM_OVERTIME: Duration = Duration::from_secs(30);
+
+/// How a program is started, and how its output is parsed.
+pub(super) struct ClientProgram {
+    name: &'static str,
+    arguments: fn(&SocketPlan<'_>) -> Vec<String>,
+    parse_output: fn(&str) -> Result<ProgramReport, String>,
+    /// Its results, if it ended with an error and reported them.
+    parse_startup_failure: fn(&str) -> Option<ProgramReport>,
+}
+
+/// The program that a client is.
+pub(super) fn find_client_program(client: ClientKind) -> Option<ClientProgram> {
+    let name = client.program_name()?;
+    let wrk = |arguments| ClientProgram {
+        name,
+        arguments,
+        parse_output: wrk::parse_output,
+        parse_startup_failure: wrk::parse_startup_failure,
+    };
+    Some(match client {
+        ClientKind::Sockets | ClientKind::Stateless => return None,
+        ClientKind::Httperf => ClientProgram {
+            name,
+            arguments: httperf::build_arguments,
+            parse_output: httperf::parse_output,
+            parse_startup_failure: |_| None,
+        },
+        ClientKind::Wrk => wrk(|asking| wrk::build_arguments(asking, false)),
+        ClientKind::WrkKept => wrk(|asking| wrk::build_arguments(asking, true)),
+    })
+}
+
+/// Runs a program through a firewall, from the client address number `first`.
+pub(super) fn run_through_firewall(
+    source: &Namespace,
+    firewall: &TestFirewall,
+    asking: &SocketPlan<'_>,
+    first: u32,
+    program: &ClientProgram,
+) -> Result<ClientResult, LabError> {
+    let endpoints = asking.endpoints;
+    let address =
+        Ipv4Addr::from(u32::from(endpoints.first_client) + first % endpoints.client_count);
+    let (servers, device) = (endpoints.server_prefix(), &firewall.end_devices.0);
+    // Ways without a metric come before those that sockets of one device find.
+    source.run_ip_batch(&[format!(
+        "route replace {servers} via {FIREWALL_IN_ADDRESS} dev {device} onlink src {address}"
+    )])?;
+    let arguments = (program.arguments)(asking);
+    let refused = |message| {
+        let command = format!("{} {}", program.name, arguments.join(" "));
+        LabError::ExternalClient { command, message }
+    };
+    let report = run_program(source, program, &arguments, asking.duration * 3 + PROGRAM_OVERTIME)?
+        .map_err(refused)?;
+    Ok((build_connections_record(asking, &report), report.seconds))
+}
+
+/// Runs a program to its end, within a limit; what it did, or what went wrong with it.
+fn run_program(
+    source: &Namespace,
+    program: &ClientProgram,
+    arguments: &[String],
+    limit: Duration,
+) -> Result<Result<ProgramReport, String>, LabError> {
+    let mut command = source.command(program.name);
+    command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return Ok(Err(format!("cannot be started: {error}"))),
+    };
+    // Its output fits into a pipe, so nothing has to read it while it runs.
+    let is_over = wait_for_exit(&mut child, limit).map_err(socket_io_error)?;
+    if !is_over {
+        child.kill().map_err(socket_io_error)?;
+    }
+    let output = child.wait_with_output().map_err(socket_io_error)?;
+    if !is_over {
+        return Ok(Err(format!("did not end within {limit:?}")));
+    }
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+        let told = || format!("ended with {}: {said}", output.status);
+        return Ok((program.parse_startup_failure)(&said).ok_or_else(told));
+    }
+    Ok((program.parse_output)(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Waits for the end of a process, up to a limit; returns whether it ended.
+fn wait_for_exit(child: &mut Child, limit: Duration) -> std::io::Result<bool> {
+    let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    let begun = Instant::now();
+    while child.try_wait()?.is_none() {
+        let left = limit.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        latency::wait_readable(process.as_fd(), left)?;
+    }
+    Ok(true)
+}
+
+fn build_connections_record(asking: &SocketPlan<'_>, report: &ProgramReport) -> ConnectionCounts {
+    let failed = report.failures_by_kind.iter().copied();
+    let offered = report.completed + failed.clone().map(|(_, count)| count).sum::<u64>();
+    let planned =
+        if asking.client.opens_at_fixed_rate() { asking.planned_connections() } else { offered };
+    let quantiles = report.quantiles.iter().map(|(share, ns)| Quantile { share: *share, ns: *ns });
+    let reported = DurationDistribution {
+        count: report.completed,
+        mean_ns: report.mean_ns,
+        quantiles: quantiles.collect(),
+    };
+    // A program has its own descriptors and buffers.
+    let mut limits = asking.resources.binding_limits();
+    limits.retain(|limit| limit.name == "ports");
+    ConnectionCounts {
+        offered,
+        completed: report.completed,
+        failed: to_failure_records(failed.clone()),
+        resets: failed.filter(|(at, _)| *at == "reset").map(|(_, count)| count).sum(),
+        given_up: planned.saturating_sub(offered),
+        limits: client_limits::to_limit_records(&limits),
+        client: asking.client.to_trial_client(reported),
+        ..ConnectionCounts::empty(ConnectionClose::Fin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::program_report::made_up;
+    use super::*;
+    use weir_study::ConnectionLoad;
+
+    #[test]
+    fn what_a_program_did_not_open_was_given_up() {
+        let endpoints = ConnectionLoad::default().endpoints;
+        let asking = made_up(&endpoints);
+        let failed = vec![("descriptors", 200), ("reset", 50), ("refused", 0)];
+        let report =
+            ProgramReport { completed: 2000, failures_by_kind: failed, ..ProgramReport::default() };
+        let connections = build_connections_record(&asking, &report);
+        assert_eq!((connections.offered, connections.given_up), (2250, 0));
+        assert_eq!((connections.unaccounted_connections(), connections.resets), (0, 50));
+        assert_eq!(connections.failed.len(), 2, "what did not happen is not told");
+        assert_eq!(connections.client_limit_per_second("ports"), Some(64_512.0 / 60.0));
+        assert_eq!(
+            connections.client_limit_per_second("descriptors"),
+            None,
+            "they are the program's own"
+        );
+        let late = build_connections_record(
+            &asking,
+            &ProgramReport { completed: 2000, ..ProgramReport::default() },
+        );
+        assert_eq!((late.offered, late.given_up), (2000, 250));
+        let closed = SocketPlan { client: ClientKind::Wrk, ..asking };
+        let closed = build_connections_record(
+            &closed,
+            &ProgramReport { completed: 9, ..ProgramReport::default() },
+        );
+        assert_eq!((closed.offered, closed.given_up), (9, 0), "it has no rate");
+    }
+}

@@ -1,0 +1,128 @@
+//! Parses the output of a program line by line. Each line must have one of the known forms, and
+//! each form must occur once; otherwise the output is refused.
+
+/// Lines by their forms.
+#[derive(Debug)]
+pub(super) struct OutputLines {
+    matched_lines: Vec<(&'static str, Vec<String>)>,
+}
+
+impl OutputLines {
+    /// Reads all lines that are not empty; blanks in a row are one.
+    pub(super) fn parse(text: &str, forms: &[&'static str]) -> Result<OutputLines, String> {
+        let mut found: Vec<(&'static str, Vec<String>)> = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+            if line.is_empty() {
+                continue;
+            }
+            let mut matching =
+                forms.iter().filter_map(|form| Some((*form, match_line_format(form, &line)?)));
+            let Some((form, values)) = matching.next() else {
+                return Err(format!("line {number} is not understood: `{line}`"));
+            };
+            if found.iter().any(|(other, _)| *other == form) {
+                return Err(format!("line {number} is a duplicate: `{line}`"));
+            }
+            found.push((form, values));
+        }
+        Ok(OutputLines { matched_lines: found })
+    }
+
+    /// The values in the gaps of a form, where the program printed it.
+    fn find_values(&self, form: &str) -> Option<&[String]> {
+        let found = self.matched_lines.iter().find(|(other, _)| *other == form);
+        found.map(|(_, values)| values.as_slice())
+    }
+
+    /// The values in the gaps of a line that must be there.
+    pub(super) fn required_values<T, const N: usize>(
+        &self,
+        form: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<[T; N], String> {
+        let texts =
+            self.find_values(form).ok_or_else(|| format!("the line `{form}` is missing"))?;
+        let value = |text: &String| {
+            read(text).ok_or_else(|| format!("`{text}` in the line `{form}` is not understood"))
+        };
+        let values = texts.iter().map(value).collect::<Result<Vec<T>, String>>()?;
+        Ok(values.try_into().ok().expect("a form has as many gaps as are asked for"))
+    }
+
+    /// Whole numbers.
+    pub(super) fn required_counts<const N: usize>(&self, form: &str) -> Result<[u64; N], String> {
+        self.required_values(form, |text| text.parse().ok())
+    }
+
+    /// The same of a line that is printed only where something happened.
+    pub(super) fn optional_counts<const N: usize>(&self, form: &str) -> Result<[u64; N], String> {
+        self.find_values(form).map_or(Ok([0; N]), |_| self.required_counts(form))
+    }
+}
+
+/// A number that is one: programs divide by nothing, and print the result of it.
+pub(super) fn parse_finite_number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
+}
+
+/// What is in the gaps `{}` of a form; each reaches to the next text of the form, or to the end.
+pub(super) fn match_line_format(form: &str, line: &str) -> Option<Vec<String>> {
+    let mut parts = form.split("{}");
+    let mut rest = line.strip_prefix(parts.next()?)?;
+    let mut values = Vec::new();
+    for part in parts {
+        let end = if part.is_empty() { rest.len() } else { rest.find(part)? };
+        let (value, behind) = rest.split_at(end);
+        if value.is_empty() {
+            return None;
+        }
+        values.push(value.to_owned());
+        rest = &behind[part.len()..];
+    }
+    rest.is_empty().then_some(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_hold_what_is_between() {
+        let values = |form, line| match_line_format(form, line).map(|values| values.join("|"));
+        assert_eq!(values("a {} b {} s", "a 1 b 2.5 s").as_deref(), Some("1|2.5"));
+        assert_eq!(values("took {}", "took 5 ms").as_deref(), Some("5 ms"));
+        assert_eq!(values("no gap", "no gap").as_deref(), Some(""));
+        for other in ["a 1 b 2.5", "a 1 b 2.5 s.", "a  b 2 s", "b 1 b 2 s", "a 1"] {
+            assert_eq!(values("a {} b {} s", other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn every_line_is_known_and_comes_once() {
+        let forms = ["in {} s", "errors {}"];
+        let lines = OutputLines::parse("\n  in   5 s\nerrors  7\n", &forms).unwrap();
+        assert_eq!(lines.required_counts("errors {}"), Ok([7]));
+        assert_eq!(lines.required_values("in {} s", parse_finite_number), Ok([5.0]));
+        let refused = |text: &str| OutputLines::parse(text, &forms).unwrap_err();
+        assert_eq!(refused("in 5 s\nin 5 m"), "line 2 is not understood: `in 5 m`");
+        assert_eq!(refused("errors 1\nerrors 2"), "line 2 is a duplicate: `errors 2`");
+    }
+
+    #[test]
+    fn what_is_missing_or_no_number_is_told() {
+        let forms = ["in {} s", "errors {}"];
+        let lines = OutputLines::parse("errors -nan", &forms).unwrap();
+        assert_eq!(
+            lines.required_counts::<1>("in {} s").unwrap_err(),
+            "the line `in {} s` is missing"
+        );
+        let refused =
+            lines.required_values::<f64, 1>("errors {}", parse_finite_number).unwrap_err();
+        assert_eq!(refused, "`-nan` in the line `errors {}` is not understood");
+        assert_eq!(
+            (parse_finite_number("inf"), parse_finite_number("-1"), parse_finite_number("0.5")),
+            (None, None, Some(0.5))
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! Packets that entered and left a firewall of a sockets trial.
+
+use std::time::Duration;
+
+use crate::LabError;
+use crate::observe::counters::RxPacketReader;
+use crate::topology::{TestFirewall, Topology};
+use crate::workload::settle::{TransitReading, wait_until_settled};
+
+/// How long packets may be under way after the last reply.
+const SETTLE_TIMEOUT: Duration = Duration::from_millis(200);
+/// How long nothing may move before it is taken to be over.
+const QUIET_PERIOD: Duration = Duration::from_millis(20);
+
+/// Packets on the links of one firewall.
+pub(super) struct LinkCounters {
+    into_firewall: [RxPacketReader; 2],
+    out_of_firewall: [RxPacketReader; 2],
+}
+
+impl LinkCounters {
+    /// Opens the counters.
+    pub(super) fn open(
+        topology: &Topology,
+        firewall: &TestFirewall,
+    ) -> Result<LinkCounters, LabError> {
+        let devices = topology.firewall_devices();
+        let open = RxPacketReader::open;
+        Ok(LinkCounters {
+            into_firewall: [
+                open(&firewall.namespace, &devices.input)?,
+                open(&firewall.namespace, &devices.output)?,
+            ],
+            out_of_firewall: [
+                open(topology.source_namespace(), &firewall.end_devices.0)?,
+                open(topology.sink_namespace(), &firewall.end_devices.1)?,
+            ],
+        })
+    }
+
+    /// Packets that entered the firewall, and packets that left it.
+    pub(super) fn read_entered_and_left(&self) -> Result<(u64, u64), LabError> {
+        let sum = |[one, other]: &[RxPacketReader; 2]| -> Result<u64, LabError> {
+            Ok(one.received_packets()? + other.received_packets()?)
+        };
+        Ok((sum(&self.into_firewall)?, sum(&self.out_of_firewall)?))
+    }
+
+    /// Waits until nothing moves any more; what entered and came out since `before`.
+    pub(super) fn await_quiet(&self, before: (u64, u64)) -> Result<(u64, u64), LabError> {
+        wait_until_settled(SETTLE_TIMEOUT, QUIET_PERIOD, || {
+            let (entered, left) = self.read_entered_and_left()?;
+            let value = (entered - before.0, left - before.1);
+            // Packets for the firewall itself never come out of it: only rest says that it is done.
+            Ok(TransitReading { moved_packets: entered + left, is_complete: false, value })
+        })
+    }
+}

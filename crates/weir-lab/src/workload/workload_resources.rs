@@ -1,0 +1,130 @@
+//! Resources of workloads: topology, generator and ends, reused from trial to trial.
+
+use weir_stats::Scenario;
+use weir_study::{ConnectionLoad, ConnectionPath};
+
+use crate::LabError;
+use crate::bpf_program::generator::{Generator, SendPlan, SendResult};
+use crate::bpf_program::tcp::TcpEnds;
+use crate::frames::Frame;
+use crate::topology::{TestFirewall, Topology};
+
+/// What workloads send with.
+pub(crate) struct WorkloadResources {
+    pub(crate) topology: Topology,
+    generator: Generator,
+    /// Clients and servers, in a study of connections.
+    pub(crate) tcp_ends: Option<TcpEnds>,
+    /// The core that everything happens on.
+    pub(crate) core: u32,
+    /// Short bursts may run before everything else.
+    pub(crate) realtime: bool,
+    loaded_frames: Option<Scenario>,
+    /// How often the tag was changed.
+    tag_generation: u32,
+    /// The next client address of sockets, counted from the first.
+    next_client_index: u32,
+}
+
+impl WorkloadResources {
+    /// Nothing is loaded yet.
+    pub(crate) fn new(
+        topology: Topology,
+        core: u32,
+        realtime: bool,
+    ) -> Result<WorkloadResources, LabError> {
+        let generator = Generator::new()?;
+        Ok(WorkloadResources {
+            topology,
+            generator,
+            tcp_ends: None,
+            core,
+            realtime,
+            loaded_frames: None,
+            tag_generation: 0,
+            next_client_index: 0,
+        })
+    }
+
+    /// Puts the frames of `part` into the generator's table, where others are there.
+    pub(crate) fn load_frames(
+        &mut self,
+        part: &Scenario,
+        frames: &[Frame],
+        seed: u64,
+    ) -> Result<(), LabError> {
+        if self.loaded_frames.as_ref() == Some(part) {
+            return Ok(());
+        }
+        let magic = self.next_trial_tag(seed);
+        let (to, from) = self.topology.firewall_and_source_macs();
+        self.generator.load_frames(frames, magic, to, from)?;
+        self.topology.sink().set_expected_tag(magic);
+        self.loaded_frames = Some(part.clone());
+        Ok(())
+    }
+
+    /// Another word each time: a packet that is late belongs to no trial.
+    pub(crate) fn next_trial_tag(&mut self, seed: u64) -> u32 {
+        self.tag_generation += 1;
+        (seed as u32) << 16 | self.tag_generation
+    }
+
+    /// The first of so many client addresses that a trial of sockets uses: the next ones each time,
+    /// for the ports of the last ones wait in TIME_WAIT.
+    pub(crate) fn take_client_addresses(&mut self, clients: u32) -> u32 {
+        let first = self.next_client_index;
+        self.next_client_index = first.wrapping_add(clients);
+        first
+    }
+
+    /// Makes a firewall, for frames or for connections.
+    pub(crate) fn create_firewall(
+        &mut self,
+        connection_load: Option<&ConnectionLoad>,
+        ipv6: bool,
+    ) -> Result<TestFirewall, LabError> {
+        match connection_load {
+            None => self.topology.create_firewall(ipv6),
+            Some(connection_load) => {
+                self.create_connection_path(ConnectionPath::Gateway, connection_load)
+            }
+        }
+    }
+
+    /// Makes what is between clients and servers.
+    pub(crate) fn create_connection_path(
+        &mut self,
+        path: ConnectionPath,
+        ConnectionLoad { endpoints, sockets, .. }: &ConnectionLoad,
+    ) -> Result<TestFirewall, LabError> {
+        if let Some(sockets) = sockets {
+            return self.topology.create_socket_firewall(endpoints, sockets.ports_per_client());
+        }
+        if self.tcp_ends.is_none() {
+            let (to, from) = self.topology.firewall_and_source_macs();
+            self.tcp_ends = Some(TcpEnds::new(endpoints, to, from)?);
+        }
+        let ends = self.tcp_ends.as_mut().expect("made just now");
+        self.topology.create_connection_path(path, ends, endpoints)
+    }
+
+    /// Plays what is loaded through a firewall, on the current core.
+    pub(crate) fn send_frames(
+        &mut self,
+        firewall: &TestFirewall,
+        play: &SendPlan,
+    ) -> Result<SendResult, LabError> {
+        self.send_frames_into(firewall.send_ifindex, play)
+    }
+
+    /// Plays what is loaded into a device of the source, on the current core.
+    pub(crate) fn send_frames_into(
+        &mut self,
+        ifindex: u32,
+        play: &SendPlan,
+    ) -> Result<SendResult, LabError> {
+        let source = self.topology.source_namespace().clone();
+        self.generator.send_frames(&source, ifindex, play)
+    }
+}

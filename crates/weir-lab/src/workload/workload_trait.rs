@@ -1,0 +1,78 @@
+//! The interface of every workload.
+//!
+//! The trial runner reads counters before and after [`Workload::send_traffic`], and the noise of
+//! the core during it; a workload sends, waits for packets in flight, and reports what arrived. Its
+//! resources belong to the [`WorkloadResources`] of a run, because they are reused from trial to
+//! trial.
+
+use std::time::Duration;
+
+use weir_stats::TrialResults;
+
+use crate::LabError;
+use crate::bpf_program::generator::SendResult;
+use crate::bpf_program::sink::SinkCounts;
+use crate::topology::TestFirewall;
+use crate::workload::workload_resources::WorkloadResources;
+
+/// The scheduling of the current thread while a workload runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkloadScheduling {
+    /// On the generator's core, before everything else where the trial is short enough.
+    RealtimeBurst,
+    /// On the generator's core, as any other thread.
+    PinnedToCore,
+    /// The workload pins its threads itself.
+    SelfPinned,
+}
+
+/// What is sent through a firewall in one trial.
+pub(crate) trait Workload {
+    /// How long it sends, about.
+    fn duration(&self) -> Duration;
+
+    /// How it is scheduled.
+    fn scheduling(&self) -> WorkloadScheduling {
+        WorkloadScheduling::RealtimeBurst
+    }
+
+    /// Whether a packet that no counter of drops knows of can be looked for on the links: only
+    /// where each packet that is sent arrives at the sink's program.
+    fn can_attribute_link_losses(&self) -> bool {
+        false
+    }
+
+    /// Gets ready, before any counter is read.
+    fn prepare(
+        &mut self,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<(), LabError>;
+
+    /// Sends.
+    fn send_traffic(
+        &mut self,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<(), LabError>;
+
+    /// Waits until nothing is under way any more; what was sent, and what arrived.
+    fn await_arrivals(
+        &mut self,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<WorkloadOutcome, LabError>;
+
+    /// Puts back what would disturb later trials, after the counters were read.
+    fn clean_up(&mut self, _firewall: &TestFirewall) -> Result<(), LabError> {
+        Ok(())
+    }
+}
+
+/// What a workload saw at its own ends.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct WorkloadOutcome {
+    pub(crate) send_result: SendResult,
+    pub(crate) arrived: SinkCounts,
+    pub(crate) measured: TrialResults,
+}

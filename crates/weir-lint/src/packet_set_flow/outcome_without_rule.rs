@@ -1,0 +1,225 @@
+//! What happens to packets after a rule.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashSet};
+
+use weir_model::{Policy, Target};
+use weir_partition::HyperRect;
+
+use super::{MAX_BOXES_PER_SET, MAX_CALLERS_FOLLOWED, MAX_JUMP_DEPTH, PacketSetFlow, RulePosition};
+
+/// The required outcome of packets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum RequiredOutcome<'a> {
+    /// The table decides so.
+    DecidedByTarget(&'a Target),
+    /// The chain leaves them undecided.
+    ReturnedToCaller,
+}
+
+/// The question of a sweep.
+#[derive(Clone, Copy)]
+struct OutcomeQuery<'a> {
+    required: RequiredOutcome<'a>,
+    shadowed_rules: &'a HashSet<RulePosition>,
+    /// What decides the packets.
+    deciders: &'a RefCell<BTreeSet<Decider>>,
+}
+
+/// What decides packets that a rule no longer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Decider {
+    /// A rule.
+    Rule(RulePosition),
+    /// The policy of a chain.
+    Policy(usize),
+}
+
+impl RequiredOutcome<'_> {
+    fn is_target(self, target: &Target) -> bool {
+        matches!(self, RequiredOutcome::DecidedByTarget(fate) if fate == target)
+    }
+}
+
+impl PacketSetFlow<'_> {
+    /// The rules that decide everything that a rule matches or drops, if without the rule that has
+    /// the same outcome, with no effect, counting rule or stateful match in between.
+    ///
+    /// `ghosts` are rules that never act while this one exists. Some may act once it is removed, so
+    /// they must have the same outcome; but they will be removed as well, so nothing may depend on
+    /// them.
+    pub fn deciders_without_rule(
+        &self,
+        at: RulePosition,
+        ghosts: &HashSet<RulePosition>,
+    ) -> Option<Vec<Decider>> {
+        let rule = self.rule(at);
+        let reach = self.match_space(at);
+        if self.is_inconclusive
+            || !reach.stateful_boxes.is_empty()
+            || reach.matched_boxes.is_empty()
+        {
+            return None;
+        }
+        let fate = match (&rule.target, self.table.chains[at.0].policy) {
+            (Target::Accept | Target::Drop | Target::Reject(_), _) => {
+                RequiredOutcome::DecidedByTarget(&rule.target)
+            }
+            (Target::Return, None) => RequiredOutcome::ReturnedToCaller,
+            (Target::Return, Some(policy)) => {
+                RequiredOutcome::DecidedByTarget(policy_target(policy))
+            }
+            _ => return None,
+        };
+        // Packets that the rule drops by hotdrop are dropped before it, or after it.
+        let mut by = Vec::new();
+        let hot = reach.dropped_boxes.iter().map(|(cell, _)| cell.clone());
+        let hot: Vec<HyperRect> =
+            hot.flat_map(|cell| self.subtract_earlier_rules(at, cell, &mut by)).collect();
+        let deciders = RefCell::new(BTreeSet::new());
+        let drop = OutcomeQuery {
+            required: RequiredOutcome::DecidedByTarget(&Target::Drop),
+            shadowed_rules: ghosts,
+            deciders: &deciders,
+        };
+        let same = self.all_get_outcome_after(
+            at,
+            reach.matched_boxes.clone(),
+            OutcomeQuery { required: fate, ..drop },
+            0,
+        ) && (hot.is_empty() || self.all_get_outcome_after(at, hot, drop, 0));
+        same.then(|| deciders.into_inner().into_iter().collect())
+    }
+
+    /// Whether all of a set has the outcome, from after a rule on.
+    fn all_get_outcome_after(
+        &self,
+        (chain, rule): RulePosition,
+        cells: Vec<HyperRect>,
+        sweep: OutcomeQuery<'_>,
+        depth: usize,
+    ) -> bool {
+        let Some(left) = self.undecided_after_chain(chain, rule + 1, cells, sweep, depth) else {
+            return false;
+        };
+        if left.is_empty() {
+            return true;
+        }
+        let RequiredOutcome::DecidedByTarget(target) = sweep.required else { return true };
+        if let Some(policy) = self.table.chains[chain].policy {
+            sweep.deciders.borrow_mut().insert(Decider::Policy(chain));
+            return policy_target(policy) == target;
+        }
+        let callers = &self.callers[chain];
+        if depth == MAX_JUMP_DEPTH || callers.is_empty() || callers.len() > MAX_CALLERS_FOLLOWED {
+            return false;
+        }
+        callers.iter().all(|caller| match self.intersect_match_space(*caller, &left) {
+            Some(cells) if cells.is_empty() => true,
+            Some(cells) => {
+                matches!(self.rule(*caller).target, Target::Jump(_))
+                    && self.all_get_outcome_after(*caller, cells, sweep, depth + 1)
+            }
+            None => false,
+        })
+    }
+
+    /// The part of a set that leaves a chain undecided; `None` if some of it may have another
+    /// outcome.
+    fn undecided_after_chain(
+        &self,
+        chain: usize,
+        from: usize,
+        mut cells: Vec<HyperRect>,
+        sweep: OutcomeQuery<'_>,
+        depth: usize,
+    ) -> Option<Vec<HyperRect>> {
+        if cells.len() > MAX_BOXES_PER_SET || depth == MAX_JUMP_DEPTH {
+            return None;
+        }
+        let mut rules: Vec<usize> =
+            cells.iter().flat_map(|c| self.rules_overlapping_box(chain, c)).collect();
+        rules.retain(|rule| *rule >= from);
+        rules.sort_unstable();
+        rules.dedup();
+        if self.charge_examined_boxes(1 + rules.len()) {
+            return None;
+        }
+        let fate = sweep.required;
+        let mut returned = Vec::new();
+        for rule in rules {
+            let at = (chain, rule);
+            let reach = self.match_space(at);
+            let acts = !sweep.shadowed_rules.contains(&at);
+            if boxes_overlap(&reach.stateful_boxes, &cells) {
+                return None;
+            }
+            for (hot, exact) in &reach.dropped_boxes {
+                if cells.iter().any(|c| c.intersects(hot)) {
+                    if !fate.is_target(&Target::Drop) {
+                        return None;
+                    }
+                    sweep.deciders.borrow_mut().insert(Decider::Rule(at));
+                    if *exact && acts {
+                        cells = subtract_boxes(&cells, std::slice::from_ref(hot));
+                    }
+                }
+            }
+            if !boxes_overlap(&reach.matched_boxes, &cells) {
+                continue;
+            }
+            let met = self.intersect_match_space(at, &cells)?;
+            let back = match &self.rule(at).target {
+                target if fate.is_target(target) => {
+                    sweep.deciders.borrow_mut().insert(Decider::Rule(at));
+                    Vec::new()
+                }
+                Target::Return => {
+                    returned.extend(met);
+                    Vec::new()
+                }
+                Target::Jump(_) => self.undecided_after_chain(
+                    self.graph.callee(chain, rule)?,
+                    0,
+                    met,
+                    sweep,
+                    depth + 1,
+                )?,
+                _ => return None,
+            };
+            if reach.is_exact && acts {
+                cells = subtract_boxes(&cells, &reach.matched_boxes);
+                cells.extend(back);
+            }
+            if cells.len() + returned.len() > MAX_BOXES_PER_SET
+                || self.charge_examined_boxes(cells.len())
+            {
+                return None;
+            }
+        }
+        cells.extend(returned);
+        Some(cells)
+    }
+}
+
+fn policy_target(policy: Policy) -> &'static Target {
+    match policy {
+        Policy::Accept => &Target::Accept,
+        Policy::Drop => &Target::Drop,
+    }
+}
+
+fn boxes_overlap(a: &[HyperRect], b: &[HyperRect]) -> bool {
+    a.iter().any(|x| b.iter().any(|y| x.intersects(y)))
+}
+
+/// What of some cells others leave.
+fn subtract_boxes(cells: &[HyperRect], others: &[HyperRect]) -> Vec<HyperRect> {
+    let mut left = cells.to_vec();
+    for other in others {
+        let mut next = Vec::new();
+        left.iter().for_each(|cell| cell.minus(other, &mut next));
+        left = next;
+    }
+    left
+}

@@ -1,0 +1,43 @@
+//! What a rule enables by being loaded: connection tracking and the reassembly of fragments.
+
+use weir_packet::Family;
+
+use super::conntrack_demand::ConntrackDemand;
+use super::matches::match_effects;
+use super::targets::target_effects;
+use crate::rule_match::Match;
+use crate::ruleset::Rule;
+use crate::target::Target;
+
+/// Matches without a row of which it is known that they make the kernel track connections.
+const TRACKING_MATCHES: [&str; 2] = ["connlabel", "cluster"];
+/// The same of targets.
+const TRACKING_TARGETS: [&str; 2] = ["CONNSECMARK", "FLOWOFFLOAD"];
+
+/// What a rule switches on by being loaded.
+pub fn rule_conntrack_demand(rule: &Rule) -> ConntrackDemand {
+    let tracks = |tracking: &[&str], name: &str| match tracking.contains(&name) {
+        true => ConntrackDemand::Tracking,
+        false => ConntrackDemand::Nothing,
+    };
+    let by_match = |m: &Match| match m {
+        Match::Opaque(o) => tracks(&TRACKING_MATCHES, &o.name),
+        // In both families alike.
+        _ => match_effects(m, Family::V4).conntrack_demand,
+    };
+    let by_target = match &rule.target {
+        Target::Opaque(o) => tracks(&TRACKING_TARGETS, &o.name),
+        other => target_effects(other).conntrack_demand,
+    };
+    rule.matches.iter().map(by_match).fold(by_target, ConntrackDemand::max)
+}
+
+/// What some rules switch on together.
+pub fn total_conntrack_demand<'r>(rules: impl IntoIterator<Item = &'r Rule>) -> ConntrackDemand {
+    rules.into_iter().map(rule_conntrack_demand).max().unwrap_or(ConntrackDemand::Nothing)
+}
+
+/// Whether a rule makes the kernel track connections.
+pub fn needs_connection_tracking(rule: &Rule) -> bool {
+    rule_conntrack_demand(rule) == ConntrackDemand::Tracking
+}

@@ -1,0 +1,487 @@
+//! Objects that rules share by name.
+//!
+//! Some modules have objects that rules name: a table of buckets (`hashlimit`), a list of addresses
+//! (`recent`), a timer, an estimator. The kernel creates the object when it loads the first rule
+//! that names it, and the options of that rule apply to all others: `-m hashlimit` takes rate,
+//! burst and mode from the table (`hinfo->cfg`, xt_hashlimit.c), `-m recent` the mask (`t->mask`,
+//! xt_recent.c). Some rules load only if another one has created the object before.
+//!
+//! So a rule that no packet reaches may still matter: without it another rule creates the object,
+//! or none does. [`SHARED_OBJECT_ROWS`] has a row for each module that shares objects;
+//! [`SharedObjects`] lists the objects that the rules of a host share, what configures each, and
+//! which are missing.
+//!
+//! *Load order* is the order in which the kernel checks rules: tables in the order of the file;
+//! within a table the built-in chains by hook, then the other chains by name (libiptc sorts them).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use weir_packet::Family;
+
+use crate::rule_match::{ExtensionOption, ExtensionValue, Match};
+use crate::ruleset::{Chain, Hook, Rule, Ruleset, Table};
+use crate::target::{Effect, Target};
+
+/// Where a module is in a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ModuleKind {
+    /// `-m`.
+    Match,
+    /// `-j`.
+    Target,
+}
+
+/// What names the object of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedObjectKey {
+    /// The values of these options.
+    Options(&'static [&'static str]),
+    /// The destination address of the rule.
+    Destination,
+}
+
+/// The options of the first rule that hold for all rules of the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfiguringOptions {
+    /// None: the object has no configuration.
+    Nothing,
+    /// All.
+    All,
+    /// These.
+    Options(&'static [&'static str]),
+}
+
+/// Whether a rule makes the object that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectCreation {
+    /// Always, if it is missing.
+    Always,
+    /// Only with this option; without it the kernel refuses the rule if the object is missing.
+    WithOption(&'static str),
+    /// Never: the kernel refuses the rule if the object is missing.
+    Never,
+}
+
+/// One row: the objects that rules of a module share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedObjectRow {
+    /// The module.
+    pub module: &'static str,
+    /// Whether it is a match or a target.
+    pub module_kind: ModuleKind,
+    /// What the object is, the same in all rows of modules that share it.
+    pub object_kind: &'static str,
+    /// What names it.
+    pub key: SharedObjectKey,
+    /// IPv4 and IPv6 rules of one name have separate objects.
+    pub per_family: bool,
+    /// The part of the first rule that applies to all.
+    pub creation: ConfiguringOptions,
+    /// Whether a rule makes it.
+    pub makes: ObjectCreation,
+}
+
+const fn shared_object_row(
+    module: &'static str,
+    side: ModuleKind,
+    key: SharedObjectKey,
+    object: &'static str,
+) -> SharedObjectRow {
+    SharedObjectRow {
+        module,
+        module_kind: side,
+        object_kind: object,
+        key,
+        per_family: false,
+        creation: ConfiguringOptions::All,
+        makes: ObjectCreation::Always,
+    }
+}
+
+/// The modules whose rules share objects by name (net/netfilter/xt_*.c, ipt_CLUSTERIP.c of Linux up
+/// to 6.2). For a module that is in neither table, see [`NON_SHARING_MODULES`].
+pub const SHARED_OBJECT_ROWS: [SharedObjectRow; 7] = {
+    use ModuleKind::{Match, Target};
+    [
+        SharedObjectRow {
+            per_family: true,
+            ..shared_object_row(
+                "hashlimit",
+                Match,
+                SharedObjectKey::Options(&["hashlimit-name"]),
+                "hashlimit table",
+            )
+        },
+        // Both families share the list, its mask included.
+        SharedObjectRow {
+            creation: ConfiguringOptions::Options(&["mask"]),
+            ..shared_object_row("recent", Match, SharedObjectKey::Options(&["name"]), "recent list")
+        },
+        // Each rule has its own time.
+        SharedObjectRow {
+            creation: ConfiguringOptions::Options(&["alarm"]),
+            ..shared_object_row(
+                "IDLETIMER",
+                Target,
+                SharedObjectKey::Options(&["label"]),
+                "idle timer",
+            )
+        },
+        // A trigger without a delay has no timer.
+        shared_object_row(
+            "LED",
+            Target,
+            SharedObjectKey::Options(&["led-trigger-id"]),
+            "LED trigger",
+        ),
+        shared_object_row(
+            "RATEEST",
+            Target,
+            SharedObjectKey::Options(&["rateest-name"]),
+            RATE_ESTIMATOR,
+        ),
+        SharedObjectRow {
+            creation: ConfiguringOptions::Nothing,
+            makes: ObjectCreation::Never,
+            ..shared_object_row(
+                "rateest",
+                Match,
+                SharedObjectKey::Options(&["rateest", "rateest1", "rateest2"]),
+                RATE_ESTIMATOR,
+            )
+        },
+        SharedObjectRow {
+            makes: ObjectCreation::WithOption("new"),
+            ..shared_object_row(
+                "CLUSTERIP",
+                Target,
+                SharedObjectKey::Destination,
+                "cluster address",
+            )
+        },
+    ]
+};
+
+const RATE_ESTIMATOR: &str = "rate estimator";
+
+/// Modules without a row in the table of effects whose rules share nothing by name. Rules of any
+/// other module without a row share one object, which all of them configure.
+pub const NON_SHARING_MODULES: [&str; 21] = [
+    "HMARK",
+    "SECMARK",
+    "CONNSECMARK",
+    "TCPOPTSTRIP",
+    "SNPT",
+    "DNPT",
+    "FLOWOFFLOAD",
+    "cluster",
+    "connlabel",
+    // Its objects are made by nfnetlink, not by rules.
+    "nfacct",
+    "osf",
+    "ipcomp",
+    "ipvs",
+    "eui64",
+    "frag",
+    "mh",
+    "dst",
+    "hbh",
+    "ipv6header",
+    "rt",
+    "l2tp",
+];
+
+/// The rules of a ruleset in the order in which the kernel loads them.
+pub fn rules_in_load_order(ruleset: &Ruleset) -> impl Iterator<Item = (&Table, &Chain, &Rule)> {
+    ruleset.tables.iter().flat_map(|table| {
+        let mut chains: Vec<&Chain> = table.chains.iter().collect();
+        let built_in = |c: &Chain| c.policy.and_then(|_| Hook::from_chain_name(&c.name));
+        chains.sort_by_key(|c| (built_in(c).is_none(), built_in(c), c.name.clone()));
+        chains.into_iter().flat_map(move |c| c.rules.iter().map(move |r| (table, c, r)))
+    })
+}
+
+/// An object that rules name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SharedObject {
+    /// What it is; a module's name where that is not known.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// The family whose rules share it; `None` is both.
+    pub family: Option<Family>,
+}
+
+impl fmt::Display for SharedObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.name)
+    }
+}
+
+/// A rule's use of an object.
+#[derive(Debug)]
+struct ObjectUse {
+    object: SharedObject,
+    creates: bool,
+    /// What applies to all rules of the name if this rule creates the object: options as text.
+    options: Vec<String>,
+    /// Every rule of the name configures the object.
+    configured_by_all: bool,
+}
+
+/// The objects that the rules of a host share.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharedObjects {
+    /// What configures each object that is made, by rules of IPv4 and of IPv6.
+    configurations: BTreeMap<SharedObject, [Option<Vec<String>>; 2]>,
+    missing: BTreeSet<(Family, SharedObject)>,
+}
+
+impl SharedObjects {
+    /// The objects of some rulesets, one for each family at most.
+    pub fn from_rulesets<'r>(rulesets: impl Iterator<Item = &'r Ruleset>) -> SharedObjects {
+        let mut objects = SharedObjects::default();
+        let mut wanted: Vec<(Family, SharedObject)> = Vec::new();
+        for ruleset in rulesets {
+            let family = ruleset.family;
+            for used in rules_in_load_order(ruleset)
+                .flat_map(|(.., rule)| collect_object_uses(rule, family))
+            {
+                objects.record_use(used, family, &mut wanted);
+            }
+        }
+        // An object of both families may have been made by the other.
+        wanted.retain(|(family, object)| {
+            let by = objects.configurations.get(object);
+            by.is_none_or(|by| by[1 - family_index(*family)].is_none())
+        });
+        objects.missing = wanted.into_iter().collect();
+        objects
+    }
+
+    fn record_use(
+        &mut self,
+        used: ObjectUse,
+        family: Family,
+        wanted: &mut Vec<(Family, SharedObject)>,
+    ) {
+        let at = family_index(family);
+        if !used.creates {
+            if self.configurations.get(&used.object).is_none_or(|of| of[at].is_none()) {
+                wanted.push((family, used.object));
+            }
+            return;
+        }
+        let made = &mut self.configurations.entry(used.object).or_default()[at];
+        match made {
+            None => *made = Some(used.options),
+            Some(options) if used.configured_by_all => {
+                let new = used.options.into_iter().filter(|o| !options.contains(o));
+                let new: Vec<String> = new.collect();
+                options.extend(new);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// What the objects that a rule uses are and what configures them, as text; `None` for a rule
+    /// that shares nothing.
+    ///
+    /// Where both families share an object, the configuration is that of either: which of them is
+    /// loaded first is not known.
+    pub fn describe_rule_objects(&self, rule: &Rule, family: Family) -> Option<String> {
+        let uses = collect_object_uses(rule, family);
+        if uses.is_empty() {
+            return None;
+        }
+        let configured = |u: &ObjectUse| (u.object.clone(), self.configurations.get(&u.object));
+        Some(format!("{:?}", uses.iter().map(configured).collect::<Vec<_>>()))
+    }
+
+    /// Objects that a rule needs and that no rule before it makes: the kernel refuses the rule.
+    pub fn missing_objects(&self) -> impl Iterator<Item = (Family, &SharedObject)> {
+        self.missing.iter().map(|(family, object)| (*family, object))
+    }
+
+    /// An object that is missing in one of the two and not in the other.
+    pub fn first_missing_difference<'o>(
+        &'o self,
+        other: &'o SharedObjects,
+    ) -> Option<(Family, &'o SharedObject)> {
+        self.missing.symmetric_difference(&other.missing).next().map(|(f, o)| (*f, o))
+    }
+
+    /// An object that is there in both and that other options configure, or that is missing in one
+    /// of the two.
+    pub fn first_differing_object<'o>(
+        &'o self,
+        other: &'o SharedObjects,
+    ) -> Option<&'o SharedObject> {
+        let changed = |(o, of): &(&'o SharedObject, _)| {
+            other.configurations.get(*o).is_some_and(|x| x != *of)
+        };
+        let changed = self.configurations.iter().find(changed).map(|(o, _)| o);
+        changed.or_else(|| self.first_missing_difference(other).map(|(_, o)| o))
+    }
+}
+
+/// Whether a rule names an object that others may share.
+pub fn uses_shared_objects(rule: &Rule, family: Family) -> bool {
+    !collect_object_uses(rule, family).is_empty()
+}
+
+fn family_index(family: Family) -> usize {
+    match family {
+        Family::V4 => 0,
+        Family::V6 => 1,
+    }
+}
+
+/// The objects of a rule, in the order in which the kernel checks its matches and its target.
+fn collect_object_uses(rule: &Rule, family: Family) -> Vec<ObjectUse> {
+    let mut out = Vec::new();
+    for m in &rule.matches {
+        let (module, options) = match m {
+            Match::Stateful(s) => (s.module, options_to_text(&s.options)),
+            Match::HostDependent(h) => (h.module, options_to_text(&h.options)),
+            Match::Opaque(o) => (&*o.name, parse_option_words(&o.words)),
+            _ => continue,
+        };
+        let known = !matches!(m, Match::Opaque(_));
+        push_module_uses(rule, family, (ModuleKind::Match, module, known), &options, &mut out);
+    }
+    let (module, options) = match &rule.target {
+        Target::Opaque(o) => (&*o.name, parse_option_words(&o.words)),
+        Target::Effect(effect) => match &**effect {
+            Effect::Other(e) => (e.module, options_to_text(&e.options)),
+            _ => return out,
+        },
+        _ => return out,
+    };
+    let known = !matches!(rule.target, Target::Opaque(_));
+    push_module_uses(rule, family, (ModuleKind::Target, module, known), &options, &mut out);
+    out
+}
+
+fn push_module_uses(
+    rule: &Rule,
+    family: Family,
+    (side, module, known): (ModuleKind, &str, bool),
+    options: &[OptionText],
+    out: &mut Vec<ObjectUse>,
+) {
+    let text =
+        |o: &OptionText| format!("{}{} {}", if o.negated { "! " } else { "" }, o.name, o.text);
+    let Some(row) = SHARED_OBJECT_ROWS.iter().find(|r| r.module_kind == side && r.module == module)
+    else {
+        if known || NON_SHARING_MODULES.contains(&module) {
+            return;
+        }
+        // What it keeps is not known: every rule of the module may configure it.
+        let all: Vec<String> = options.iter().map(text).collect();
+        let object = SharedObject {
+            kind: module.to_owned(),
+            name: "of all its rules".to_owned(),
+            family: None,
+        };
+        out.push(ObjectUse {
+            object,
+            creates: true,
+            options: vec![all.join(" ")],
+            configured_by_all: true,
+        });
+        return;
+    };
+    let configures = |o: &&OptionText| match row.creation {
+        ConfiguringOptions::Nothing => false,
+        ConfiguringOptions::All => true,
+        ConfiguringOptions::Options(names) => names.contains(&&*o.name),
+    };
+    let makes = match row.makes {
+        ObjectCreation::Always => true,
+        ObjectCreation::WithOption(option) => options.iter().any(|o| o.name == option),
+        ObjectCreation::Never => false,
+    };
+    let names: Vec<String> = match row.key {
+        SharedObjectKey::Options(names) => {
+            options.iter().filter(|o| names.contains(&&*o.name)).map(|o| o.text.clone()).collect()
+        }
+        SharedObjectKey::Destination => {
+            vec![format!("{:?}", rule.base.daddr.as_ref().map(|m| m.addr))]
+        }
+    };
+    for name in names {
+        let family = row.per_family.then_some(family);
+        let object = SharedObject { kind: row.object_kind.to_owned(), name, family };
+        let options = options.iter().filter(configures).map(text).collect();
+        out.push(ObjectUse { object, creates: makes, options, configured_by_all: false });
+    }
+}
+
+/// An option of any module, as text.
+#[derive(Debug)]
+struct OptionText {
+    negated: bool,
+    name: String,
+    text: String,
+}
+
+fn options_to_text(options: &[ExtensionOption]) -> Vec<OptionText> {
+    let text = |value: &ExtensionValue| match value {
+        ExtensionValue::Text(text) => text.clone(),
+        other => format!("{other:?}"),
+    };
+    let spelled = |o: &ExtensionOption| {
+        let (negated, name) = (o.negated, o.name.to_owned());
+        OptionText { negated, name, text: text(&o.value) }
+    };
+    options.iter().map(spelled).collect()
+}
+
+/// The words of a module that is preserved verbatim. An option may be abbreviated, or have its
+/// value after `=`.
+fn parse_option_words(words: &[String]) -> Vec<OptionText> {
+    let mut out: Vec<OptionText> = Vec::new();
+    let mut negated = false;
+    for word in words {
+        if word == "!" {
+            negated = true;
+            continue;
+        }
+        match (word.strip_prefix("--"), out.last_mut()) {
+            (Some(option), _) => {
+                let (name, text) = option.split_once('=').unwrap_or((option, ""));
+                out.push(OptionText {
+                    negated,
+                    name: expand_option_name(name),
+                    text: text.to_owned(),
+                });
+                negated = false;
+            }
+            (None, Some(last)) => {
+                if !last.text.is_empty() {
+                    last.text.push(' ');
+                }
+                last.text.push_str(word);
+            }
+            (None, None) => {
+                out.push(OptionText { negated, name: String::new(), text: word.clone() });
+            }
+        }
+    }
+    out
+}
+
+/// The option that names an object, where a word is the beginning of no other.
+fn expand_option_name(name: &str) -> String {
+    let names = SHARED_OBJECT_ROWS.iter().flat_map(|row| match row.key {
+        SharedObjectKey::Options(names) => names.iter().copied(),
+        SharedObjectKey::Destination => [].iter().copied(),
+    });
+    let mut found = names.filter(|n| name.len() > 1 && n.starts_with(name));
+    match (found.next(), found.next()) {
+        (Some(only), None) => only.to_owned(),
+        _ => name.to_owned(),
+    }
+}

@@ -1,6 +1,0 @@
-//! Names that rules share.
-
-use std::sync::Arc;
-
-/// A shared name: of a chain, a set, a device.
-pub type Name = Arc<str>;

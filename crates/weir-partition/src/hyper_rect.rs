@@ -1,0 +1,358 @@
+//! Sets of packets, as boxes.
+//!
+//! What a rule matches is nearly always a box: an interval of source addresses, one of destination
+//! addresses, one of ports, and so on, independently for each field. A [`HyperRect`] is such a box;
+//! a set of packets is a list of boxes. Two operations are needed: whether two boxes have a packet
+//! in common, and what remains of one without the other ([`HyperRect::minus`]), which is at most
+//! two boxes per field.
+//!
+//! Two kinds of axes are special. The *header* axis says whether a packet's transport header can be
+//! read: ports are three-valued, and a truncated header drops the packet. *Atoms* are tests that
+//! are not intervals (a mask with holes, membership in a set): each is treated as a separate
+//! boolean field. Boxes therefore describe more packets than exist; a proof that nothing is left
+//! holds for the existing ones as well.
+
+use weir_model::field::{FIELDS, FieldRow, MergeClass};
+use weir_model::{Family, Field};
+
+use crate::interval::Interval;
+
+/// Whether a field is an axis of numbers: what a rule asks of it is a span or a mask, and every
+/// packet that the rule can match has it. Of a connection's mark the latter is not known.
+const fn is_number_axis(row: &FieldRow) -> bool {
+    let is_combined = matches!(row.merge_class, MergeClass::Mergeable);
+    is_combined && !matches!(row.field, Field::PktType | Field::CtMark)
+}
+
+const NUMBER_AXIS_COUNT: usize = {
+    let (mut field, mut axes) = (0, 0);
+    while field < FIELDS.len() {
+        axes += is_number_axis(&FIELDS[field]) as usize;
+        field += 1;
+    }
+    axes
+};
+
+/// The fields that are axes of numbers.
+pub(crate) const NUMBER_AXIS_FIELDS: [Field; NUMBER_AXIS_COUNT] = {
+    let mut numbers = [Field::Saddr; NUMBER_AXIS_COUNT];
+    let (mut field, mut axis) = (0, 0);
+    while field < FIELDS.len() {
+        if is_number_axis(&FIELDS[field]) {
+            numbers[axis] = FIELDS[field].field;
+            axis += 1;
+        }
+        field += 1;
+    }
+    numbers
+};
+
+/// Where the span of a field stands in a box; beyond the last axis for a field that is none.
+const AXIS_BY_FIELD: [u8; FIELDS.len()] = {
+    let mut axes = [NUMBER_AXIS_COUNT as u8; FIELDS.len()];
+    let mut axis = 0;
+    while axis < NUMBER_AXIS_COUNT {
+        axes[NUMBER_AXIS_FIELDS[axis] as usize] = axis as u8;
+        axis += 1;
+    }
+    axes
+};
+
+/// The axis of a field; `None` where it is none.
+pub(crate) fn find_number_axis(field: Field) -> Option<usize> {
+    Some(AXIS_BY_FIELD[field as usize].into()).filter(|axis| *axis < NUMBER_AXIS_COUNT)
+}
+
+/// The highest number on the axis of a field that a packet may have: packets put together by the
+/// device (BIG TCP) are longer than the field of the header holds.
+pub(crate) fn highest_axis_value(field: Field, family: Family) -> u128 {
+    match field {
+        Field::Length => u32::MAX.into(),
+        _ => field.max_value(family),
+    }
+}
+
+/// The number that stands for a packet without a source MAC address: one more than there are.
+pub(crate) const MISSING_MAC_VALUE: u128 = 1 << 48;
+
+/// Fields that are sets of few values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeAxis {
+    /// How much of the transport header there is: a constant of [`header_code`].
+    HeaderPresence,
+    /// Input device.
+    Iif,
+    /// Output device.
+    Oif,
+    /// State of the connection and whether it is translated.
+    CtState,
+    /// TCP flags.
+    TcpFlags,
+    /// How the device classed the packet.
+    PktType,
+}
+
+const CODE_AXIS_COUNT: usize = 6;
+
+/// A set of numbers below 256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeSet([u128; 2]);
+
+impl CodeSet {
+    /// None of them.
+    pub const NONE: CodeSet = CodeSet([0; 2]);
+    /// All of them.
+    pub const ALL: CodeSet = CodeSet([u128::MAX; 2]);
+
+    /// Some numbers.
+    ///
+    /// # Panics
+    /// Where one is above 255.
+    pub fn from_codes(values: impl IntoIterator<Item = usize>) -> CodeSet {
+        values.into_iter().fold(CodeSet::NONE, |mut bits, v| {
+            bits.0[v / 128] |= 1 << (v % 128);
+            bits
+        })
+    }
+
+    /// Those in both.
+    pub fn and(self, other: CodeSet) -> CodeSet {
+        CodeSet([self.0[0] & other.0[0], self.0[1] & other.0[1]])
+    }
+
+    /// The others.
+    pub fn complement(self) -> CodeSet {
+        CodeSet([!self.0[0], !self.0[1]])
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.0 == [0; 2]
+    }
+}
+
+/// Codes of [`CodeAxis::HeaderPresence`].
+pub mod header_code {
+    use super::CodeSet;
+
+    /// The transport header is there.
+    pub const WHOLE: usize = 0;
+    /// Its ports are there, not all of it.
+    pub const PORTS_ONLY: usize = 1;
+    /// Not even the ports are there.
+    pub const NO_PORTS: usize = 2;
+    /// A fragment at offset 1.
+    pub const FRAGMENT_OFFSET_1: usize = 3;
+    /// A fragment further on.
+    pub const LATER_FRAGMENT: usize = 4;
+
+    /// Second and later fragments.
+    pub fn fragment_codes() -> CodeSet {
+        CodeSet::from_codes([FRAGMENT_OFFSET_1, LATER_FRAGMENT])
+    }
+}
+
+/// A box of packets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HyperRect {
+    spans: [Interval; NUMBER_AXIS_COUNT],
+    code_sets: [CodeSet; CODE_AXIS_COUNT],
+    /// Tests by number, sorted, and whether they hold.
+    atoms: Vec<(u32, bool)>,
+}
+
+impl HyperRect {
+    /// All packets of a family.
+    pub fn all_packets(family: Family) -> HyperRect {
+        let span = |field| match field {
+            Field::SourceMac => (0, MISSING_MAC_VALUE),
+            _ => (0, highest_axis_value(field, family)),
+        };
+        HyperRect {
+            spans: NUMBER_AXIS_FIELDS.map(span),
+            code_sets: [CodeSet::ALL; CODE_AXIS_COUNT],
+            atoms: Vec::new(),
+        }
+    }
+
+    /// Its values of a number.
+    ///
+    /// # Panics
+    /// Where the field is no axis of numbers ([`HyperRect::has_number_axis`]).
+    pub fn interval(&self, field: Field) -> Interval {
+        self.spans[find_number_axis(field).expect("an axis of numbers")]
+    }
+
+    /// Whether boxes have spans of the field: its tests are spans or masks of a number.
+    pub fn has_number_axis(field: Field) -> bool {
+        find_number_axis(field).is_some()
+    }
+
+    /// The part within a span of a number; `None` where there is none.
+    ///
+    /// # Panics
+    /// Where the field is no axis of numbers ([`HyperRect::has_number_axis`]).
+    pub fn restrict_to_interval(&self, field: Field, (lo, hi): Interval) -> Option<HyperRect> {
+        let axis = find_number_axis(field).expect("an axis of numbers");
+        let (l, h) = self.spans[axis];
+        let span = (lo.max(l), hi.min(h));
+        if span.0 > span.1 {
+            return None;
+        }
+        let mut cell = self.clone();
+        cell.spans[axis] = span;
+        Some(cell)
+    }
+
+    /// The part whose value is among those; `None` if there is none.
+    pub fn restrict_to_codes(&self, class: CodeAxis, bits: CodeSet) -> Option<HyperRect> {
+        let both = self.code_sets[class as usize].and(bits);
+        if both.is_empty() {
+            return None;
+        }
+        let mut cell = self.clone();
+        cell.code_sets[class as usize] = both;
+        Some(cell)
+    }
+
+    /// The part for which a test is true (or false); `None` if there is none.
+    pub fn restrict_by_atom(&self, atom: u32, holds: bool) -> Option<HyperRect> {
+        let mut cell = self.clone();
+        match self.atoms.binary_search_by_key(&atom, |a| a.0) {
+            Ok(at) => return (self.atoms[at].1 == holds).then_some(cell),
+            Err(at) => cell.atoms.insert(at, (atom, holds)),
+        }
+        Some(cell)
+    }
+
+    /// What both have in common.
+    pub fn and(&self, other: &HyperRect) -> Option<HyperRect> {
+        if !self.intersects(other) {
+            return None;
+        }
+        let mut cell = self.clone();
+        for (mine, theirs) in cell.spans.iter_mut().zip(&other.spans) {
+            *mine = (mine.0.max(theirs.0), mine.1.min(theirs.1));
+        }
+        for (mine, theirs) in cell.code_sets.iter_mut().zip(&other.code_sets) {
+            *mine = mine.and(*theirs);
+        }
+        for (atom, holds) in &other.atoms {
+            cell = cell.restrict_by_atom(*atom, *holds)?;
+        }
+        Some(cell)
+    }
+
+    /// Whether there is a packet in both.
+    pub fn intersects(&self, other: &HyperRect) -> bool {
+        self.spans.iter().zip(&other.spans).all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
+            && self.code_sets.iter().zip(&other.code_sets).all(|(a, b)| !a.and(*b).is_empty())
+            && self.atoms.iter().all(|(atom, holds)| other.atom_value(*atom) != Some(!holds))
+    }
+
+    /// Whether every packet of the other is in this one.
+    pub fn covers(&self, other: &HyperRect) -> bool {
+        self.spans.iter().zip(&other.spans).all(|(a, b)| a.0 <= b.0 && b.1 <= a.1)
+            && self
+                .code_sets
+                .iter()
+                .zip(&other.code_sets)
+                .all(|(a, b)| b.and(a.complement()).is_empty())
+            && self.atoms.iter().all(|(atom, holds)| other.atom_value(*atom) == Some(*holds))
+    }
+
+    fn atom_value(&self, atom: u32) -> Option<bool> {
+        let at = self.atoms.binary_search_by_key(&atom, |a| a.0).ok()?;
+        Some(self.atoms[at].1)
+    }
+
+    /// What of this cell the other leaves, as cells that have nothing in common, appended to `out`.
+    pub fn minus(&self, other: &HyperRect, out: &mut Vec<HyperRect>) {
+        if !self.intersects(other) {
+            out.push(self.clone());
+            return;
+        }
+        let mut rest = self.clone();
+        for (axis, (lo, hi)) in other.spans.iter().enumerate() {
+            let (l, h) = rest.spans[axis];
+            if l < *lo {
+                let mut piece = rest.clone();
+                piece.spans[axis] = (l, lo - 1);
+                out.push(piece);
+            }
+            if *hi < h {
+                let mut piece = rest.clone();
+                piece.spans[axis] = (hi + 1, h);
+                out.push(piece);
+            }
+            rest.spans[axis] = (l.max(*lo), h.min(*hi));
+        }
+        for (class, bits) in other.code_sets.iter().enumerate() {
+            let outside = rest.code_sets[class].and(bits.complement());
+            if !outside.is_empty() {
+                let mut piece = rest.clone();
+                piece.code_sets[class] = outside;
+                out.push(piece);
+            }
+            rest.code_sets[class] = rest.code_sets[class].and(*bits);
+        }
+        for (atom, holds) in &other.atoms {
+            out.extend(rest.restrict_by_atom(*atom, !holds));
+            match rest.restrict_by_atom(*atom, *holds) {
+                Some(inside) => rest = inside,
+                None => return,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(saddr: Interval, dport: Interval) -> HyperRect {
+        let all = HyperRect::all_packets(Family::V4);
+        all.restrict_to_interval(Field::Saddr, saddr)
+            .and_then(|c| c.restrict_to_interval(Field::Dport, dport))
+            .expect("a box")
+    }
+
+    #[test]
+    fn what_is_left_of_a_cell_and_the_cut_are_the_cell() {
+        let (a, b) = (cell((10, 19), (1, 9)), cell((15, 30), (5, 5)));
+        let mut left = Vec::new();
+        a.minus(&b, &mut left);
+        let size = |c: &HyperRect| {
+            let (s, d) = (c.interval(Field::Saddr), c.interval(Field::Dport));
+            (s.1 - s.0 + 1) * (d.1 - d.0 + 1)
+        };
+        let cut = a.and(&b).expect("they meet");
+        assert_eq!(left.iter().map(size).sum::<u128>() + size(&cut), size(&a));
+        assert!(left.iter().all(|l| !l.intersects(&b) && a.covers(l)));
+        for (i, l) in left.iter().enumerate() {
+            assert!(left[i + 1..].iter().all(|m| !l.intersects(m)));
+        }
+    }
+
+    #[test]
+    fn a_cell_without_itself_is_nothing_and_without_a_stranger_is_itself() {
+        let a = cell((1, 5), (1, 5));
+        let mut left = Vec::new();
+        a.minus(&a, &mut left);
+        assert_eq!(left, []);
+        a.minus(&cell((6, 9), (1, 5)), &mut left);
+        assert_eq!(left, [a]);
+    }
+
+    #[test]
+    fn an_atom_parts_a_cell_in_two() {
+        let all = HyperRect::all_packets(Family::V4);
+        let (yes, no) = (all.restrict_by_atom(3, true), all.restrict_by_atom(3, false));
+        let (yes, no) = (yes.expect("it may hold"), no.expect("it may not"));
+        assert!(!yes.intersects(&no) && all.covers(&yes) && !yes.covers(&all));
+        let mut left = Vec::new();
+        all.minus(&yes, &mut left);
+        assert_eq!(left, [no]);
+        assert_eq!(yes.restrict_by_atom(3, false), None);
+    }
+}

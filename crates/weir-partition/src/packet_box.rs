@@ -1,0 +1,112 @@
+//! A single packet as a box.
+
+use weir_model::rule_match::ct_state;
+use weir_model::{Field, FieldReading, Packet, SharedName};
+use weir_packet::Transport;
+
+use crate::hyper_rect::{
+    CodeAxis, CodeSet, HyperRect, MISSING_MAC_VALUE, NUMBER_AXIS_FIELDS, header_code,
+};
+use crate::match_space::{AtomicTest, BoxLowering};
+
+/// The states in the order in which [`CodeAxis::CtState`] counts them.
+const CT_STATES_BY_CODE: [u16; 5] = [
+    ct_state::INVALID,
+    ct_state::NEW,
+    ct_state::RELATED,
+    ct_state::ESTABLISHED,
+    ct_state::UNTRACKED,
+];
+
+impl BoxLowering<'_> {
+    /// The smallest box that contains a packet. A box of a rule of this lowering contains it if and
+    /// only if it contains the packet. `in_set` says whether a set contains the packet, by the
+    /// set's name and the directions that the match names (`true` for `src`).
+    pub fn box_of_packet(
+        &self,
+        packet: &Packet,
+        in_set: &dyn Fn(&SharedName, &[bool]) -> bool,
+    ) -> HyperRect {
+        let mut point = HyperRect::all_packets(self.family());
+        for field in NUMBER_AXIS_FIELDS {
+            let value = read_axis_number(packet, field);
+            point = point.restrict_to_interval(field, (value, value)).expect("a value of the axis");
+        }
+        let device = |name: &str| CodeSet::from_codes([self.device_code(name)]);
+        let codes = [
+            (CodeAxis::HeaderPresence, CodeSet::from_codes([encode_header_presence(packet)])),
+            (CodeAxis::Iif, device(&packet.iif)),
+            (CodeAxis::Oif, device(&packet.oif)),
+            (CodeAxis::CtState, CodeSet::from_codes([encode_ct_state(packet)])),
+            (
+                CodeAxis::TcpFlags,
+                CodeSet::from_codes([read_field_or_zero(packet, Field::TcpFlags) as usize]),
+            ),
+            (
+                CodeAxis::PktType,
+                CodeSet::from_codes([read_field_or_zero(packet, Field::PktType) as usize]),
+            ),
+        ];
+        for (axis, code) in codes {
+            point = point.restrict_to_codes(axis, code).expect("a value of the axis");
+        }
+        for (atom, number) in self.numbered_atoms() {
+            let holds = match atom {
+                AtomicTest::MaskedField { field, value: wanted, mask } => {
+                    read_field_or_zero(packet, *field) & mask == *wanted
+                }
+                AtomicTest::SetMembership { name, dirs } => in_set(name, dirs),
+            };
+            point = point.restrict_by_atom(number, holds).expect("a value of the axis");
+        }
+        point
+    }
+}
+
+/// The field's value; 0 if the packet has none, which no rule reads then.
+fn read_field_or_zero(packet: &Packet, field: Field) -> u128 {
+    match field.read(packet) {
+        FieldReading::Value(v) => v,
+        FieldReading::Absent | FieldReading::Truncated => 0,
+    }
+}
+
+fn read_axis_number(packet: &Packet, field: Field) -> u128 {
+    match field {
+        Field::SourceMac if packet.smac.is_none() => MISSING_MAC_VALUE,
+        Field::Sport => read_multiport_ports(packet).map_or(0, |p| p.0.into()),
+        Field::Dport => read_multiport_ports(packet).map_or(0, |p| p.1.into()),
+        _ => read_field_or_zero(packet, field),
+    }
+}
+
+/// The ports as `-m multiport` reads them: four bytes of the header are enough.
+fn read_multiport_ports(packet: &Packet) -> Option<(u16, u16)> {
+    match (&packet.transport, &packet.payload[..]) {
+        _ if packet.fragment.offset != 0 => None,
+        (Transport::Truncated, [a, b, c, d, ..]) => {
+            Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])))
+        }
+        _ => packet.ports(),
+    }
+}
+
+/// How much of the transport header is present. `-m dccp` requires twelve bytes (xt_dccp.c), of
+/// which eight are the packet's payload.
+fn encode_header_presence(packet: &Packet) -> usize {
+    match (packet.fragment.offset, &packet.transport) {
+        (1, _) => header_code::FRAGMENT_OFFSET_1,
+        (2.., _) => header_code::LATER_FRAGMENT,
+        (0, Transport::Truncated) if packet.payload.len() < 4 => header_code::NO_PORTS,
+        (0, Transport::Truncated) => header_code::PORTS_ONLY,
+        (0, Transport::Dccp { .. }) if packet.payload.len() < 8 => header_code::PORTS_ONLY,
+        (0, _) => header_code::WHOLE,
+    }
+}
+
+fn encode_ct_state(packet: &Packet) -> usize {
+    let bits = read_field_or_zero(packet, Field::CtState) as u16;
+    let state = CT_STATES_BY_CODE.iter().position(|s| bits & s != 0).expect("a packet has a state");
+    let bit = |of: u16, code: usize| if bits & of != 0 { code } else { 0 };
+    4 * state + bit(ct_state::SNAT, 1) + bit(ct_state::DNAT, 2)
+}

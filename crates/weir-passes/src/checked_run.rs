@@ -1,0 +1,356 @@
+//! Runs passes one after another, and checks each of them.
+//!
+//! There are three checks, from the cheapest to the strongest, and none replaces another:
+//!
+//! 1. *structure* ([`structure_check`]): every original rule still has a counter, stateful rules
+//!    occur as often as before, chains of other programs are unchanged;
+//! 2. *packets* ([`check`]): on and around every boundary of every rule, before and after, by the
+//!    interpreter; only this check covers counters;
+//! 3. *proof*: both rulesets as diagrams, which covers all packets at once, except for counters. It
+//!    may exceed its memory, and does not support every sense of equality: then the pass is
+//!    reported as checked on packets, with the reason.
+//!
+//! Each pass is compared with its input. Equality is transitive, so no comparison with the
+//! beginning is needed, and a difference is attributed to one pass.
+
+use std::fmt;
+
+use weir_artefact::manifest::{CompiledRun, UnchangedRule};
+use weir_artefact::{Deviation, Evidence};
+use weir_diagram::{CompareOptions, StatefulTestPairing};
+use weir_model::{Family, Firewall, IpSet, Packet, RuleIdTable, Ruleset};
+use weir_semantics::{JourneyKind, SeededOracle};
+
+use crate::check::{
+    self, CheckOptions, Counterexample, EquivalenceJudge, PayloadOracle, ProgressFn, ProofResult,
+};
+use crate::structure_check::{self, StructureViolation};
+use crate::{CounterPreservation, Equivalence, Pass, PassContext, PassOptions, RewrittenRuleset};
+
+/// How passes are run and checked.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// How passes work.
+    pub pass: PassOptions,
+    /// What is sent through both.
+    pub check: CheckOptions,
+    /// Nothing is compared.
+    pub trust: bool,
+    /// Memory that a proof may take, in bytes.
+    pub proof_bytes: usize,
+    /// Steps that it may take for one family and way: see
+    /// [`CompareOptions::steps_max`](weir_diagram::CompareOptions::steps_max).
+    pub proof_steps: u64,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        RunOptions {
+            pass: PassOptions::default(),
+            check: CheckOptions { seed: 1, packets: 20_000 },
+            trust: false,
+            proof_bytes: 1 << 30,
+            proof_steps: CompareOptions::default().steps_max,
+        }
+    }
+}
+
+/// The result of all passes.
+#[derive(Clone, Debug)]
+pub struct CheckedRun {
+    /// The rewritten firewall.
+    pub firewall: Firewall,
+    /// The sets that passes made, by the family they are for.
+    pub generated_sets: Vec<(Family, IpSet)>,
+    /// What was compiled, in the order of passes.
+    pub compiled_runs: Vec<CompiledRun>,
+    /// The unchanged rules, and why.
+    pub unchanged_rules: Vec<UnchangedRule>,
+    /// What each pass did.
+    pub steps: Vec<PassReport>,
+    /// The intended differences of passes that changed something.
+    pub deviations: Vec<Deviation>,
+}
+
+/// Rules that a packet tried, on average, before and after a pass; `None` without a check.
+pub type MeanRulesTried = Option<(f64, f64)>;
+
+/// One pass of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PassReport {
+    /// The pass.
+    pub pass: &'static str,
+    /// Rules before and after, sets' elements not counted.
+    pub rule_counts: (usize, usize),
+    /// Rules that a packet of the check tried, on average, before and after.
+    pub mean_rules_tried: MeanRulesTried,
+    /// How it was checked.
+    pub evidence: Evidence<NoProofReason>,
+}
+
+/// Why what a pass made is not proven to be equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoProofReason {
+    /// The pass changes the text of questions ([`Equivalence::StrictOnPacketBytes`]).
+    QuestionTextChanged,
+    /// The pass drops packets early ([`Equivalence::EarlyDrop`]).
+    DropsBeforeConntrack,
+    /// The pass keeps packets from conntrack ([`Equivalence::Untracked`]).
+    ConntrackStateDiffers,
+    /// The proof did not finish: the reason from the diagrams.
+    ProofUnfinished(String),
+}
+
+impl fmt::Display for NoProofReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NoProofReason::QuestionTextChanged => {
+                "stateful tests have a different text, by which diagrams identify them"
+            }
+            NoProofReason::DropsBeforeConntrack => {
+                "packet by packet: conntrack does not see packets that are dropped early"
+            }
+            NoProofReason::ConntrackStateDiffers => {
+                "the conntrack state of untracked packets differs on purpose"
+            }
+            NoProofReason::ProofUnfinished(what) => what,
+        })
+    }
+}
+
+/// A pass whose result is not equal. Nothing of the run is kept.
+#[derive(Debug, thiserror::Error)]
+#[error("pass {pass} changes the meaning: {why}")]
+pub struct RefusedPass {
+    /// The pass.
+    pub pass: &'static str,
+    /// In what.
+    #[source]
+    pub why: PassRefusalReason,
+}
+
+/// Why a pass is refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PassRefusalReason {
+    /// A packet of the check is treated in another way.
+    #[error("{0}")]
+    PacketDiffers(Box<Counterexample>),
+    /// A packet is treated in another way, which the proof found.
+    #[error("{0}")]
+    Disproven(Box<Counterexample>),
+    /// Something is wrong for any packets.
+    #[error("{0}")]
+    StructureBroken(#[from] StructureViolation),
+}
+
+impl PassRefusalReason {
+    /// Which check found it: `packets`, `proof` or `structure`.
+    pub const fn check_name(&self) -> &'static str {
+        match self {
+            PassRefusalReason::PacketDiffers(_) => "packets",
+            PassRefusalReason::Disproven(_) => "proof",
+            PassRefusalReason::StructureBroken(_) => "structure",
+        }
+    }
+}
+
+/// Runs passes in their order, each checked against what it was given.
+///
+/// # Errors
+/// The first pass whose result is not equal in its own sense, with the packet that shows it.
+///
+/// # Panics
+/// Where the rules of the firewall are not numbered as a parser numbers them.
+pub fn run_checked_passes(
+    firewall: &Firewall,
+    passes: &[&dyn Pass],
+    options: &RunOptions,
+    progress: &mut ProgressFn<'_>,
+) -> Result<CheckedRun, RefusedPass> {
+    let places =
+        [Family::V4, Family::V6].map(|f| firewall.ruleset(f).map(RuleIdTable::from_ruleset));
+    let mut run = CheckedRun {
+        firewall: firewall.clone(),
+        generated_sets: Vec::new(),
+        compiled_runs: Vec::new(),
+        unchanged_rules: Vec::new(),
+        steps: Vec::new(),
+        deviations: Vec::new(),
+    };
+    let mut sample = None;
+    for (i, pass) in passes.iter().enumerate() {
+        let mut show = |what: &str, done: f64| {
+            let done = (i as f64 + done) / passes.len() as f64;
+            progress(&format!("{}: {what}", pass.name()), done);
+        };
+        run_checked_pass(&mut run, *pass, &places, options, &mut sample, &mut show)
+            .map_err(|why| RefusedPass { pass: pass.name(), why })?;
+    }
+    Ok(run)
+}
+
+/// Packets for the ruleset that the next pass is given, where some were made already.
+type PreparedPackets = Option<Vec<(JourneyKind, Vec<Packet>)>>;
+
+fn run_checked_pass(
+    run: &mut CheckedRun,
+    pass: &dyn Pass,
+    places: &[Option<RuleIdTable>; 2],
+    options: &RunOptions,
+    sample: &mut PreparedPackets,
+    progress: &mut ProgressFn<'_>,
+) -> Result<(), PassRefusalReason> {
+    let count = |f: &Firewall| f.rulesets().flat_map(Ruleset::rules).count();
+    let rules = count(&run.firewall);
+    let note = |run: &mut CheckedRun, rules, tried, evidence| {
+        run.steps.push(PassReport {
+            pass: pass.name(),
+            rule_counts: rules,
+            mean_rules_tried: tried,
+            evidence,
+        });
+    };
+    if pass.counter_preservation() == CounterPreservation::Lost && !options.pass.allow_counter_loss
+    {
+        let why = "it loses counters (permitted by --allow counters)".to_owned();
+        note(run, (rules, rules), None, Evidence::Skipped(why));
+        return Ok(());
+    }
+    progress("rewriting", 0.0);
+    let mut after = run.firewall.clone();
+    let mut made = Vec::new();
+    for (family, places) in [Family::V4, Family::V6].into_iter().zip(places) {
+        let (Some(places), Some(ruleset)) = (places, run.firewall.ruleset(family)) else {
+            continue;
+        };
+        let context =
+            PassContext { options: &options.pass, rule_ids: places, sets: &run.firewall.sets };
+        let rewritten = pass.run(ruleset, &context);
+        apply_rewrite(&mut after, &rewritten);
+        made.push((family, places, rewritten));
+    }
+    if after == run.firewall {
+        for (_, _, rewritten) in made {
+            record_unchanged_rules(run, rewritten.unchanged_rules);
+        }
+        note(run, (rules, rules), None, Evidence::Unchanged);
+        return Ok(());
+    }
+    for (family, places, rewritten) in &made {
+        let before = run.firewall.ruleset(*family).expect("it was rewritten");
+        let context = PassContext { options: &options.pass, rule_ids: places, sets: &after.sets };
+        structure_check::check_structure(
+            before,
+            &rewritten.ruleset,
+            &rewritten.dead_rules,
+            pass.equivalence(),
+            &context,
+        )?;
+    }
+    structure_check::check_user_sets(&run.firewall, &after)?;
+    structure_check::check_shared_objects(&run.firewall, &after)?;
+    let (tried, evidence) = if options.trust {
+        (None, Evidence::Trusted)
+    } else {
+        compare_before_after(&run.firewall, &after, pass.equivalence(), options, sample, progress)?
+    };
+    for (family, _, rewritten) in made {
+        run.generated_sets.extend(rewritten.sets.into_iter().map(|s| (family, s)));
+        run.compiled_runs.extend(rewritten.compiled_runs);
+        record_unchanged_rules(run, rewritten.unchanged_rules);
+    }
+    run.deviations.extend(pass.deviation());
+    note(run, (rules, count(&after)), tried, evidence);
+    run.firewall = after;
+    Ok(())
+}
+
+fn apply_rewrite(firewall: &mut Firewall, rewritten: &RewrittenRuleset) {
+    let ruleset = rewritten.ruleset.clone();
+    match ruleset.family {
+        Family::V4 => firewall.v4 = Some(ruleset),
+        Family::V6 => firewall.v6 = Some(ruleset),
+    }
+    firewall.sets.extend(rewritten.sets.iter().cloned());
+}
+
+fn record_unchanged_rules(run: &mut CheckedRun, kept: Vec<UnchangedRule>) {
+    for kept in kept {
+        if !run.unchanged_rules.contains(&kept) {
+            run.unchanged_rules.push(kept);
+        }
+    }
+}
+
+/// Compares on packets, then by proof.
+fn compare_before_after(
+    before: &Firewall,
+    after: &Firewall,
+    equivalence: Equivalence,
+    options: &RunOptions,
+    sample: &mut PreparedPackets,
+    progress: &mut ProgressFn<'_>,
+) -> Result<(MeanRulesTried, Evidence<NoProofReason>), PassRefusalReason> {
+    progress("checking packets", 0.1);
+    let own =
+        sample.take().unwrap_or_else(|| check::generate_check_packets(before, &options.check, 1));
+    let next = check::generate_check_packets(after, &options.check, 1);
+    let mut judge = EquivalenceJudge::new(equivalence, before, after);
+    let mut answers = PayloadOracle(SeededOracle(options.check.seed));
+    let mut packets = 0;
+    // Most of the boundaries are those of the original ruleset.
+    for (of, share) in [(&own, 1), (&next, 4)] {
+        for (entry, list) in of {
+            for packet in &list[..list.len() / share] {
+                packets += 1;
+                if let Some(example) = judge.find_counterexample(packet, *entry, &mut answers) {
+                    return Err(PassRefusalReason::PacketDiffers(example));
+                }
+            }
+        }
+    }
+    *sample = Some(next);
+    let average = |n: u64| n as f64 / packets.max(1) as f64;
+    let tried = Some((average(judge.rules_tried.0), average(judge.rules_tried.1)));
+    progress("proving", 0.5);
+    let evidence = match prove_pass(before, after, equivalence, options)? {
+        None => Evidence::Proven(packets),
+        Some(why) => Evidence::ComparedPackets(packets, why),
+    };
+    Ok((tried, evidence))
+}
+
+/// Compares the rulesets for all packets; returns the reason if they could not be compared.
+fn prove_pass(
+    before: &Firewall,
+    after: &Firewall,
+    equivalence: Equivalence,
+    options: &RunOptions,
+) -> Result<Option<NoProofReason>, PassRefusalReason> {
+    // A diagram supports only the strict senses. If it finds no difference, that proves the others
+    // as well; if it does, the difference may be what the pass changes on purpose.
+    let beyond = match equivalence {
+        Equivalence::Strict | Equivalence::SummedCounters => None,
+        Equivalence::StrictOnPacketBytes => Some(NoProofReason::QuestionTextChanged),
+        Equivalence::EarlyDrop => Some(NoProofReason::DropsBeforeConntrack),
+        Equivalence::Untracked => Some(NoProofReason::ConntrackStateDiffers),
+    };
+    let compare = CompareOptions {
+        memory_bytes: options.proof_bytes,
+        steps_max: options.proof_steps,
+        stateful_pairing: StatefulTestPairing::ByCredit,
+        regions_max: 1,
+        ..CompareOptions::default()
+    };
+    match (check::prove_equivalence(before, after, &compare), beyond) {
+        // Equal packet by packet; but conntrack knows less of them.
+        (ProofResult::Equal, Some(NoProofReason::DropsBeforeConntrack)) => {
+            Ok(Some(NoProofReason::DropsBeforeConntrack))
+        }
+        (ProofResult::Equal, _) => Ok(None),
+        (_, Some(why)) => Ok(Some(why)),
+        (ProofResult::Disproven(example), None) => Err(PassRefusalReason::Disproven(example)),
+        (ProofResult::Undecided(why), None) => Ok(Some(NoProofReason::ProofUnfinished(why))),
+    }
+}

@@ -1,0 +1,100 @@
+//! The possible outcomes of all packets of a kind in a chain.
+//!
+//! A kind is a list of tests, for example those of one rule. The traversal skips the rules that no
+//! packet of the kind matches; for each of the others the caller decides whether it is acceptable.
+//! A rule whose tests match the whole kind ends the traversal, or continues it elsewhere, for all
+//! of it; if it matches a part, the outcome of the rest stays open.
+
+use weir_model::{Rule, Table, Target, Test};
+
+use weir_partition::{TestAlgebra, take_tests_before_transport};
+
+/// The outcome of a kind in a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PacketClassOutcome {
+    /// A rule was reached that the caller rejects.
+    CallerRejected,
+    /// Rules decide all of it.
+    AllDecided,
+    /// Some of it may come to the policy of the chain.
+    ReachesPolicy,
+    /// Some of it may come out of the chain undecided.
+    LeavesChain,
+}
+
+/// A walk of a kind through a table.
+pub(super) struct PacketClass<'a> {
+    pub table: &'a Table,
+    pub algebra: TestAlgebra,
+    pub tests: &'a [Test],
+}
+
+impl PacketClass<'_> {
+    /// Traverses a chain. `meets` is called for every rule that a packet of the kind may match, and
+    /// told whether all of them do.
+    pub fn walk(
+        &self,
+        chain: &str,
+        meets: &mut dyn FnMut(&Rule, bool) -> bool,
+    ) -> PacketClassOutcome {
+        self.walk_chain(chain, meets, self.table.chains.len())
+    }
+
+    fn walk_chain(
+        &self,
+        chain: &str,
+        meets: &mut dyn FnMut(&Rule, bool) -> bool,
+        depth: usize,
+    ) -> PacketClassOutcome {
+        // A loop is refused at load; this one ends all the same.
+        let (Some(chain), Some(depth)) = (self.table.chain(chain), depth.checked_sub(1)) else {
+            return PacketClassOutcome::CallerRejected;
+        };
+        let out = if chain.policy.is_some() {
+            PacketClassOutcome::ReachesPolicy
+        } else {
+            PacketClassOutcome::LeavesChain
+        };
+        let mut some_left = false;
+        for rule in &chain.rules {
+            let tests = self.algebra.tests_of_rule(rule);
+            let Some(whole) = self.match_coverage(&tests) else { continue };
+            if !meets(rule, whole) {
+                return PacketClassOutcome::CallerRejected;
+            }
+            let inside = match &rule.target {
+                Target::Jump(to) | Target::Goto(to) => self.walk_chain(to, meets, depth),
+                _ => PacketClassOutcome::LeavesChain,
+            };
+            if inside == PacketClassOutcome::CallerRejected {
+                return PacketClassOutcome::CallerRejected;
+            }
+            let end =
+                |ends: bool| if ends && !some_left { PacketClassOutcome::AllDecided } else { out };
+            match &rule.target {
+                t if t.is_terminating() && whole => return end(true),
+                Target::Jump(_) if whole && inside == PacketClassOutcome::AllDecided => {
+                    return end(true);
+                }
+                Target::Goto(_) if whole => return end(inside == PacketClassOutcome::AllDecided),
+                Target::Return if whole => return out,
+                Target::Goto(_) => some_left |= inside != PacketClassOutcome::AllDecided,
+                Target::Return => some_left = true,
+                _ => {}
+            }
+        }
+        out
+    }
+
+    /// Whether all packets of the kind match the tests; `None` if none does. A packet of the kind
+    /// whose header is truncated gets to the tests before those of the header.
+    fn match_coverage(&self, tests: &[Test]) -> Option<bool> {
+        if !self.algebra.is_disjoint(self.tests, tests) {
+            return Some(self.algebra.covers(tests, self.tests));
+        }
+        let cut = take_tests_before_transport(self.tests);
+        let headless =
+            cut.len() < self.tests.len() && take_tests_before_transport(tests).len() == tests.len();
+        (headless && !self.algebra.is_disjoint(cut, tests)).then_some(false)
+    }
+}

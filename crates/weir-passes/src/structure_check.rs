@@ -1,0 +1,204 @@
+//! Properties of a rewritten ruleset that do not depend on packets.
+//!
+//! Some differences are not visible to an interpreter: two copies of a limit accept twice as much,
+//! although each copy answers like the original; the counter of a rule that is rarely reached is
+//! lost without a symptom. They are found by counting.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use weir_model::effect::shared_objects::SharedObjects;
+use weir_model::effect::{ConntrackDemand, total_conntrack_demand};
+use weir_model::{Chain, Firewall, RuleIndex, Ruleset, TableName, Target};
+use weir_partition::is_stateful_rule;
+
+use crate::{Equivalence, PassContext};
+
+/// A way in which a rewritten ruleset is wrong for any packets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StructureViolation {
+    /// An original rule has no counter, and was not reported as dead.
+    #[error("no counter is left for {0}")]
+    LostCredit(String),
+    /// Rules were merged that do not do the same, or not in the same chain.
+    #[error("{0} and {1} were merged, but are not two tests before one target of one chain")]
+    InvalidMerge(String, String),
+    /// A rule that is stateful or unknown occurs more or less often than before.
+    #[error("{rule} is stateful, and occurs {after} times instead of {before}")]
+    StatefulRuleCount {
+        /// The rule.
+        rule: String,
+        /// How often it occurred.
+        before: usize,
+        /// How often it occurs.
+        after: usize,
+    },
+    /// A chain that another program keeps was changed.
+    #[error("chain {0} belongs to another program, and was changed")]
+    ProgramChainChanged(String),
+    /// A built-in chain is missing, or its policy changed.
+    #[error("built-in chain {0} is missing or has another policy")]
+    BuiltInChainChanged(String),
+    /// Conntrack is in use before and not after, or the other way round.
+    #[error("the rules {} conntrack now, which changes what the nat table sees", if *.0 { "bring in" } else { "no longer use" })]
+    ConntrackUseChanged(bool),
+    /// Other rules make or configure an object that rules share by name.
+    #[error("the {0} is created or configured by other rules than before")]
+    SharedObjectChanged(String),
+    /// Fragments are put together before and not after, or the other way round.
+    #[error("the rules {} fragments put together now", if *.0 { "have" } else { "no longer have" })]
+    ReassemblyChanged(bool),
+    /// A set of the user was changed.
+    #[error("set {0} was changed")]
+    UserSetChanged(String),
+}
+
+/// Checks a rewritten ruleset. `dead` are the rules that the pass says no packet reaches.
+///
+/// # Errors
+/// The first violation.
+pub fn check_structure(
+    before: &Ruleset,
+    after: &Ruleset,
+    dead: &[RuleIndex],
+    equivalence: Equivalence,
+    context: &PassContext<'_>,
+) -> Result<(), StructureViolation> {
+    check_credit(before, after, dead, context)?;
+    if equivalence == Equivalence::SummedCounters {
+        check_merged_rules(before, after, context)?;
+    }
+    check_stateful_rules(before, after, context)?;
+    check_protected_chains(before, after, context)?;
+    let on = |r: &Ruleset| total_conntrack_demand(r.rules().map(|(_, _, r)| r));
+    match (on(before), on(after)) {
+        (was, is) if was == is => Ok(()),
+        (ConntrackDemand::Nothing, ConntrackDemand::Defragmentation) => {
+            Err(StructureViolation::ReassemblyChanged(true))
+        }
+        (ConntrackDemand::Defragmentation, ConntrackDemand::Nothing) => {
+            Err(StructureViolation::ReassemblyChanged(false))
+        }
+        (_, is) => Err(StructureViolation::ConntrackUseChanged(is == ConntrackDemand::Tracking)),
+    }
+}
+
+/// Objects that rules share by name are made by the same rules.
+///
+/// # Errors
+/// [`StructureViolation::SharedObjectChanged`].
+pub fn check_shared_objects(before: &Firewall, after: &Firewall) -> Result<(), StructureViolation> {
+    let [before, after] = [before, after].map(|f| SharedObjects::from_rulesets(f.rulesets()));
+    match before.first_differing_object(&after) {
+        Some(object) => Err(StructureViolation::SharedObjectChanged(object.to_string())),
+        None => Ok(()),
+    }
+}
+
+/// Sets that were there are there, unchanged.
+///
+/// # Errors
+/// [`StructureViolation::UserSetChanged`].
+pub fn check_user_sets(before: &Firewall, after: &Firewall) -> Result<(), StructureViolation> {
+    match before.sets.iter().find(|s| after.find_set(&s.name) != Some(s)) {
+        Some(set) => Err(StructureViolation::UserSetChanged(set.name.to_string())),
+        None => Ok(()),
+    }
+}
+
+fn collect_credited_rules(ruleset: &Ruleset) -> BTreeSet<RuleIndex> {
+    ruleset.rules().flat_map(|(_, _, r)| r.credit.iter().copied()).collect()
+}
+
+/// Elements of sets count for rules, too: their credit is in the context.
+fn check_credit(
+    before: &Ruleset,
+    after: &Ruleset,
+    dead: &[RuleIndex],
+    context: &PassContext<'_>,
+) -> Result<(), StructureViolation> {
+    let mut left = collect_credited_rules(after);
+    left.extend(context.sets.iter().flat_map(|s| &s.elements).flat_map(|e| &e.credit));
+    left.extend(dead);
+    match collect_credited_rules(before).iter().find(|id| !left.contains(id)) {
+        Some(id) => Err(StructureViolation::LostCredit(context.rule_ids.rule_id_text(*id))),
+        None => Ok(()),
+    }
+}
+
+/// Rules that share a counter now did the same in the same chain.
+fn check_merged_rules(
+    before: &Ruleset,
+    after: &Ruleset,
+    context: &PassContext<'_>,
+) -> Result<(), StructureViolation> {
+    let mut home: HashMap<RuleIndex, (TableName, &str, &Target)> = HashMap::new();
+    for (table, chain, rule) in before.rules() {
+        for id in &rule.credit {
+            home.insert(*id, (table.name, &chain.name, &rule.target));
+        }
+    }
+    for (_, _, rule) in after.rules() {
+        let homes: Vec<_> = rule.credit.iter().filter_map(|id| Some((id, home.get(id)?))).collect();
+        if let Some(w) = homes.windows(2).find(|w| w[0].1 != w[1].1) {
+            let name = |id: &RuleIndex| context.rule_ids.rule_id_text(*id);
+            return Err(StructureViolation::InvalidMerge(name(w[0].0), name(w[1].0)));
+        }
+    }
+    Ok(())
+}
+
+/// Rules that keep a state or are not understood, by their credit and text, and how often they are.
+fn count_stateful_rules(ruleset: &Ruleset) -> BTreeMap<(Vec<RuleIndex>, String), usize> {
+    let mut out = BTreeMap::new();
+    for (_, _, rule) in ruleset.rules() {
+        // A set that is looked into twice answers twice the same, and so does what depends on the
+        // host.
+        if !is_stateful_rule(rule, ruleset.family) {
+            continue;
+        }
+        let text = format!("{:?} {:?}", rule.matches, rule.target);
+        *out.entry((rule.credit.clone(), text)).or_insert(0) += 1;
+    }
+    out
+}
+
+fn check_stateful_rules(
+    before: &Ruleset,
+    after: &Ruleset,
+    context: &PassContext<'_>,
+) -> Result<(), StructureViolation> {
+    let (was, is) = (count_stateful_rules(before), count_stateful_rules(after));
+    for key in was.keys().chain(is.keys()) {
+        let count = |of: &BTreeMap<_, usize>| of.get(key).copied().unwrap_or(0);
+        let (before, after) = (count(&was), count(&is));
+        if before != after {
+            let rule =
+                key.0.first().map(|id| context.rule_ids.rule_id_text(*id)).unwrap_or_default();
+            return Err(StructureViolation::StatefulRuleCount { rule, before, after });
+        }
+    }
+    Ok(())
+}
+
+/// Built-in chains and their policies are present, and chains of other programs are unchanged.
+fn check_protected_chains(
+    before: &Ruleset,
+    after: &Ruleset,
+    context: &PassContext<'_>,
+) -> Result<(), StructureViolation> {
+    for table in &before.tables {
+        let now = after.table(&table.name);
+        let find = |c: &Chain| now.and_then(|t| t.chain(&c.name));
+        for chain in &table.chains {
+            let place = || format!("{}/{}", table.name, chain.name);
+            if chain.policy.is_some() && find(chain).is_none_or(|c| c.policy != chain.policy) {
+                return Err(StructureViolation::BuiltInChainChanged(place()));
+            }
+            if !context.may_rewrite(chain) && find(chain).is_none_or(|c| c.rules != chain.rules) {
+                return Err(StructureViolation::ProgramChainChanged(place()));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! One page about several studies: the statements of the papers, their status, and links to the
+//! runs.
+
+use std::collections::BTreeMap;
+
+use maud::{DOCTYPE, Markup, html};
+use weir_study::claims_registry::{self, ClaimItem, ClaimItemKind, ClaimItemStatus, RegistryEntry};
+
+use crate::page::render_head_elements;
+
+/// File beside the index that holds the report of a study's newest run; `None` without one.
+pub fn report_file_name(entry: &RegistryEntry) -> Option<String> {
+    entry.run.as_ref().map(|_| format!("{}.html", entry.study))
+}
+
+/// File beside the index that holds the trials of that run.
+pub fn trials_file_name(entry: &RegistryEntry) -> Option<String> {
+    entry.run.as_ref().map(|_| format!("{}.jsonl", entry.study))
+}
+
+/// The index as one HTML page that opens offline.
+///
+/// All of it is text; nothing is read as HTML. The same entries give the same bytes.
+pub fn render_index(entries: &[RegistryEntry], version: &str) -> String {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                (render_head_elements("Studies"))
+            }
+            body {
+                main {
+                    h1 { "The statements of five papers, and the results here" }
+                    p.lead {
+                        "Every figure, table, observation and conclusion, numbered. A status is "
+                        "computed from the records of the newest kept run, or says why there is none."
+                    }
+                    (render_status_counts(entries))
+                    (render_contents(entries))
+                    @for entry in entries { (render_study_section(entry)) }
+                }
+                footer { "Written by weir " (version) "." }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+/// All that is listed of a study: what the paper says, and weir's own claims.
+fn listed_claim_items(entry: &RegistryEntry) -> impl Iterator<Item = &ClaimItem> {
+    entry.items.iter().chain(&entry.own)
+}
+
+/// How many items have which status, by the words of it.
+fn render_status_counts(entries: &[RegistryEntry]) -> Markup {
+    let mut counts: BTreeMap<String, (ClaimItemStatus, usize)> = BTreeMap::new();
+    for item in entries.iter().flat_map(listed_claim_items) {
+        counts.entry(item.status.to_string()).or_insert((item.status, 0)).1 += 1;
+    }
+    html! {
+        p.trust {
+            @for (status, count) in counts.values() { span { (render_status_badge(*status)) " " (count) } }
+        }
+    }
+}
+
+/// Every study with the way to it, and to its report.
+fn render_contents(entries: &[RegistryEntry]) -> Markup {
+    html! {
+        nav.contents aria-labelledby="contents" {
+            h2 #contents { "Contents" }
+            ul {
+                @for entry in entries {
+                    li {
+                        a href={ "#" (entry.study) } { (entry.title) } " "
+                        @if let Some(report) = report_file_name(entry) {
+                            "(" a href=(report) { "report" } ")"
+                        } @else { span.range { "(no complete run)" } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn render_study_section(entry: &RegistryEntry) -> Markup {
+    html! {
+        section id=(entry.study) {
+            h2 { (entry.title) }
+            p.about {
+                (entry.study)
+                @if let Some(command) = &entry.command { " · " code { (command) } }
+            }
+            @if let (Some(report), Some(trials)) = (report_file_name(entry), trials_file_name(entry)) {
+                p {
+                    a href=(report) { "report of the newest run" } ", "
+                    a href=(trials) download { "its trials" }
+                }
+            }
+            @if let Some(kept) = &entry.self_test {
+                p.about { (claims_registry::describe_aa_test(kept)) "." }
+            }
+            @if listed_claim_items(entry).next().is_some() {
+                div.scroll {
+                    table.claims {
+                        thead { tr { th { "claim" } th { "outcome" } th { "evidence" } } }
+                        tbody { @for item in listed_claim_items(entry) { (render_claim_row(item)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn render_claim_row(item: &ClaimItem) -> Markup {
+    html! {
+        tr {
+            td {
+                @if item.kind != ClaimItemKind::Own { b { (item.number) } " " }
+                (item.text)
+                @if !item.place.is_empty() { " " span.range { "(" (item.place) ")" } }
+            }
+            td.tight { (render_status_badge(item.status)) }
+            td {
+                (evidence_text(item))
+                @if let Some(stated) = &item.stated {
+                    br; span.range { "the paper: " (stated) }
+                }
+            }
+        }
+    }
+}
+
+/// The reason, or else the numbers that decided.
+fn evidence_text(item: &ClaimItem) -> String {
+    let estimates = item.evidence.iter().filter_map(|one| one.estimate.as_ref());
+    let numbers = || estimates.map(claims_registry::format_estimate).collect::<Vec<_>>().join("; ");
+    item.why.clone().unwrap_or_else(numbers)
+}
+
+fn render_status_badge(status: ClaimItemStatus) -> Markup {
+    let class = match status {
+        ClaimItemStatus::Reproduced => "ok",
+        ClaimItemStatus::ReproducedInShape => "noisy",
+        ClaimItemStatus::NotReproduced => "invalid",
+        ClaimItemStatus::NotBuilt
+        | ClaimItemStatus::NotRun
+        | ClaimItemStatus::NotMeasured
+        | ClaimItemStatus::NeedsHardware
+        | ClaimItemStatus::NotPreserved => "plain",
+    };
+    html! { span.badge.(class) { (status) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_stats::Estimate;
+    use weir_study::claims_registry::ClaimEvidence;
+
+    fn entry() -> RegistryEntry {
+        let estimate = Estimate { value: 0.97, lo: 0.95, hi: 0.99, samples: 9 };
+        let evidence = ClaimEvidence {
+            claim: "falls".to_owned(),
+            status: ClaimItemStatus::Reproduced,
+            estimate: Some(estimate),
+        };
+        let item = ClaimItem {
+            number: "K1".to_owned(),
+            kind: ClaimItemKind::Figure,
+            place: String::new(),
+            text: "it <falls>".to_owned(),
+            stated: Some("half".to_owned()),
+            status: ClaimItemStatus::Reproduced,
+            why: None,
+            evidence: vec![evidence],
+        };
+        RegistryEntry {
+            study: "today-x".to_owned(),
+            title: "X & Y".to_owned(),
+            paper: None,
+            command: None,
+            run: Some("runs/2026-01-01-vm".to_owned()),
+            self_test: None,
+            items: vec![item],
+            own: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_item_is_shown_with_its_status_and_nothing_is_markup() {
+        let page = render_index(&[entry()], "0");
+        let shown = ["K1", "it &lt;falls&gt;", "X &amp; Y", "0.970 (0.950 to 0.990)"];
+        for part in shown.into_iter().chain(["today-x.html", "the paper: half"]) {
+            assert!(page.contains(part), "{part}");
+        }
+        assert!(!page.contains("<falls>"));
+        assert!(page.contains("class=\"badge ok\""));
+    }
+
+    #[test]
+    fn the_contents_lead_to_every_study_and_every_report() {
+        let other = RegistryEntry { study: "today-z".to_owned(), run: None, ..entry() };
+        let page = render_index(&[entry(), other], "0");
+        let contents = page.split("<nav").nth(1).and_then(|rest| rest.split("</nav>").next());
+        let contents = contents.expect("there are contents");
+        let links: Vec<&str> =
+            contents.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert_eq!(links, ["#today-x", "today-x.html", "#today-z"]);
+        for study in ["today-x", "today-z"] {
+            assert!(page.contains(&format!("<section id=\"{study}\">")), "{study}");
+        }
+        assert!(contents.contains("no complete run"));
+    }
+
+    #[test]
+    fn a_study_without_a_run_has_no_page() {
+        let page = render_index(&[RegistryEntry { run: None, ..entry() }], "0");
+        assert!(!page.contains(".html") && !page.contains(".jsonl"));
+    }
+}

@@ -1,0 +1,160 @@
+//! The verdict for a terminal: a sentence and an aligned table.
+
+use std::fmt::Write;
+
+use weir_stats::{RunRecord, RunSubject, TrialState};
+
+use crate::headline_and_trust::{assess_trust, build_headline};
+use crate::number_format::{format_interval, format_rate, format_ratio, format_ratio_number};
+use crate::report_model::{ReportModel, subject_label};
+
+/// The gains of a run in a few aligned lines, ending with a newline.
+///
+/// Every subject that was measured at the point of the verdict has a line: packets per second, and
+/// its rate relative to the original ruleset, with the interval.
+pub fn render_summary(record: &RunRecord) -> String {
+    let model = ReportModel::new(record);
+    let mut text = sanitize_for_terminal(&build_headline(&model).sentence());
+    text.push('\n');
+    if let Some(headline) = &model.headline {
+        let facet = &model.facets[headline.facet_index].sentence;
+        if !facet.is_empty() {
+            let _ = writeln!(text, "{}", sanitize_for_terminal(facet));
+        }
+        let mut rows = vec![[
+            "subject".to_owned(),
+            model.quantity_unit().to_owned(),
+            reference_heading(&model),
+        ]];
+        for subject in &record.run.subjects {
+            let Some(estimate) = model.estimate_at(model.quantity, subject, &headline.scenario)
+            else {
+                continue;
+            };
+            let gain =
+                match model.estimate_subject_ratio(subject, headline.reference, &headline.scenario)
+                {
+                    Some(ratio) if subject.name != headline.reference.name => {
+                        format!(
+                            "{:>6} {}",
+                            format_ratio(ratio.value),
+                            format_interval(&ratio, format_ratio_number)
+                        )
+                    }
+                    _ => String::new(),
+                };
+            rows.push([subject_label(subject), format_rate(estimate.value), gain]);
+        }
+        text.push('\n');
+        text.push_str(&align_columns(&rows));
+    }
+    for subject in &record.run.subjects {
+        if let Some(why) = omission_reason(record, subject) {
+            let line = format!("left out: {}: {why}", subject_label(subject));
+            let _ = writeln!(text, "{}", sanitize_for_terminal(&line));
+        }
+    }
+    let (trust, reasons) = assess_trust(&model);
+    let _ = writeln!(text, "\n{}{}", trust.badge_text(), if reasons.is_empty() { "" } else { ":" });
+    for reason in reasons {
+        let _ = writeln!(text, "  {}", sanitize_for_terminal(&reason));
+    }
+    text
+}
+
+/// Why a subject was not measured, or not everywhere.
+fn omission_reason(record: &RunRecord, subject: &RunSubject) -> Option<String> {
+    if let Some(why) = subject.lacking.as_ref().or(subject.limit.as_ref()) {
+        return Some(why.clone());
+    }
+    let mut trials = record.trials.iter().filter(|t| t.subject == subject.name).peekable();
+    trials.peek()?;
+    let last = trials.clone().filter_map(|trial| trial.rejection_reason.as_ref()).next_back();
+    let is_measured = trials.any(|trial| trial.state == TrialState::Accepted);
+    let why = last.map_or(String::new(), |why| format!(": {why}"));
+    (!is_measured).then(|| format!("none of its trials was accepted{why}"))
+}
+
+fn reference_heading(model: &ReportModel<'_>) -> String {
+    match &model.headline {
+        Some(headline) => format!("against {}", subject_label(headline.reference)),
+        None => String::new(),
+    }
+}
+
+/// The first column set to the left, the second to the right.
+fn align_columns(rows: &[[String; 3]]) -> String {
+    let rows: Vec<[String; 3]> =
+        rows.iter().map(|row| row.each_ref().map(|cell| sanitize_for_terminal(cell))).collect();
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let (first, second) = (width(0), width(1));
+    let mut text = String::new();
+    for [name, value, gain] in &rows {
+        let line = format!("  {name:<first$}  {value:>second$}  {gain}");
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+/// Text without what a terminal would obey: control characters are shown as `?`.
+fn sanitize_for_terminal(text: &str) -> String {
+    let plain = |c: char| match c {
+        '\u{202f}' | '\u{a0}' => ' ',
+        c if c.is_control() => '?',
+        c => c,
+    };
+    text.chars().map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_summary_has_a_line_a_subject() {
+        let text = render_summary(&sample::sample_record());
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn what_is_left_out_is_named_with_its_reason() {
+        let mut record = sample::sample_record();
+        record.run.subjects.iter_mut().for_each(|s| (s.lacking, s.limit) = (None, None));
+        assert!(!render_summary(&record).contains("left out"), "{}", render_summary(&record));
+        let name = record.run.subjects[3].name.clone();
+        record.run.subjects[2].limit = Some("nothing to measure at rules=8".to_owned());
+        record.run.subjects[1].lacking = Some("bpftool is not installed".to_owned());
+        for trial in record.trials.iter_mut().filter(|trial| trial.subject == name) {
+            trial.state = TrialState::Failed;
+            trial.rejection_reason = Some("7 packets leaked".to_owned());
+        }
+        let text = render_summary(&record);
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("left out")).collect();
+        let ends = [
+            "bpftool is not installed",
+            "nothing to measure at rules=8",
+            "none of its trials was accepted: 7 packets leaked",
+        ];
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines.iter().zip(ends).all(|(line, end)| line.ends_with(end)), "{lines:?}");
+    }
+
+    #[test]
+    fn names_cannot_command_the_terminal() {
+        let mut record = sample::sample_record();
+        record.run.subjects[3].name = "\u{1b}[2Jnft".to_owned();
+        for trial in record.trials.iter_mut().filter(|trial| trial.subject == "nft") {
+            trial.subject = "\u{1b}[2Jnft".to_owned();
+        }
+        let text = render_summary(&record);
+        assert!(text.contains("[2Jnft") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn an_empty_run_is_a_sentence() {
+        let record = RunRecord { trials: Vec::new(), ..sample::sample_record() };
+        assert!(render_summary(&record).starts_with("This run has no pair"));
+    }
+}

@@ -1,0 +1,110 @@
+//! A region for readers: its fields, its size, and an example.
+
+use weir_diagram::{ComparedPath, FieldValues, Region, Witness, describe_device};
+use weir_model::{Family, Field, Firewall, Hook, Match, match_effects};
+use weir_semantics::{JourneyKind, OutcomeDifference};
+use weir_syntax::iptables::print_match;
+use weir_syntax::packet::print_packet;
+
+use super::review_types::{ExampleReview, FieldReview};
+
+/// What the packets of a region have in each field.
+pub(super) fn region_fields(
+    region: &Region,
+    way: ComparedPath,
+    family: Family,
+) -> Vec<FieldReview> {
+    let said = region.field_values.iter().filter(|v| !is_implied_ttl(v, way));
+    said.map(|v| FieldReview {
+        name: match &v.assumed_match {
+            Some((m, true)) => print_match(m, family),
+            Some((m, false)) => format!("not ({})", print_match(m, family)),
+            None => v.name.clone(),
+        },
+        values: v.values.clone(),
+        more: v.omitted_count,
+    })
+    .collect()
+}
+
+/// Forwarded packets have a time to live of at least two: the kernel drops others at routing.
+fn is_implied_ttl(values: &FieldValues, way: ComparedPath) -> bool {
+    way == ComparedPath::Entry(JourneyKind::Forward)
+        && values.name.ends_with(Field::Ttl.row().name)
+        && values.values == ["2-255"]
+}
+
+/// The words of a region's fields.
+pub(super) fn region_words(fields: &[FieldReview]) -> String {
+    if fields.is_empty() {
+        return "every packet".to_owned();
+    }
+    let word = |f: &FieldReview| {
+        let more = if f.more == 0 { String::new() } else { format!(", … {} more", f.more) };
+        match &f.values[..] {
+            [] => f.name.clone(),
+            [one] if f.more == 0 => format!("{} {one}", f.name),
+            many => format!("{} {{ {}{more} }}", f.name, many.join(", ")),
+        }
+    };
+    fields.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// A packet and what its devices represent.
+pub(super) fn example_review(
+    witness: &Witness,
+    difference: OutcomeDifference,
+    firewalls: [&Firewall; 2],
+    (way, family): (ComparedPath, Family),
+) -> ExampleReview {
+    let mut packet = witness.packet.clone();
+    let mut stands_for = Vec::new();
+    for (field, name) in [(Field::Iif, &mut packet.iif), (Field::Oif, &mut packet.oif)] {
+        if !path_has_device(way, field) {
+            name.clear();
+        }
+        if !name.is_empty() && !firewalls.iter().any(|f| has_rule_testing_device(f, family, field))
+        {
+            name.clear();
+            continue;
+        }
+        let words = describe_device(&firewalls, family, name);
+        let said = format!("{name} stands for {words}");
+        if !name.is_empty() && words != *name && !stands_for.contains(&said) {
+            stands_for.push(said);
+        }
+    }
+    ExampleReview {
+        packet: print_packet(&packet),
+        stands_for,
+        given: witness.describe_assumptions(&|m: &Match| print_match(m, family)),
+        differs_in: format!("{difference:?}").to_lowercase(),
+        witness_packet: witness.packet.clone(),
+    }
+}
+
+/// Whether packets of a path have a device: those of this host come from none, those to it leave by
+/// none.
+fn path_has_device(way: ComparedPath, field: Field) -> bool {
+    let from_here =
+        matches!(way, ComparedPath::Entry(JourneyKind::Output) | ComparedPath::Hook(Hook::Output));
+    let to_here = matches!(
+        way,
+        ComparedPath::Entry(JourneyKind::Input)
+            | ComparedPath::Hook(Hook::Input | Hook::Prerouting)
+            | ComparedPath::ReassembledInput
+    );
+    if field == Field::Iif { !from_here } else { !to_here }
+}
+
+/// Whether some rule tests a device.
+fn has_rule_testing_device(firewall: &Firewall, family: Family, field: Field) -> bool {
+    let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules());
+    rules.into_iter().any(|(_, _, rule)| {
+        let base = match field {
+            Field::Iif => rule.base.iif.is_some(),
+            _ => rule.base.oif.is_some(),
+        };
+        base || rule.matches.iter().any(|m| match_effects(m, family).reads.contains(field))
+    })
+}

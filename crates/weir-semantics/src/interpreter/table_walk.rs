@@ -1,0 +1,556 @@
+//! The traversal of one table at one hook: net/ipv4/netfilter/ip_tables.c, `ipt_do_table`.
+//!
+//! First match, with an explicit stack. A rule counts when all of its matches are true, before its
+//! target acts. RETURN pops; in a built-in chain it applies the policy, whose counter then counts.
+//! A goto does not push, so the rest of the calling chain is skipped. A match on a truncated header
+//! drops the packet (*hotdrop*), whatever the rule says.
+
+use weir_model::effect::{IpsetWrites, UNKNOWN_TARGET_ROW};
+use weir_model::target::{Effect, NatTarget};
+use weir_model::{
+    FieldSet, Hook, Hotdrop, Packet, Policy, Rule, RuleIndex, TableName, Target, TargetTermination,
+    target_effects,
+};
+
+use super::field_test::{RuleTestResult, ct_state_matches, evaluate_field_test};
+use super::packet_view::PacketView;
+use super::rule_lowering::{
+    CompactRule, CompactTest, OpaqueTest, RuleAction, TableIndex, hook_index,
+};
+use super::walk_observer::{FailedTestIndex, WalkObserver};
+use super::{Interpreter, nat_translation};
+use crate::effects::{self, apply_effect};
+use crate::oracle::{Oracle, OracleQuestion, QuestionSubject, UnknownWrite};
+use crate::outcome::{
+    AnsweredQuestion, AppliedEffect, CountedObject, CounterHit, TraversalLog, Verdict,
+};
+use crate::question_digest::{digest_content, digest_drop_question};
+use crate::set_membership::{SetMembership, test_membership};
+
+/// A walk under way.
+pub(crate) struct TableWalk<'w, 'f, O> {
+    pub interpreter: &'w Interpreter<'f>,
+    pub hook: Hook,
+    pub packet: &'w mut Packet,
+    pub oracle: &'w mut dyn Oracle,
+    pub log: &'w mut TraversalLog<'f>,
+    pub observer: &'w mut O,
+    /// The packet was sent to a port of this host.
+    pub redirected: bool,
+}
+
+/// Where the walk is: in which chain, at which rule of the table.
+#[derive(Clone, Copy)]
+struct WalkPosition {
+    chain: u32,
+    rule: u32,
+}
+
+/// The effect of a rule's target on the traversal.
+enum TargetOutcome {
+    Continue,
+    /// The packet changed: read its fields again.
+    RereadPacket,
+    Decide(Verdict),
+}
+
+impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
+    /// Walks a table from its built-in chain of the hook; `None` if there is none.
+    pub fn walk_table(&mut self, name: TableName) -> Option<Verdict> {
+        let table = self.interpreter.table_index(self.packet.family, name)?;
+        let start = table.base_chains[hook_index(self.hook)]?;
+        self.walk_chain(name, start)
+    }
+
+    /// Walks from a chain; `None` if a chain without policy returned.
+    pub fn walk_chain(&mut self, name: TableName, start: u32) -> Option<Verdict> {
+        let interpreter = self.interpreter;
+        let table = interpreter.table_index(self.packet.family, name)?;
+        self.observer.on_table_entered(self.hook, name, self.packet);
+        let mut view = PacketView::from_packet(self.packet);
+        let mut stack: Vec<WalkPosition> = Vec::new();
+        let mut at = self.enter_chain(table, start, 0);
+        let mut jumps_left = if table.has_jump_loop { table.rules.len() } else { usize::MAX };
+        loop {
+            let chain = &table.chains[at.chain as usize];
+            if at.rule == chain.end_rule {
+                match stack.pop() {
+                    Some(back) => {
+                        at = self.return_to_chain(table, back, stack.len());
+                        continue;
+                    }
+                    None => return self.apply_policy(table, start),
+                }
+            }
+            let compact = table.rules[at.rule as usize];
+            let rule = &chain.chain.rules[(at.rule - chain.first_rule) as usize];
+            let number = at.rule - chain.first_rule + 1;
+            self.log.rules_tried += 1;
+            let (failed, dying) = self.find_failed_test(table, compact, rule, &mut view);
+            self.observer.on_rule_tried(rule, number, failed, self.packet);
+            match failed {
+                None => {}
+                Some(FailedTestIndex { hotdrop: false, .. }) => {
+                    at.rule += 1;
+                    continue;
+                }
+                Some(_) => return self.report_verdict(Verdict::Drop),
+            }
+            let counted = CountedObject::Rule { table: name, chain: &chain.chain.name, number };
+            self.log.hits.push(CounterHit {
+                hook: self.hook,
+                counted_object: counted,
+                credit: &rule.credit,
+            });
+            if dying {
+                if compact.action == RuleAction::EvaluateTarget {
+                    self.apply_target(name, rule);
+                }
+                return self.report_verdict(Verdict::Drop);
+            }
+            let next = WalkPosition { chain: at.chain, rule: at.rule + 1 };
+            at = match compact.action {
+                RuleAction::CountOnly => next,
+                RuleAction::Accept => return self.report_verdict(Verdict::Accept),
+                RuleAction::Drop => return self.report_verdict(Verdict::Drop),
+                RuleAction::Return => match stack.pop() {
+                    Some(back) => self.return_to_chain(table, back, stack.len()),
+                    None => return self.apply_policy(table, start),
+                },
+                RuleAction::Jump(to) | RuleAction::Goto(to) => {
+                    // The kernel refuses to load a loop; without this it would walk for ever.
+                    jumps_left -= 1;
+                    if jumps_left == 0 {
+                        return self.report_verdict(Verdict::Drop);
+                    }
+                    if matches!(compact.action, RuleAction::Jump(_)) {
+                        stack.push(next);
+                    }
+                    self.enter_chain(table, to, stack.len())
+                }
+                RuleAction::EvaluateTarget => match self.apply_target(name, rule) {
+                    TargetOutcome::Continue => next,
+                    TargetOutcome::RereadPacket => {
+                        view = PacketView::from_packet(self.packet);
+                        next
+                    }
+                    TargetOutcome::Decide(verdict) => return self.report_verdict(verdict),
+                },
+            };
+        }
+    }
+
+    fn enter_chain(&mut self, table: &TableIndex<'f>, chain: u32, depth: usize) -> WalkPosition {
+        let index = &table.chains[chain as usize];
+        self.observer.on_chain_entered(&index.chain.name, depth);
+        WalkPosition { chain, rule: index.first_rule }
+    }
+
+    fn return_to_chain(
+        &mut self,
+        table: &TableIndex<'f>,
+        to: WalkPosition,
+        depth: usize,
+    ) -> WalkPosition {
+        self.observer.on_chain_entered(&table.chains[to.chain as usize].chain.name, depth);
+        to
+    }
+
+    fn report_verdict(&mut self, verdict: Verdict) -> Option<Verdict> {
+        self.observer.on_table_left(verdict, false);
+        Some(verdict)
+    }
+
+    /// The end of the chain that the walk began in.
+    fn apply_policy(&mut self, table: &TableIndex<'f>, start: u32) -> Option<Verdict> {
+        let chain = table.chains[start as usize].chain;
+        let verdict = match chain.policy? {
+            Policy::Accept => Verdict::Accept,
+            Policy::Drop => Verdict::Drop,
+        };
+        let counted = CountedObject::Policy { table: table.name, chain: &chain.name };
+        self.log.hits.push(CounterHit { hook: self.hook, counted_object: counted, credit: &[] });
+        self.observer.on_table_left(verdict, true);
+        Some(verdict)
+    }
+
+    fn apply_target(&mut self, table: TableName, rule: &'f Rule) -> TargetOutcome {
+        let target = &rule.target;
+        let seen = AppliedEffect { hook: self.hook, table, target };
+        match target {
+            Target::Reject(with) => {
+                self.log.effects.push(seen);
+                TargetOutcome::Decide(Verdict::Reject(with))
+            }
+            Target::Divert(extension) => {
+                self.log.effects.push(seen);
+                self.divert_packet(rule, extension.module, digest_content(&**extension))
+            }
+            Target::Nat(nat) => {
+                self.log.effects.push(seen);
+                self.redirected |= matches!(**nat, NatTarget::Redirect(_));
+                nat_translation::apply_nat_target(self.hook, nat, self.packet, self.oracle);
+                TargetOutcome::Decide(Verdict::Accept)
+            }
+            Target::Effect(effect) => {
+                self.log.effects.push(seen);
+                match &**effect {
+                    Effect::Other(e) => {
+                        self.apply_extension_target(rule, effect, digest_content(e))
+                    }
+                    _ if apply_effect(effect, self.packet) => TargetOutcome::RereadPacket,
+                    _ => TargetOutcome::Continue,
+                }
+            }
+            Target::Opaque(opaque) => {
+                self.log.effects.push(seen);
+                let digest = digest_content(opaque);
+                if self.ask_oracle(rule, QuestionSubject::Target, true, digest) {
+                    return TargetOutcome::Decide(Verdict::Unknown);
+                }
+                self.write_unknown_fields(rule, UNKNOWN_TARGET_ROW.unknown_writes, digest);
+                TargetOutcome::RereadPacket
+            }
+            Target::None
+            | Target::Accept
+            | Target::Drop
+            | Target::Return
+            | Target::Jump(_)
+            | Target::Goto(_) => TargetOutcome::Continue,
+        }
+    }
+
+    /// A target of a module whose row in the table of effects says what it does.
+    fn apply_extension_target(
+        &mut self,
+        rule: &'f Rule,
+        effect: &Effect,
+        digest: u64,
+    ) -> TargetOutcome {
+        let row = target_effects(&rule.target);
+        if row.may_drop
+            && self.ask_whether_dropped(rule, QuestionSubject::Target, row.stateful, digest)
+        {
+            return TargetOutcome::Decide(Verdict::Drop);
+        }
+        // What it does to a set is ordered with what matches find there.
+        if row.stateful || row.set_writes != IpsetWrites::None {
+            self.ask_oracle(rule, QuestionSubject::Target, true, digest);
+        }
+        let changed = apply_effect(effect, self.packet);
+        if row.unknown_writes.is_empty() {
+            return if changed { TargetOutcome::RereadPacket } else { TargetOutcome::Continue };
+        }
+        // CT leaves a packet alone that has an entry, CONNMARK one that has none.
+        let writes = match row.name {
+            "CT" => changed,
+            "CONNMARK" => self.packet.ct.has_entry(),
+            _ => true,
+        };
+        if writes {
+            self.write_unknown_fields(rule, row.unknown_writes, digest);
+        }
+        TargetOutcome::RereadPacket
+    }
+
+    /// A packet that is handed over, and perhaps returns.
+    fn divert_packet(
+        &mut self,
+        rule: &'f Rule,
+        module: &'static str,
+        content: u64,
+    ) -> TargetOutcome {
+        let packet: &Packet = self.packet;
+        let (family, hook, subject) = (packet.family, self.hook, QuestionSubject::Target);
+        let (stateful, configured) =
+            (true, self.interpreter.object_config_digests.digest_for_rule(rule));
+        let question = OracleQuestion {
+            family,
+            hook,
+            rule,
+            subject,
+            stateful,
+            content_digest: content,
+            config_digest: configured,
+            packet,
+        };
+        let answer = self.oracle.is_reinjected(&question);
+        let credit: &'f [RuleIndex] = &rule.credit;
+        self.log.questions.push(AnsweredQuestion {
+            credit,
+            subject,
+            content_digest: content,
+            config_digest: configured,
+            stateful,
+            answer,
+        });
+        let row = target_effects(&rule.target);
+        if !answer {
+            return TargetOutcome::Decide(Verdict::Divert(module));
+        }
+        self.write_unknown_fields(rule, row.unknown_writes, content);
+        match row.termination {
+            TargetTermination::Always => TargetOutcome::Decide(Verdict::Accept),
+            TargetTermination::Never | TargetTermination::Perhaps => TargetOutcome::RereadPacket,
+        }
+    }
+
+    /// Writes fields whose new values the caller gives.
+    fn write_unknown_fields(&mut self, rule: &'f Rule, fields: FieldSet, content: u64) {
+        for field in fields.iter() {
+            let packet: &Packet = self.packet;
+            let (family, hook, subject) = (packet.family, self.hook, QuestionSubject::Target);
+            let (stateful, configured) =
+                (false, self.interpreter.object_config_digests.digest_for_rule(rule));
+            let question = OracleQuestion {
+                family,
+                hook,
+                rule,
+                subject,
+                stateful,
+                content_digest: content,
+                config_digest: configured,
+                packet,
+            };
+            let old = effects::read_field_or_zero(field, packet);
+            let new =
+                self.oracle.choose_written_value(&UnknownWrite { question, field, old_value: old });
+            effects::write_field_unless_pkttype(field, new, self.packet);
+        }
+    }
+
+    /// The first test of a rule that does not hold; and whether the packet is dropped although all
+    /// hold.
+    #[inline]
+    fn find_failed_test(
+        &mut self,
+        table: &TableIndex<'f>,
+        compact: CompactRule,
+        rule: &'f Rule,
+        view: &mut PacketView,
+    ) -> (Option<FailedTestIndex>, bool) {
+        let mut dying = false;
+        let first = compact.first_test as usize;
+        for (test, t) in table.tests[first..first + compact.test_count as usize].iter().enumerate()
+        {
+            let held = match *t {
+                CompactTest::SetLookup { .. }
+                | CompactTest::Conntrack { .. }
+                | CompactTest::Opaque { .. } => {
+                    let held = self.evaluate_non_field_test(table, *t, rule);
+                    if matches!(held, RuleTestResult::Holds | RuleTestResult::HoldsThenHotdrop) {
+                        self.apply_match_writes(table, *t, rule, view);
+                    }
+                    held
+                }
+                _ => evaluate_field_test(table, t, view, self.packet),
+            };
+            match held {
+                RuleTestResult::Holds => {}
+                RuleTestResult::Fails => {
+                    return (Some(FailedTestIndex { test_index: test, hotdrop: dying }), dying);
+                }
+                RuleTestResult::Hotdrop => {
+                    return (Some(FailedTestIndex { test_index: test, hotdrop: true }), true);
+                }
+                RuleTestResult::HoldsThenHotdrop => dying = true,
+            }
+        }
+        (None, dying)
+    }
+
+    /// Some matches write where they hold.
+    fn apply_match_writes(
+        &mut self,
+        table: &TableIndex<'f>,
+        test: CompactTest,
+        rule: &'f Rule,
+        view: &mut PacketView,
+    ) {
+        let CompactTest::Opaque { at, .. } = test else { return };
+        let test = table.opaque_tests[at as usize];
+        if !test.writes.is_empty() {
+            self.write_unknown_fields(rule, test.writes, test.content_digest);
+            *view = PacketView::from_packet(self.packet);
+        }
+    }
+
+    /// Tests that may need the caller.
+    #[cold]
+    fn evaluate_non_field_test(
+        &mut self,
+        table: &TableIndex<'f>,
+        test: CompactTest,
+        rule: &'f Rule,
+    ) -> RuleTestResult {
+        match test {
+            CompactTest::SetLookup { index, at } => self.evaluate_set_test(table, index, at, rule),
+            CompactTest::Conntrack { index, at } => {
+                let test = &table.conntrack_tests[at as usize];
+                let state = test.state.map(|s| ct_state_matches(self.packet, s.negated, s.value));
+                // conntrack_mt in xt_conntrack.c: without an entry only the state is looked at.
+                if state == Some(false) || !self.packet.ct.has_entry() {
+                    return RuleTestResult::from(state == Some(true));
+                }
+                self.ask_oracle(
+                    rule,
+                    QuestionSubject::Match(index.into()),
+                    false,
+                    test.content_digest,
+                )
+                .into()
+            }
+            CompactTest::Opaque { index, at } => {
+                let test = table.opaque_tests[at as usize];
+                self.evaluate_opaque_test(rule, QuestionSubject::Match(index.into()), test)
+            }
+            _ => RuleTestResult::Fails,
+        }
+    }
+
+    /// A test that the fields do not answer, and that may drop the packet.
+    fn evaluate_opaque_test(
+        &mut self,
+        rule: &'f Rule,
+        subject: QuestionSubject,
+        test: OpaqueTest,
+    ) -> RuleTestResult {
+        match test.hotdrop {
+            Hotdrop::Never => {}
+            // xt_esp.c, ipt_ah.c: not for later fragments.
+            Hotdrop::OnTruncatedHeader if self.packet.fragment.offset != 0 => {
+                return RuleTestResult::Fails;
+            }
+            Hotdrop::OnTruncatedHeader if self.packet.payload.len() < test.header_bytes.into() => {
+                return RuleTestResult::Hotdrop;
+            }
+            Hotdrop::OnTruncatedHeader => {}
+            Hotdrop::Unpredictable => {
+                if self.ask_whether_dropped(rule, subject, test.stateful, test.content_digest) {
+                    return RuleTestResult::Hotdrop;
+                }
+            }
+            Hotdrop::DespiteMatch => {
+                if self.ask_whether_dropped(rule, subject, test.stateful, test.content_digest) {
+                    return RuleTestResult::HoldsThenHotdrop;
+                }
+            }
+        }
+        self.ask_oracle(rule, subject, test.stateful, test.content_digest).into()
+    }
+
+    fn evaluate_set_test(
+        &mut self,
+        table: &TableIndex<'f>,
+        index: u16,
+        at: u32,
+        rule: &'f Rule,
+    ) -> RuleTestResult {
+        let interpreter = self.interpreter;
+        let test = &table.set_tests[at as usize];
+        let found = match test.set {
+            // Lists hand --return-nomatch on to their members (ip_set_list_set.c): not modelled.
+            Some(set) if test.return_nomatch && interpreter.sets[set].is_list() => {
+                SetMembership::Unknown
+            }
+            Some(set) if !test.needs_oracle && !test.is_modified_by_rules => {
+                test_membership(&interpreter.sets, set, self.packet, test.dirs)
+            }
+            _ => SetMembership::Unknown,
+        };
+        let inside = match found {
+            SetMembership::Unknown => {
+                let subject = QuestionSubject::Match(index.into());
+                return self
+                    .ask_oracle(rule, subject, test.is_modified_by_rules, test.content_digest)
+                    .into();
+            }
+            SetMembership::NotMember => false,
+            SetMembership::Member { set, element } => {
+                let holder = &interpreter.sets[set];
+                if holder.counters && test.updates_counters {
+                    let set = &holder.set.name;
+                    let element = &holder.set.elements[element as usize];
+                    let counted = CountedObject::Element { set, element };
+                    let credit: &'f [RuleIndex] = &element.credit;
+                    self.log.hits.push(CounterHit {
+                        hook: self.hook,
+                        counted_object: counted,
+                        credit,
+                    });
+                }
+                !test.return_nomatch
+            }
+            SetMembership::NomatchElement { .. } => test.return_nomatch,
+        };
+        RuleTestResult::from(inside != test.negated)
+    }
+
+    /// Whether a match or a target itself drops the packet.
+    fn ask_whether_dropped(
+        &mut self,
+        rule: &'f Rule,
+        of: QuestionSubject,
+        stateful: bool,
+        content: u64,
+    ) -> bool {
+        let content = digest_drop_question(content);
+        let packet: &Packet = self.packet;
+        let (family, hook, subject) = (packet.family, self.hook, of);
+        let configured = self.interpreter.object_config_digests.digest_for_rule(rule);
+        let question = OracleQuestion {
+            family,
+            hook,
+            rule,
+            subject,
+            stateful,
+            content_digest: content,
+            config_digest: configured,
+            packet,
+        };
+        let answer = self.oracle.drops_packet(&question);
+        let credit: &'f [RuleIndex] = &rule.credit;
+        self.log.questions.push(AnsweredQuestion {
+            credit,
+            subject,
+            content_digest: content,
+            config_digest: configured,
+            stateful,
+            answer,
+        });
+        answer
+    }
+
+    fn ask_oracle(
+        &mut self,
+        rule: &'f Rule,
+        subject: QuestionSubject,
+        stateful: bool,
+        content: u64,
+    ) -> bool {
+        let packet: &Packet = self.packet;
+        let (family, hook) = (packet.family, self.hook);
+        let configured = self.interpreter.object_config_digests.digest_for_rule(rule);
+        let question = OracleQuestion {
+            family,
+            hook,
+            rule,
+            subject,
+            stateful,
+            content_digest: content,
+            config_digest: configured,
+            packet,
+        };
+        let answer = self.oracle.answer(&question);
+        let credit: &'f [RuleIndex] = &rule.credit;
+        self.log.questions.push(AnsweredQuestion {
+            credit,
+            subject,
+            content_digest: content,
+            config_digest: configured,
+            stateful,
+            answer,
+        });
+        answer
+    }
+}

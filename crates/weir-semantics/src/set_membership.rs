@@ -1,0 +1,294 @@
+//! Membership in ipsets.
+//!
+//! A set is one hash table keyed by its parts under their prefix lengths, plus the list of the
+//! combinations of lengths that occur, longest first: the kernel tries them in that order and the
+//! first entry decides, be it an element or an exception (`nomatch`)
+//! (net/netfilter/ipset/ip_set_hash_gen.h, `mtype_test_cidrs`).
+//!
+//! A set that cannot read a part (the port of a later fragment, the MAC of a local packet) does not
+//! contain the packet; unlike for a port test, the negated match is then true (xt_set.c,
+//! `match_set`).
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use weir_model::ipset::{SetDataType, SetStorage};
+use weir_model::{Element, ElementPart, Family, IpSet, Packet, SetOption};
+use weir_packet::Transport;
+
+/// The result of a set lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetMembership {
+    /// Not in it.
+    NotMember,
+    /// In it, by the element of that index in the set of that index.
+    Member { set: usize, element: u32 },
+    /// Under an exception.
+    NomatchElement { set: usize, element: u32 },
+    /// The packet does not say (destination MAC).
+    Unknown,
+}
+
+type ElementKeyBits = [u128; 3];
+
+/// A set, prepared for lookups.
+#[derive(Debug)]
+pub(crate) struct IpsetIndex<'f> {
+    pub set: &'f IpSet,
+    /// Combinations of prefix lengths, in the order the kernel tries them.
+    prefix_lens: Vec<[u8; 3]>,
+    /// First element under a key; further ones (other devices) in `next`.
+    first_element_by_key:
+        HashMap<(usize, ElementKeyBits), u32, BuildHasherDefault<MultiplicativeHasher>>,
+    next_with_same_key: Vec<u32>,
+    /// Members of a list, by their index; `None` for a set that is not known.
+    members: Vec<Option<usize>>,
+    netmask: Option<u8>,
+    markmask: u32,
+    pub counters: bool,
+}
+
+const NO_ELEMENT: u32 = u32::MAX;
+
+impl<'f> IpsetIndex<'f> {
+    /// Whether it is a list of sets.
+    pub fn is_list(&self) -> bool {
+        self.set.kind.storage == SetStorage::List
+    }
+
+    /// Indexes a set; `set_at` finds the members of a list.
+    pub fn new(set: &'f IpSet, set_at: &HashMap<&str, usize>) -> Self {
+        let mut index = IpsetIndex {
+            set,
+            prefix_lens: Vec::new(),
+            first_element_by_key: HashMap::default(),
+            next_with_same_key: vec![NO_ELEMENT; set.elements.len()],
+            members: Vec::new(),
+            netmask: None,
+            markmask: u32::MAX,
+            counters: set.options.contains(&SetOption::Counters),
+        };
+        for option in &set.options {
+            match option {
+                SetOption::Netmask(len) => index.netmask = Some(*len),
+                SetOption::MarkMask(mask) => index.markmask = *mask,
+                _ => {}
+            }
+        }
+        if set.kind.storage == SetStorage::List {
+            let name = |e: &Element| match &e.parts[..] {
+                [ElementPart::Set(name)] => set_at.get(&**name).copied(),
+                _ => None,
+            };
+            index.members = set.elements.iter().map(name).collect();
+            return index;
+        }
+        index.prefix_lens = set.elements.iter().map(|e| element_prefix_lens(&e.parts)).collect();
+        index.prefix_lens.sort_unstable_by(|a, b| b.cmp(a));
+        index.prefix_lens.dedup();
+        let at: HashMap<[u8; 3], usize> =
+            index.prefix_lens.iter().enumerate().map(|(i, l)| (*l, i)).collect();
+        // Later elements first, so that a chain of equal keys is in the order of the text.
+        for (i, element) in set.elements.iter().enumerate().rev() {
+            let key = (at[&element_prefix_lens(&element.parts)], element_key_bits(&element.parts));
+            let slot = index.first_element_by_key.entry(key).or_insert(NO_ELEMENT);
+            index.next_with_same_key[i] = std::mem::replace(slot, i as u32);
+        }
+        index
+    }
+
+    fn matches_family(&self, packet: &Packet) -> bool {
+        self.set.family.is_none_or(|f| f == packet.family)
+    }
+}
+
+/// Asks set `at`. `dirs`: true is source, as in the rule.
+pub(crate) fn test_membership(
+    sets: &[IpsetIndex<'_>],
+    at: usize,
+    packet: &Packet,
+    dirs: &[bool],
+) -> SetMembership {
+    let index = &sets[at];
+    if dirs.len() < index.set.kind.data_types.len() || !index.matches_family(packet) {
+        return SetMembership::NotMember;
+    }
+    if index.set.kind.storage != SetStorage::List {
+        return index.lookup_packet(at, packet, dirs);
+    }
+    let mut unknown = false;
+    for member in &index.members {
+        match member.map(|m| test_membership(sets, m, packet, dirs)) {
+            Some(found @ SetMembership::Member { .. }) => return found,
+            Some(SetMembership::NotMember | SetMembership::NomatchElement { .. }) => {}
+            Some(SetMembership::Unknown) | None => unknown = true,
+        }
+    }
+    if unknown { SetMembership::Unknown } else { SetMembership::NotMember }
+}
+
+/// What a packet has in one part.
+enum PartValue {
+    Value(u128),
+    Absent,
+    Unknown,
+}
+
+impl IpsetIndex<'_> {
+    fn lookup_packet(&self, at: usize, packet: &Packet, dirs: &[bool]) -> SetMembership {
+        let mut parts = [0u128; 3];
+        for (i, part) in self.set.kind.data_types.iter().enumerate() {
+            match self.read_part(*part, packet, dirs[i]) {
+                PartValue::Value(v) => parts[i] = v,
+                PartValue::Absent => return SetMembership::NotMember,
+                PartValue::Unknown => return SetMembership::Unknown,
+            }
+        }
+        for (i, lens) in self.prefix_lens.iter().enumerate() {
+            let mut key = parts;
+            for (value, (part, len)) in
+                key.iter_mut().zip(self.set.kind.data_types.iter().zip(lens))
+            {
+                if matches!(part, SetDataType::Ip | SetDataType::Net) {
+                    *value &= packet.family.netmask((*len).into());
+                }
+            }
+            let mut element =
+                self.first_element_by_key.get(&(i, key)).copied().unwrap_or(NO_ELEMENT);
+            while element != NO_ELEMENT {
+                let found = &self.set.elements[element as usize];
+                if self.matches_device(found, packet, dirs) {
+                    return match found.nomatch {
+                        true => SetMembership::NomatchElement { set: at, element },
+                        false => SetMembership::Member { set: at, element },
+                    };
+                }
+                element = self.next_with_same_key[element as usize];
+            }
+        }
+        SetMembership::NotMember
+    }
+
+    fn read_part(&self, part: SetDataType, packet: &Packet, src: bool) -> PartValue {
+        match part {
+            SetDataType::Ip | SetDataType::Net => {
+                let addr = if src { packet.saddr.0 } else { packet.daddr.0 };
+                let len = self.netmask.map_or(128, u32::from);
+                let addr = addr & packet.family.netmask(len);
+                // hash_ip4_kadt in ip_set_hash_ip.c: the zero address is not an element.
+                let lone_hash = self.set.kind.storage == SetStorage::Hash
+                    && self.set.kind.data_types[..] == [SetDataType::Ip];
+                if addr == 0 && lone_hash { PartValue::Absent } else { PartValue::Value(addr) }
+            }
+            SetDataType::Port => self.read_port(packet, src),
+            SetDataType::Mac => match (src, packet.smac) {
+                (_, None) => PartValue::Absent,
+                (true, Some(mac)) => {
+                    PartValue::Value(mac.iter().fold(0, |n, b| n << 8 | u128::from(*b)))
+                }
+                (false, Some(_)) => PartValue::Unknown,
+            },
+            SetDataType::Mark => PartValue::Value((packet.mark & self.markmask).into()),
+            SetDataType::Iface => {
+                let device = if src { &packet.iif } else { &packet.oif };
+                if device.is_empty() { PartValue::Absent } else { PartValue::Value(0) }
+            }
+            SetDataType::Set => PartValue::Unknown,
+        }
+    }
+
+    /// Protocol and port as one number (ip_set_getport.c, `get_port`).
+    fn read_port(&self, packet: &Packet, src: bool) -> PartValue {
+        let later = packet.fragment.offset != 0;
+        let known = matches!(packet.proto, 1 | 6 | 17 | 132 | 136);
+        if later && (known || packet.family == Family::V6) {
+            return PartValue::Absent;
+        }
+        let port = match (&packet.transport, packet.ports()) {
+            (Transport::Truncated, _) if known || packet.proto == 58 => return PartValue::Absent,
+            (Transport::Icmp { kind, code, .. }, _) => u16::from_be_bytes([*kind, *code]),
+            (_, Some((sport, dport))) if known => {
+                if src {
+                    sport
+                } else {
+                    dport
+                }
+            }
+            _ => 0,
+        };
+        match self.set.kind.storage {
+            // bitmap:port knows TCP and UDP, and which of the two does not matter.
+            SetStorage::Bitmap if !matches!(packet.proto, 6 | 17) => PartValue::Absent,
+            SetStorage::Bitmap => PartValue::Value(port.into()),
+            _ => PartValue::Value(u128::from(packet.proto) << 16 | u128::from(port)),
+        }
+    }
+
+    /// Whether the element's device is the packet's (ip_set_hash_netiface.c). Elements of bridge
+    /// ports (`physdev:`) never hold a routed packet.
+    fn matches_device(&self, element: &Element, packet: &Packet, dirs: &[bool]) -> bool {
+        let wildcard = element.other_words.iter().any(|w| w == "wildcard");
+        element.parts.iter().zip(dirs).all(|(part, src)| {
+            let ElementPart::Iface { physdev, name } = part else { return true };
+            let device = if *src { &packet.iif } else { &packet.oif };
+            !physdev && if wildcard { device.starts_with(&**name) } else { **device == **name }
+        })
+    }
+}
+
+fn element_prefix_lens(parts: &[ElementPart]) -> [u8; 3] {
+    let mut lens = [0; 3];
+    for (len, part) in lens.iter_mut().zip(parts) {
+        if let ElementPart::Net { len: l, .. } = part {
+            *len = *l;
+        }
+    }
+    lens
+}
+
+fn element_key_bits(parts: &[ElementPart]) -> ElementKeyBits {
+    let mut key = [0; 3];
+    for (value, part) in key.iter_mut().zip(parts) {
+        *value = match part {
+            ElementPart::Net { addr, .. } => addr.0,
+            ElementPart::Port { proto, port } => {
+                u128::from(proto.unwrap_or(0)) << 16 | u128::from(*port)
+            }
+            ElementPart::Mac(mac) => mac.iter().fold(0, |n, b| n << 8 | u128::from(*b)),
+            ElementPart::Mark(mark) => (*mark).into(),
+            ElementPart::Iface { .. } | ElementPart::Set(_) => 0,
+        };
+    }
+    key
+}
+
+/// A multiplicative hash: keys are addresses and ports, and there is no attacker.
+#[derive(Debug, Default)]
+pub(crate) struct MultiplicativeHasher(u64);
+
+impl Hasher for MultiplicativeHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        self.0 = (self.0.rotate_left(5) ^ n).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn write_usize(&mut self, n: usize) {
+        self.write_u64(n as u64);
+    }
+
+    fn write_u128(&mut self, n: u128) {
+        self.write_u64(n as u64);
+        self.write_u64((n >> 64) as u64);
+    }
+}

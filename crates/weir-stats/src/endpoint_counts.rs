@@ -1,0 +1,57 @@
+//! Shares of each client and each server in a trial of connections.
+
+use serde::{Deserialize, Serialize};
+
+/// Packets that arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrafficVolume {
+    /// How many.
+    pub packets: u64,
+    /// Their bytes, Ethernet headers included.
+    pub bytes: u64,
+}
+
+/// One client, or one server. What it sent is counted at the other end, so all of this arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointCounts {
+    /// Connections of its that were completed.
+    pub connections: u64,
+    /// Connections, packets and bytes from it.
+    pub from: TrafficVolume,
+    /// Connections, packets and bytes to it.
+    pub to: TrafficVolume,
+}
+
+impl TrafficVolume {
+    pub(crate) fn is_zero(&self) -> bool {
+        *self == TrafficVolume::default()
+    }
+
+    /// Adds what another core counted.
+    pub fn add(&mut self, other: TrafficVolume) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Share of all connections of the endpoint with the fewest completed; `None` if endpoints were not
+/// distinguished, or none was completed.
+pub fn smallest_endpoint_share(members: &[EndpointCounts]) -> Option<f64> {
+    let all: u64 = members.iter().map(|member| member.connections).sum();
+    let fewest = members.iter().map(|member| member.connections).min()?;
+    (all > 0).then(|| fewest as f64 / all as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_share_is_that_of_one_member() {
+        let of = |connections| EndpointCounts { connections, ..EndpointCounts::default() };
+        assert_eq!(smallest_endpoint_share(&[of(7), of(3), of(2)]), Some(2.0 / 12.0));
+        assert_eq!(smallest_endpoint_share(&[of(7), of(0)]), Some(0.0));
+        assert_eq!(smallest_endpoint_share(&[of(0)]), None);
+        assert_eq!(smallest_endpoint_share(&[]), None);
+    }
+}

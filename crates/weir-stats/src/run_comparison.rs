@@ -1,0 +1,346 @@
+//! Compares two runs of a study, and one subject with itself.
+//!
+//! A point is a subject in a scenario. Its values, one per block, are compared as logarithms, so
+//! that differences are ratios. If a run has a subject without rules, rates are first divided by
+//! its rates, block by block: two runs on different days then compare firewalls rather than
+//! machines. Differences are significant at 5 % over all points together (Holm).
+
+use serde::{Deserialize, Serialize};
+
+use crate::estimate::Estimate;
+use crate::quantity::Quantity;
+use crate::run_folder::RunRecord;
+use crate::scenario::Scenario;
+use crate::student_t::{SampleMean, holm_significant};
+use crate::trial::{Trial, TrialState};
+use crate::trial_selection::{self, TrialSelection};
+
+/// Level of all decisions.
+const SIGNIFICANCE_LEVEL: f64 = 0.05;
+
+/// What a point says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeClass {
+    /// Worse by more than the margin.
+    Regression,
+    /// Better by more than the margin.
+    Improvement,
+    /// The interval lies within the margin.
+    Same,
+    /// The interval is too wide to say.
+    Unclear,
+}
+
+/// One point of both runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ComparedPoint {
+    /// What is compared.
+    pub quantity: Quantity,
+    /// The subject.
+    pub subject: String,
+    /// Where.
+    pub scenario: Scenario,
+    /// Second run by first, with its 95 % interval.
+    pub ratio: Estimate,
+    /// How likely that is where nothing changed.
+    pub p: f64,
+    /// Whether it is different over all points together.
+    pub different: bool,
+    /// What follows for the margin.
+    pub verdict: ChangeClass,
+}
+
+/// What two runs are compared by.
+const COMPARED_QUANTITIES: [Quantity; 6] = [
+    Quantity::Pps,
+    Quantity::ConnectionsPerSecond,
+    Quantity::ConnectionsResetPerSecond,
+    Quantity::HandshakesPerSecond,
+    Quantity::BytesPerConnection,
+    Quantity::LoadSeconds,
+];
+
+/// Compares the points that both runs have: rates of packets and connections, memory, times to
+/// load.
+///
+/// `margin` is the tolerated relative change: 0.05 is a twentieth. `absolute` compares absolute
+/// rates instead of rates relative to the subject without rules.
+pub fn compare_runs(
+    first: &RunRecord,
+    second: &RunRecord,
+    margin: f64,
+    absolute: bool,
+) -> Vec<ComparedPoint> {
+    let mut points = Vec::new();
+    for quantity in COMPARED_QUANTITIES {
+        for (subject, scenario) in measured_points(first, quantity) {
+            let logs = |record| block_log_values(record, quantity, &subject, &scenario, absolute);
+            let (Some(before), Some(after)) = (logs(first), logs(second)) else { continue };
+            let blocks = before.len().min(after.len());
+            let (Some(before), Some(after)) =
+                (SampleMean::from_values(&before), SampleMean::from_values(&after))
+            else {
+                continue;
+            };
+            let difference = after.welch_difference(before);
+            let half = difference.confidence_half_width();
+            let ratio = Estimate {
+                value: difference.value.exp(),
+                lo: (difference.value - half).exp(),
+                hi: (difference.value + half).exp(),
+                samples: blocks,
+            };
+            let (different, verdict) = (false, ChangeClass::Unclear);
+            let p = difference.p_value();
+            points.push(ComparedPoint {
+                quantity,
+                subject,
+                scenario,
+                ratio,
+                p,
+                different,
+                verdict,
+            });
+        }
+    }
+    let ps: Vec<f64> = points.iter().map(|point| point.p).collect();
+    for (point, different) in points.iter_mut().zip(holm_significant(&ps, SIGNIFICANCE_LEVEL)) {
+        point.different = different;
+        point.verdict = classify_change(point, margin);
+    }
+    points
+}
+
+fn classify_change(point: &ComparedPoint, margin: f64) -> ChangeClass {
+    let (low, high) = (1.0 / (1.0 + margin), 1.0 + margin);
+    let is_cost = point.quantity.is_lower_better();
+    if point.different && point.ratio.hi < low {
+        return if is_cost { ChangeClass::Improvement } else { ChangeClass::Regression };
+    }
+    if point.different && point.ratio.lo > high {
+        return if is_cost { ChangeClass::Regression } else { ChangeClass::Improvement };
+    }
+    if point.ratio.lo >= low && point.ratio.hi <= high {
+        ChangeClass::Same
+    } else {
+        ChangeClass::Unclear
+    }
+}
+
+/// Subjects and scenarios that a run measured.
+fn measured_points(record: &RunRecord, quantity: Quantity) -> Vec<(String, Scenario)> {
+    let wanted = |trial: &&Trial| {
+        trial.kind == quantity.trial_kind()
+            && trial.state == TrialState::Accepted
+            && trial.copy_index == 0
+    };
+    let mut places: Vec<(String, Scenario)> = record
+        .trials
+        .iter()
+        .filter(wanted)
+        .map(|trial| (trial.subject.clone(), trial.scenario.clone()))
+        .collect();
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+/// Logarithms of a point's values, one a block; `None` for the subject that others are taken
+/// against.
+fn block_log_values(
+    record: &RunRecord,
+    quantity: Quantity,
+    subject: &str,
+    scenario: &Scenario,
+    absolute: bool,
+) -> Option<Vec<f64>> {
+    let values = TrialSelection::new(quantity, subject, scenario).block_means(&record.trials);
+    let subjects = &record.run.subjects;
+    // A study of routing only has no other subject for comparison.
+    let baseline = subjects.iter().find(|subject| subject.baseline && subjects.len() > 1);
+    let base = match baseline {
+        Some(base) if !absolute && !quantity.is_lower_better() => {
+            if base.name == subject {
+                return None;
+            }
+            Some(TrialSelection::new(quantity, &base.name, scenario).block_means(&record.trials))
+        }
+        _ => None,
+    };
+    let log = |(block, value): (&u32, &f64)| {
+        let base = match &base {
+            Some(base) => *base.get(block)?,
+            None => 1.0,
+        };
+        (*value > 0.0 && base > 0.0).then(|| (value / base).ln())
+    };
+    Some(values.iter().filter_map(log).collect())
+}
+
+/// Points whose interval contains 1: the logarithms of both runs' ratios differ by 0, as far as
+/// these blocks can show.
+pub fn count_unchanged_points(points: &[ComparedPoint]) -> usize {
+    points.iter().filter(|point| point.ratio.lo <= 1.0 && point.ratio.hi >= 1.0).count()
+}
+
+/// What a subject against itself says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AaTestResult {
+    /// Repetitions of the study.
+    pub repetitions: usize,
+    /// Those in which some point differed at 5 % (Holm over its points).
+    pub different: usize,
+    /// Points of all repetitions, and those that each differ at 5 %.
+    pub points: usize,
+    /// Points different by themselves.
+    pub points_different: usize,
+}
+
+/// Repetitions of twenty that may come out different at 5 % before the method is in doubt.
+const MAX_DIFFERENT_REPETITIONS: usize = 3;
+
+impl AaTestResult {
+    /// Whether no more points differ than expected by chance.
+    pub fn passes(&self) -> bool {
+        self.repetitions > 0 && self.different <= MAX_DIFFERENT_REPETITIONS
+    }
+}
+
+/// A [`AaTestResult`] with its inputs, as stored in a study's folder: `aa.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AaTestRecord {
+    /// When, RFC 3339, UTC.
+    pub date: String,
+    /// Of which subject.
+    pub subject: String,
+    /// How long and how often.
+    pub preset: String,
+    /// Seed of the order.
+    pub seed: u64,
+    /// weir's version.
+    pub weir: String,
+    /// The results.
+    #[serde(flatten)]
+    pub result: AaTestResult,
+}
+
+/// Treats the blocks of an A/A run as `repetitions` of a study and decides each separately: second
+/// copy against first, paired by block.
+pub fn evaluate_aa_test(trials: &[Trial], subject: &str, repetitions: usize) -> AaTestResult {
+    let blocks = trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0) as usize;
+    let length = (blocks / repetitions.max(1)).max(1);
+    let mut result = AaTestResult { repetitions: 0, different: 0, points: 0, points_different: 0 };
+    let copies = |place| trial_selection::pair_copies_by_block(trials, subject, place);
+    let places: Vec<_> = trial_selection::copied_points(trials).into_iter().map(copies).collect();
+    for repetition in 0..repetitions {
+        let own = repetition * length..(repetition + 1) * length;
+        let means = places.iter().filter_map(|of_place| {
+            let pairs = of_place.iter().filter(|(block, ..)| own.contains(&(*block as usize)));
+            let logs = pairs.map(|(_, second, first)| (second / first).ln());
+            SampleMean::from_values(&logs.filter(|log| log.is_finite()).collect::<Vec<f64>>())
+        });
+        let ps: Vec<f64> = means.map(SampleMean::p_value).collect();
+        result.repetitions += usize::from(!ps.is_empty());
+        result.different += usize::from(holm_significant(&ps, SIGNIFICANCE_LEVEL).contains(&true));
+        result.points += ps.len();
+        result.points_different += ps.iter().filter(|p| **p < SIGNIFICANCE_LEVEL).count();
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial::tests::trial;
+    use weir_random::Rng;
+
+    /// Rates of a subject and its copy: `copy` is so many times as fast, with some scatter.
+    fn trials(blocks: u32, copy: f64, seed: u64) -> Vec<Trial> {
+        let mut random = Rng::new(seed);
+        let mut noisy = |pps: f64| pps * (1.0 + (random.below(200) as f64 - 100.0) / 1e4);
+        let mut all = Vec::new();
+        for block in 0..blocks {
+            for (which, speed) in [(0, 1.0), (1, copy)] {
+                for rules in [16_u64, 1024] {
+                    all.push(Trial {
+                        copy_index: which,
+                        block,
+                        subject: "nft".to_owned(),
+                        scenario: Scenario::default().with_coordinate("rules", rules),
+                        pps: noisy(1e6 * speed),
+                        ..trial(1, 1, &[])
+                    });
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn the_same_twice_is_seldom_different_and_another_one_always() {
+        let same = evaluate_aa_test(&trials(80, 1.0, 1), "nft", 20);
+        assert_eq!((same.repetitions, same.points), (20, 40));
+        assert!(same.different <= 3, "{same:?}");
+        let other = evaluate_aa_test(&trials(80, 1.05, 1), "nft", 20);
+        assert!(other.different >= 18, "{other:?}");
+    }
+
+    fn point(quantity: Quantity, lo: f64, hi: f64, different: bool) -> ComparedPoint {
+        ComparedPoint {
+            quantity,
+            subject: String::new(),
+            scenario: Scenario::default(),
+            ratio: Estimate { value: (lo + hi) / 2.0, lo, hi, samples: 4 },
+            p: 0.0,
+            different,
+            verdict: ChangeClass::Unclear,
+        }
+    }
+
+    #[test]
+    fn a_regression_is_beyond_the_margin_with_its_whole_interval() {
+        let of = |quantity, lo, hi| classify_change(&point(quantity, lo, hi, true), 0.05);
+        assert_eq!(of(Quantity::Pps, 0.80, 0.90), ChangeClass::Regression);
+        assert_eq!(of(Quantity::Pps, 0.90, 0.97), ChangeClass::Unclear);
+        assert_eq!(of(Quantity::Pps, 0.97, 1.03), ChangeClass::Same);
+        assert_eq!(of(Quantity::Pps, 1.10, 1.20), ChangeClass::Improvement);
+        assert_eq!(of(Quantity::ConnectionsPerSecond, 0.80, 0.90), ChangeClass::Regression);
+        assert_eq!(of(Quantity::LoadSeconds, 1.10, 1.20), ChangeClass::Regression);
+        assert_eq!(of(Quantity::BytesPerConnection, 1.10, 1.20), ChangeClass::Regression);
+        assert_eq!(of(Quantity::LoadSeconds, 0.80, 0.90), ChangeClass::Improvement);
+        assert_eq!(
+            classify_change(&point(Quantity::Pps, 0.8, 0.9, false), 0.05),
+            ChangeClass::Unclear
+        );
+    }
+
+    #[test]
+    fn points_are_alike_where_the_interval_holds_1() {
+        let points = [(0.9, 1.1), (1.0, 1.2), (1.01, 1.2), (0.8, 0.99)]
+            .map(|(lo, hi)| point(Quantity::Pps, lo, hi, false));
+        assert_eq!((count_unchanged_points(&points), count_unchanged_points(&[])), (2, 0));
+    }
+
+    #[test]
+    fn loads_against_themselves_are_decided_as_rates_are() {
+        let load = |copy, block, seconds| Trial {
+            kind: crate::trial::TrialKind::Load,
+            copy_index: copy,
+            block,
+            seconds,
+            subject: "list".to_owned(),
+            ..trial(1, 1, &[])
+        };
+        let all = |copy: f64| -> Vec<Trial> {
+            let scatter = |block: u32| 1.0 + f64::from(block % 3) / 1e3;
+            (0..60)
+                .flat_map(|block| [load(0, block, 1.0), load(1, block, copy * scatter(block))])
+                .collect()
+        };
+        let other = evaluate_aa_test(&all(1.5), "list", 20);
+        assert_eq!((other.repetitions, other.different), (20, 20));
+        assert!(!other.passes());
+        assert!(!evaluate_aa_test(&[], "list", 20).passes(), "nothing measured is no pass");
+    }
+}

@@ -1,0 +1,50 @@
+//! A study with its subjects, and the files from which they were read.
+
+use std::path::PathBuf;
+
+use crate::StudyError;
+use crate::study::{PresetDefinition, Study};
+use crate::subject::Subjects;
+use crate::toml_text::{error_at_offset, table_header_offset};
+use crate::workload::WorkloadKind;
+
+/// A study, its subjects, and where they were read.
+#[derive(Clone, Debug)]
+pub struct LoadedStudy {
+    /// Name of the study's folder.
+    pub name: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// Text of its file.
+    pub text: String,
+    /// The study.
+    pub study: Study,
+    /// Subjects of the file next to its folder.
+    pub subjects: Subjects,
+    /// Text of that file.
+    pub subjects_text: String,
+}
+
+impl LoadedStudy {
+    /// The preset of that name.
+    ///
+    /// # Errors
+    /// [`StudyError::UnknownPreset`] if there is none.
+    pub fn find_preset(&self, name: &str) -> Result<&PresetDefinition, StudyError> {
+        self.study.presets.get(name).ok_or_else(|| StudyError::UnknownPreset {
+            path: self.path.clone(),
+            name: name.to_owned(),
+            known: self.study.presets.keys().cloned().collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// What the study measures.
+    pub fn workload_kind(&self) -> WorkloadKind {
+        WorkloadKind::from_traffic(self.study.traffic.as_ref())
+    }
+
+    /// What is wrong at the table of that name.
+    pub(crate) fn error_at_table(&self, table: &str, message: String) -> StudyError {
+        error_at_offset(&self.path, &self.text, table_header_offset(&self.text, table), message)
+    }
+}

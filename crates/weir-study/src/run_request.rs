@@ -1,0 +1,58 @@
+//! What a run requests of a study, and whether the study supports it.
+
+use crate::toml_text::{error_at_offset, table_header_offset};
+use crate::{LoadedStudy, PresetDefinition, StudyError, WorkloadFeature};
+
+/// What a run requests of a study.
+#[derive(Clone, Copy, Debug)]
+pub struct RunRequest<'a> {
+    /// Name of the preset.
+    pub preset_name: &'a str,
+    /// Search the highest rate rather than measure at overload.
+    pub search_rate: bool,
+    /// Go on with an interrupted run.
+    pub resume: bool,
+    /// Measure one subject against itself.
+    pub aa_test: bool,
+}
+
+impl LoadedStudy {
+    /// The preset of a request, if the study supports everything requested.
+    ///
+    /// # Errors
+    /// With file and line where the study is the cause, else by the names of the options.
+    pub fn preset_for_request(
+        &self,
+        request: &RunRequest<'_>,
+    ) -> Result<&PresetDefinition, StudyError> {
+        let RunRequest { preset_name: name, search_rate: search, resume, aa_test: against_itself } =
+            *request;
+        if !search {
+            return self.find_preset(name);
+        }
+        for (is_asked, option) in [(resume, "--resume"), (against_itself, "--aa")] {
+            if is_asked {
+                let what = format!("`--search` and `{option}` exclude each other: remove one");
+                return Err(StudyError::InvalidOptions(what));
+            }
+        }
+        if let Some(why) = self.workload_kind().unsupported_reason(WorkloadFeature::RateSearch) {
+            let message = format!(
+                "{} {why}, and `--search` searches for a rate of frames: run it without `--search`",
+                self.workload_kind().name()
+            );
+            let at = table_header_offset(&self.text, "traffic");
+            return Err(error_at_offset(&self.path, &self.text, at, message));
+        }
+        let preset = self.find_preset(name)?;
+        if preset.rate_pps > 0 {
+            let message = format!(
+                "preset `{name}` has a `rate_pps`, and `--search` starts from the rate without a \
+                 limit: choose a preset without `rate_pps`"
+            );
+            let at = table_header_offset(&self.text, &format!("presets.{name}"));
+            return Err(error_at_offset(&self.path, &self.text, at, message));
+        }
+        Ok(preset)
+    }
+}

@@ -1,0 +1,42 @@
+//! Checks of the fields of a preset.
+
+use crate::StudyError;
+use crate::loaded_study::LoadedStudy;
+use crate::study::PresetDefinition;
+use crate::workload::WorkloadFeature;
+
+impl LoadedStudy {
+    /// Refuses a preset whose fields request what the study does not support.
+    pub(crate) fn check_preset(
+        &self,
+        name: &str,
+        preset: &PresetDefinition,
+    ) -> Result<(), StudyError> {
+        let workload = self.workload_kind();
+        let refuse = |field: &str, why: String| {
+            let message = format!("preset `{name}` has `{field}`: {why}");
+            Err(self.error_at_table(&format!("presets.{name}"), message))
+        };
+        for (is_asked, field, feature) in [
+            (preset.rate_pps > 0, "rate_pps", WorkloadFeature::FixedRate),
+            (preset.table_entries > 0, "table_entries", WorkloadFeature::ConntrackEntries),
+        ] {
+            if let Some(why) = workload.unsupported_reason(feature).filter(|_| is_asked) {
+                return refuse(field, format!("{} {why}", workload.name()));
+            }
+        }
+        let has_rates = self.study.connection_load().is_some_and(|c| c.rate_axis.is_some());
+        match () {
+            () if preset.rate_pps > 0 && has_rates => {
+                refuse("rate_pps", "the study has its rates on `rate_axis`".to_owned())
+            }
+            () if preset.probe_seconds > 0.0 && self.study.probe.is_none() => {
+                refuse("probe_seconds", "the study has no `[probe]`".to_owned())
+            }
+            () if preset.adds > 0 && self.study.more.is_none() => {
+                refuse("adds", "the study has no `[more]`".to_owned())
+            }
+            () => Ok(()),
+        }
+    }
+}

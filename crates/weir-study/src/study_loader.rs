@@ -1,0 +1,37 @@
+//! Reading a study from its folder.
+
+use std::path::Path;
+
+use crate::StudyError;
+use crate::devices::FirewallDevices;
+use crate::loaded_study::LoadedStudy;
+use crate::study::Study;
+use crate::subject::Subjects;
+use crate::toml_text::parse_toml;
+
+/// Reads a study from its folder or its file.
+///
+/// Its subjects are those of `subjects.toml` next to its folder, and those of `subjects.toml` next
+/// to its file, which must have different names.
+///
+/// # Errors
+/// With file and line: text that is no TOML, fields that are not known or are missing, subjects,
+/// axes or values that are not there.
+pub fn load_study(path: &Path) -> Result<LoadedStudy, StudyError> {
+    let path = if path.is_dir() { path.join("study.toml") } else { path.to_owned() };
+    let text =
+        std::fs::read_to_string(&path).map_err(StudyError::file_access_error("read", &path))?;
+    let mut study: Study = parse_toml(&path, &text)?;
+    if study.loopback_udp().is_some() {
+        study.devices = FirewallDevices { input: "lo".to_owned(), output: "lo".to_owned() };
+    }
+    let folder = path.canonicalize().map_err(StudyError::file_access_error("read", &path))?;
+    let folder = folder.parent().unwrap_or(Path::new("/")).to_owned();
+    let beside = folder.join("subjects.toml");
+    let above = folder.parent().unwrap_or(Path::new("/")).join("subjects.toml");
+    let (subjects, subjects_text) = Subjects::read_shared_and_own(&above, &beside)?;
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let loaded = LoadedStudy { name, path, text, study, subjects, subjects_text };
+    loaded.check_consistency()?;
+    Ok(loaded)
+}

@@ -1,0 +1,439 @@
+//! Non-terminating targets: CT, NOTRACK, CLASSIFY, TOS, DSCP, TTL, HL, CHECKSUM, TRACE, AUDIT, TEE,
+//! TCPMSS, ECN.
+
+use weir_model::Hook::{Forward, Output, Postrouting};
+use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::target::{Effect, TtlOperation};
+use weir_model::{Family, Match, Span, TableName, Target};
+
+use super::module_options::ModuleOptions;
+use super::{log, option_values, packet_fields};
+use crate::diagnostic::{Diagnostic, ParseResult};
+use crate::iptables::extension_options::{
+    Extension, ExtensionArguments, ExtensionScope, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
+    option_with_argument,
+};
+
+const MANGLE_SCOPE: ExtensionScope = ExtensionScope::in_tables(&[TableName::Mangle]);
+const RAW_SCOPE: ExtensionScope = ExtensionScope::in_tables(&[TableName::Raw]);
+
+pub(super) static NOTRACK_TARGET: Extension<Target> = Extension {
+    name: "NOTRACK",
+    family: None,
+    options: &[],
+    build: |_| Ok(effect_target(Effect::Notrack)),
+    scope: RAW_SCOPE,
+};
+
+pub(super) static CT_TARGET: Extension<Target> = Extension {
+    name: "CT",
+    family: None,
+    options: &[
+        flag_option("notrack", 0),
+        option_with_argument("helper", 1),
+        option_with_argument("timeout", 2),
+        option_with_argument("ctevents", 3),
+        option_with_argument("expevents", 4),
+        option_with_argument("zone-orig", 5),
+        option_with_argument("zone-reply", 6),
+        option_with_argument("zone", 7),
+    ],
+    build: build_ct_target,
+    scope: RAW_SCOPE,
+};
+
+pub(super) static CLASSIFY_TARGET: Extension<Target> = Extension {
+    name: "CLASSIFY",
+    family: None,
+    options: &[option_with_argument("set-class", 0).mandatory()],
+    build: |g| {
+        let Some(t) = g.first_with_id(0) else {
+            return g.extension_error("no --set-class").into_err();
+        };
+        Ok(effect_target(Effect::Classify { class: parse_tc_class(t)? }))
+    },
+    scope: ExtensionScope::from_hooks(&[Forward, Output, Postrouting]),
+};
+
+pub(super) static TOS_TARGET: Extension<Target> = Extension {
+    name: "TOS",
+    family: None,
+    options: &[
+        option_with_argument("set-tos", 0).excludes(0b1110),
+        option_with_argument("and-tos", 1).excludes(0b1101),
+        option_with_argument("or-tos", 2).excludes(0b1011),
+        option_with_argument("xor-tos", 3).excludes(0b0111),
+    ],
+    build: build_tos_target,
+    scope: MANGLE_SCOPE,
+};
+
+pub(super) static DSCP_TARGET: Extension<Target> = Extension {
+    name: "DSCP",
+    family: None,
+    options: &[
+        option_with_argument("set-dscp", 0).excludes(2),
+        option_with_argument("set-dscp-class", 1).excludes(1),
+    ],
+    build: |g| match g.iter().next() {
+        Some(t) => Ok(effect_target(Effect::Dscp(packet_fields::parse_dscp(t)?))),
+        None => g.extension_error("DSCP without a value").with_help("give --set-dscp").into_err(),
+    },
+    scope: MANGLE_SCOPE,
+};
+
+pub(super) static TTL_TARGET: Extension<Target> = Extension {
+    name: "TTL",
+    family: Some(Family::V4),
+    options: &[
+        option_with_argument("ttl-set", 0).excludes(6),
+        option_with_argument("ttl-inc", 1).excludes(5),
+        option_with_argument("ttl-dec", 2).excludes(3),
+    ],
+    build: build_ttl_target,
+    scope: MANGLE_SCOPE,
+};
+
+pub(super) static HL_TARGET: Extension<Target> = Extension {
+    name: "HL",
+    family: Some(Family::V6),
+    options: &[
+        option_with_argument("hl-set", 0).excludes(6),
+        option_with_argument("hl-inc", 1).excludes(5),
+        option_with_argument("hl-dec", 2).excludes(3),
+    ],
+    build: build_ttl_target,
+    scope: MANGLE_SCOPE,
+};
+
+pub(super) static CHECKSUM_TARGET: Extension<Target> = Extension {
+    name: "CHECKSUM",
+    family: None,
+    options: &[flag_option("checksum-fill", 0).mandatory()],
+    build: |_| Ok(flag_only_target("CHECKSUM", "checksum-fill")),
+    scope: MANGLE_SCOPE,
+};
+
+pub(super) static TRACE_TARGET: Extension<Target> = Extension {
+    name: "TRACE",
+    family: None,
+    options: &[],
+    build: |_| Ok(log::extension_effect_target("TRACE", ModuleOptions::default())),
+    scope: RAW_SCOPE,
+};
+
+pub(super) static AUDIT_TARGET: Extension<Target> = Extension {
+    name: "AUDIT",
+    family: None,
+    options: &[option_with_argument("type", 0).mandatory()],
+    build: |g| {
+        let Some(t) = g.first_with_id(0) else {
+            return g.extension_error("AUDIT without --type").into_err();
+        };
+        let kinds = ["accept", "drop", "reject"];
+        let Some(kind) = kinds.into_iter().find(|k| k.eq_ignore_ascii_case(t.arg)) else {
+            return t.arg_error(format!("{} is not accept, drop or reject", t.arg)).into_err();
+        };
+        let mut options = ModuleOptions::default();
+        options.push("type", ExtensionValue::Keyword(kind));
+        Ok(log::extension_effect_target("AUDIT", options))
+    },
+    scope: UNRESTRICTED_SCOPE,
+};
+
+pub(super) static TEE_TARGET: Extension<Target> = Extension {
+    name: "TEE",
+    family: None,
+    options: &[option_with_argument("gateway", 0).mandatory(), option_with_argument("oif", 1)],
+    build: build_tee_target,
+    scope: UNRESTRICTED_SCOPE,
+};
+
+pub(super) static TCPMSS_TARGET: Extension<Target> = Extension {
+    name: "TCPMSS",
+    family: None,
+    options: &[option_with_argument("set-mss", 0), flag_option("clamp-mss-to-pmtu", 1)],
+    build: build_tcpmss_target,
+    scope: ExtensionScope::for_protocols(&[6]),
+};
+
+pub(super) static ECN_TARGET: Extension<Target> = Extension {
+    name: "ECN",
+    family: Some(Family::V4),
+    options: &[
+        flag_option("ecn-tcp-remove", 0).excludes(0b0110),
+        option_with_argument("ecn-tcp-cwr", 1).excludes(0b0001),
+        option_with_argument("ecn-tcp-ece", 2).excludes(0b0001),
+        option_with_argument("ecn-ip-ect", 3),
+    ],
+    build: build_ecn_target,
+    scope: MANGLE_SCOPE,
+};
+
+fn effect_target(e: Effect) -> Target {
+    Target::Effect(Box::new(e))
+}
+
+fn flag_only_target(module: &'static str, option: &'static str) -> Target {
+    let mut options = ModuleOptions::default();
+    options.push(option, ExtensionValue::Flag);
+    log::extension_effect_target(module, options)
+}
+
+fn build_ecn_target(g: &ExtensionArguments) -> ParseResult<Target> {
+    let mut options = ModuleOptions::default();
+    let mut zeros = 0;
+    for t in [0, 2, 1, 3].into_iter().filter_map(|id| g.first_with_id(id)) {
+        let tcp = g.base.proto.is_some_and(|p| p.proto == 6 && !p.negated);
+        if t.id != 3 && !tcp {
+            return Diagnostic::new("test of TCP bits in a rule that is not for TCP only", t.span)
+                .with_help("write -p tcp in the rule")
+                .into_err();
+        }
+        let v = match t.id {
+            0 => ExtensionValue::Flag,
+            id => {
+                let n = option_values::parse_integer(t, 0, if id == 3 { 3 } else { 1 })?;
+                zeros += u8::from(id != 3 && n == 0);
+                ExtensionValue::Number(n)
+            }
+        };
+        options.push(g.option_name(t.id), v);
+    }
+    // Both bits set to zero is what --ecn-tcp-remove says.
+    if zeros == 2 {
+        options.0.retain(|o| o.name == "ecn-ip-ect");
+        let remove =
+            ExtensionOption { negated: false, name: "ecn-tcp-remove", value: ExtensionValue::Flag };
+        options.0.insert(0, remove);
+    }
+    if options.0.is_empty() {
+        return g
+            .extension_error("ECN without an operation")
+            .with_help("give --ecn-tcp-remove")
+            .into_err();
+    }
+    Ok(log::extension_effect_target("ECN", options))
+}
+
+const CT_EVENTS: [&str; 10] = [
+    "new",
+    "related",
+    "destroy",
+    "reply",
+    "assured",
+    "protoinfo",
+    "helper",
+    "mark",
+    "natseqinfo",
+    "secmark",
+];
+
+fn parse_ct_events(t: &ParsedOption, known: &[&'static str]) -> ParseResult<ExtensionValue> {
+    let mut set = vec![false; known.len()];
+    for word in t.arg.split(',') {
+        match known.iter().position(|k| *k == word) {
+            Some(i) => set[i] = true,
+            None => {
+                return t
+                    .arg_error(format!("no event {word:?}"))
+                    .with_help(format!("use one of {}", known.join(", ")))
+                    .into_err();
+            }
+        }
+    }
+    Ok(ExtensionValue::KeywordList(
+        (0..known.len()).filter(|i| set[*i]).map(|i| known[i]).collect(),
+    ))
+}
+
+/// Helpers of the kernel and the protocols that they listen to.
+const CT_HELPER_PROTOCOLS: [(&str, &[u8]); 9] = [
+    ("ftp", &[6]),
+    ("sip", &[6, 17]),
+    ("irc", &[6]),
+    ("tftp", &[17]),
+    ("amanda", &[17]),
+    ("pptp", &[6]),
+    ("sane", &[6]),
+    ("snmp", &[17]),
+    ("netbios-ns", &[17]),
+];
+
+fn build_ct_target(g: &ExtensionArguments) -> ParseResult<Target> {
+    let mut options = ModuleOptions::default();
+    for id in 0..=4 {
+        let Some(t) = g.first_with_id(id) else { continue };
+        let v = match id {
+            0 => ExtensionValue::Flag,
+            1 | 2 if t.arg.is_empty() => continue,
+            1 | 2 if t.arg.len() > 31 => {
+                return t.arg_error("name is longer than 31 bytes").into_err();
+            }
+            1 | 2 => ExtensionValue::Text(t.arg.to_owned()),
+            3 => parse_ct_events(t, &CT_EVENTS)?,
+            _ => parse_ct_events(t, &CT_EVENTS[..1])?,
+        };
+        if id == 1 && !g.has_option(0) {
+            check_ct_helper(t, g)?;
+        }
+        options.push(g.option_name(id), v);
+    }
+    push_ct_zone(g, &mut options)?;
+    match &options.0[..] {
+        [only] if only.name == "notrack" => Ok(effect_target(Effect::CtNotrack)),
+        _ => Ok(log::extension_effect_target("CT", options)),
+    }
+}
+
+fn check_ct_helper(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<()> {
+    let protocol = g.base.proto.filter(|p| !p.negated).map(|p| p.proto);
+    let known = CT_HELPER_PROTOCOLS
+        .iter()
+        .find(|(name, _)| *name == t.arg)
+        .map(|(_, protocols)| *protocols);
+    match (protocol, known) {
+        (None, _) => t
+            .arg_error("helper in a rule that is not for a single protocol")
+            .with_help("write -p tcp or -p udp in the rule")
+            .into_err(),
+        (Some(p), Some(known)) if !known.contains(&p) => t
+            .arg_error(format!("helper {} does not listen to the rule's protocol", t.arg))
+            .into_err(),
+        _ => Ok(()),
+    }
+}
+
+/// Of several zones the last number counts, `mark` before any; both directions are none.
+fn push_ct_zone(g: &ExtensionArguments, options: &mut ModuleOptions) -> ParseResult<()> {
+    let mut zone = ExtensionValue::Number(0);
+    for t in g.iter().filter(|t| t.id >= 5) {
+        if t.arg == "mark" {
+            zone = ExtensionValue::Keyword("mark");
+            continue;
+        }
+        let n = option_values::parse_integer(t, 0, 0xffff)?;
+        if zone != ExtensionValue::Keyword("mark") {
+            zone = ExtensionValue::Number(n);
+        }
+    }
+    // Zone 0 of one direction is preserved: the kernel stores the direction, iptables-save omits
+    // it.
+    if zone != ExtensionValue::Number(0) || g.has_option(5) != g.has_option(6) {
+        let name = match (g.has_option(5), g.has_option(6)) {
+            (true, false) => "zone-orig",
+            (false, true) => "zone-reply",
+            _ => "zone",
+        };
+        options.push(name, zone);
+    }
+    Ok(())
+}
+
+/// Two hexadecimal numbers, of which 16 bits count.
+fn parse_tc_class(t: &ParsedOption) -> ParseResult<(u16, u16)> {
+    fn parse_hex_prefix(text: &str) -> Option<(u16, &str)> {
+        let digits = text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(text);
+        let end = digits.bytes().take_while(u8::is_ascii_hexdigit).count();
+        let n = u32::from_str_radix(&digits[..end], 16).ok()?;
+        Some((n as u16, &digits[end..]))
+    }
+    let read = || {
+        let (major, rest) = parse_hex_prefix(t.arg)?;
+        let (minor, _) = parse_hex_prefix(rest.strip_prefix(':')?)?;
+        Some((major, minor))
+    };
+    match read() {
+        Some(class) => Ok(class),
+        None => t
+            .arg_error(format!("{} is not a class", t.arg))
+            .with_help("MAJOR:MINOR, both hexadecimal")
+            .into_err(),
+    }
+}
+
+fn build_tos_target(g: &ExtensionArguments) -> ParseResult<Target> {
+    let Some(t) = g.iter().next() else {
+        return g.extension_error("TOS without an action").with_help("give --set-tos").into_err();
+    };
+    let (value, mask) = match t.id {
+        0 => packet_fields::parse_tos(t)?,
+        1 => (0, !(option_values::parse_integer(t, 0, 255)? as u8)),
+        2 => {
+            let v = option_values::parse_integer(t, 0, 255)? as u8;
+            (v, v)
+        }
+        _ => (option_values::parse_integer(t, 0, 255)? as u8, 0),
+    };
+    Ok(effect_target(Effect::Tos { value, mask }))
+}
+
+fn build_ttl_target(g: &ExtensionArguments) -> ParseResult<Target> {
+    let Some(t) = g.iter().next() else {
+        return g.extension_error(format!("{} without an action", g.name)).into_err();
+    };
+    let op = [TtlOperation::Set, TtlOperation::Inc, TtlOperation::Dec][t.id as usize];
+    let min = u64::from(t.id != 0);
+    Ok(effect_target(Effect::Ttl { op, value: option_values::parse_integer(t, min, 255)? as u8 }))
+}
+
+fn build_tee_target(g: &ExtensionArguments) -> ParseResult<Target> {
+    let Some(t) = g.first_with_id(0) else {
+        return g.extension_error("TEE without --gateway").into_err();
+    };
+    let gateway = option_values::parse_host_addr(t, g)?;
+    if gateway.0 == 0 {
+        return t.arg_error("gateway of all zeros").into_err();
+    }
+    let mut options = ModuleOptions::default();
+    options.push("gateway", ExtensionValue::Addr(gateway));
+    if let Some(t) = g.first_with_id(1) {
+        if t.arg.len() > 15 {
+            return t.arg_error("device name is longer than 15 bytes").into_err();
+        }
+        if !t.arg.is_empty() {
+            options.push("oif", ExtensionValue::Text(t.arg.to_owned()));
+        }
+    }
+    Ok(log::extension_effect_target("TEE", options))
+}
+
+fn build_tcpmss_target(g: &ExtensionArguments) -> ParseResult<Target> {
+    let mut options = ModuleOptions::default();
+    let max = if g.family == Family::V4 { 65_515 } else { 65_495 };
+    let mss = g.first_with_id(0).map(|t| option_values::parse_integer(t, 0, max)).transpose()?;
+    // Both may be given: the later one counts.
+    match (g.iter().last().map(|t| t.id), mss) {
+        (Some(0), Some(mss)) => options.push("set-mss", ExtensionValue::Number(mss)),
+        (Some(_), _) => {
+            g.restrict_hooks(&[Forward, Output, Postrouting]);
+            options.push("clamp-mss-to-pmtu", ExtensionValue::Flag);
+        }
+        (None, _) => {
+            return g
+                .extension_error("TCPMSS without an action")
+                .with_help("give --clamp-mss-to-pmtu or --set-mss")
+                .into_err();
+        }
+    }
+    Ok(log::extension_effect_target("TCPMSS", options))
+}
+
+/// TCPMSS requires a match of SYN packets (`find_syn_match` in net/netfilter/xt_TCPMSS.c).
+pub(super) fn check_tcpmss_syn_match(
+    target: &Target,
+    matches: &[Match],
+    span: Span,
+) -> ParseResult<()> {
+    let Target::Effect(e) = target else { return Ok(()) };
+    if !matches!(&**e, Effect::Other(x) if x.module == "TCPMSS") {
+        return Ok(());
+    }
+    let syn = |m: &Match| matches!(m, Match::Tcp { flags: Some(f), .. } if !f.negated && f.value.comp & 2 != 0);
+    if matches.iter().any(syn) {
+        return Ok(());
+    }
+    Diagnostic::new("TCPMSS in a rule that is not for SYN packets", span)
+        .with_help("write --tcp-flags SYN,RST SYN in the rule")
+        .into_err()
+}

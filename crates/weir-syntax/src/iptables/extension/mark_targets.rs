@@ -1,0 +1,149 @@
+//! `-j MARK` and `-j CONNMARK`.
+
+use weir_model::Target;
+use weir_model::rule_match::ExtensionValue;
+use weir_model::target::Effect;
+
+use super::module_options::ModuleOptions;
+use super::option_values;
+use crate::append_text;
+use crate::diagnostic::ParseResult;
+use crate::iptables::extension_options::{
+    Extension, ExtensionArguments, OptionSpec, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
+    option_with_argument,
+};
+
+const ALL_MARK_BITS: u64 = u32::MAX as u64;
+const MARK_ACTION_BITS: u32 = 0b1_1111;
+const CONNMARK_ACTION_BITS: u32 = 0b111_1111;
+
+const fn exclusive_mark_option(name: &'static str, id: u8, group: u32) -> OptionSpec {
+    option_with_argument(name, id).excludes(group & !(1 << id))
+}
+
+pub(super) static MARK_TARGET: Extension<Target> = Extension {
+    name: "MARK",
+    family: None,
+    options: &[
+        exclusive_mark_option("set-xmark", 0, MARK_ACTION_BITS),
+        exclusive_mark_option("set-mark", 1, MARK_ACTION_BITS),
+        exclusive_mark_option("and-mark", 2, MARK_ACTION_BITS),
+        exclusive_mark_option("or-mark", 3, MARK_ACTION_BITS),
+        exclusive_mark_option("xor-mark", 4, MARK_ACTION_BITS),
+    ],
+    build: build_mark_target,
+    scope: UNRESTRICTED_SCOPE,
+};
+
+pub(super) static CONNMARK_TARGET: Extension<Target> = Extension {
+    name: "CONNMARK",
+    family: None,
+    options: &[
+        exclusive_mark_option("set-xmark", 0, CONNMARK_ACTION_BITS),
+        exclusive_mark_option("set-mark", 1, CONNMARK_ACTION_BITS),
+        exclusive_mark_option("and-mark", 2, CONNMARK_ACTION_BITS),
+        exclusive_mark_option("or-mark", 3, CONNMARK_ACTION_BITS),
+        exclusive_mark_option("xor-mark", 4, CONNMARK_ACTION_BITS),
+        OptionSpec {
+            arity: flag_option("", 0).arity,
+            ..exclusive_mark_option("save-mark", 5, CONNMARK_ACTION_BITS)
+        },
+        OptionSpec {
+            arity: flag_option("", 0).arity,
+            ..exclusive_mark_option("restore-mark", 6, CONNMARK_ACTION_BITS)
+        },
+        option_with_argument("ctmask", 7).excludes(1 << 9),
+        option_with_argument("nfmask", 8).excludes(1 << 9),
+        option_with_argument("mask", 9).excludes(1 << 7 | 1 << 8),
+        option_with_argument("left-shift-mark", 10),
+        option_with_argument("right-shift-mark", 11),
+    ],
+    build: build_connmark_target,
+    scope: UNRESTRICTED_SCOPE,
+};
+
+/// Value to flip in and bits to clear, for the five spellings.
+fn parse_xmark(t: &ParsedOption) -> ParseResult<(u64, u64)> {
+    Ok(match t.id {
+        0 => option_values::parse_masked_number(t, ALL_MARK_BITS)?,
+        1 => {
+            let (v, m) = option_values::parse_masked_number(t, ALL_MARK_BITS)?;
+            (v, v | m)
+        }
+        2 => (0, !option_values::parse_integer(t, 0, ALL_MARK_BITS)? & ALL_MARK_BITS),
+        3 => {
+            let v = option_values::parse_integer(t, 0, ALL_MARK_BITS)?;
+            (v, v)
+        }
+        _ => (option_values::parse_integer(t, 0, ALL_MARK_BITS)?, 0),
+    })
+}
+
+fn build_mark_target(g: &ExtensionArguments) -> ParseResult<Target> {
+    let Some(t) = g.iter().next() else {
+        return g
+            .extension_error("MARK without a mark")
+            .with_help("give --set-mark or --set-xmark")
+            .into_err();
+    };
+    let (v, mask) = parse_xmark(t)?;
+    Ok(Target::Effect(Box::new(Effect::Mark { value: v as u32, mask: mask as u32 })))
+}
+
+fn build_connmark_target(g: &ExtensionArguments) -> ParseResult<Target> {
+    let Some(t) = g.iter().find(|t| t.id <= 6) else {
+        return g
+            .extension_error("CONNMARK without an action")
+            .with_help("give --set-mark, --save-mark or --restore-mark")
+            .into_err();
+    };
+    let mut m =
+        ConnmarkAction { value: 0, ctmask: ALL_MARK_BITS, nfmask: ALL_MARK_BITS, shift: (0, "") };
+    for t in g.iter() {
+        m.apply_option(t, g)?;
+    }
+    let mut options = ModuleOptions::default();
+    if t.id <= 4 {
+        options.push("set-xmark", ExtensionValue::Masked(m.value, m.ctmask));
+    } else {
+        options.push(g.option_name(t.id), ExtensionValue::Flag);
+        options.push("nfmask", ExtensionValue::Hex(m.nfmask));
+        options.push("ctmask", ExtensionValue::Hex(m.ctmask));
+    }
+    if m.shift.0 != 0 {
+        options.push(m.shift.1, ExtensionValue::Number(m.shift.0));
+    }
+    Ok(super::log::extension_effect_target("CONNMARK", options))
+}
+
+/// The combined effect of CONNMARK's options; later ones take precedence.
+struct ConnmarkAction {
+    value: u64,
+    ctmask: u64,
+    nfmask: u64,
+    shift: (u64, &'static str),
+}
+
+impl ConnmarkAction {
+    fn apply_option(&mut self, t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<()> {
+        match t.id {
+            0..=4 => (self.value, self.ctmask) = parse_xmark(t)?,
+            7 => self.ctmask = option_values::parse_integer(t, 0, ALL_MARK_BITS)?,
+            8 => self.nfmask = option_values::parse_integer(t, 0, ALL_MARK_BITS)?,
+            9 => {
+                self.ctmask = option_values::parse_integer(t, 0, ALL_MARK_BITS)?;
+                self.nfmask = self.ctmask;
+            }
+            10.. => self.shift = (option_values::parse_integer(t, 0, 31)?, g.option_name(t.id)),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn print_mark_target(out: &mut String, value: u32, mask: u32) {
+    out.push_str(" -j MARK --set-xmark ");
+    append_text::append_hex(out, value.into());
+    out.push('/');
+    append_text::append_hex(out, mask.into());
+}

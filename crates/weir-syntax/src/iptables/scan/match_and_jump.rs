@@ -1,0 +1,138 @@
+//! Names of modules, targets and chains.
+
+use weir_model::rule_match::OpaqueExtension;
+use weir_model::{Family, SharedName, Span, TableName, Target};
+
+use super::{JumpOption, NamedExtension, OptionArgument, OptionScanner, base_options};
+use crate::diagnostic::{Diagnostic, ParseResult};
+use crate::iptables::extension::{find_match_extension, find_target_extension, is_verbatim_target};
+use crate::iptables::word_splitting::Word;
+
+impl<'w> OptionScanner<'_, '_, 'w> {
+    pub(super) fn load_match_module(
+        &mut self,
+        arg: OptionArgument<'w>,
+        span: Span,
+    ) -> ParseResult<()> {
+        let family = self.context.family;
+        let open = match find_match_extension(arg.text, family) {
+            Some(e) => NamedExtension::Match(e),
+            None if arg.text.is_empty() => {
+                return Diagnostic::new("empty module name", arg.span).into_err();
+            }
+            None => {
+                let other = if family == Family::V4 { Family::V6 } else { Family::V4 };
+                if let Some(e) = find_match_extension(arg.text, other) {
+                    return wrong_family_error(e.name, arg.span, family).into_err();
+                }
+                let words = self.take_opaque_words();
+                NamedExtension::Opaque(OpaqueExtension { name: arg.text.to_owned(), words })
+            }
+        };
+        let end = self.words[self.position - 1].span.end;
+        self.named_extensions.push((open, Span { end, ..span }));
+        Ok(())
+    }
+
+    /// The words of a module that weir does not know: up to the next base option.
+    fn take_opaque_words(&mut self) -> Vec<String> {
+        let family = self.context.family;
+        let is_base = |w: &Word| !w.quoted && base_options::is_base_option_word(&w.text, family);
+        let mut out = Vec::new();
+        while let Some(w) = self.words.get(self.position) {
+            let negates_base = w.text == "!"
+                && !w.quoted
+                && self.words.get(self.position + 1).is_some_and(is_base);
+            if is_base(w) || negates_base {
+                break;
+            }
+            out.push(w.text.clone().into_owned());
+            self.position += 1;
+        }
+        out
+    }
+
+    pub(super) fn set_jump_target(
+        &mut self,
+        letter: u8,
+        arg: OptionArgument<'w>,
+        span: Span,
+    ) -> ParseResult<()> {
+        if !matches!(self.jump, JumpOption::None) {
+            return Diagnostic::new("a second target", span)
+                .with_help("one -j or -g per rule")
+                .into_err();
+        }
+        self.jump_span = span;
+        base_options::check_target_name(arg)?;
+        let family = self.context.family;
+        if letter == b'g' {
+            if !(self.context.is_chain)(arg.text) {
+                return base_options::unknown_chain_error(arg, self.context.table).into_err();
+            }
+            self.jump = JumpOption::Standard(Target::Goto(self.intern_argument(arg)));
+            return Ok(());
+        }
+        self.jump = match arg.text {
+            "ACCEPT" => JumpOption::Standard(Target::Accept),
+            "DROP" if self.context.table == TableName::Nat => {
+                return Diagnostic::new("DROP in the nat table", arg.span)
+                    .with_help(
+                        "nat sees only the first packet of a connection: drop in filter or raw",
+                    )
+                    .into_err();
+            }
+            "DROP" => JumpOption::Standard(Target::Drop),
+            "RETURN" => JumpOption::Standard(Target::Return),
+            "QUEUE" => JumpOption::Standard(Target::Divert(Box::new(
+                weir_model::target::ExtensionTarget { module: "QUEUE", options: Vec::new() },
+            ))),
+            name => match find_target_extension(name, family) {
+                // Those that weir only checks give way to a chain of their name: where the tool has
+                // no such extension, the chain is what it jumps to.
+                Some(e) if !(is_verbatim_target(e) && (self.context.is_chain)(name)) => {
+                    self.named_extensions.push((NamedExtension::Target(e), span));
+                    JumpOption::Extension
+                }
+                _ if (self.context.is_chain)(name) => {
+                    JumpOption::Standard(Target::Jump(self.intern_argument(arg)))
+                }
+                _ => return self.take_opaque_target(arg),
+            },
+        };
+        Ok(())
+    }
+
+    fn intern_argument(&mut self, arg: OptionArgument<'w>) -> SharedName {
+        // The argument is the word read last, unless it is in one word with its option.
+        match &self.words[self.position - 1] {
+            w if w.span == arg.span => self.context.interner.intern_cow(&w.text),
+            _ => SharedName::from(arg.text),
+        }
+    }
+
+    /// A target that is neither a chain nor known: a module if it looks like one.
+    fn take_opaque_target(&mut self, arg: OptionArgument<'w>) -> ParseResult<()> {
+        let family = self.context.family;
+        let other = if family == Family::V4 { Family::V6 } else { Family::V4 };
+        if let Some(e) = find_target_extension(arg.text, other) {
+            return wrong_family_error(e.name, arg.span, family).into_err();
+        }
+        let words = self.take_opaque_words();
+        if words.is_empty() && !base_options::OPAQUE_TARGET_NAMES.contains(&arg.text) {
+            return base_options::unknown_chain_error(arg, self.context.table).into_err();
+        }
+        self.jump_span.end = self.words[self.position - 1].span.end;
+        self.jump = JumpOption::Opaque(OpaqueExtension { name: arg.text.to_owned(), words });
+        Ok(())
+    }
+}
+
+fn wrong_family_error(name: &str, span: Span, family: Family) -> Diagnostic {
+    let (has, not) = match family {
+        Family::V4 => ("IPv6", "iptables"),
+        Family::V6 => ("IPv4", "ip6tables"),
+    };
+    Diagnostic::new(format!("{name} is only for {has}"), span)
+        .with_help(format!("{not} has no module of that name"))
+}

@@ -1,0 +1,92 @@
+//! A parsed line.
+
+use weir_model::{BaseMatch, Counters, Hook, Match, Span, Target};
+
+use super::ExtraAddrMatches;
+
+/// A command letter with its operands.
+#[derive(Debug)]
+pub(in crate::iptables) struct RuleCommand<'w> {
+    pub letter: u8,
+    pub span: Span,
+    pub chain: Option<&'w str>,
+    pub chain_span: Span,
+    /// Rule number, policy or new name.
+    pub operand: Option<&'w str>,
+    pub operand_span: Span,
+}
+
+/// A line that was read.
+pub(in crate::iptables) struct RuleLine<'w> {
+    pub command: RuleCommand<'w>,
+    pub base: BaseMatch,
+    pub extra_sources: ExtraAddrMatches,
+    pub extra_destinations: ExtraAddrMatches,
+    pub matches: Vec<Match>,
+    pub target: Target,
+    pub counters: Option<Counters>,
+    /// Of each match, then of the target.
+    pub match_and_target_spans: Vec<Span>,
+    /// Hooks that may lead to the rule, as bits, and the extension that requires them.
+    pub allowed_hooks: u8,
+    pub restricting_extension: &'static str,
+    /// Base options that were given: letters.
+    pub given_letters: GivenLetters,
+}
+
+impl RuleLine<'_> {
+    /// A line that changes nothing.
+    pub fn ignored_line() -> Self {
+        let command = RuleCommand {
+            letter: 0,
+            span: Span::NONE,
+            chain: None,
+            chain_span: Span::NONE,
+            operand: None,
+            operand_span: Span::NONE,
+        };
+        RuleLine {
+            command,
+            base: BaseMatch::default(),
+            extra_sources: ExtraAddrMatches::new(),
+            extra_destinations: ExtraAddrMatches::new(),
+            matches: Vec::new(),
+            target: Target::None,
+            counters: None,
+            match_and_target_spans: Vec::new(),
+            allowed_hooks: u8::MAX,
+            restricting_extension: "",
+            given_letters: GivenLetters::default(),
+        }
+    }
+}
+
+/// Bit of a hook in a set of hooks.
+pub(in crate::iptables) const fn hook_bit(hook: Hook) -> u8 {
+    1 << hook as u8
+}
+
+/// The base options of a line, each at most once: letter and place.
+#[derive(Clone, Copy, Default)]
+pub(in crate::iptables) struct GivenLetters([Option<Span>; ONCE_ONLY_LETTERS.len()]);
+
+/// The base options that may be given once.
+const ONCE_ONLY_LETTERS: &[u8] = b"sdpiofc";
+
+impl GivenLetters {
+    /// Notes a letter; false where it was noted before. Letters that may come again are not noted.
+    pub fn record_once(&mut self, letter: u8, span: Span) -> bool {
+        let Some(i) = ONCE_ONLY_LETTERS.iter().position(|l| *l == letter) else { return true };
+        self.0[i].replace(span).is_none()
+    }
+
+    /// The letters that were given.
+    pub fn iter(&self) -> impl Iterator<Item = (u8, Span)> {
+        ONCE_ONLY_LETTERS.iter().zip(self.0).filter_map(|(letter, span)| Some((*letter, span?)))
+    }
+
+    /// The position of a letter.
+    pub fn span_of_letter(&self, letter: u8) -> Option<Span> {
+        self.iter().find(|(l, _)| *l == letter).map(|(_, span)| span)
+    }
+}

@@ -1,0 +1,318 @@
+//! A normal form of nft rulesets.
+//!
+//! A text does not say which originals a counter is part of, nor from which match a test comes, and
+//! nft prints tests in another order and form than its input. Two rulesets are equal if their
+//! normal forms are: stateless tests between two statements with effects are a set; a comparison of
+//! one bit, of all bits, or of a prefix has one spelling; an implied protocol is written
+//! explicitly.
+
+use weir_model::Effect;
+use weir_model::Family;
+use weir_model::mask::masked_interval;
+use weir_model::nft::{
+    Chain, Comparand, LoadExpression, Rule, Ruleset, Statement, Table, Test, Verdict, VerdictMap,
+    VerdictMapElement,
+};
+use weir_model::rule_match::ExtensionValue;
+use weir_model::target::ExtensionTarget;
+
+use super::cursor::{NftTokenCursor, Token};
+use super::statement::{ChainContext, insert_implied_proto, parse_statement, push_implied_proto};
+
+/// Longest comment that nft takes, in bytes (NFTNL_UDATA_COMMENT_MAXLEN).
+pub const COMMENT_MAX_BYTES: usize = 127;
+
+/// The first difference between two rulesets, except for credit and origins.
+///
+/// # Errors
+/// Its position and both sides, in words.
+pub fn check_rulesets_equal(a: &Ruleset, b: &Ruleset) -> Result<(), String> {
+    let (a, b) = (normalize_ruleset(a), normalize_ruleset(b));
+    let key = |t: &Table| (t.family, t.name.clone());
+    for table in a.tables.iter().chain(&b.tables) {
+        let (family, name) = key(table);
+        let find = |r: &'_ Ruleset| r.tables.iter().position(|t| key(t) == key(table));
+        let (Some(i), Some(j)) = (find(&a), find(&b)) else {
+            return Err(format!("only one has the table {name} of {family:?}"));
+        };
+        check_tables_equal(&a.tables[i], &b.tables[j]).map_err(|e| format!("{name}: {e}"))?;
+    }
+    Ok(())
+}
+
+fn check_tables_equal(a: &Table, b: &Table) -> Result<(), String> {
+    let names = |t: &Table| -> (Vec<String>, Vec<String>) {
+        let maps = t.maps.iter().map(|m| m.name.clone()).collect();
+        (t.chains.iter().map(|c| c.name.clone()).collect(), maps)
+    };
+    if names(a) != names(b) {
+        return Err("other chains or maps".into());
+    }
+    for (x, y) in a.maps.iter().zip(&b.maps) {
+        if x != y {
+            let differs = x.elements.iter().zip(&y.elements).find(|(p, q)| p != q);
+            let what = differs.map_or(String::new(), |(p, q)| format!(": {p:?}, {q:?}"));
+            return Err(format!("map {} differs{what}", x.name));
+        }
+    }
+    for (x, y) in a.chains.iter().zip(&b.chains) {
+        let at = &x.name;
+        if (x.base, &x.comment) != (y.base, &y.comment) {
+            return Err(format!("chain {at} is attached differently"));
+        }
+        if let Some(i) =
+            (0..x.rules.len().max(y.rules.len())).find(|i| x.rules.get(*i) != y.rules.get(*i))
+        {
+            let (p, q) = (x.rules.get(i), y.rules.get(i));
+            return Err(format!("{at}, rule {}: {p:?}, {q:?}", i + 1));
+        }
+    }
+    Ok(())
+}
+
+/// The ruleset in one spelling, without credit and origins.
+pub fn normalize_ruleset(ruleset: &Ruleset) -> Ruleset {
+    Ruleset { tables: ruleset.tables.iter().map(normalize_table).collect() }
+}
+
+fn normalize_table(of: &Table) -> Table {
+    let mut out = Table { maps: Vec::new(), chains: Vec::new(), ..of.clone() };
+    out.maps = of.maps.iter().map(|m| normalize_map(of, m)).collect();
+    out.chains = of.chains.iter().map(|c| normalize_chain(of, c)).collect();
+    out
+}
+
+fn normalize_map(table: &Table, of: &VerdictMap) -> VerdictMap {
+    let used = map_lookups(table).find(|(name, _)| **name == of.name);
+    let mut elements: Vec<VerdictMapElement> = of
+        .elements
+        .iter()
+        .map(|e| VerdictMapElement {
+            key: e.key.clone(),
+            credit: Vec::new(),
+            verdict: e.verdict.clone(),
+        })
+        .collect();
+    elements.sort_by(|a, b| a.key.cmp(&b.key));
+    VerdictMap {
+        name: of.name.clone(),
+        key: used.map_or(of.key.clone(), |(_, key)| key.clone()),
+        has_intervals: of.has_intervals,
+        elements,
+    }
+}
+
+/// Names of maps with the key that they are looked up by.
+pub(super) fn map_lookups(
+    table: &Table,
+) -> impl Iterator<Item = (&String, &Vec<weir_model::nft::MapKeyPart>)> {
+    let statements = table.chains.iter().flat_map(|c| &c.rules).flat_map(|r| &r.statements);
+    statements.filter_map(|s| match s {
+        Statement::Vmap { key, map } => Some((map, key)),
+        _ => None,
+    })
+}
+
+fn normalize_chain(table: &Table, of: &Chain) -> Chain {
+    Chain {
+        name: of.name.clone(),
+        base: of.base,
+        comment: of.comment.as_deref().map(sanitize_comment),
+        rules: of.rules.iter().map(|r| normalize_rule(table, of, r)).collect(),
+    }
+}
+
+/// A comment as nft can hold it: it has no way to write a quote, nor more than its length.
+pub fn sanitize_comment(text: &str) -> String {
+    let plain = text.chars().map(|c| match c {
+        '"' => '\'',
+        c if c.is_control() => ' ',
+        c => c,
+    });
+    let mut out = String::new();
+    for c in plain {
+        if out.len() + c.len_utf8() > COMMENT_MAX_BYTES {
+            break;
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn normalize_rule(table: &Table, chain: &Chain, of: &Rule) -> Rule {
+    let family = table.family;
+    let mut written = Vec::new();
+    for s in &of.statements {
+        match s {
+            Statement::Opaque(o) => match parse_opaque_text(&o.text, table, chain) {
+                Some(again) => written.extend(again),
+                None => written.push(super::opaque::opaque_statement(o.text.clone(), o.stateful)),
+            },
+            Statement::Counter(_) => written.push(Statement::Counter(Vec::new())),
+            Statement::Effect(e) => written.push(Statement::Effect(normalize_effect(e))),
+            Statement::Test(t) => {
+                match t.expression {
+                    LoadExpression::TcpFlags => push_implied_proto(&mut written, 6),
+                    LoadExpression::IcmpType => {
+                        push_implied_proto(&mut written, if family == Family::V4 { 1 } else { 58 })
+                    }
+                    _ => {}
+                }
+                written.push(Statement::Test(normalize_test(t, family)));
+            }
+            // At a rule's end there is nothing to continue from.
+            Statement::Verdict(Verdict::Continue) => {}
+            Statement::Reject("tcp-reset") => {
+                insert_implied_proto(&mut written, 6);
+                written.push(s.clone());
+            }
+            other => written.push(other.clone()),
+        }
+    }
+    let comment = of.comment.as_deref().map(sanitize_comment);
+    Rule { statements: sort_stateless_tests(written, family), comment }
+}
+
+/// The statements that an opaque test's text reads as.
+fn parse_opaque_text(text: &str, table: &Table, chain: &Chain) -> Option<Vec<Statement>> {
+    let mut cursor = NftTokenCursor::new(text);
+    let mut out = Vec::new();
+    while cursor.peek() != Token::TextEnd {
+        parse_statement(&mut cursor, &mut out, table.family, ChainContext { table, chain }).ok()?;
+    }
+    Some(out)
+}
+
+/// Stateless tests side by side in one order, each once.
+fn sort_stateless_tests(statements: Vec<Statement>, family: Family) -> Vec<Statement> {
+    let mut out = Vec::with_capacity(statements.len());
+    let mut tests: Vec<(String, Statement)> = Vec::new();
+    for s in statements {
+        match &s {
+            Statement::Test(t) => {
+                let s = Statement::Test(normalize_test(t, family));
+                tests.push((format!("{s:?}"), s));
+            }
+            Statement::Opaque(o) if !o.stateful => tests.push((format!("{s:?}"), s)),
+            _ => {
+                flush_sorted_tests(&mut out, &mut tests);
+                out.push(s);
+            }
+        }
+    }
+    flush_sorted_tests(&mut out, &mut tests);
+    out
+}
+
+fn flush_sorted_tests(out: &mut Vec<Statement>, tests: &mut Vec<(String, Statement)>) {
+    tests.sort_by(|a, b| a.0.cmp(&b.0));
+    tests.dedup_by(|a, b| a.0 == b.0);
+    out.extend(tests.drain(..).map(|t| t.1));
+}
+
+/// A comparison in one spelling: bits if only "any" or "none" is tested, then intervals, then masks
+/// with holes.
+fn normalize_test(of: &Test, family: Family) -> Test {
+    let max = of.expression.max_value(family);
+    let mut negated = of.negated;
+    let mut with = match &of.comparand {
+        Comparand::Masked { mask, wanted } if wanted & !mask == 0 => {
+            let is_address = matches!(of.expression, LoadExpression::Saddr | LoadExpression::Daddr);
+            let interval = masked_interval(*wanted, *mask, max);
+            if let Some((lo, hi)) = interval.filter(|(lo, hi)| lo == hi || is_address) {
+                Comparand::InSpans(vec![(lo, hi)])
+            } else if *wanted == 0 {
+                negated = !negated;
+                Comparand::AnyBit(*mask)
+            } else if mask.count_ones() == 1 {
+                Comparand::AnyBit(*mask)
+            } else {
+                of.comparand.clone()
+            }
+        }
+        Comparand::InSpans(spans) => {
+            let mut spans = spans.clone();
+            spans.sort_unstable();
+            Comparand::InSpans(spans)
+        }
+        other => other.clone(),
+    };
+    if let Comparand::AnyBit(bits) = with
+        && bits == max
+    {
+        (with, negated) = (Comparand::InSpans(vec![(0, 0)]), !negated);
+    }
+    Test { expression: of.expression, comparand: with, negated }
+}
+
+fn normalize_effect(of: &Effect) -> Effect {
+    match of {
+        Effect::CtNotrack => Effect::Notrack,
+        Effect::Tos { value, mask: 0xfc } if value & 3 == 0 => Effect::Dscp(value >> 2),
+        Effect::Other(e) => {
+            let mut options = e.options.clone();
+            options.retain(|o| match (o.name, &o.value) {
+                ("log-prefix" | "nflog-prefix", ExtensionValue::Text(t)) => !t.is_empty(),
+                ("log-level", value) => *value != ExtensionValue::Number(4),
+                ("nflog-group" | "nflog-threshold", value) => *value != ExtensionValue::Number(0),
+                _ => true,
+            });
+            Effect::Other(ExtensionTarget { module: e.module, options })
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(rule: &str) -> Ruleset {
+        let text = format!(
+            "table ip weir_filter {{\n\tchain FORWARD {{\n\t\ttype filter hook forward priority 0; \
+             policy drop;\n\t\t{rule}\n\t}}\n}}\n"
+        );
+        crate::nft::parse(&text).unwrap_or_else(|e| panic!("{rule}: {e:?}"))
+    }
+
+    #[test]
+    fn given_and_listed_spellings_agree() {
+        let same = [
+            ("meta l4proto == 6 th dport == 22 counter", "tcp dport 22 counter packets 3 bytes 9"),
+            ("tcp flags & 0x3 == 0x0", "tcp flags ! fin,syn"),
+            ("meta l4proto == 6 tcp flags & 0xff == 0x12", "tcp flags == 0x12"),
+            ("meta l4proto == 6 tcp flags & 0x4 == 0x4", "tcp flags & rst == rst"),
+            ("meta l4proto == 1 @th,0,16 != 0x304", "icmp type != 3 icmp code != frag-needed"),
+            ("ct state & 0x9 == 0", "ct state ! invalid,new"),
+            ("ct status & 0x2 != 0", "ct status seen-reply"),
+            ("@nh,8,8 & 0xff == 0x8", "ip dscp 0x02 ip ecn not-ect"),
+            ("limit rate 3/hour burst 5 packets", "limit rate 3/hour"),
+            ("ip saddr & 255.255.0.0 == 10.1.0.0", "ip saddr 10.1.0.0/16"),
+            ("log level warn", "log"),
+            ("reject with icmp type port-unreachable", "reject"),
+        ];
+        for (given, listed) in same {
+            assert_eq!(
+                check_rulesets_equal(&parsed(given), &parsed(listed)),
+                Ok(()),
+                "{given} and {listed}"
+            );
+        }
+    }
+
+    #[test]
+    fn other_rules_do_not_agree() {
+        let other = [
+            ("tcp dport 22 accept", "tcp dport 23 accept"),
+            ("tcp dport 22 accept", "udp dport 22 accept"),
+            ("tcp flags fin,syn", "tcp flags fin,syn / fin,syn"),
+            ("counter accept", "accept"),
+            ("limit rate 3/hour counter", "counter limit rate 3/hour"),
+            ("ip saddr 10.0.0.0/8 drop", "drop"),
+            ("meta mark set 1", "meta mark set 2"),
+        ];
+        for (a, b) in other {
+            assert!(check_rulesets_equal(&parsed(a), &parsed(b)).is_err(), "{a} and {b}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Packets on and around the boundaries of a rule.
+
+use std::collections::HashMap;
+
+use weir_model::rule_match::ct_state;
+use weir_model::{
+    ElementPart, Family, Field, Hotdrop, IpSet, Match, Predicate, Rule, Test, lower_to_tests,
+};
+use weir_random::Rng;
+
+use crate::packet_constraints::{PacketConstraints, PacketCut};
+
+/// A change to the packet that satisfies a rule.
+#[derive(Clone, Debug)]
+pub(crate) enum PacketMutation {
+    /// None: the rule is satisfied.
+    Unchanged,
+    /// A field has this value.
+    SetField(Field, u128),
+    /// A device has this name.
+    SetDevice(Field, String),
+    /// The packet is cut.
+    CutPacket(PacketCut),
+}
+
+impl PacketMutation {
+    /// Applies the change.
+    pub fn apply_to_constraints(&self, constraints: &mut PacketConstraints) {
+        match self {
+            PacketMutation::Unchanged => {}
+            PacketMutation::SetField(field, value) => constraints.force_value(*field, *value),
+            PacketMutation::SetDevice(field, name) => constraints.force_device(*field, name),
+            PacketMutation::CutPacket(shape) => constraints.packet_cut = *shape,
+        }
+    }
+}
+
+/// Which shapes and states may be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AllowedMutations {
+    pub include_fragments: bool,
+    pub include_truncated: bool,
+    pub extra_ct_states: bool,
+}
+
+/// All changes worth trying on a rule, the unchanged packet first.
+///
+/// `hop`: what forwarding takes off the time to live before the rule sees it.
+pub(crate) fn generate_mutations(
+    rule: &Rule,
+    family: Family,
+    hop: u128,
+    allowed: AllowedMutations,
+    sets: &HashMap<&str, &IpSet>,
+    rng: &mut Rng,
+) -> Vec<PacketMutation> {
+    let mut out = vec![PacketMutation::Unchanged];
+    let mut header = false;
+    for test in lower_to_tests(rule, family) {
+        match test {
+            Test::Field { field, predicate, .. } => {
+                header |=
+                    matches!(field, Field::Sport | Field::Dport | Field::TcpFlags | Field::Icmp);
+                push_boundary_values(&mut out, field, &predicate, family, hop, rng);
+            }
+            Test::EitherPort { spans, .. } => {
+                header = true;
+                let predicate = Predicate::InSpans(spans);
+                for field in [Field::Sport, Field::Dport] {
+                    push_boundary_values(&mut out, field, &predicate, family, hop, rng);
+                }
+            }
+            Test::Set { index } => push_set_boundaries(&mut out, rule, index, family, sets, rng),
+            // Also one that no field models: ESP, TCP options.
+            Test::Opaque { hotdrop, .. } => header |= hotdrop != Hotdrop::Never,
+            Test::Never => {}
+        }
+    }
+    if allowed.include_fragments {
+        out.extend(
+            [PacketCut::FirstFragment, PacketCut::LaterFragment(185)]
+                .map(PacketMutation::CutPacket),
+        );
+        if header {
+            out.push(PacketMutation::CutPacket(PacketCut::LaterFragment(1)));
+        }
+    }
+    if allowed.include_truncated && header {
+        out.extend(
+            [PacketCut::TruncatedHeader(2), PacketCut::TruncatedHeader(7)]
+                .map(PacketMutation::CutPacket),
+        );
+    }
+    if allowed.extra_ct_states {
+        use ct_state::{DNAT, ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED};
+        let all = [NEW, ESTABLISHED, RELATED, INVALID, UNTRACKED, NEW | DNAT];
+        out.extend(all.map(|s| PacketMutation::SetField(Field::CtState, s.into())));
+    }
+    for proto in [6, 17, if family == Family::V4 { 1 } else { 58 }, 47] {
+        out.push(PacketMutation::SetField(Field::Proto, proto));
+    }
+    out
+}
+
+fn push_boundary_values(
+    out: &mut Vec<PacketMutation>,
+    field: Field,
+    predicate: &Predicate,
+    family: Family,
+    hop: u128,
+    rng: &mut Rng,
+) {
+    let max = field.max_value(family);
+    let mut values = Vec::new();
+    match predicate {
+        Predicate::Present => {}
+        Predicate::InSpans(spans) => {
+            for (lo, hi) in spans {
+                values.extend([lo.wrapping_sub(1), *lo, *hi, hi.wrapping_add(1)]);
+            }
+        }
+        Predicate::Masked { value, mask } => {
+            let last = value | (!mask & max);
+            values.extend([*value, last]);
+            if matches!(field, Field::Saddr | Field::Daddr) {
+                values.extend([value.wrapping_sub(1), last.wrapping_add(1)]);
+            }
+            // Out by the lowest bit of the mask and by another one.
+            values.push(value ^ (mask & mask.wrapping_neg()));
+            let ones: Vec<u128> = (0..128).map(|i| 1 << i).filter(|b| mask & b != 0).collect();
+            values.extend(rng.choose(&ones).map(|b| value ^ b));
+        }
+        Predicate::AnyBit(mask) if field == Field::CtState => {
+            let states = (0..5).map(|i| 1u128 << i);
+            values.extend(states.filter(|b| mask & b != 0));
+        }
+        Predicate::AnyBit(mask) => {
+            values.extend((0..128).map(|i| 1 << i).filter(|b| mask & b != 0));
+            values.push(!mask & max);
+        }
+        Predicate::Device { name, prefix } => {
+            out.push(PacketMutation::SetDevice(field, name.to_string()));
+            out.push(PacketMutation::SetDevice(field, format!("{name}0")));
+            if *prefix || name.len() > 1 {
+                let shorter: String = name.chars().take(name.chars().count() - 1).collect();
+                if !shorter.is_empty() {
+                    out.push(PacketMutation::SetDevice(field, shorter));
+                }
+            }
+            return;
+        }
+    }
+    let hop = if field == Field::Ttl { hop } else { 0 };
+    values.retain(|v| *v <= max);
+    out.extend(values.into_iter().map(|v| PacketMutation::SetField(field, (v + hop).min(max))));
+}
+
+/// A few elements' edges; each call takes others.
+fn push_set_boundaries(
+    out: &mut Vec<PacketMutation>,
+    rule: &Rule,
+    index: usize,
+    family: Family,
+    sets: &HashMap<&str, &IpSet>,
+    rng: &mut Rng,
+) {
+    let Match::Set(m) = &rule.matches[index] else { return };
+    let Some(set) = sets.get(&*m.name) else { return };
+    for _ in 0..set.elements.len().min(8) {
+        let Some(element) = rng.choose(&set.elements) else { return };
+        for (part, src) in element.parts.iter().zip(&m.src_directions) {
+            let side = |s: Field, d: Field| if *src { s } else { d };
+            let (field, predicate) = match part {
+                ElementPart::Net { addr, len } => {
+                    let mask = family.netmask((*len).into());
+                    let predicate = Predicate::Masked { value: addr.0 & mask, mask };
+                    (side(Field::Saddr, Field::Daddr), predicate)
+                }
+                ElementPart::Port { port, .. } => {
+                    let port = u128::from(*port);
+                    (side(Field::Sport, Field::Dport), Predicate::InSpans(vec![(port, port)]))
+                }
+                ElementPart::Mark(mark) => {
+                    (Field::Mark, Predicate::InSpans(vec![((*mark).into(), (*mark).into())]))
+                }
+                ElementPart::Mac(_) | ElementPart::Iface { .. } | ElementPart::Set(_) => continue,
+            };
+            push_boundary_values(out, field, &predicate, family, 0, rng);
+        }
+    }
+}

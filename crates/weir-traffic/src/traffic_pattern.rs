@@ -1,0 +1,414 @@
+//! The packets of a measurement, each with its expected verdict.
+//!
+//! A firewall's cost depends on where its packets are decided: at the first rule, at the last one,
+//! nowhere. Every generated packet was evaluated by the interpreter and is decided where its
+//! pattern requires; others are discarded.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+use weir_model::{
+    Addr, ElementPart, Family, Field, Firewall, IpSet, Packet, Predicate, RuleIndex, TableName,
+    Test, lower_to_tests,
+};
+use weir_packet::Transport;
+use weir_random::Rng;
+use weir_semantics::{
+    AlwaysFalseOracle, CountedObject, Interpreter, JourneyKind, Outcome, Verdict,
+};
+
+use crate::packet_constraints::{PacketConstraints, PacketDefaults};
+use crate::random_packets::{self, random_routable_addr};
+use crate::rule_paths::{ReachableRule, RulePaths};
+
+/// Which packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrafficPattern {
+    /// They match the last rule: the last deciding rule of the built-in filter chain, or its
+    /// policy.
+    AllMatchAtEnd,
+    /// They match the rules, each as often as another.
+    Uniform,
+    /// They match the rules by Zipf's law, the first rank as often as two of the second.
+    Zipf,
+    /// Their addresses are from the same /16 (IPv6: /48) as addresses of the rules, but no rule
+    /// and no set lists them.
+    Miss,
+    /// Their addresses are far from all addresses of the rules: not even in the same /8 (IPv6:
+    /// /32) as one of them, where one is left.
+    Far,
+}
+
+impl TrafficPattern {
+    /// All patterns.
+    pub const ALL: [TrafficPattern; 5] = [
+        TrafficPattern::AllMatchAtEnd,
+        TrafficPattern::Uniform,
+        TrafficPattern::Zipf,
+        TrafficPattern::Miss,
+        TrafficPattern::Far,
+    ];
+
+    /// The pattern's name, as on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            TrafficPattern::AllMatchAtEnd => "all-match-at-end",
+            TrafficPattern::Uniform => "uniform",
+            TrafficPattern::Zipf => "zipf",
+            TrafficPattern::Miss => "miss",
+            TrafficPattern::Far => "far",
+        }
+    }
+}
+
+/// What packets are wanted.
+#[derive(Clone, Debug)]
+pub struct PatternOptions {
+    /// Which.
+    pub pattern: TrafficPattern,
+    /// Family of the packets.
+    pub family: Family,
+    /// Seed: the same seed, the same packets.
+    pub seed: u64,
+    /// How many packets at most.
+    pub max_packets: usize,
+    /// Which way they go.
+    pub journey_kind: JourneyKind,
+    /// Input and output device of every packet, where the topology settles them; otherwise the
+    /// rules do.
+    pub fixed_devices: Option<(String, String)>,
+    /// Protocol of packets whose rule names none: 6 or 17.
+    pub default_proto: u8,
+}
+
+impl Default for PatternOptions {
+    fn default() -> Self {
+        PatternOptions {
+            pattern: TrafficPattern::Miss,
+            family: Family::V4,
+            seed: 1,
+            max_packets: 4096,
+            journey_kind: JourneyKind::Forward,
+            fixed_devices: None,
+            default_proto: 17,
+        }
+    }
+}
+
+/// The packets of a pattern with their expected verdicts; fewer than `options.count` if the ruleset
+/// does not have as many, none if it does not have the pattern at all.
+pub fn generate_pattern_packets(
+    firewall: &Firewall,
+    options: &PatternOptions,
+) -> Vec<(Packet, Verdict)> {
+    let Some(ruleset) = firewall.ruleset(options.family) else { return Vec::new() };
+    let sets: HashMap<&str, &IpSet> = firewall.sets.iter().map(|s| (&*s.name, s)).collect();
+    let mut defaults = random_packets::choose_packet_defaults(ruleset, 1500);
+    if let Some((iif, oif)) = &options.fixed_devices {
+        (defaults.iif, defaults.oif) = (iif.clone(), oif.clone());
+    }
+    let mut maker = PatternMaker {
+        options,
+        sets_by_name: &sets,
+        defaults,
+        interpreter: Interpreter::new(firewall),
+        listed_addrs: ListedAddrs::new(firewall, options.family),
+        seen_packets: HashSet::new(),
+        generated_packets: Vec::new(),
+        rng: Rng::new(options.seed),
+    };
+    let paths = RulePaths::new(ruleset, options.journey_kind);
+    match options.pattern {
+        TrafficPattern::AllMatchAtEnd => maker.generate_last_rule_packets(&paths),
+        TrafficPattern::Uniform => maker.generate_weighted_packets(&paths, |_| 1.0),
+        TrafficPattern::Zipf => maker.generate_weighted_packets(&paths, |rank| 1.0 / rank as f64),
+        TrafficPattern::Miss => maker.generate_unlisted_packets(true),
+        TrafficPattern::Far => maker.generate_unlisted_packets(false),
+    }
+    maker.generated_packets
+}
+
+/// Tries for each packet wanted, after which a pattern is taken as exhausted.
+const TRIES_PER_PACKET: usize = 32;
+
+struct PatternMaker<'a> {
+    options: &'a PatternOptions,
+    sets_by_name: &'a HashMap<&'a str, &'a IpSet>,
+    defaults: PacketDefaults,
+    interpreter: Interpreter<'a>,
+    listed_addrs: ListedAddrs,
+    seen_packets: HashSet<Packet>,
+    generated_packets: Vec<(Packet, Verdict)>,
+    rng: Rng,
+}
+
+impl<'a> PatternMaker<'a> {
+    fn has_enough_packets(&self) -> bool {
+        self.generated_packets.len() >= self.options.max_packets
+    }
+
+    fn evaluate_packet(&self, packet: &Packet) -> Outcome<'a> {
+        self.interpreter.journey(packet, self.options.journey_kind, &mut AlwaysFalseOracle)
+    }
+
+    fn push_unseen_packet(&mut self, packet: Packet, verdict: Verdict) {
+        if self.seen_packets.insert(packet.clone()) {
+            self.generated_packets.push((packet, verdict));
+        }
+    }
+
+    /// Packets that satisfy rules, picked by weight; a rule that none of its packets reaches is
+    /// omitted after a few tries.
+    fn generate_weighted_packets(&mut self, paths: &RulePaths<'_>, weight: impl Fn(usize) -> f64) {
+        let mut rules: Vec<&ReachableRule<'_>> =
+            paths.rules.iter().filter(|r| r.rule.target.is_terminating()).collect();
+        self.rng.shuffle(&mut rules);
+        let mut sums = Vec::with_capacity(rules.len());
+        let mut sum = 0.0;
+        for rank in 1..=rules.len() {
+            sum += weight(rank);
+            sums.push(sum);
+        }
+        for _ in 0..self.options.max_packets * TRIES_PER_PACKET {
+            if self.has_enough_packets() || rules.is_empty() {
+                return;
+            }
+            let at = self.rng.next_u64() as f64 / u64::MAX as f64 * sum;
+            let reached = rules[sums.partition_point(|s| *s < at).min(rules.len() - 1)];
+            let Some(packet) = self.build_matching_packet(paths, reached) else { continue };
+            let outcome = self.evaluate_packet(&packet);
+            if hits_credited_rule(&outcome, &reached.rule.credit) {
+                let verdict = outcome.verdict;
+                self.push_unseen_packet(packet, verdict);
+            }
+        }
+    }
+
+    /// A packet that satisfies a rule; what the rule leaves open is random.
+    fn build_matching_packet(
+        &mut self,
+        paths: &RulePaths<'_>,
+        reached: &ReachableRule<'_>,
+    ) -> Option<Packet> {
+        let hook = paths.walks[reached.walk_index].hook;
+        let mut constraints = self.base_constraints();
+        let way = paths.jump_path(reached, &mut self.rng);
+        for rule in way.into_iter().chain([reached.rule]) {
+            if !constraints.require_rule(rule, hook, self.sets_by_name, &mut self.rng) {
+                return None;
+            }
+        }
+        let mut packet = constraints.build_packet(&self.defaults, &mut self.rng)?;
+        self.randomize_sport(&mut packet, &constraints);
+        Some(packet)
+    }
+
+    fn base_constraints(&self) -> PacketConstraints {
+        let mut constraints =
+            PacketConstraints::new(self.options.family, self.options.journey_kind);
+        constraints.prefer_proto(self.options.default_proto);
+        if let Some((iif, oif)) = &self.options.fixed_devices {
+            constraints.force_device(Field::Iif, iif);
+            constraints.force_device(Field::Oif, oif);
+        }
+        constraints
+    }
+
+    /// Makes packets of one rule differ: a source port, where the rule leaves it open.
+    fn randomize_sport(&mut self, packet: &mut Packet, constraints: &PacketConstraints) {
+        if constraints.is_field_unconstrained(Field::Sport) {
+            let sport = 1024 + self.rng.below(60_000) as u16;
+            set_sport(packet, sport);
+        }
+    }
+
+    /// Packets that the last rule of the built-in filter chain takes, or else its policy.
+    fn generate_last_rule_packets(&mut self, paths: &RulePaths<'_>) {
+        let filter = |w: usize| paths.walks[w].table == TableName::Filter;
+        let last = paths.rules.iter().rfind(|r| {
+            let base =
+                paths.rules.iter().find(|b| b.walk_index == r.walk_index).map(|b| b.chain_index);
+            filter(r.walk_index) && Some(r.chain_index) == base && r.rule.target.is_terminating()
+        });
+        for _ in 0..self.options.max_packets * TRIES_PER_PACKET {
+            if self.has_enough_packets() {
+                return;
+            }
+            let packet = match last {
+                Some(reached) => self.build_matching_packet(paths, reached),
+                None => self.base_constraints().build_packet(&self.defaults, &mut self.rng),
+            };
+            let Some(mut packet) = packet else { continue };
+            if last.is_none() {
+                (packet.saddr, packet.daddr) = self.pick_near_or_far_addrs(false);
+            }
+            let outcome = self.evaluate_packet(&packet);
+            let ends = match last {
+                Some(reached) => hits_credited_rule(&outcome, &reached.rule.credit),
+                None => ends_in_filter_policy(&outcome),
+            };
+            if ends {
+                let verdict = outcome.verdict;
+                self.push_unseen_packet(packet, verdict);
+            }
+        }
+    }
+
+    /// Packets whose addresses no rule lists.
+    fn generate_unlisted_packets(&mut self, near: bool) {
+        for _ in 0..self.options.max_packets * TRIES_PER_PACKET {
+            if self.has_enough_packets() {
+                return;
+            }
+            let Some(mut packet) =
+                self.base_constraints().build_packet(&self.defaults, &mut self.rng)
+            else {
+                return;
+            };
+            (packet.saddr, packet.daddr) = self.pick_near_or_far_addrs(near);
+            if [packet.saddr, packet.daddr].iter().any(|a| self.listed_addrs.contains_addr(a.0)) {
+                continue;
+            }
+            let sport = 1024 + self.rng.below(60_000) as u16;
+            set_sport(&mut packet, sport);
+            let verdict = self.evaluate_packet(&packet).verdict;
+            self.push_unseen_packet(packet, verdict);
+        }
+    }
+
+    /// Source and destination: near or far from what the rules list.
+    fn pick_near_or_far_addrs(&mut self, near: bool) -> (Addr, Addr) {
+        let family = self.options.family;
+        let wide = if family == Family::V4 { 16 } else { 48 };
+        let mut one = |nets: &[u128], far: &HashSet<u128>| {
+            if near {
+                let random = self.rng.next_u128() & family.max_addr() & !family.netmask(wide);
+                if let Some(net) = self.rng.choose(nets) {
+                    return Addr(net | random);
+                }
+            }
+            let top = if family == Family::V4 { 8 } else { 32 };
+            let mut addr = random_routable_addr(family, &mut self.rng);
+            for _ in 0..64 {
+                if !far.contains(&(addr & family.netmask(top))) {
+                    break;
+                }
+                addr = random_routable_addr(family, &mut self.rng);
+            }
+            Addr(addr)
+        };
+        let ListedAddrs {
+            source_nets: sources,
+            destination_nets: destinations,
+            short_prefix_nets: tops,
+            ..
+        } = &self.listed_addrs;
+        (one(sources, tops), one(destinations, tops))
+    }
+}
+
+fn set_sport(packet: &mut Packet, port: u16) {
+    if let Transport::Tcp { sport, .. }
+    | Transport::Udp { sport, .. }
+    | Transport::Sctp { sport, .. }
+    | Transport::Dccp { sport, .. } = &mut packet.transport
+    {
+        *sport = port;
+    }
+}
+
+fn hits_credited_rule(outcome: &Outcome<'_>, credit: &[RuleIndex]) -> bool {
+    !credit.is_empty() && outcome.hits.iter().any(|h| h.credit.first() == credit.first())
+}
+
+fn ends_in_filter_policy(outcome: &Outcome<'_>) -> bool {
+    let filter =
+        |c: &CountedObject<'_>| matches!(c, CountedObject::Policy { table: TableName::Filter, .. });
+    outcome.hits.iter().any(|h| filter(&h.counted_object))
+}
+
+/// The addresses that rules and sets list, as networks.
+struct ListedAddrs {
+    family: Family,
+    /// Networks by mask; a mask wider than /8 lists too much to be avoided.
+    nets_by_mask: HashMap<u128, HashSet<u128>>,
+    addr_spans: Vec<(u128, u128)>,
+    /// /16s (IPv6: /48s) of listed sources and destinations.
+    source_nets: Vec<u128>,
+    destination_nets: Vec<u128>,
+    /// /8s (IPv6: /32s) of all.
+    short_prefix_nets: HashSet<u128>,
+}
+
+impl ListedAddrs {
+    fn new(firewall: &Firewall, family: Family) -> Self {
+        let mut listed = ListedAddrs {
+            family,
+            nets_by_mask: HashMap::new(),
+            addr_spans: Vec::new(),
+            source_nets: Vec::new(),
+            destination_nets: Vec::new(),
+            short_prefix_nets: HashSet::new(),
+        };
+        let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules());
+        for (_, _, rule) in rules {
+            for test in lower_to_tests(rule, family) {
+                if let Test::Field {
+                    field: field @ (Field::Saddr | Field::Daddr),
+                    predicate,
+                    negated: false,
+                } = test
+                {
+                    listed.add_predicate(&predicate, field == Field::Saddr, field == Field::Daddr);
+                }
+            }
+        }
+        let sets = firewall.sets.iter().filter(|s| s.family == Some(family));
+        for part in sets.flat_map(|s| &s.elements).flat_map(|e| &e.parts) {
+            if let ElementPart::Net { addr, len } = part {
+                let mask = family.netmask((*len).into());
+                let predicate = Predicate::Masked { value: addr.0 & mask, mask };
+                listed.add_predicate(&predicate, true, true);
+            }
+        }
+        for nets in [&mut listed.source_nets, &mut listed.destination_nets] {
+            nets.sort_unstable();
+            nets.dedup();
+        }
+        listed
+    }
+
+    fn add_predicate(&mut self, predicate: &Predicate, source: bool, destination: bool) {
+        let (wide, top) = if self.family == Family::V4 { (16, 8) } else { (48, 32) };
+        let value = match predicate {
+            Predicate::Masked { value, mask } if mask.count_ones() >= top => {
+                self.nets_by_mask.entry(*mask).or_default().insert(*value);
+                *value
+            }
+            Predicate::InSpans(spans) if !spans.is_empty() => {
+                self.addr_spans.extend(spans);
+                spans[0].0
+            }
+            _ => return,
+        };
+        let net = value & self.family.netmask(wide);
+        if source {
+            self.source_nets.push(net);
+        }
+        if destination {
+            self.destination_nets.push(net);
+        }
+        self.short_prefix_nets.insert(value & self.family.netmask(top));
+    }
+
+    fn contains_addr(&self, addr: u128) -> bool {
+        // A network as wide as the /16 itself would leave no neighbour.
+        let wide = if self.family == Family::V4 { 16 } else { 48 };
+        self.nets_by_mask
+            .iter()
+            .filter(|(mask, _)| mask.count_ones() > wide)
+            .any(|(mask, nets)| nets.contains(&(addr & mask)))
+            || self.addr_spans.iter().any(|(lo, hi)| *lo <= addr && addr <= *hi)
+    }
+}

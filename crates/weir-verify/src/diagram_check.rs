@@ -1,0 +1,48 @@
+//! Evaluates the diagram of the ruleset for each packet that the interpreter evaluates.
+
+use weir_diagram::{DIAGRAM_TOO_LARGE_REASON, DiagramLookup};
+use weir_model::{Family, Firewall, Packet};
+use weir_semantics::{Interpreter, JourneyKind, Oracle, Outcome};
+
+/// What a family's diagrams may take.
+const DIAGRAM_MEMORY_BYTES: usize = 512 << 20;
+const DIAGRAM_STEPS_MAX: u64 = 100_000_000;
+
+/// How the diagram differs from the interpreter, if it does; or why it was not evaluated.
+pub(crate) type DiagramCheck = Result<Option<String>, &'static str>;
+
+/// The diagrams of a ruleset, where they are wanted.
+pub(crate) struct FamilyDiagrams<'f>(Vec<(Family, Option<DiagramLookup<'f>>)>);
+
+impl<'f> FamilyDiagrams<'f> {
+    pub fn build_diagrams(firewall: &'f Firewall, wanted: bool) -> Self {
+        let families = firewall.rulesets().map(|r| r.family).filter(|_| wanted);
+        let made = families
+            .map(|f| (f, DiagramLookup::new(firewall, f, DIAGRAM_MEMORY_BYTES, DIAGRAM_STEPS_MAX)));
+        FamilyDiagrams(made.collect())
+    }
+
+    /// Evaluates a packet's journey, and the diagram for the same journey.
+    pub fn evaluate_journey(
+        &self,
+        interpreter: &Interpreter<'f>,
+        packet: &Packet,
+        entry: JourneyKind,
+        answers: &mut dyn Oracle,
+    ) -> (Outcome<'f>, Option<DiagramCheck>) {
+        let Some((_, lookup)) = self.0.iter().find(|(f, _)| *f == packet.family) else {
+            return (interpreter.journey(packet, entry, answers), None);
+        };
+        let Some(lookup) = lookup else {
+            return (
+                interpreter.journey(packet, entry, answers),
+                Some(Err(DIAGRAM_TOO_LARGE_REASON)),
+            );
+        };
+        let mut overhearing = lookup.record_answers(answers);
+        let outcome = interpreter.journey(packet, entry, &mut overhearing);
+        let heard = overhearing.into_recorded_answers();
+        let looked = lookup.find_disagreement(packet, entry, &outcome, &heard);
+        (outcome, Some(looked))
+    }
+}

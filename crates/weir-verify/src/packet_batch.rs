@@ -1,0 +1,298 @@
+//! Packets with the same path, which can be distinguished from each other.
+//!
+//! A packet is identified by its identification field (IPv4) or flow label (IPv6), which no rule
+//! tests and nothing rewrites. If padding does not affect any test, its length is also unique, so
+//! that byte counters identify packets.
+
+use std::collections::{HashSet, VecDeque};
+
+use weir_kernel::conntrack::{self, ConntrackTuple};
+use weir_packet::{Family, Packet, Transport};
+use weir_semantics::JourneyKind;
+
+use crate::conntrack_setup;
+use crate::link_addresses::{FIREWALL_MAC, NEIGHBOUR_MAC};
+
+/// Most packets of a batch: fewer than the kernel queues for one processor.
+pub(crate) const BATCH_PACKETS_MAX: usize = 900;
+/// Longest packet that a link takes.
+const PACKET_BYTES_MAX: usize = 1500;
+/// Protocol number of GRE, and the length of its longest header.
+pub(crate) const GRE_PROTOCOL: u8 = 47;
+pub(crate) const GRE_HEADER_BYTES_MAX: usize = 16;
+/// Numbers of packets go from 1 to here, then begin again.
+const PACKET_NUMBER_MAX: u32 = 60_000;
+
+/// What all packets of a batch have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PacketPath {
+    pub family: Family,
+    pub journey_kind: JourneyKind,
+    pub iif: String,
+    pub oif: String,
+    /// Every address is the host's own, as `addrtype` sees it (INPUT only).
+    pub is_own_address: bool,
+}
+
+impl PacketPath {
+    pub fn from_packet(packet: &Packet, entry: JourneyKind, own: bool) -> PacketPath {
+        let (iif, oif) = match entry {
+            JourneyKind::Forward => (packet.iif.clone(), packet.oif.clone()),
+            JourneyKind::Input => (packet.iif.clone(), String::new()),
+            JourneyKind::Output => (String::new(), packet.oif.clone()),
+        };
+        let own = own && entry == JourneyKind::Input;
+        PacketPath { family: packet.family, journey_kind: entry, iif, oif, is_own_address: own }
+    }
+
+    /// The order in which paths are tried: routes rarely change, names of devices often.
+    pub fn sort_key(&self) -> (Family, u8, bool, bool, &str, &str) {
+        let back = self.iif == self.oif;
+        (self.family, self.journey_kind as u8, self.is_own_address, back, &self.iif, &self.oif)
+    }
+}
+
+/// A packet, ready to be sent.
+#[derive(Clone, Debug)]
+pub(crate) struct PreparedPacket {
+    /// As the interpreter sees it.
+    pub packet: Packet,
+    /// An Ethernet frame, or for OUTPUT the packet from its network header on.
+    pub frame: Vec<u8>,
+    /// Connections that must be there before.
+    pub conntrack_entries: Vec<conntrack::ConntrackEntry>,
+    /// The host without rules took it as its own.
+    pub is_local: bool,
+}
+
+/// Packets that go the same way at the same time.
+#[derive(Clone, Debug)]
+pub(crate) struct PacketBatch {
+    pub path: PacketPath,
+    pub packets: Vec<PreparedPacket>,
+    packet_numbers: Vec<u32>,
+}
+
+/// Gives each packet its number, and makes its bytes.
+#[derive(Debug)]
+pub(crate) struct BatchMaker {
+    next_number: u32,
+    /// Families in which lengths are tested: there, packets keep their length.
+    length_tested_families: Vec<Family>,
+}
+
+impl BatchMaker {
+    pub fn new(lengths_matter: Vec<Family>) -> BatchMaker {
+        BatchMaker { next_number: 1, length_tested_families: lengths_matter }
+    }
+
+    /// A batch of packets that all go `way`, at most `room`, taken out of `packets`. Those that
+    /// belong to the connection of another packet of the batch are left for a later one.
+    pub fn build_batch(
+        &mut self,
+        path: PacketPath,
+        packets: &mut VecDeque<Packet>,
+        room: usize,
+    ) -> PacketBatch {
+        assert!(room <= BATCH_PACKETS_MAX, "a batch fits into the kernel's queue");
+        let (mut lengths, mut connections) = (HashSet::new(), HashSet::new());
+        let mut batch = PacketBatch { path, packets: Vec::new(), packet_numbers: Vec::new() };
+        for _ in 0..packets.len() {
+            if batch.packets.len() == room {
+                break;
+            }
+            let Some(packet) = packets.pop_front() else { break };
+            if !is_first_of_connection(&packet, &mut connections) {
+                packets.push_back(packet);
+                continue;
+            }
+            let number = self.next_number;
+            self.next_number = if number == PACKET_NUMBER_MAX { 1 } else { number + 1 };
+            batch.packet_numbers.push(number);
+            batch.packets.push(self.prepare_packet(
+                packet,
+                number,
+                batch.path.journey_kind,
+                &mut lengths,
+            ));
+        }
+        batch
+    }
+
+    fn prepare_packet(
+        &self,
+        mut packet: Packet,
+        number: u32,
+        entry: JourneyKind,
+        lengths: &mut HashSet<usize>,
+    ) -> PreparedPacket {
+        if packet.family == Family::V4 || packet.is_fragment() {
+            packet.ident = number as u16;
+        }
+        if entry != JourneyKind::Output && packet.smac.is_none() {
+            packet.smac = Some(NEIGHBOUR_MAC);
+        }
+        let mut connections = Vec::new();
+        let is_related = packet.ct.state == weir_packet::CtState::Related;
+        if is_related && conntrack_setup::is_icmp_error(&packet) {
+            connections.push(conntrack_setup::quote_in_icmp_error(&mut packet, number));
+        } else {
+            connections.extend(conntrack_setup::conntrack_entries(&packet, number));
+        }
+        if !self.length_tested_families.contains(&packet.family) {
+            if packet.proto == GRE_PROTOCOL && !packet.is_fragment() {
+                // A shorter header cannot be translated.
+                packet.payload.resize(packet.payload.len().max(GRE_HEADER_BYTES_MAX), 0);
+            }
+            pad_to_unique_length(&mut packet, lengths);
+        }
+        let frame = match entry {
+            JourneyKind::Output => write_flow_label(packet.to_bytes(), 0, number),
+            JourneyKind::Forward | JourneyKind::Input => {
+                write_flow_label(packet.to_frame(FIREWALL_MAC), 14, number)
+            }
+        };
+        PreparedPacket {
+            packet,
+            frame,
+            conntrack_entries: connections,
+            is_local: entry == JourneyKind::Input,
+        }
+    }
+}
+
+/// Whether no packet before belongs to the same connection, in either direction.
+fn is_first_of_connection(packet: &Packet, connections: &mut HashSet<ConntrackTuple>) -> bool {
+    let Some(tuple) = conntrack_setup::conntrack_tuple(packet) else { return true };
+    let reversed = tuple.invert();
+    if connections.contains(&tuple) || connections.contains(&reversed) {
+        return false;
+    }
+    connections.insert(tuple)
+}
+
+/// Writes the number into the flow label of an IPv6 packet, which no checksum covers.
+fn write_flow_label(mut bytes: Vec<u8>, at: usize, number: u32) -> Vec<u8> {
+    if bytes[at] >> 4 == 6 {
+        bytes[at + 1] |= (number >> 16) as u8 & 0x0f;
+        bytes[at + 2..at + 4].copy_from_slice(&(number as u16).to_be_bytes());
+    }
+    bytes
+}
+
+/// Lengthens the payload until no other packet of the batch is as long.
+fn pad_to_unique_length(packet: &mut Packet, lengths: &mut HashSet<usize>) {
+    let pads = match packet.transport {
+        Transport::Tcp { .. } | Transport::Udp { .. } | Transport::Icmp { .. } => true,
+        // What follows is read by conntrack, or is part of what is truncated.
+        Transport::Sctp { .. } | Transport::Dccp { .. } | Transport::Truncated => false,
+        Transport::None => packet.proto != GRE_PROTOCOL && packet.fragment.offset != 0,
+    };
+    // A piece before the last has a multiple of eight bytes.
+    if pads && !packet.fragment.more_fragments {
+        let mut length = packet.len();
+        while length < PACKET_BYTES_MAX && lengths.contains(&length) {
+            length += 1;
+        }
+        if !lengths.contains(&length) {
+            packet.payload.resize(packet.payload.len() + length - packet.len(), 0);
+        }
+    }
+    lengths.insert(packet.len());
+}
+
+impl PacketBatch {
+    /// A batch of packets that carry their numbers already.
+    pub fn from_numbered_packets(
+        path: PacketPath,
+        packets: impl IntoIterator<Item = (u32, PreparedPacket)>,
+    ) -> PacketBatch {
+        let (numbers, packets) = packets.into_iter().unzip();
+        PacketBatch { path, packets, packet_numbers: numbers }
+    }
+
+    /// Which packet of the batch these bytes are; `None` if they are none of it.
+    pub fn identify_packet(&self, bytes: &[u8]) -> Option<usize> {
+        let number = match (bytes.first()? >> 4, bytes.get(..8)?) {
+            (4, b) => u32::from(u16::from_be_bytes([b[4], b[5]])),
+            (6, b) => u32::from(b[1] & 0x0f) << 16 | u32::from(u16::from_be_bytes([b[2], b[3]])),
+            _ => return None,
+        };
+        let first = *self.packet_numbers.first()?;
+        // Numbers are consecutive, but for those that were taken out and where they begin again.
+        let guess = number.wrapping_sub(first) as usize;
+        if self.packet_numbers.get(guess) == Some(&number) {
+            return Some(guess);
+        }
+        self.packet_numbers.iter().position(|n| *n == number)
+    }
+
+    /// The batch with only these packets, in order.
+    pub fn select_packets(&self, positions: impl IntoIterator<Item = usize>) -> PacketBatch {
+        let mut batch = PacketBatch {
+            path: self.path.clone(),
+            packets: Vec::new(),
+            packet_numbers: Vec::new(),
+        };
+        for at in positions {
+            batch.packets.push(self.packets[at].clone());
+            batch.packet_numbers.push(self.packet_numbers[at]);
+        }
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_packet::Addr;
+
+    fn udp(family: Family, sport: u16) -> Packet {
+        let mut p = Packet::new(family, Addr(1), Addr(2), 17);
+        p.transport = Transport::Udp { sport, dport: 2 };
+        p
+    }
+
+    fn queue(family: Family, count: u16) -> VecDeque<Packet> {
+        (10..10 + count).map(|sport| udp(family, sport)).collect()
+    }
+
+    #[test]
+    fn each_packet_of_a_batch_has_its_own_number_and_length() {
+        for family in [Family::V4, Family::V6] {
+            let path = PacketPath::from_packet(&udp(family, 1), JourneyKind::Forward, false);
+            let mut maker = BatchMaker::new(Vec::new());
+            maker.next_number = PACKET_NUMBER_MAX - 1;
+            let batch = maker.build_batch(path, &mut queue(family, 5), 10);
+            let lengths: HashSet<_> = batch.packets.iter().map(|p| p.packet.len()).collect();
+            assert_eq!(lengths.len(), 5);
+            for (i, p) in batch.packets.iter().enumerate() {
+                assert_eq!(batch.identify_packet(&p.frame[14..]), Some(i), "{family:?}");
+            }
+            let odd = batch.select_packets([1, 3]);
+            assert_eq!(odd.identify_packet(&batch.packets[3].frame[14..]), Some(1));
+            assert_eq!(odd.identify_packet(&batch.packets[2].frame[14..]), None);
+        }
+    }
+
+    #[test]
+    fn lengths_that_are_tested_are_left_alone() {
+        let path = PacketPath::from_packet(&udp(Family::V4, 1), JourneyKind::Input, false);
+        let mut packets = queue(Family::V4, 3);
+        let batch = BatchMaker::new(vec![Family::V4]).build_batch(path, &mut packets, 10);
+        assert!(batch.packets.iter().all(|p| p.packet.len() == 28));
+    }
+
+    #[test]
+    fn a_batch_has_one_packet_of_a_connection() {
+        let path = PacketPath::from_packet(&udp(Family::V4, 1), JourneyKind::Input, false);
+        let mut packets = queue(Family::V4, 2);
+        let mut answer = udp(Family::V4, 2);
+        (answer.saddr, answer.daddr) = (Addr(2), Addr(1));
+        answer.transport = Transport::Udp { sport: 2, dport: 10 };
+        packets.push_back(answer.clone());
+        let batch = BatchMaker::new(Vec::new()).build_batch(path, &mut packets, 10);
+        assert_eq!(batch.packets.len(), 2);
+        assert_eq!(packets, [answer]);
+    }
+}

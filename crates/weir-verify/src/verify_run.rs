@@ -1,0 +1,513 @@
+//! The comparison: rounds of packets through every firewall.
+
+mod exclusion_cause;
+mod intended_differences;
+mod packet_round;
+mod ruleset_under_test;
+mod test_packets;
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use weir_kernel::xtables_counters::PacketByteCount;
+use weir_kernel::{Session, stop_signal};
+use weir_model::{CtState, Family, Firewall, RuleIndex};
+use weir_packet::{ConntrackInfo, Packet};
+use weir_semantics::Interpreter;
+
+use crate::counters::OriginalRules;
+use crate::diagram_check::FamilyDiagrams;
+use crate::kernel_oracle::{GuessedAnswers, KernelOracle};
+use crate::packet_batch::{BATCH_PACKETS_MAX, BatchMaker, PacketBatch, PacketPath};
+use crate::result_difference::{self, ExpectedResult, increment_word_count};
+use crate::testbed::Testbed;
+use crate::{VerifyError, VerifyOptions, VerifyReport};
+
+use self::exclusion_cause::{
+    incomparable_packet_cause, is_count_ambiguous, undelivered_packet_cause, unknown_result_cause,
+};
+use self::packet_round::{PacketRound, format_packet_path};
+use self::ruleset_under_test::{DifferenceWithFrame, RulesetUnderTest};
+
+/// Cause of exclusion: see [`VerifyOptions::single_packets_max`] and
+/// [`VerifyOptions::single_packets_time_limit`].
+const SINGLES_LIMIT_CAUSE: &str = "skipped: single-packet limit reached";
+/// Rounds of guesses that are no larger are tried one packet at a time.
+const GUESSED_PACKETS_MIN: usize = 4;
+
+/// What is to be compared next.
+#[derive(Debug, Default)]
+struct PendingRounds {
+    /// Packets whose way the interpreter knows.
+    determined: PacketRound,
+    /// Packets whose way depends on what only the kernel can say.
+    guessed: PacketRound,
+}
+
+impl PendingRounds {
+    fn len(&self) -> usize {
+        self.determined.len() + self.guessed.len()
+    }
+}
+
+struct VerifyRun<'f> {
+    interpreter: Interpreter<'f>,
+    diagrams: FamilyDiagrams<'f>,
+    options: &'f VerifyOptions,
+    originals: OriginalRules,
+    /// The original of each rule, by family.
+    original_of_rule: HashMap<(Family, RuleIndex), usize>,
+    /// Families in which datagrams are put together although conntrack is not in use.
+    reassembling_families: Vec<Family>,
+    empty_testbed: Testbed,
+    rulesets_under_test: Vec<RulesetUnderTest<'f>>,
+    batch_maker: BatchMaker,
+    report: VerifyReport,
+    original_hit: Vec<bool>,
+    /// Packets that went through the firewall without rules.
+    packets_sent: u64,
+    guesses: GuessedAnswers,
+    found_differences: Vec<DifferenceWithFrame>,
+    /// Time that packets took which were tried one at a time, and what led to it.
+    single_packets_time_spent: Duration,
+}
+
+pub(crate) fn run_verification(
+    firewall: &Firewall,
+    dirs: &[&Path],
+    options: &VerifyOptions,
+    progress: &mut dyn FnMut(&str, f64),
+) -> Result<VerifyReport, VerifyError> {
+    let began = Instant::now();
+    let mut forms = Vec::new();
+    for dir in dirs {
+        let stored = weir_artefact::read_artefact(dir)
+            .map_err(|source| VerifyError::ReadArtefact { path: dir.to_path_buf(), source })?;
+        let intended = intended_differences::read_deviating_form(&stored, firewall)?;
+        forms.push((stored, intended));
+    }
+    progress("creating namespaces and loading rulesets", 0.0);
+    let session = Session::new()?;
+    let interpreter = Interpreter::new(firewall);
+    let originals = OriginalRules::new(firewall);
+    let families: Vec<Family> = firewall.rulesets().map(|r| r.family).collect();
+    let tracked: Vec<Family> =
+        families.iter().copied().filter(|f| interpreter.conntrack_in_use(*f)).collect();
+    let empty = Testbed::new(&session, "empty", &families, &tracked, |_| Ok(()))?;
+    let mut tested =
+        vec![RulesetUnderTest::set_up_original(&session, firewall, &families, &originals)?];
+    for form in &forms {
+        tested.push(RulesetUnderTest::set_up_form(&session, form, &families, &originals)?);
+    }
+    let mut run = VerifyRun {
+        original_of_rule: map_rules_to_originals(firewall, &originals),
+        batch_maker: BatchMaker::new(test_packets::families_testing_length(firewall)),
+        report: VerifyReport { seed: options.seed, ..VerifyReport::default() },
+        original_hit: vec![false; originals.keys.len()],
+        packets_sent: 0,
+        guesses: GuessedAnswers::new(),
+        found_differences: Vec::new(),
+        single_packets_time_spent: Duration::ZERO,
+        reassembling_families: test_packets::reassembling_families(firewall),
+        interpreter,
+        diagrams: FamilyDiagrams::build_diagrams(firewall, options.check_diagrams),
+        options,
+        originals,
+        empty_testbed: empty,
+        rulesets_under_test: tested,
+    };
+    let paths = test_packets::generate_packets_by_path(firewall, options);
+    run.report.generated = paths.iter().map(|(_, p)| p.len() as u64).sum();
+    run.run_rounds(paths, progress)?;
+    drop(session);
+    run.finish_report(began)
+}
+
+/// The original of each rule.
+fn map_rules_to_originals(
+    firewall: &Firewall,
+    originals: &OriginalRules,
+) -> HashMap<(Family, RuleIndex), usize> {
+    let mut out = HashMap::new();
+    for ruleset in firewall.rulesets() {
+        for (id, rule) in ruleset.rules_with_ids() {
+            let original = originals.position_of(&id);
+            let index = rule.credit.first().zip(original);
+            out.extend(index.map(|(index, at)| ((ruleset.family, *index), at)));
+        }
+    }
+    out
+}
+
+impl VerifyRun<'_> {
+    fn run_rounds(
+        &mut self,
+        paths: Vec<(PacketPath, VecDeque<Packet>)>,
+        progress: &mut dyn FnMut(&str, f64),
+    ) -> Result<(), VerifyError> {
+        let mut rounds = PendingRounds::default();
+        for (path, mut packets) in paths {
+            while !packets.is_empty() {
+                let room = BATCH_PACKETS_MAX - rounds.len();
+                let batch = self.batch_maker.build_batch(path.clone(), &mut packets, room);
+                self.packets_sent += batch.packets.len() as u64;
+                self.send_and_queue_batch(&mut rounds, batch)?;
+                if rounds.len() >= BATCH_PACKETS_MAX * 9 / 10 {
+                    self.compare_pending_rounds(&mut rounds)?;
+                    let part = self.packets_sent as f64 / self.report.generated.max(1) as f64;
+                    progress(&format!("{} packets compared", self.report.compared), part);
+                }
+                if stop_signal::is_stop_requested() {
+                    return Err(VerifyError::Interrupted);
+                }
+            }
+        }
+        self.compare_pending_rounds(&mut rounds)
+    }
+
+    /// Sends a batch through the firewall without rules, and adds what is to be compared to the
+    /// rounds.
+    fn send_and_queue_batch(
+        &mut self,
+        rounds: &mut PendingRounds,
+        mut batch: PacketBatch,
+    ) -> Result<(), VerifyError> {
+        let seen = self.empty_testbed.send_batch(&batch)?;
+        let tracked = self.interpreter.conntrack_in_use(batch.path.family);
+        let (mut plain, mut guessed, mut sample) = (Vec::new(), Vec::new(), Vec::new());
+        for at in 0..batch.packets.len() {
+            let prepared = &mut batch.packets[at];
+            let packet = &mut prepared.packet;
+            if packet.is_fragment()
+                && !tracked
+                && self.reassembling_families.contains(&packet.family)
+            {
+                self.report.count_excluded_packets(
+                    "skipped: TPROXY or -m socket causes reassembly of fragments",
+                    1,
+                );
+                continue;
+            }
+            let Some(left) = &seen.observed_packets[at] else {
+                self.report.count_excluded_packets(
+                    undelivered_packet_cause(packet, &seen, at, tracked),
+                    1,
+                );
+                continue;
+            };
+            if left.has_wrong_output_device {
+                self.report.count_excluded_packets(
+                    "skipped: routed to another device than the packet's oif",
+                    1,
+                );
+                continue;
+            }
+            if let Some(cause) = incomparable_packet_cause(packet, &batch.path) {
+                self.report.count_excluded_packets(cause, 1);
+                continue;
+            }
+            if !prepared.conntrack_entries.is_empty() && seen.ct_states[at] == Some(CtState::New) {
+                // Its connection clashes with another one: alone it might be taken otherwise.
+                self.report.count_excluded_packets(
+                    "skipped: its connection could not be created beforehand",
+                    1,
+                );
+                continue;
+            }
+            apply_ct_state(packet, seen.ct_states[at]);
+            prepared.is_local = left.is_local;
+            let known = KernelOracle::from_namespaces(&batch.path, packet, left.is_local);
+            let mut known = known.with_guesses(&self.guesses);
+            let (outcome, looked) = self.diagrams.evaluate_journey(
+                &self.interpreter,
+                packet,
+                batch.path.journey_kind,
+                &mut known,
+            );
+            if let Some(cause) = unknown_result_cause(&known, &outcome, packet) {
+                self.report.count_excluded_packets(&cause, 1);
+                continue;
+            }
+            let mut expected = ExpectedResult::from_outcome(
+                &outcome,
+                packet,
+                &known.uncertain_rules,
+                &self.originals,
+            );
+            expected.diagram_check = looked;
+            match (known.needs_kernel_answer, known.uncertain_rules.is_empty()) {
+                (true, _) => guessed.push((at, expected)),
+                (false, false) if self.has_single_packet_budget() => sample.push(at),
+                (false, _) => plain.push((at, expected)),
+            }
+        }
+        for at in sample {
+            self.compare_single_packet(&batch.select_packets([at]))?;
+        }
+        rounds.determined.push_selected(&batch, plain);
+        rounds.guessed.push_selected(&batch, guessed);
+        Ok(())
+    }
+
+    /// Whether a packet whose counters are only known within bounds is tried separately.
+    fn has_single_packet_budget(&self) -> bool {
+        self.remaining_single_packets() > self.single_packets_allowed() * 3 / 4
+    }
+
+    fn compare_pending_rounds(&mut self, rounds: &mut PendingRounds) -> Result<(), VerifyError> {
+        let PendingRounds { determined: plain, guessed } = std::mem::take(rounds);
+        if plain.len() > 0 {
+            self.compare_round(&plain)?;
+        }
+        self.compare_guessed_round(guessed)
+    }
+
+    /// Packets whose way depends on what only the kernel can say: sent together as if every rule
+    /// answered as it did last. Where the counters bear that out in every ruleset, that is what the
+    /// kernel answered; else halves are tried, and in the end one packet at a time.
+    fn compare_guessed_round(&mut self, round: PacketRound) -> Result<(), VerifyError> {
+        let mut open = vec![round];
+        while let Some(round) = open.pop() {
+            if round.len() == 0 || stop_signal::is_stop_requested() {
+                continue;
+            }
+            if round.len() > GUESSED_PACKETS_MIN || self.remaining_single_packets() == 0 {
+                let mut holds = true;
+                let began = Instant::now();
+                for tested in &mut self.rulesets_under_test {
+                    holds = holds && tested.is_round_as_expected(&round, &self.originals)?;
+                }
+                // What was sent in vain is part of what single packets cost.
+                self.single_packets_time_spent +=
+                    if holds { Duration::ZERO } else { began.elapsed() };
+                if holds {
+                    self.record_compared_round(&round);
+                    continue;
+                }
+            }
+            if self.remaining_single_packets() == 0 {
+                self.report.count_excluded_packets(SINGLES_LIMIT_CAUSE, round.len() as u64);
+                continue;
+            }
+            if round.len() > GUESSED_PACKETS_MIN {
+                let [a, b] = round.split_in_half();
+                open.extend([b, a]);
+                continue;
+            }
+            for (batch, _) in &round.batches {
+                for at in 0..batch.packets.len() {
+                    self.compare_single_packet(&batch.select_packets([at]))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many packets may have been tried one at a time by now: in step with all packets, so
+    /// that every way has its share.
+    fn single_packets_allowed(&self) -> u64 {
+        let part = self.packets_sent as f64 / self.report.generated.max(1) as f64;
+        (self.options.single_packets_max as f64 * part) as u64
+    }
+
+    /// How many more may be tried now; none where they have taken their time.
+    fn remaining_single_packets(&self) -> u64 {
+        let part = self.packets_sent as f64 / self.report.generated.max(1) as f64;
+        if self.single_packets_time_spent > self.options.single_packets_time_limit.mul_f64(part) {
+            return 0;
+        }
+        self.single_packets_allowed().saturating_sub(self.report.singles)
+    }
+
+    /// Sends a round through every ruleset and compares.
+    fn compare_round(&mut self, round: &PacketRound) -> Result<(), VerifyError> {
+        self.record_compared_round(round);
+        for tested in &mut self.rulesets_under_test {
+            let room =
+                self.options.detailed_differences_max.saturating_sub(self.found_differences.len());
+            self.found_differences.append(&mut tested.compare_round(
+                round,
+                &self.originals,
+                room,
+            )?);
+        }
+        Ok(())
+    }
+
+    /// How many more differences are looked at closely.
+    fn remaining_differences(&self) -> usize {
+        self.options.detailed_differences_max.saturating_sub(self.found_differences.len())
+    }
+
+    fn record_compared_round(&mut self, round: &PacketRound) {
+        for (batch, expected) in &round.batches {
+            for (prepared, expected) in batch.packets.iter().zip(expected) {
+                self.record_compared_packet(&prepared.packet, &batch.path, expected);
+            }
+        }
+    }
+
+    /// One packet whose way depends on what only the kernel can say.
+    fn compare_single_packet(&mut self, batch: &PacketBatch) -> Result<(), VerifyError> {
+        if self.remaining_single_packets() == 0 {
+            self.report.count_excluded_packets(SINGLES_LIMIT_CAUSE, 1);
+            return Ok(());
+        }
+        let began = Instant::now();
+        let done = self.try_single_packet(batch);
+        self.single_packets_time_spent += began.elapsed();
+        done
+    }
+
+    fn try_single_packet(&mut self, batch: &PacketBatch) -> Result<(), VerifyError> {
+        let (packet, entry) = (&batch.packets[0].packet, batch.path.journey_kind);
+        let family = packet.family;
+        let mut noted = None;
+        for i in 0..self.rulesets_under_test.len() {
+            let (left, counts) = self.rulesets_under_test[i].send_single_packet(batch)?;
+            let counted = self.counts_by_rule(family, &counts);
+            let mut script = Vec::new();
+            let expected = loop {
+                let known =
+                    KernelOracle::from_namespaces(&batch.path, packet, batch.packets[0].is_local);
+                let mut known = known.with_counters(&counted).with_scripted_answers(&script);
+                let (outcome, looked) =
+                    self.diagrams.evaluate_journey(&self.interpreter, packet, entry, &mut known);
+                for asked in &outcome.questions {
+                    let answers = asked.credit.iter().map(|id| ((family, *id), asked.answer));
+                    self.guesses.extend(answers);
+                }
+                let cause = match is_count_ambiguous(&outcome, &counted) {
+                    true => Some(
+                        "skipped: a stateful rule was evaluated twice and matched once".to_owned(),
+                    ),
+                    false => unknown_result_cause(&known, &outcome, packet),
+                };
+                if let Some(cause) = cause {
+                    self.report.count_excluded_packets(&cause, 1);
+                    return Ok(());
+                }
+                let mut expected =
+                    ExpectedResult::from_outcome(&outcome, packet, &[], &self.originals);
+                expected.diagram_check = looked;
+                let open = known.open_questions;
+                let agrees = open == 0
+                    || self.rulesets_under_test[i].is_packet_as_expected(
+                        batch,
+                        &expected,
+                        left.as_ref(),
+                        &counts,
+                        &self.originals,
+                    );
+                if agrees || !advance_scripted_answers(&mut script, open) {
+                    break expected;
+                }
+            };
+            let left = left.as_ref();
+            let found = self.rulesets_under_test[i].compare_single_packet(
+                batch,
+                &expected,
+                left,
+                &counts,
+                &self.originals,
+            );
+            self.found_differences.extend(found.into_iter().take(self.remaining_differences()));
+            noted.get_or_insert(expected);
+        }
+        if let Some(expected) = noted {
+            self.report.singles += 1;
+            self.record_compared_packet(packet, &batch.path, &expected);
+        }
+        Ok(())
+    }
+
+    /// How often each rule counted, by its identity.
+    fn counts_by_rule(
+        &self,
+        family: Family,
+        counts: &[PacketByteCount],
+    ) -> HashMap<RuleIndex, u64> {
+        let of_family = self.original_of_rule.iter().filter(|((f, _), _)| *f == family);
+        of_family
+            .map(|((_, id), at)| (*id, counts[*at].packets))
+            .filter(|(_, packets)| *packets > 0)
+            .collect()
+    }
+
+    fn record_compared_packet(
+        &mut self,
+        packet: &Packet,
+        path: &PacketPath,
+        expected: &ExpectedResult,
+    ) {
+        self.report.compared += 1;
+        increment_word_count(&mut self.report.compared_by_way, &format_packet_path(path));
+        increment_word_count(
+            &mut self.report.compared_by_state,
+            result_difference::ct_state_name(packet.ct.state),
+        );
+        self.report.record_diagram_check(
+            packet,
+            expected.diagram_check.as_ref(),
+            self.options.detailed_differences_max,
+        );
+        for at in &expected.hits {
+            self.original_hit[*at] = true;
+        }
+    }
+
+    fn finish_report(mut self, began: Instant) -> Result<VerifyReport, VerifyError> {
+        let hit = self.original_hit.iter().filter(|h| **h).count() as u64;
+        for tested in self.rulesets_under_test {
+            let mut way = tested.report;
+            (way.counters, way.counters_hit) = (self.originals.keys.len() as u64, hit);
+            self.report.ways.push(way);
+        }
+        if let Some(path) =
+            self.options.pcap_path.as_ref().filter(|_| !self.found_differences.is_empty())
+        {
+            weir_packet::pcap::write_frames(path, self.found_differences.iter().map(|f| &f.frame))
+                .map_err(|source| VerifyError::WriteFile { path: path.clone(), source })?;
+        }
+        for (i, DifferenceWithFrame { mut difference, .. }) in
+            self.found_differences.into_iter().enumerate()
+        {
+            difference.frame = if self.options.pcap_path.is_some() { i as u64 + 1 } else { 0 };
+            self.report.differences.push(difference);
+        }
+        self.report
+            .not_compared
+            .push("skipped: incoming packets have no mark and no translated connection".to_owned());
+        self.report.not_compared.push(
+            "replies that the firewall itself sends (REJECT, echo replies) are dropped before \
+             OUTPUT"
+                .to_owned(),
+        );
+        self.report.seconds = began.elapsed().as_secs_f64();
+        Ok(self.report)
+    }
+}
+
+/// What conntrack takes the packet for; INVALID, without an entry, where it is not in use.
+fn apply_ct_state(packet: &mut Packet, state: Option<CtState>) {
+    let state = state.unwrap_or(CtState::Invalid);
+    let made = packet.ct;
+    packet.ct = ConntrackInfo::from_state(state);
+    if state == CtState::Established && made.state == state {
+        (packet.ct.is_reply_direction, packet.ct.mark) = (made.is_reply_direction, made.mark);
+    }
+}
+
+/// The next answers to try where counters left some open: all of `open` questions in turn, as a
+/// number counts. False where all were tried.
+fn advance_scripted_answers(script: &mut Vec<bool>, open: usize) -> bool {
+    script.resize(open.max(script.len()), false);
+    for answer in script.iter_mut() {
+        *answer = !*answer;
+        if *answer {
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,441 @@
+//! One ruleset under test: its firewall, its counters, and the differences found.
+
+use std::borrow::Cow;
+use std::time::{Duration, Instant};
+
+use weir_artefact::{Deviation, FileKind, Manifest, StoredArtefact};
+use weir_kernel::xtables_counters::PacketByteCount;
+use weir_kernel::{KernelError, Namespace, Session};
+use weir_model::{Family, Firewall};
+use weir_semantics::{Interpreter, JourneyKind};
+
+use crate::counters::{CreditCounters, OriginalRules};
+use crate::link_addresses::FIREWALL_MAC;
+use crate::packet_batch::PacketBatch;
+use crate::result_difference::{self, ExpectedCounts, ExpectedResult};
+use crate::testbed::{ObservedPacket, Testbed};
+use crate::{PacketDifference, RulesetReport, VerifyError};
+
+use super::intended_differences;
+use super::packet_round::{PacketRound, format_packet_path};
+
+/// A difference, and the packet as an Ethernet frame.
+#[derive(Debug)]
+pub(crate) struct DifferenceWithFrame {
+    pub difference: PacketDifference,
+    pub frame: Vec<u8>,
+}
+
+/// How often packets are sent that are lost before the first hook.
+const SEND_ATTEMPTS_MAX: u32 = 3;
+/// A reading that takes longer is not repeated for packets that may differ anyway.
+const CHEAP_READING_TIME: Duration = Duration::from_millis(20);
+
+/// A ruleset under test.
+pub(crate) struct RulesetUnderTest<'f> {
+    testbed: Testbed,
+    credits: CreditCounters,
+    /// Its intended differences.
+    deviations: &'f [Deviation],
+    /// The form, if a pass treats some packets differently on purpose.
+    intended_interpreter: Option<Interpreter<'f>>,
+    pub report: RulesetReport,
+    /// How long the last reading of the counters took.
+    last_reading_time: Duration,
+}
+
+impl<'f> RulesetUnderTest<'f> {
+    /// The original, loaded by the tools whose text it is.
+    pub fn set_up_original(
+        session: &Session,
+        firewall: &Firewall,
+        families: &[Family],
+        originals: &OriginalRules,
+    ) -> Result<RulesetUnderTest<'f>, VerifyError> {
+        let name = "linear";
+        let load = |ns: &Namespace| {
+            load_original_ruleset(ns, firewall)
+                .map_err(|source| VerifyError::LoadRuleset { way: name.into(), source })
+        };
+        let testbed = Testbed::new(session, name, families, &[], load)?;
+        let own = originals.identity_credit_map();
+        let credits = CreditCounters::new(name, &testbed.firewall_namespace, originals, &own, &[])?;
+        Ok(RulesetUnderTest::from_testbed(testbed, credits))
+    }
+
+    /// A form, loaded by its own script; `intended` as of
+    /// [`intended_differences::read_deviating_form`].
+    pub fn set_up_form(
+        session: &Session,
+        (stored, intended): &'f (StoredArtefact, Option<Firewall>),
+        families: &[Family],
+        originals: &OriginalRules,
+    ) -> Result<RulesetUnderTest<'f>, VerifyError> {
+        let Manifest { form, counters, summed, deviations, .. } = &stored.artefact.manifest;
+        // The same form may be there twice, compiled with other options.
+        let alike = |n: &String| n.contains(&format!("-fw-{form}"));
+        let count = session.namespace_names().into_iter().filter(alike).count();
+        let name = match count {
+            0 => form.to_string(),
+            n => format!("{form}-{n}"),
+        };
+        let script = stored.file_path(FileKind::LoadScript);
+        let load = |ns: &Namespace| {
+            // The folder is tested in its current state, edited or not.
+            ns.run_command(&["sh", &script.to_string_lossy(), "--allow-edited"], b"")
+                .map(drop)
+                .map_err(|source| VerifyError::LoadRuleset { way: name.clone(), source })
+        };
+        let testbed = Testbed::new(session, &name, families, &[], load)?;
+        let credits =
+            CreditCounters::new(&name, &testbed.firewall_namespace, originals, counters, summed)?;
+        let intended = intended.as_ref().map(Interpreter::new);
+        Ok(RulesetUnderTest {
+            deviations,
+            intended_interpreter: intended,
+            ..RulesetUnderTest::from_testbed(testbed, credits)
+        })
+    }
+
+    fn from_testbed(testbed: Testbed, credits: CreditCounters) -> RulesetUnderTest<'f> {
+        let report = RulesetReport { name: testbed.name.clone(), ..RulesetReport::default() };
+        RulesetUnderTest {
+            testbed,
+            credits,
+            deviations: &[],
+            intended_interpreter: None,
+            report,
+            last_reading_time: Duration::ZERO,
+        }
+    }
+
+    /// What is expected of a packet here.
+    fn expected_packet<'r>(
+        &self,
+        batch: &'r PacketBatch,
+        at: usize,
+        original: &'r ExpectedResult,
+        originals: &OriginalRules,
+    ) -> ExpectedPacket<'r> {
+        let intended = self.intended_interpreter.as_ref();
+        match intended.and_then(|form| {
+            intended_differences::expected_in_form(form, batch, at, original, originals)
+        }) {
+            Some((expected, why)) => ExpectedPacket {
+                batch,
+                position: at,
+                expected: Cow::Owned(expected),
+                intended_cause: Some(why),
+            },
+            None => ExpectedPacket {
+                batch,
+                position: at,
+                expected: Cow::Borrowed(original),
+                intended_cause: None,
+            },
+        }
+    }
+
+    fn expected_packets<'r>(
+        &self,
+        round: &'r PacketRound,
+        originals: &OriginalRules,
+    ) -> Vec<ExpectedPacket<'r>> {
+        let each = round.batches.iter().flat_map(|(batch, expected)| {
+            expected.iter().enumerate().map(move |(at, e)| (batch, at, e))
+        });
+        each.map(|(batch, at, e)| self.expected_packet(batch, at, e, originals)).collect()
+    }
+
+    /// Sends a round, compares, and looks closely at what differs; at most `room` differences
+    /// return.
+    pub fn compare_round(
+        &mut self,
+        round: &PacketRound,
+        originals: &OriginalRules,
+        room: usize,
+    ) -> Result<Vec<DifferenceWithFrame>, VerifyError> {
+        let mut found = Vec::new();
+        // What a form may treat in its own way is counted separately from what it may not.
+        let (strict, lenient): (Vec<_>, Vec<_>) = self
+            .expected_packets(round, originals)
+            .into_iter()
+            .partition(|i| self.find_deviation(i).is_none());
+        for items in [strict, lenient] {
+            if !items.is_empty() {
+                self.compare_packets(&items, originals, room, &mut found)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Sends a round and says whether all is as expected, without noting what is not.
+    pub fn is_round_as_expected(
+        &mut self,
+        round: &PacketRound,
+        originals: &OriginalRules,
+    ) -> Result<bool, VerifyError> {
+        let items = self.expected_packets(round, originals);
+        let (left, counts) = self.send_and_read_counters(&batched_packets(&items))?;
+        let ends = items
+            .iter()
+            .zip(&left)
+            .all(|(i, l)| i.expected.describe_difference(l.as_ref()).is_none());
+        let holds = ends
+            && ExpectedCounts::from_expected_results(
+                items.iter().map(|i| &*i.expected),
+                &self.credits,
+            )
+            .is_within_bounds(&counts);
+        if holds {
+            self.record_compared_packets(&items);
+        }
+        Ok(holds)
+    }
+
+    fn compare_packets(
+        &mut self,
+        items: &[ExpectedPacket<'_>],
+        originals: &OriginalRules,
+        room: usize,
+        found: &mut Vec<DifferenceWithFrame>,
+    ) -> Result<(), VerifyError> {
+        self.record_compared_packets(items);
+        let (left, counts) = self.send_and_read_counters(&batched_packets(items))?;
+        let expected = ExpectedCounts::from_expected_results(
+            items.iter().map(|i| &*i.expected),
+            &self.credits,
+        );
+        let mut ended = 0;
+        for (item, left) in items.iter().zip(&left) {
+            let Some(what) = item.expected.describe_difference(left.as_ref()) else { continue };
+            if !self.count_deviation(item) {
+                ended += 1;
+                self.report.verdict_differences += 1;
+                if found.len() < room {
+                    found.push(self.make_difference_with_frame(item, vec![what]));
+                }
+            }
+        }
+        if ended == 0 && !expected.is_within_bounds(&counts) {
+            if items.iter().all(|i| self.find_deviation(i).is_some()) {
+                return self.count_deviating_counters(items, originals);
+            }
+            self.bisect_counter_differences(items, originals, room, found)?;
+        }
+        Ok(())
+    }
+
+    /// Counts the packets whose counters differ in the way that the form allows: one by one if
+    /// reading counters is cheap, otherwise all of them together.
+    fn count_deviating_counters(
+        &mut self,
+        items: &[ExpectedPacket<'_>],
+        originals: &OriginalRules,
+    ) -> Result<(), VerifyError> {
+        if self.last_reading_time < CHEAP_READING_TIME {
+            return self.bisect_counter_differences(items, originals, usize::MAX, &mut Vec::new());
+        }
+        for item in items {
+            self.count_deviation(item);
+        }
+        Ok(())
+    }
+
+    /// Finds the packets that are counted otherwise: sends halves again, and halves of those that
+    /// differ, until single packets are left.
+    fn bisect_counter_differences(
+        &mut self,
+        items: &[ExpectedPacket<'_>],
+        originals: &OriginalRules,
+        room: usize,
+        found: &mut Vec<DifferenceWithFrame>,
+    ) -> Result<(), VerifyError> {
+        let mut open: Vec<&[ExpectedPacket<'_>]> = vec![items];
+        while let Some(some) = open.pop() {
+            let (_, counts) = self.send_and_read_counters(&batched_packets(some))?;
+            let expected = ExpectedCounts::from_expected_results(
+                some.iter().map(|i| &*i.expected),
+                &self.credits,
+            );
+            if expected.is_within_bounds(&counts) {
+                continue;
+            }
+            if some.len() > 1 && found.len() < room {
+                let (a, b) = some.split_at(some.len() / 2);
+                open.extend([b, a]);
+                continue;
+            }
+            // With enough examples, a part that differs counts as one.
+            if !some.iter().all(|i| self.count_deviation(i)) {
+                self.report.counter_differences += 1;
+                if found.len() < room {
+                    let lines = expected.describe_wrong_counters(&counts, originals);
+                    found.push(self.make_difference_with_frame(&some[0], lines));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends packets in their batches, and reads arrivals and counters. If some were lost before
+    /// the first hook, all are sent again.
+    fn send_and_read_counters(
+        &mut self,
+        items: &[BatchedPacket<'_>],
+    ) -> Result<(Vec<Option<ObservedPacket>>, Vec<PacketByteCount>), VerifyError> {
+        let mut families: Vec<Family> = items.iter().map(|i| i.batch.path.family).collect();
+        families.dedup();
+        for attempt in 1.. {
+            let (mut left, mut lost) = (Vec::with_capacity(items.len()), 0);
+            for same in items.chunk_by(|a, b| std::ptr::eq(a.batch, b.batch)) {
+                let batch = same[0].batch.select_packets(same.iter().map(|i| i.position));
+                let mut seen = self.testbed.send_batch(&batch)?;
+                // The firewall without rules took every one of them.
+                lost += seen.reached_first_hook.iter().filter(|b| !**b).count();
+                left.append(&mut seen.observed_packets);
+            }
+            let began = Instant::now();
+            let counts = self.credits.counts_since_last_read(&families)?;
+            self.last_reading_time = began.elapsed();
+            self.report.counter_readings += 1;
+            if lost == 0 {
+                return Ok((left, counts));
+            }
+            if attempt == SEND_ATTEMPTS_MAX {
+                return Err(VerifyError::PacketsLost { way: self.testbed.name.clone(), lost });
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// Sends one packet, and reads its arrival and counters.
+    pub fn send_single_packet(
+        &mut self,
+        batch: &PacketBatch,
+    ) -> Result<(Option<ObservedPacket>, Vec<PacketByteCount>), VerifyError> {
+        let (mut left, counts) =
+            self.send_and_read_counters(&[BatchedPacket { batch, position: 0 }])?;
+        Ok((left.remove(0), counts))
+    }
+
+    /// Whether one packet that was sent alone did as expected.
+    pub fn is_packet_as_expected(
+        &self,
+        batch: &PacketBatch,
+        expected: &ExpectedResult,
+        left: Option<&ObservedPacket>,
+        counts: &[PacketByteCount],
+        originals: &OriginalRules,
+    ) -> bool {
+        let item = self.expected_packet(batch, 0, expected, originals);
+        let wanted = ExpectedCounts::from_expected_results([&*item.expected], &self.credits);
+        item.expected.describe_difference(left).is_none() && wanted.is_within_bounds(counts)
+    }
+
+    /// Compares one packet that was sent alone.
+    pub fn compare_single_packet(
+        &mut self,
+        batch: &PacketBatch,
+        expected: &ExpectedResult,
+        left: Option<&ObservedPacket>,
+        counts: &[PacketByteCount],
+        originals: &OriginalRules,
+    ) -> Option<DifferenceWithFrame> {
+        let item = self.expected_packet(batch, 0, expected, originals);
+        self.record_compared_packets(std::slice::from_ref(&item));
+        let wanted = ExpectedCounts::from_expected_results([&*item.expected], &self.credits);
+        let end = item.expected.describe_difference(left);
+        if end.is_none() && wanted.is_within_bounds(counts) || self.count_deviation(&item) {
+            return None;
+        }
+        if end.is_some() {
+            self.report.verdict_differences += 1;
+        } else {
+            self.report.counter_differences += 1;
+        }
+        let lines = wanted.describe_wrong_counters(counts, originals);
+        Some(self.make_difference_with_frame(&item, end.into_iter().chain(lines).collect()))
+    }
+
+    /// Notes packets as compared, and those among them that differ as intended.
+    fn record_compared_packets(&mut self, items: &[ExpectedPacket<'_>]) {
+        self.report.compared += items.len() as u64;
+        for why in items.iter().filter_map(|i| i.intended_cause) {
+            result_difference::increment_word_count(&mut self.report.named, why);
+        }
+    }
+
+    /// Counts a difference under its name, where it has one.
+    fn count_deviation(&mut self, item: &ExpectedPacket<'_>) -> bool {
+        let Some(deviation) = self.find_deviation(item) else { return false };
+        result_difference::increment_word_count(&mut self.report.named, deviation.id());
+        true
+    }
+
+    /// Which of the form's deviations may apply to a packet.
+    fn find_deviation(&self, item: &ExpectedPacket<'_>) -> Option<&'f Deviation> {
+        result_difference::find_deviation(
+            self.deviations,
+            &item.batch.packets[item.position].packet,
+        )
+    }
+
+    fn make_difference_with_frame(
+        &self,
+        item: &ExpectedPacket<'_>,
+        what: Vec<String>,
+    ) -> DifferenceWithFrame {
+        let prepared = &item.batch.packets[item.position];
+        let path = &item.batch.path;
+        let frame = match path.journey_kind {
+            JourneyKind::Output => prepared.packet.to_frame(FIREWALL_MAC),
+            JourneyKind::Forward | JourneyKind::Input => prepared.frame.clone(),
+        };
+        let difference = PacketDifference {
+            way: self.testbed.name.clone(),
+            packet: result_difference::describe_packet(&prepared.packet, &format_packet_path(path)),
+            what,
+            frame: 0,
+        };
+        DifferenceWithFrame { difference, frame }
+    }
+}
+
+/// One packet of a batch.
+#[derive(Clone, Copy, Debug)]
+struct BatchedPacket<'r> {
+    batch: &'r PacketBatch,
+    position: usize,
+}
+
+fn batched_packets<'r>(items: &[ExpectedPacket<'r>]) -> Vec<BatchedPacket<'r>> {
+    items.iter().map(|i| BatchedPacket { batch: i.batch, position: i.position }).collect()
+}
+
+/// One packet of a batch, with what is expected of it.
+#[derive(Clone, Debug)]
+struct ExpectedPacket<'r> {
+    batch: &'r PacketBatch,
+    expected: Cow<'r, ExpectedResult>,
+    position: usize,
+    /// Why other counters are expected than the original's.
+    intended_cause: Option<&'static str>,
+}
+
+/// Loads sets and rules with the tools that wrote such text.
+fn load_original_ruleset(ns: &Namespace, firewall: &Firewall) -> Result<(), KernelError> {
+    if !firewall.sets.is_empty() {
+        let text = weir_syntax::ipset::print(&firewall.sets);
+        ns.run_command(&["ipset", "restore"], text.as_bytes())?;
+    }
+    for ruleset in firewall.rulesets() {
+        let tool = match ruleset.family {
+            Family::V4 => "iptables-legacy-restore",
+            Family::V6 => "ip6tables-legacy-restore",
+        };
+        let text = weir_syntax::iptables::print(ruleset, false);
+        ns.run_command(&[tool], text.as_bytes())?;
+    }
+    Ok(())
+}

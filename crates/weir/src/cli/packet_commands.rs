@@ -1,0 +1,121 @@
+//! Commands about single packets: `explain`, `traffic`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::operand::OperandArgs;
+
+/// A hook where a packet begins its journey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EntryHookArg {
+    /// Through the host.
+    Forward,
+    /// To the host.
+    Input,
+    /// From the host.
+    Output,
+}
+
+impl EntryHookArg {
+    /// The hook in the interpreter.
+    pub fn to_entry(self) -> weir_semantics::JourneyKind {
+        match self {
+            EntryHookArg::Forward => weir_semantics::JourneyKind::Forward,
+            EntryHookArg::Input => weir_semantics::JourneyKind::Input,
+            EntryHookArg::Output => weir_semantics::JourneyKind::Output,
+        }
+    }
+}
+
+/// `weir explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// iptables-save (or ip6tables-save) text; `-` is standard input.
+    #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset"])]
+    pub file: Option<PathBuf>,
+    /// More of the ruleset.
+    #[command(flatten)]
+    pub operand: OperandArgs,
+    /// The hook of the filter table on the packet's path.
+    #[arg(long, value_enum, default_value_t = EntryHookArg::Forward)]
+    pub hook: EntryHookArg,
+    /// The packet.
+    #[arg(long, value_name = "WORDS")]
+    pub packet: String,
+    /// Assumed result of matches that the packet does not determine (limit, recent, owner, …).
+    #[arg(long, value_enum, default_value_t = AssumedResultArg::No)]
+    pub assume: AssumedResultArg,
+    /// Show what the evaluated rules cost, by kind of step.
+    #[arg(long)]
+    pub cost: bool,
+    /// Cost model that `weir calibrate` wrote; by default the one shipped with weir.
+    #[arg(long, value_name = "FILE", requires = "cost")]
+    pub cost_model: Option<PathBuf>,
+    /// JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Assumed result of a match that the packet does not determine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AssumedResultArg {
+    /// It matches.
+    Yes,
+    /// It does not match.
+    No,
+}
+
+/// Which packets `weir traffic` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TrafficPatternArg {
+    /// On and around every boundary of every rule, and random ones.
+    Boundary,
+    /// Decided by the last rule that accepts: every rule before it is evaluated.
+    End,
+    /// Evenly over the rules.
+    Uniform,
+    /// A few rules get most packets.
+    Zipf,
+    /// From the same /16s as the rules' addresses, but never listed.
+    Near,
+    /// Far from all addresses of the rules.
+    Far,
+}
+
+/// `weir traffic`.
+#[derive(Debug, Args)]
+pub struct TrafficArgs {
+    /// iptables-save (or ip6tables-save) text; `-` is standard input.
+    #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset"])]
+    pub file: Option<PathBuf>,
+    /// More of the ruleset.
+    #[command(flatten)]
+    pub operand: OperandArgs,
+    /// Which packets to write.
+    #[arg(long, value_enum, default_value_t = TrafficPatternArg::Uniform)]
+    pub pattern: TrafficPatternArg,
+    /// The hook of the filter table on their path.
+    #[arg(long, value_enum, default_value_t = EntryHookArg::Forward)]
+    pub hook: EntryHookArg,
+    /// Number of packets.
+    #[arg(long, default_value_t = 4096, value_name = "N")]
+    pub count: usize,
+    /// Seed for random packets.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Input and output device of every packet, if the topology determines them: `eth0,eth1`.
+    #[arg(long, value_name = "IN,OUT", value_parser = parse_device_pair)]
+    pub devices: Option<(String, String)>,
+    /// The pcap file to write; `FILE.verdicts` has one verdict per line.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+/// `IN,OUT`.
+fn parse_device_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once(',') {
+        Some((iif, oif)) if !oif.contains(',') => Ok((iif.to_owned(), oif.to_owned())),
+        _ => Err("two device names with a comma between them".to_owned()),
+    }
+}

@@ -1,0 +1,36 @@
+//! `weir lab run` if the hosts' file names kernels: a run per kernel, and one page about all.
+
+use std::path::Path;
+
+use anyhow::Result;
+use weir_lab::schedule::kernel_runs::PerKernelStudy;
+use weir_stats::RunRecord;
+
+use super::{ExitAnswer, lab_runs};
+use crate::run_progress::RunProgressDisplay;
+use crate::terminal;
+
+/// Runs the study on each kernel and writes the pages: of each run, and of all of them.
+pub fn run(output: &Path, kernels: &PerKernelStudy) -> Result<ExitAnswer> {
+    let mut runs: Vec<(String, RunRecord)> = Vec::new();
+    for one in kernels.kernel_runs() {
+        let mut live = RunProgressDisplay::new();
+        let record = kernels.boot_and_run(one, &mut |progress| live.show(&progress))?;
+        drop(live);
+        let kernel = &record.run.firewall_environment().kernel;
+        for (other, _) in
+            runs.iter().filter(|(_, run)| run.run.firewall_environment().kernel == *kernel)
+        {
+            eprintln!("weir: {other} and {} ran the same kernel release, {kernel}", one.name);
+        }
+        runs.push((one.name.clone(), record));
+        let last = lab_runs::to_named_runs(&runs).split_off(runs.len() - 1);
+        lab_runs::write_report_page(&one.folder.join(lab_runs::REPORT_FILE), &last, &[])?;
+    }
+    lab_runs::write_report_page(
+        &output.join(lab_runs::REPORT_FILE),
+        &lab_runs::to_named_runs(&runs),
+        &[],
+    )?;
+    terminal::print_stdout(&lab_runs::render_run_summaries(&runs))
+}

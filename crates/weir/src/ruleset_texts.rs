@@ -1,0 +1,50 @@
+//! Texts of rulesets: files, standard input, output of commands.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// Name and text of each part.
+#[derive(Default)]
+pub struct RulesetTexts {
+    /// `iptables-save` text, or `ip6tables-save` text that stands alone.
+    pub main: Option<(String, String)>,
+    /// `ip6tables-save` text.
+    pub ip6: Option<(String, String)>,
+    /// `ipset save` text.
+    pub sets: Option<(String, String)>,
+}
+
+/// What a command prints.
+pub fn run_and_capture_stdout(words: &[&str]) -> Result<String> {
+    let name = words.join(" ");
+    let out = Command::new(words[0]).args(&words[1..]).output().with_context(|| name.clone())?;
+    if !out.status.success() {
+        bail!("{name}: {}", String::from_utf8_lossy(&out.stderr).trim());
+    }
+    String::from_utf8(out.stdout).with_context(|| format!("{name}: not UTF-8"))
+}
+
+/// Name and text of a file; `-` is standard input.
+pub fn read_named_text(path: &Path) -> Result<(String, String)> {
+    let (name, bytes) = if path.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes).context("read standard input")?;
+        ("<stdin>".to_owned(), bytes)
+    } else {
+        let name = path.display().to_string();
+        let bytes = fs::read(path).with_context(|| format!("read {name}"))?;
+        (name, bytes)
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((name, text)),
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let line = 1 + error.as_bytes()[..at].iter().filter(|b| **b == b'\n').count();
+            bail!("{name}:{line}: the text is not UTF-8: convert it, or remove the invalid byte")
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Progress of a run: a line per subject with its last measurement, and a progress bar.
+//!
+//! Everything is written to standard error, and nothing if that is not a terminal. A line is
+//! recomputed only after a trial of its subject, between two trials: nothing is drawn during a
+//! measurement.
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use weir_report::format_estimate_with_unit;
+use weir_stats::trial_selection::TrialSelection;
+use weir_stats::{Quantity, Trial, TrialState};
+
+use crate::terminal::TerminalProgress;
+
+/// The lines of a run.
+pub struct RunProgressDisplay {
+    lines: MultiProgress,
+    bar: TerminalProgress,
+    subjects: Vec<(String, ProgressBar)>,
+    seen_trials: usize,
+}
+
+impl RunProgressDisplay {
+    /// The bar alone: lines come with the first trials.
+    pub fn new() -> RunProgressDisplay {
+        let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(8));
+        let bar = TerminalProgress::below_lines(&lines);
+        RunProgressDisplay { lines, bar, subjects: Vec::new(), seen_trials: 0 }
+    }
+
+    /// Shows how far a run is.
+    pub fn show(&mut self, progress: &weir_lab::RunProgress<'_>) {
+        self.bar.show_with_time_left(
+            progress.message,
+            progress.steps_done,
+            progress.total_steps,
+            progress.remaining,
+        );
+        if self.lines.is_hidden() {
+            return;
+        }
+        for (subject, text) in latest_estimates(progress.trials, self.seen_trials) {
+            self.subject_line(subject).set_message(format!("{subject:<20} {text}"));
+        }
+        self.seen_trials = progress.trials.len();
+    }
+
+    /// The line of a subject, in the order in which they were measured first.
+    fn subject_line(&mut self, subject: &str) -> &ProgressBar {
+        let at = self.subjects.iter().position(|(name, _)| name == subject);
+        let at = at.unwrap_or_else(|| {
+            let line = self.lines.insert(self.subjects.len(), ProgressBar::new_spinner());
+            let plain = ProgressStyle::with_template("{msg}");
+            line.set_style(plain.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            self.subjects.push((subject.to_owned(), line));
+            self.subjects.len() - 1
+        });
+        &self.subjects[at].1
+    }
+}
+
+impl Drop for RunProgressDisplay {
+    fn drop(&mut self) {
+        self.subjects.iter().for_each(|(_, line)| line.finish_and_clear());
+    }
+}
+
+/// What the trials since number `seen` say: of each subject the last one that counts, with the
+/// median and the interval of its point so far.
+fn latest_estimates(trials: &[Trial], seen: usize) -> Vec<(&str, String)> {
+    let mut found: Vec<(&str, String)> = Vec::new();
+    let new = trials.iter().skip(seen).rev();
+    for trial in new.filter(|trial| trial.state == TrialState::Accepted && trial.copy_index == 0) {
+        if found.iter().any(|(subject, _)| *subject == trial.subject) {
+            continue;
+        }
+        let quantity = Quantity::primary_of_trial_kind(trial.kind).unwrap_or(Quantity::LossRatio);
+        let selection = TrialSelection::new(quantity, &trial.subject, &trial.scenario);
+        let Some(estimate) = selection.estimate_median(trials, 1) else { continue };
+        let at = trial.scenario.to_string();
+        let at = if at.is_empty() { at } else { format!(" at {at}") };
+        found.push((
+            &trial.subject,
+            format!("{}{at}", format_estimate_with_unit(quantity, &estimate)),
+        ));
+    }
+    found.reverse();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_subject_has_its_last_trial_with_the_interval_so_far() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let run = root.join("studies/hagtheil-empty-tables/runs/2026-11-21-vm-2cpu");
+        let record = weir_stats::run_folder::load_record(&run).unwrap();
+        let lines = latest_estimates(&record.trials, 0);
+        let mut subjects: Vec<&str> = lines.iter().map(|(subject, _)| *subject).collect();
+        subjects.sort_unstable();
+        assert_eq!(subjects, ["empty-filter", "empty-three", "nft-empty-three", "none"]);
+        for (subject, text) in &lines {
+            assert!(text.contains('[') && text.ends_with(" packets/s"), "{subject}: {text}");
+        }
+        assert!(
+            latest_estimates(&record.trials, record.trials.len()).is_empty(),
+            "nothing new, no line"
+        );
+    }
+}
