@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    weir_syntax::fuzz::iptables(data, weir_model::Family::V6);
+    weir_syntax::fuzz::check_iptables_round_trip(data, weir_model::Family::V6);
 });

@@ -136,7 +136,7 @@ impl LevelRange {
 /// The word for devices that no rule names.
 pub(crate) const ANY_OTHER_DEVICE: &str = "any other device";
 
-/// Bits of the conntrack block, lowest first: see [`Ct`](super::encode).
+/// Bits of the conntrack block, lowest first: see [`encode`](super::encode).
 pub(crate) mod ct_bit {
     /// There is an entry.
     pub const ENTRY: u32 = 5;
