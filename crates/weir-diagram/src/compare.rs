@@ -37,7 +37,7 @@ use crate::witness::{Assumption, Witness};
 /// use weir_model::{Chain, Family, Firewall, Hook, Policy, Ruleset, Table, TableName};
 /// use weir_diagram::{CompareOptions, CompareScope, compare};
 ///
-/// let firewall = |policy| {
+/// let parse_firewall = |policy| {
 ///     let mut ruleset = Ruleset::new(Family::V4);
 ///     ruleset.tables.push(Table {
 ///         name: TableName::Filter,
@@ -47,13 +47,13 @@ use crate::witness::{Assumption, Witness};
 ///     });
 ///     Firewall { v4: Some(ruleset), ..Firewall::default() }
 /// };
-/// let (open, shut) = (firewall(Policy::Accept), firewall(Policy::Drop));
+/// let (open_address_bits, shut) = (parse_firewall(Policy::Accept), parse_firewall(Policy::Drop));
 /// let options = CompareOptions { scope: CompareScope::Hook(Hook::Forward), ..Default::default() };
-/// assert!(compare(&open, &open, &options)?.is_equal());
-/// let comparison = compare(&open, &shut, &options)?;
-/// let (_, differs) = comparison.differences().next().expect("they differ");
+/// assert!(compare(&open_address_bits, &open_address_bits, &options)?.is_equal());
+/// let comparison_types = compare(&open_address_bits, &shut, &options)?;
+/// let (_, differs) = comparison_types.differences().next().expect("they differ");
 /// assert_eq!(differs.regions[0].to_string(), "every packet");
-/// assert!(differs.changes[0].newly_denied());
+/// assert!(differs.changes[0].is_newly_denied());
 /// # Ok::<(), weir_diagram::CompareError>(())
 /// ```
 ///

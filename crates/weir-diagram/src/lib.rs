@@ -23,19 +23,19 @@
 //!
 //! ```
 //! use weir_model::{Family, Firewall, Rule, Target};
-//! use weir_diagram::{At, Space};
+//! use weir_diagram::{EvaluationPoint, PacketSpace};
 //!
-//! let firewall = Firewall::default();
-//! let mut space = Space::new(Family::V4, &firewall);
+//! let parse_firewall = Firewall::default();
+//! let mut space = PacketSpace::new(Family::V4, &parse_firewall);
 //! let mut rule = Rule::new(Target::Drop);
 //! rule.base.proto = Some(weir_model::ProtoMatch { negated: false, proto: 17 });
-//! let udp = space.of_rule(&rule, At::ANYWHERE)?;
-//! let everything = space.of_rule(&Rule::new(Target::Drop), At::ANYWHERE)?;
-//! assert!(space.implies(udp, everything)?);
-//! assert!(!space.implies(everything, udp)?);
+//! let udp = space.of_rule(&rule, EvaluationPoint::EVERYTHING_KNOWN)?;
+//! let make_whole_packet_question = space.of_rule(&Rule::new(Target::Drop), EvaluationPoint::EVERYTHING_KNOWN)?;
+//! assert!(space.is_subset(udp, make_whole_packet_question)?);
+//! assert!(!space.is_subset(make_whole_packet_question, udp)?);
 //! let witness = space.witness(udp)?.expect("there are udp packets");
 //! assert_eq!(witness.packet.proto, 17);
-//! # Ok::<(), weir_diagram::Full>(())
+//! # Ok::<(), weir_diagram::LimitReached>(())
 //! ```
 
 #![forbid(unsafe_code)]

@@ -44,7 +44,7 @@ pub struct GeneratedRuleset {
 ///
 /// ```
 /// use weir_example::{IspOptions, generate_isp_ruleset};
-/// let example = isp(&IspOptions::scaled(1, 0.01));
+/// let example = generate_isp_ruleset(&IspOptions::from_scale(1, 0.01));
 /// assert!(example.v4.starts_with("# An access network"));
 /// ```
 pub fn generate_isp_ruleset(options: &IspOptions) -> GeneratedRuleset {

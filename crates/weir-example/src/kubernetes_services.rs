@@ -30,8 +30,8 @@ const SERVICE_PORTS: [u16; 8] = [80, 80, 443, 443, 8080, 5432, 6379, 9090];
 /// pods in 10.244.0.0/16.
 ///
 /// ```
-/// use weir_example::{ServicesOptions, services};
-/// let text = services(&ServicesOptions { count: 3, seed: 1 });
+/// use weir_example::{ServicesOptions, generate_services_ruleset};
+/// let text = generate_services_ruleset(&ServicesOptions { count: 3, seed: 1 });
 /// assert_eq!(text.matches("-A KUBE-SERVICES -d ").count(), 3);
 /// ```
 ///

@@ -43,9 +43,9 @@ const SOURCE_NETWORKS: [[u8; 2]; 4] = [[172, 16], [172, 18], [172, 23], [172, 30
 /// A longer list of the same seed begins with the shorter one.
 ///
 /// ```
-/// use weir_example::{RulesKind, RulesOptions, addresses};
-/// let options = RulesOptions { count: 16, seed: 1, kind: RulesKind::Stateless };
-/// assert_eq!(addresses(&options).len(), 16);
+/// use weir_example::{RuleListKind, RuleListOptions, generate_source_addresses};
+/// let options = RuleListOptions { count: 16, seed: 1, kind: RuleListKind::Stateless };
+/// assert_eq!(generate_source_addresses(&options).len(), 16);
 /// ```
 pub fn generate_source_addresses(options: &RuleListOptions) -> Vec<Ipv4Addr> {
     assert!(options.count <= 200_000, "the four networks hold 200,000 listed hosts at most");
@@ -66,8 +66,8 @@ pub fn generate_source_addresses(options: &RuleListOptions) -> Vec<Ipv4Addr> {
 /// The ruleset as `iptables-save` text.
 ///
 /// ```
-/// use weir_example::{RulesKind, RulesOptions, generate_rule_list};
-/// let text = rules(&RulesOptions { count: 2, seed: 1, kind: RulesKind::Stateless });
+/// use weir_example::{RuleListKind, RuleListOptions, generate_rule_list};
+/// let text = generate_rule_list(&RuleListOptions { count: 2, seed: 1, kind: RuleListKind::Stateless });
 /// assert_eq!(text.matches("-j DROP").count(), 2);
 /// ```
 ///

@@ -34,8 +34,8 @@ const PARTNER_NETWORKS: [&str; 3] = ["192.0.2.0/24", "198.51.100.0/25", "203.0.1
 /// for each department.
 ///
 /// ```
-/// use weir_example::{UniversityOptions, university};
-/// let text = university(&UniversityOptions { departments: 2, seed: 1, tracked: true });
+/// use weir_example::{UniversityOptions, generate_university_ruleset};
+/// let text = generate_university_ruleset(&UniversityOptions { department_count: 2, seed: 1, track_connections: true });
 /// assert!(text.contains(":dept_001") && text.contains("--ctstate RELATED,ESTABLISHED"));
 /// ```
 pub fn generate_university_ruleset(options: &UniversityOptions) -> String {

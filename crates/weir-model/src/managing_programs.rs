@@ -98,9 +98,9 @@ impl fmt::Display for ManagingProgram {
 /// The program that keeps a chain of that name, if passes and forms leave its chains alone.
 ///
 /// ```
-/// use weir_model::programs::{Program, program_of};
-/// assert_eq!(program_of("DOCKER-USER"), Some(Program::Docker));
-/// assert_eq!(program_of("FORWARD"), None);
+/// use weir_model::managing_programs::{ManagingProgram, preserved_program_of_chain};
+/// assert_eq!(preserved_program_of_chain("DOCKER-USER"), Some(ManagingProgram::Docker));
+/// assert_eq!(preserved_program_of_chain("FORWARD"), None);
 /// ```
 pub fn preserved_program_of_chain(chain: &str) -> Option<ManagingProgram> {
     program_of_chain_or_set(chain).filter(|program| program.is_preserved_by_default())
@@ -109,9 +109,9 @@ pub fn preserved_program_of_chain(chain: &str) -> Option<ManagingProgram> {
 /// The program that keeps a chain or set of that name.
 ///
 /// ```
-/// use weir_model::programs::{Program, owner_of};
-/// assert_eq!(owner_of("LIBVIRT_INP"), Some(Program::Libvirt));
-/// assert_eq!(owner_of("my_allow"), None);
+/// use weir_model::managing_programs::{ManagingProgram, program_of_chain_or_set};
+/// assert_eq!(program_of_chain_or_set("LIBVIRT_INP"), Some(ManagingProgram::Libvirt));
+/// assert_eq!(program_of_chain_or_set("my_allow"), None);
 /// ```
 pub fn program_of_chain_or_set(name: &str) -> Option<ManagingProgram> {
     const NAME_PREFIXES: [(&str, ManagingProgram); 17] = [

@@ -5,9 +5,9 @@ use crate::{Addr, Family};
 /// A running internet checksum (RFC 1071): the one's complement sum of 16-bit words.
 ///
 /// ```
-/// use weir_packet::checksum::Internet;
-/// let mut sum = Internet::new();
-/// sum.add(&[0x00, 0x01, 0xf2, 0x03]);
+/// use weir_packet::checksum::InternetChecksum;
+/// let mut sum = InternetChecksum::new();
+/// sum.add_bytes(&[0x00, 0x01, 0xf2, 0x03]);
 /// assert_eq!(sum.finish(), !0xf204);
 /// ```
 #[derive(Clone, Copy, Debug, Default)]

@@ -8,9 +8,9 @@
 /// The bits that a mask leaves open, where they are the lowest ones; `None` if it has holes.
 ///
 /// ```
-/// use weir_packet::mask::host_bits;
-/// assert_eq!(host_bits(0xffff_ff00, 0xffff_ffff), Some(0xff));
-/// assert_eq!(host_bits(0xffff_00ff, 0xffff_ffff), None);
+/// use weir_packet::mask::contiguous_host_mask;
+/// assert_eq!(contiguous_host_mask(0xffff_ff00, 0xffff_ffff), Some(0xff));
+/// assert_eq!(contiguous_host_mask(0xffff_00ff, 0xffff_ffff), None);
 /// ```
 pub const fn contiguous_host_mask(mask: u128, max: u128) -> Option<u128> {
     let host = max & !mask;
@@ -35,10 +35,10 @@ pub const fn masked_interval(value: u128, mask: u128, max: u128) -> Option<(u128
 /// The mask of the prefix that is exactly this interval; `None` if none is.
 ///
 /// ```
-/// use weir_packet::mask::prefix_mask;
-/// assert_eq!(prefix_mask((0x0a00, 0x0aff), 0xffff), Some(0xff00));
-/// assert_eq!(prefix_mask((0x0a00, 0x0bfe), 0xffff), None);
-/// assert_eq!(prefix_mask((0x0aff, 0x0bfe), 0xffff), None);
+/// use weir_packet::mask::interval_to_mask;
+/// assert_eq!(interval_to_mask((0x0a00, 0x0aff), 0xffff), Some(0xff00));
+/// assert_eq!(interval_to_mask((0x0a00, 0x0bfe), 0xffff), None);
+/// assert_eq!(interval_to_mask((0x0aff, 0x0bfe), 0xffff), None);
 /// ```
 pub const fn interval_to_mask((lo, hi): (u128, u128), max: u128) -> Option<u128> {
     if lo > hi {

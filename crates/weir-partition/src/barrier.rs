@@ -44,12 +44,12 @@ impl fmt::Display for BarrierReason {
 /// Why the rule is a barrier, or `None` if it may be compiled.
 ///
 /// ```
-/// use weir_model::matching::{Match, SetMatch};
+/// use weir_model::rule_match::{Match, SetMatch};
 /// use weir_model::{Family, Rule, Target};
 /// use weir_partition::{Barrier, barrier};
 /// let mut rule = Rule::new(Target::Accept);
 /// assert_eq!(barrier(&rule, Family::V4), None);
-/// let set = SetMatch { negated: false, name: "s".into(), dirs: vec![true], options: vec![] };
+/// let set = SetMatch { negated: false, name: "s".into(), src_directions: vec![true], options: vec![] };
 /// rule.matches.push(Match::Set(set));
 /// assert_eq!(barrier(&rule, Family::V4), Some(Barrier::Set));
 /// ```

@@ -12,7 +12,7 @@ use crate::interval::Interval;
 ///
 /// ```
 /// use weir_partition::BitPattern;
-/// let syn = BitPattern::new(0x02, 0x12); // SYN set, ACK not
+/// let syn = BitPattern::new(0x02, 0x12); // SYN narrow_by_set_match, ACK not
 /// let no_ack = BitPattern::new(0x00, 0x10);
 /// assert!(no_ack.covers(syn) && syn.contains(0x02) && !syn.contains(0x12));
 /// assert_eq!(BitPattern::new(0x10, 0x10).and(syn), None);
@@ -97,7 +97,7 @@ impl BitPattern {
     ///
     /// ```
     /// use weir_partition::BitPattern;
-    /// assert_eq!(BitPattern::new(0x0a00, 0xff00).with_rest(0x1234), 0x0a34);
+    /// assert_eq!(BitPattern::new(0x0a00, 0xff00).fill_unmasked_bits(0x1234), 0x0a34);
     /// ```
     pub const fn fill_unmasked_bits(self, number: u128) -> u128 {
         number & !self.mask | self.value

@@ -97,11 +97,11 @@ pub struct RunBox {
 /// Cuts all packets into boxes over which a run of rules does the same.
 ///
 /// ```
-/// use weir_model::matching::ProtoMatch;
+/// use weir_model::rule_match::ProtoMatch;
 /// use weir_model::{
 ///     Chain, Family, Firewall, Policy, Rule, Ruleset, Table, TableName, Target,
 /// };
-/// use weir_partition::{BoxBudget, Decision, Lowering, partition};
+/// use weir_partition::{BoxBudget, BoxDecision, BoxLowering, partition_run};
 /// let mut tcp = Rule::new(Target::Accept);
 /// tcp.base.proto = Some(ProtoMatch { negated: false, proto: 6 });
 /// let rules = vec![Rule::new(Target::None), tcp];
@@ -116,12 +116,12 @@ pub struct RunBox {
 /// let firewall = Firewall { v4: Some(ruleset.clone()), ..Firewall::default() };
 ///
 /// let table = &ruleset.tables[0];
-/// let mut lowering = Lowering::new(&firewall, &ruleset, table);
-/// let boxes = partition(&mut lowering, &table.chains[0].rules, BoxBudget::default()).unwrap();
-/// let decisions: Vec<_> = boxes.iter().map(|b| (&b.credited[..], b.decision)).collect();
+/// let mut lowering = BoxLowering::new(&firewall, &ruleset, table);
+/// let boxes = partition_run(&mut lowering, &table.chains[0].rules, BoxBudget::default()).unwrap();
+/// let decisions: Vec<_> = boxes.iter().map(|b| (&b.credited_rules[..], b.decision)).collect();
 /// // TCP, and the protocols below and above it.
-/// let other = (&[0][..], Decision::None);
-/// assert_eq!(decisions, [(&[0][..], Decision::Rule(1)), other, other]);
+/// let other = (&[0][..], BoxDecision::None);
+/// assert_eq!(decisions, [(&[0][..], BoxDecision::Rule(1)), other, other]);
 /// ```
 ///
 /// # Errors

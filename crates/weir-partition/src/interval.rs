@@ -11,8 +11,8 @@ pub type Interval = (u128, u128);
 /// stays what it is.
 ///
 /// ```
-/// use weir_partition::interval::joined;
-/// assert_eq!(joined(vec![(80, 80), (443, 443), (70, 90), (91, 92)]), [(70, 92), (443, 443)]);
+/// use weir_partition::interval::join_intervals;
+/// assert_eq!(join_intervals(vec![(80, 80), (443, 443), (70, 90), (91, 92)]), [(70, 92), (443, 443)]);
 /// ```
 pub fn join_intervals(mut intervals: Vec<Interval>) -> Vec<Interval> {
     intervals.sort_unstable();

@@ -12,8 +12,8 @@ use crate::interval::Interval;
 /// ```
 /// use weir_model::{Family, Field, Predicate};
 /// use weir_partition::predicate::is_disjoint;
-/// let ssh = Predicate::In(vec![(22, 22)]);
-/// let high = Predicate::In(vec![(1024, 65535)]);
+/// let ssh = Predicate::InSpans(vec![(22, 22)]);
+/// let high = Predicate::InSpans(vec![(1024, 65535)]);
 /// assert!(is_disjoint(&ssh, &high, Field::Dport, Family::V4));
 /// assert!(!is_disjoint(&ssh, &ssh, Field::Dport, Family::V4));
 /// ```

@@ -16,7 +16,7 @@ use crate::predicate::{implies, is_disjoint};
 /// What can be told of the rules of one table.
 ///
 /// ```
-/// use weir_model::matching::ProtoMatch;
+/// use weir_model::rule_match::ProtoMatch;
 /// use weir_model::{Family, Rule, Table, TableName, Target};
 /// use weir_partition::TestAlgebra;
 /// let rule = |proto| {
@@ -30,11 +30,11 @@ use crate::predicate::{implies, is_disjoint};
 ///     leading_comments: vec![],
 ///     trailing_comments: vec![],
 /// };
-/// let algebra = TestAlgebra::of(&table, Family::V4);
-/// assert!(algebra.commute(&rule(6), &rule(17)));
-/// assert!(!algebra.commute(&rule(6), &rule(6)));
-/// let all = algebra.tests(&Rule::new(Target::Drop));
-/// assert!(algebra.covers(&all, &algebra.tests(&rule(6))));
+/// let test_algebra = TestAlgebra::of(&table, Family::V4);
+/// assert!(test_algebra.can_commute(&rule(6), &rule(17)));
+/// assert!(!test_algebra.can_commute(&rule(6), &rule(6)));
+/// let all = test_algebra.tests_of_rule(&Rule::new(Target::Drop));
+/// assert!(test_algebra.covers(&all, &test_algebra.tests_of_rule(&rule(6))));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TestAlgebra {

@@ -41,8 +41,8 @@ pub const FOLD_INTO_VERDICT_MAP: &str = "fold_into_verdict_map";
 ///
 /// ```
 /// use weir_passes::passes;
-/// assert_eq!(passes::by_name("chain_tree").unwrap().name(), "chain_tree");
-/// assert!(passes::by_name("no_such_pass").is_none());
+/// assert_eq!(passes::find_pass("chain_tree").unwrap().name(), "chain_tree");
+/// assert!(passes::find_pass("no_such_pass").is_none());
 /// ```
 pub fn find_pass(name: &str) -> Option<&'static dyn Pass> {
     ALL_PASSES.into_iter().find(|p| p.name() == name)

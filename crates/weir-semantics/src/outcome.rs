@@ -148,6 +148,19 @@ pub enum OutcomeDifference {
     Credit,
 }
 
+impl OutcomeDifference {
+    /// One word for reports and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            OutcomeDifference::Verdict => "verdict",
+            OutcomeDifference::Effects => "effects",
+            OutcomeDifference::Packet => "packet",
+            OutcomeDifference::StatefulQuestions => "stateful",
+            OutcomeDifference::Credit => "credit",
+        }
+    }
+}
+
 impl Outcome<'_> {
     /// The first way in which two outcomes mean something else, or `None` if they are equal.
     ///

@@ -31,11 +31,11 @@ impl DurationDistribution {
     /// Made of rising values, each with its count.
     ///
     /// ```
-    /// use weir_stats::Spectrum;
-    /// let spectrum = Spectrum::of(&[(100.0, 98), (900.0, 2)]);
-    /// assert_eq!(spectrum.at(0.5), Some(100.0));
-    /// assert_eq!(spectrum.at(0.99), Some(900.0));
-    /// assert_eq!(spectrum.mean_ns, 116.0);
+    /// use weir_stats::DurationDistribution;
+    /// let duration_distribution = DurationDistribution::of(&[(100.0, 98), (900.0, 2)]);
+    /// assert_eq!(duration_distribution.at(0.5), Some(100.0));
+    /// assert_eq!(duration_distribution.at(0.99), Some(900.0));
+    /// assert_eq!(duration_distribution.mean_ns, 116.0);
     /// ```
     pub fn from_counts(counts: &[(f64, u64)]) -> DurationDistribution {
         let count: u64 = counts.iter().map(|(_, count)| count).sum();

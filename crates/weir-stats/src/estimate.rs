@@ -82,7 +82,7 @@ pub fn estimate_median(samples: &[f64], seed: u64) -> Option<Estimate> {
 ///
 /// # Example
 /// ```
-/// let ratio = weir_stats::estimate::median_ratio(&[(2.0, 1.0), (4.0, 2.0)], 1).unwrap();
+/// let ratio = weir_stats::estimate::estimate_median_ratio(&[(2.0, 1.0), (4.0, 2.0)], 1).unwrap();
 /// assert_eq!((ratio.value, ratio.lo, ratio.hi), (2.0, 2.0, 2.0));
 /// ```
 pub fn estimate_median_ratio(pairs: &[(f64, f64)], seed: u64) -> Option<Estimate> {
@@ -128,7 +128,7 @@ pub fn bootstrap_estimate<T: Clone>(
 /// # Example
 /// ```
 /// let square: Vec<(f64, f64)> = (1..9).map(|x| (f64::from(x), f64::from(x * x))).collect();
-/// assert!((weir_stats::estimate::exponent(&square).unwrap() - 2.0).abs() < 1e-9);
+/// assert!((weir_stats::estimate::fit_power_law_exponent(&square).unwrap() - 2.0).abs() < 1e-9);
 /// ```
 pub fn fit_power_law_exponent(points: &[(f64, f64)]) -> Option<f64> {
     let logs: Vec<(f64, f64)> = points

@@ -62,8 +62,8 @@ impl SampleMean {
 /// false alarm in any of them happens no more often than `level`.
 ///
 /// ```
-/// use weir_stats::student::holm;
-/// assert_eq!(holm(&[0.04, 0.01, 0.3], 0.05), [false, true, false]);
+/// use weir_stats::student_t::holm_significant;
+/// assert_eq!(holm_significant(&[0.04, 0.01, 0.3], 0.05), [false, true, false]);
 /// ```
 pub fn holm_significant(ps: &[f64], level: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..ps.len()).collect();

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// terminal. Line ends and tabs stay.
 ///
 /// ```
-/// assert_eq!(weir_syntax::escaped("a\u{1b}[2Jb\n"), "a\\x1b[2Jb\n");
+/// assert_eq!(weir_syntax::escape_control_chars("a\u{1b}[2Jb\n"), "a\\x1b[2Jb\n");
 /// ```
 pub fn escape_control_chars(text: &str) -> Cow<'_, str> {
     if text.chars().all(|c| control_char_escape(c).is_none()) {

@@ -50,8 +50,8 @@ pub fn parse_packet(text: &str) -> Result<Packet, PacketParseError> {
 ///
 /// ```
 /// use weir_model::Field;
-/// use weir_syntax::packet::parse_packet_with_fields;
-/// let (_, given) = parse_packet_with_fields("ip saddr 192.0.2.1 tcp dport 22").unwrap();
+/// use weir_syntax::packet::parse_packet_and_given_fields;
+/// let (_, given) = parse_packet_and_given_fields("ip saddr 192.0.2.1 tcp dport 22").unwrap();
 /// assert!(given.contains(Field::Dport) && !given.contains(Field::Daddr));
 /// ```
 pub fn parse_packet_and_given_fields(text: &str) -> Result<(Packet, FieldSet), PacketParseError> {

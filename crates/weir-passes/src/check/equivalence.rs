@@ -389,5 +389,5 @@ fn count_untracking_rules(outcome: &Outcome<'_>) -> usize {
 }
 
 fn describe_difference(difference: OutcomeDifference) -> String {
-    format!("{difference:?} differs").to_lowercase()
+    format!("{} differs", difference.as_str())
 }

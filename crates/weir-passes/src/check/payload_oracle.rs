@@ -74,9 +74,9 @@ impl<A: Oracle> Oracle for PayloadOracle<A> {
 /// network header on; `None` if the text is not such an expression.
 ///
 /// ```
-/// use weir_passes::check::u32_holds;
-/// assert_eq!(u32_holds("0x0=0x1:0x3", &[0, 0, 0, 2]), Some(true));
-/// assert_eq!(u32_holds("0x0&0xff=0x1", &[0, 0, 0, 2]), Some(false));
+/// use weir_passes::check::evaluate_u32_expression;
+/// assert_eq!(evaluate_u32_expression("0x0=0x1:0x3", &[0, 0, 0, 2]), Some(true));
+/// assert_eq!(evaluate_u32_expression("0x0&0xff=0x1", &[0, 0, 0, 2]), Some(false));
 /// ```
 pub fn evaluate_u32_expression(text: &str, bytes: &[u8]) -> Option<bool> {
     for test in text.split("&&") {

@@ -58,7 +58,7 @@ pub fn prove_equivalence(
     ProofResult::Disproven(Box::new(Counterexample {
         outcome_before: described(before, after),
         outcome_after: described(after, before),
-        difference: format!("{:?} differs", differs.difference).to_lowercase(),
+        difference: format!("{} differs", differs.difference.as_str()),
         packet,
         entry,
     }))

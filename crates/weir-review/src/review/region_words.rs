@@ -78,7 +78,7 @@ pub(super) fn example_review(
         packet: print_packet(&packet),
         stands_for,
         given: witness.describe_assumptions(&|m: &Match| print_match(m, family)),
-        differs_in: format!("{difference:?}").to_lowercase(),
+        differs_in: difference.as_str().to_owned(),
         witness_packet: witness.packet.clone(),
     }
 }

@@ -268,13 +268,13 @@ fn parse_vmap_lookup(
     if !cursor.take_keyword("vmap") {
         return cursor.missing_token_error("vmap");
     }
-    let word = cursor.expect_word("a map")?;
+    let word = cursor.expect_word("a named map (@NAME)")?;
     match word.strip_prefix('@') {
         Some(map) => {
             out.push(Statement::Vmap { key, map: map.to_owned() });
             Ok(())
         }
-        None => cursor.refuse_last_token("weir uses named maps only"),
+        None => cursor.refuse_last_token("expected a named map (@NAME)"),
     }
 }
 

@@ -11,9 +11,9 @@ use weir_packet::{PktType, Transport};
 /// Default values of the language (TTL 64, no mark, length of the headers only) are omitted.
 ///
 /// ```
-/// use weir_syntax::packet::{packet_words, parse_packet};
+/// use weir_syntax::packet::{print_packet, parse_packet};
 /// let words = "iif eth0 ip saddr 198.51.100.7 ip daddr 192.0.2.1 tcp sport 0 tcp dport 22";
-/// assert_eq!(packet_words(&parse_packet(words).unwrap()), words);
+/// assert_eq!(print_packet(&parse_packet(words).unwrap()), words);
 /// ```
 pub fn print_packet(packet: &Packet) -> String {
     let p = packet;

@@ -165,7 +165,7 @@ fn prove_equal(
     if let Some((_, d)) = comparison.differences().next() {
         bail!(
             "{REFUSAL_MESSAGE}: {} for {}",
-            format!("{:?} differs", d.difference).to_lowercase(),
+            format!("{} differs", d.difference.as_str()),
             print_packet(&d.witness.packet)
         );
     }

@@ -267,9 +267,9 @@ impl Agent {
 
     fn raise(&mut self, to: u64) {
         let key = "net.netfilter.nf_conntrack_max";
-        writeln!(self.to, r#"{{"Raise":{{"key":"{key}","to":{to}}}}}"#).unwrap();
+        writeln!(self.to, r#"{{"RaiseSysctl":{{"key":"{key}","to":{to}}}}}"#).unwrap();
         let answer = self.from.next().expect("an agent answers").unwrap();
-        assert_eq!(answer, r#"{"Done":null}"#);
+        assert_eq!(answer, r#"{"Completed":null}"#);
     }
 }
 
