@@ -2,23 +2,20 @@
 //! answers.
 
 mod random_rulesets;
+mod seeded_answers;
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+use std::collections::HashMap;
 
-use weir_model::target::{NatRange, NatTarget};
-use weir_model::{Addr, Family, Field, Firewall, Hook, Match, Packet};
-use weir_semantics::Interpreter;
-use weir_semantics::JourneyKind;
-use weir_semantics::Verdict;
+use weir_model::target::NatTarget;
+use weir_model::{Family, Firewall, Hook, Match, Packet};
 use weir_semantics::question_digest::{digest_content, digest_nat_question};
-use weir_semantics::{
-    ConnectionFact, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
-};
+use weir_semantics::{Interpreter, JourneyKind, Oracle, Verdict};
 use weir_syntax::iptables::{ParseOptions, parse};
 use weir_testkit::random_ruleset::TestRng;
 use weir_traffic::{TrafficOptions, generate_packets};
 
 use self::random_rulesets::{IPSET_SAVE_TEXT, RANDOM_MATCHES, generate_random_ruleset};
+use self::seeded_answers::{FIELDS_KEPT_BY_UNKNOWN_TARGET, SeededAnswers, extract_nat_range};
 use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
 use crate::compose::DiagramContext;
 use crate::encode::{Assignment, decode_packet, encode_packet};
@@ -28,138 +25,6 @@ use crate::node_store::DiagramRef;
 use crate::packet_space::{PacketSpace, SpaceOptions};
 use crate::state_id::StateIdResolver;
 use crate::terminal::RuleExit;
-
-fn hash_value(of: impl Hash) -> u64 {
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(of)
-}
-
-/// The fields of a packet that rules change, but for its connection.
-fn changeable_fields(p: &Packet) -> impl Hash + use<> {
-    (p.saddr, p.daddr, p.ports(), p.mark, p.tos, p.ttl, p.len())
-}
-
-/// Answers that the same question gets from the diagram's side and from the interpreter's.
-#[derive(Clone)]
-struct SeededAnswers {
-    seed: u64,
-    state_ids: StateIdResolver,
-    stateful_questions: Vec<(u64, u64)>,
-}
-
-impl SeededAnswers {
-    fn stateless_answer(&self, content: u64, hook: Hook, packet: &Packet) -> bool {
-        hash_value((self.seed, content, hook, changeable_fields(packet))) & 1 == 1
-    }
-
-    fn stateful_answer(&self, who: u64, content: u64, nth: u32) -> bool {
-        hash_value((self.seed, who, content, nth)) & 1 == 1
-    }
-
-    /// What a target writes of which nothing is known.
-    fn unknown_write_value(&self, who: u64, content: u64, nth: u32, field: Field) -> u128 {
-        hash_value((self.seed, who, content, nth, field)).into()
-    }
-
-    /// What a target writes into a packet.
-    fn chosen_write_value(&self, digest: u64, hook: Hook, packet: &Packet, field: Field) -> u128 {
-        let h = u128::from(hash_value((self.seed, digest, hook, changeable_fields(packet), field)));
-        match field {
-            // Not shorter than its headers.
-            Field::Length => packet.len() as u128 + h % 2 * 4,
-            _ => h,
-        }
-    }
-
-    fn nat_choice(
-        &self,
-        digest: u64,
-        hook: Hook,
-        packet: &Packet,
-        range: &NatRange,
-        device: bool,
-    ) -> (Addr, Option<u16>) {
-        let h = hash_value((self.seed, digest, hook, changeable_fields(packet)));
-        let (source, max) = (hook == Hook::Postrouting, packet.family.max_addr());
-        let old = if source { packet.saddr } else { packet.daddr };
-        let addr = match range.addrs {
-            Some((lo, hi)) if lo == hi => lo,
-            // A power of two, as it is modelled: what all addresses have in common.
-            Some((lo, hi)) => {
-                let free = (1u128 << (lo.0 ^ hi.0).checked_ilog2().map_or(0, |t| t + 1)) - 1;
-                Addr(lo.0 & !free | u128::from(h) & free)
-            }
-            None if device => Addr(u128::from(h % 7) & max),
-            None => old,
-        };
-        let old_port = packet.ports().map(|(s, d)| if source { s } else { d });
-        let port = match (range.ports, old_port) {
-            (Some((lo, hi)), Some(_)) if lo == hi => Some(lo),
-            (Some(_), Some(_)) => Some((h >> 32) as u16),
-            _ => None,
-        };
-        (addr, port)
-    }
-}
-
-fn extract_nat_range(target: &NatTarget) -> Option<(&NatRange, bool)> {
-    match target {
-        NatTarget::Dnat(r) | NatTarget::Snat(r) => Some((r, false)),
-        NatTarget::Masquerade(r) | NatTarget::Redirect(r) => Some((r, true)),
-        NatTarget::Netmap(..) => None,
-    }
-}
-
-impl Oracle for SeededAnswers {
-    fn answer(&mut self, q: &OracleQuestion<'_>) -> bool {
-        if q.stateful {
-            let ask = (self.state_ids.state_id(q.rule), q.content_digest);
-            let nth = self.stateful_questions.iter().filter(|a| **a == ask).count() as u32;
-            self.stateful_questions.push(ask);
-            return self.stateful_answer(ask.0, ask.1, nth);
-        }
-        if let Some(Match::Set(s)) = q.match_in_question() {
-            let plain = weir_model::rule_match::SetMatch { negated: false, ..s.clone() };
-            return self.stateless_answer(digest_content(&Match::Set(plain)), q.hook, q.packet)
-                != s.negated;
-        }
-        self.stateless_answer(q.content_digest, q.hook, q.packet)
-    }
-
-    fn drops_packet(&mut self, q: &OracleQuestion<'_>) -> bool {
-        self.answer(&OracleQuestion { subject: QuestionSubject::Target, ..*q })
-    }
-
-    fn is_fact_true(&mut self, fact: ConnectionFact, hook: Hook, packet: &Packet) -> bool {
-        self.stateless_answer(fact.digest(), hook, packet)
-    }
-
-    fn existing_nat_mapping(&mut self, hook: Hook, packet: &Packet) -> Option<(Addr, Option<u16>)> {
-        let h = hash_value((self.seed, digest_nat_question(), hook, changeable_fields(packet)));
-        let addr = Addr(u128::from(h) & packet.family.max_addr());
-        Some((addr, packet.ports().map(|_| (h >> 32) as u16)))
-    }
-
-    fn is_reinjected(&mut self, q: &OracleQuestion<'_>) -> bool {
-        self.answer(q)
-    }
-
-    fn choose_written_value(&mut self, w: &UnknownWrite<'_>) -> u128 {
-        let (q, who) = (w.question, self.state_ids.state_id(w.question.rule));
-        let met = self.stateful_questions.iter().filter(|a| **a == (who, q.content_digest)).count()
-            as u32;
-        let value = match met {
-            1.. if FIELDS_KEPT_BY_UNKNOWN_TARGET.contains(&w.field) => w.old_value,
-            0 => self.chosen_write_value(q.content_digest, q.hook, q.packet, w.field),
-            n => self.unknown_write_value(who, q.content_digest, n - 1, w.field),
-        };
-        value & w.field.max_value(q.family)
-    }
-
-    fn choose_nat_mapping(&mut self, t: &NatQuestion<'_>) -> Option<(Addr, Option<u16>)> {
-        let (range, device) = extract_nat_range(t.target)?;
-        Some(self.nat_choice(digest_content(t.target), t.hook, t.packet, range, device))
-    }
-}
 
 /// The results of both for a packet.
 #[derive(Debug, PartialEq)]
@@ -219,11 +84,7 @@ impl<'f> InterpreterAgreement<'f> {
         packet: &Packet,
         seed: u64,
     ) -> ComparedOutcome {
-        let mut answers = SeededAnswers {
-            seed,
-            state_ids: self.state_ids.clone(),
-            stateful_questions: Vec::new(),
-        };
+        let mut answers = SeededAnswers::new(seed, self.state_ids.clone());
         let outcome = match way {
             ComparedPath::Entry(entry) => self.interpreter.journey(packet, entry, &mut answers),
             ComparedPath::Hook(hook) => self.interpreter.traverse_hook(packet, hook, &mut answers),
@@ -247,11 +108,7 @@ impl<'f> InterpreterAgreement<'f> {
     ) -> Option<ComparedOutcome> {
         let space = &self.context.space;
         let bits = encode_packet(&space.layout, packet)?;
-        let answers = SeededAnswers {
-            seed,
-            state_ids: self.state_ids.clone(),
-            stateful_questions: Vec::new(),
-        };
+        let answers = SeededAnswers::new(seed, self.state_ids.clone());
         // What a target keeps depends on the changes before it. The leaf tells those, and the
         // questions up to a target do not depend on what it writes: each walk settles one more.
         let mut asked = 0;
@@ -280,24 +137,7 @@ impl<'f> InterpreterAgreement<'f> {
         asked: u32,
         variable: FreeVariable,
     ) -> bool {
-        // What was changed before may depend on what a translation chose.
-        let changed_bits = |change| {
-            let mut chosen = std::collections::HashMap::new();
-            for source in self.context.terminals.get_change(change).bit_sources.values() {
-                for level in
-                    source.xor_levels.iter().filter(|l| **l >= self.context.space.layout.fields_end)
-                {
-                    let number = level - self.context.space.layout.fields_end;
-                    let (variable, _) =
-                        self.context.space.free_variables.get(number).expect("a question");
-                    chosen.insert(
-                        *variable,
-                        self.answer_free_variable(answers, bits, asked, *variable),
-                    );
-                }
-            }
-            self.context.bits_after_change(bits, change, &chosen)
-        };
+        let changed_bits = |change| self.bits_after_change(answers, bits, asked, change);
         let changed = |change| decode_packet(&self.context.space.layout, &changed_bits(change));
         match variable {
             FreeVariable::StatelessTest { content, hook, change } => {
@@ -353,6 +193,29 @@ impl<'f> InterpreterAgreement<'f> {
                 }
             }
         }
+    }
+
+    /// The packet's bits after a change. What was changed before may depend on what a translation
+    /// chose.
+    fn bits_after_change(
+        &self,
+        answers: &SeededAnswers,
+        bits: &Assignment,
+        asked: u32,
+        change: u32,
+    ) -> Assignment {
+        let space = &self.context.space;
+        let fields_end = space.layout.fields_end;
+        let mut chosen = HashMap::new();
+        for source in self.context.terminals.get_change(change).bit_sources.values() {
+            for level in source.xor_levels.iter().filter(|l| **l >= fields_end) {
+                let number = level - fields_end;
+                let (variable, _) = space.free_variables.get(number).expect("a question");
+                let answer = self.answer_free_variable(answers, bits, asked, *variable);
+                chosen.insert(*variable, answer);
+            }
+        }
+        self.context.bits_after_change(bits, change, &chosen)
     }
 
     /// Number of packets that were compared, on all paths.
@@ -457,18 +320,6 @@ fn random_rulesets_have_the_outcomes_of_the_interpreter() {
     assert!(skipped < 60, "{skipped} of 120 rulesets could not be read");
     assert!(compared > 20_000, "{compared} packets were compared");
 }
-
-/// Fields that the interpreter leaves alone behind an unknown target, since another value of them
-/// would be not a packet: the diagram is asked with the values that they had.
-const FIELDS_KEPT_BY_UNKNOWN_TARGET: [Field; 7] = [
-    Field::Iif,
-    Field::Oif,
-    Field::Proto,
-    Field::Fragment,
-    Field::CtState,
-    Field::PktType,
-    Field::Length,
-];
 
 #[test]
 fn rules_behind_an_unknown_target_have_the_outcomes_of_the_interpreter() {

@@ -46,6 +46,7 @@ mod balanced_merge;
 mod chain;
 mod chain_cache;
 mod compare;
+mod compared_pair;
 mod comparison_types;
 mod compose;
 mod corner_case;

@@ -1,9 +1,11 @@
 //! Targets as diagrams: most are a single terminal, some test the packet first.
 
+mod nat;
+
 use weir_model::effect::{IpsetWrites, UNKNOWN_TARGET_ROW};
-use weir_model::rule_match::ct_state;
-use weir_model::target::{Effect, ExtensionTarget, NatRange, NatTarget, TtlOperation};
-use weir_model::{Addr, CtState, Field, FieldSet, Hook, Target, TargetTermination, target_effects};
+use weir_model::rule_match::{OpaqueExtension, ct_state};
+use weir_model::target::{Effect, ExtensionTarget, TtlOperation};
+use weir_model::{CtState, Field, FieldSet, Target, TargetTermination, target_effects};
 use weir_packet::ConntrackInfo;
 use weir_semantics::Verdict;
 use weir_semantics::connmark::{ConnmarkOp, parse_connmark_target};
@@ -12,12 +14,12 @@ use weir_semantics::question_digest::{digest_content, digest_drop_question};
 use crate::chain::BuildError;
 use crate::compose::DiagramContext;
 use crate::free_variable::{FieldBit, FreeVariable, StatefulTestInput, TargetChoice};
-use crate::node_store::{DiagramRef, LimitReached};
+use crate::node_store::DiagramRef;
 use crate::packet_change::{BitSource, PacketChange, TtlTransform};
-use crate::presence::{build_code_predicate, build_masked_predicate, decode_ct_state};
+use crate::presence::{build_code_predicate, decode_ct_state};
 use crate::table_at_hook::TableAtHook;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
-use crate::variable_layout::{VariableBlock, ct_bit};
+use crate::variable_layout::ct_bit;
 
 impl DiagramContext<'_> {
     /// What a target does that is neither a jump nor a plain verdict.
@@ -33,69 +35,13 @@ impl DiagramContext<'_> {
             Target::Reject(with) => {
                 Ok(self.terminals.intern_leaf(decided(RuleExit::Verdict(Verdict::Reject(with)))))
             }
-            Target::Divert(e) => {
-                let digest = digest_content(&**e);
-                let ask = make_whole_packet_question(who, digest, place);
-                let asked = self.terminals.intern_question(ask);
-                let row = target_effects(target);
-                let mut change =
-                    PacketChange { unmodelled_targets: vec![digest], ..PacketChange::default() };
-                self.write_unknown_fields(
-                    &mut change,
-                    row.unknown_writes,
-                    make_packet_free_question(who, digest),
-                );
-                let change = self.terminals.intern_change(&change);
-                let back = match row.termination {
-                    TargetTermination::Always => RuleExit::Verdict(Verdict::Accept),
-                    TargetTermination::Never | TargetTermination::Perhaps => RuleExit::Continue,
-                };
-                let back = Terminal { stateful_questions: asked, change, ..decided(back) };
-                let back = self.terminals.intern_leaf(back);
-                let gone = RuleExit::Verdict(Verdict::Divert(e.module));
-                let gone = self
-                    .terminals
-                    .intern_leaf(Terminal { stateful_questions: asked, ..decided(gone) });
-                let variable = FreeVariable::StatefulTest {
-                    who,
-                    content: digest,
-                    nth: 0,
-                    of: ask.state_input,
-                };
-                let comes_back = self.space.free_variable_of_target(variable)?;
-                Ok(self.space.store.ite(comes_back, back, gone)?)
-            }
+            Target::Divert(e) => self.build_divert_target(target, e, effects, (who, place)),
             Target::Effect(effect) => match &**effect {
                 Effect::Other(e) => self.build_extension_target(target, e, effects, (who, place)),
                 other => self.build_effect_target(other, target, effects),
             },
             Target::Nat(nat) => Ok(self.build_nat_target(nat, effects, place)?),
-            Target::Opaque(opaque) => {
-                let digest = digest_content(&**opaque);
-                let asked =
-                    self.terminals.intern_question(make_whole_packet_question(who, digest, place));
-                let unmodelled = vec![digest];
-                let mut change =
-                    PacketChange { unmodelled_targets: unmodelled, ..PacketChange::default() };
-                self.write_unknown_fields(
-                    &mut change,
-                    UNKNOWN_TARGET_ROW.unknown_writes,
-                    make_packet_free_question(who, digest),
-                );
-                let change = self.terminals.intern_change(&change);
-                let go_on =
-                    Terminal { stateful_questions: asked, change, ..decided(RuleExit::Continue) };
-                let go_on = self.terminals.intern_leaf(go_on);
-                let end = Terminal {
-                    stateful_questions: asked,
-                    ..decided(RuleExit::Verdict(Verdict::Unknown))
-                };
-                let end = self.terminals.intern_leaf(end);
-                let of = make_whole_packet_question(who, digest, place).state_input;
-                let variable = FreeVariable::StatefulTest { who, content: digest, nth: 0, of };
-                let number = self.space.free_variables.intern(variable, || None);
-                Ok(self.space.store.make_node(self.space.layout.fields_end + number, go_on, end)?)
-            }
+            Target::Opaque(opaque) => self.build_opaque_target(opaque, effects, (who, place)),
             Target::None
             | Target::Accept
             | Target::Drop
@@ -103,6 +49,72 @@ impl DiagramContext<'_> {
             | Target::Jump(_)
             | Target::Goto(_) => Ok(DiagramRef::ZERO),
         }
+    }
+
+    /// A target that hands the packet to user space or a local socket, from where it may return.
+    fn build_divert_target(
+        &mut self,
+        target: &Target,
+        extension: &ExtensionTarget,
+        effects: u32,
+        (who, place): (u64, TableAtHook),
+    ) -> Result<DiagramRef, BuildError> {
+        let decided = |exit| Terminal { effects, ..Terminal::from_exit(exit) };
+        let digest = digest_content(extension);
+        let ask = make_whole_packet_question(who, digest, place);
+        let asked = self.terminals.intern_question(ask);
+        let row = target_effects(target);
+        let mut change =
+            PacketChange { unmodelled_targets: vec![digest], ..PacketChange::default() };
+        self.write_unknown_fields(
+            &mut change,
+            row.unknown_writes,
+            make_packet_free_question(who, digest),
+        );
+        let change = self.terminals.intern_change(&change);
+        let back = match row.termination {
+            TargetTermination::Always => RuleExit::Verdict(Verdict::Accept),
+            TargetTermination::Never | TargetTermination::Perhaps => RuleExit::Continue,
+        };
+        let back = Terminal { stateful_questions: asked, change, ..decided(back) };
+        let back = self.terminals.intern_leaf(back);
+        let gone = RuleExit::Verdict(Verdict::Divert(extension.module));
+        let gone =
+            self.terminals.intern_leaf(Terminal { stateful_questions: asked, ..decided(gone) });
+        let variable =
+            FreeVariable::StatefulTest { who, content: digest, nth: 0, of: ask.state_input };
+        let comes_back = self.space.free_variable_of_target(variable)?;
+        Ok(self.space.store.ite(comes_back, back, gone)?)
+    }
+
+    /// A target that weir does not know: it ends the traversal, or the packet continues with any
+    /// values in the fields that it may write.
+    fn build_opaque_target(
+        &mut self,
+        opaque: &OpaqueExtension,
+        effects: u32,
+        (who, place): (u64, TableAtHook),
+    ) -> Result<DiagramRef, BuildError> {
+        let decided = |exit| Terminal { effects, ..Terminal::from_exit(exit) };
+        let digest = digest_content(opaque);
+        let asked = self.terminals.intern_question(make_whole_packet_question(who, digest, place));
+        let unmodelled = vec![digest];
+        let mut change = PacketChange { unmodelled_targets: unmodelled, ..PacketChange::default() };
+        self.write_unknown_fields(
+            &mut change,
+            UNKNOWN_TARGET_ROW.unknown_writes,
+            make_packet_free_question(who, digest),
+        );
+        let change = self.terminals.intern_change(&change);
+        let go_on = Terminal { stateful_questions: asked, change, ..decided(RuleExit::Continue) };
+        let go_on = self.terminals.intern_leaf(go_on);
+        let end =
+            Terminal { stateful_questions: asked, ..decided(RuleExit::Verdict(Verdict::Unknown)) };
+        let end = self.terminals.intern_leaf(end);
+        let of = make_whole_packet_question(who, digest, place).state_input;
+        let variable = FreeVariable::StatefulTest { who, content: digest, nth: 0, of };
+        let number = self.space.free_variables.intern(variable, || None);
+        Ok(self.space.store.make_node(self.space.layout.fields_end + number, go_on, end)?)
     }
 
     fn build_effect_target(
@@ -335,153 +347,6 @@ impl DiagramContext<'_> {
             }
         }
     }
-
-    /// Address translation: `translate` of the interpreter, for all packets.
-    fn build_nat_target(
-        &mut self,
-        nat: &NatTarget,
-        effects: u32,
-        place: TableAtHook,
-    ) -> Result<DiagramRef, LimitReached> {
-        let accept =
-            Terminal { effects, ..Terminal::from_exit(RuleExit::Verdict(Verdict::Accept)) };
-        if matches!(place.hook(), Hook::Input | Hook::Postrouting) {
-            // The last table of every journey: nothing reads the packet any more.
-            return Ok(self.terminals.intern_leaf(accept));
-        }
-        let source = match nat {
-            NatTarget::Snat(_) | NatTarget::Masquerade(_) => true,
-            NatTarget::Dnat(_) | NatTarget::Redirect(_) => false,
-            NatTarget::Netmap(..) => matches!(place.hook(), Hook::Input | Hook::Postrouting),
-        };
-        let mut new = TranslatedEndpoint::new(source);
-        let everything = self.space.layout.family.max_addr();
-        match nat {
-            NatTarget::Netmap(Addr(to), Addr(mask)) => new.addr = Some((*to, mask | to)),
-            NatTarget::Snat(r) | NatTarget::Dnat(r) if is_single_nat_result(r) => {
-                new.addr = r.addrs.map(|(lo, _)| (lo.0, everything));
-                new.port = r.ports.map(|(lo, _)| lo);
-            }
-            NatTarget::Snat(r) | NatTarget::Dnat(r) => {
-                self.add_nat_choice_variables(nat, r, r.addrs, place, &mut new)?
-            }
-            NatTarget::Masquerade(r) | NatTarget::Redirect(r) => {
-                let any = r.addrs.or(Some((Addr(0), Addr(everything))));
-                self.add_nat_choice_variables(nat, r, any, place, &mut new)?;
-            }
-        }
-        let mut change = new.open_address_bits;
-        let addr = self.space.layout.field_levels(if source { Field::Saddr } else { Field::Daddr });
-        if let Some((value, mask)) = new.addr {
-            for bit in (0..addr.bit_count).filter(|b| mask >> b & 1 == 1) {
-                change
-                    .bit_sources
-                    .insert(addr.level_of_bit(bit), BitSource::constant(value >> bit & 1 == 1));
-            }
-        }
-        if matches!(nat, NatTarget::Redirect(_)) {
-            let redirected = self.space.layout.block_levels(VariableBlock::Redirected).first;
-            change.bit_sources.insert(redirected, BitSource::constant(true));
-        }
-        let without_port = change.clone();
-        let port = self.space.layout.field_levels(if source { Field::Sport } else { Field::Dport });
-        for bit in 0..16 {
-            if let Some(value) = new.port {
-                let set = BitSource::constant(value >> bit & 1 == 1);
-                change.bit_sources.insert(port.level_of_bit(bit), set);
-            } else if let Some(chosen) = new.port_bits.get(bit as usize) {
-                change.bit_sources.insert(port.level_of_bit(bit), chosen.clone());
-            }
-        }
-        // Where nothing becomes another, the connection is not taken as translated.
-        let store = &mut self.space.store;
-        let mut same_addr = DiagramRef::ONE;
-        if let Some((value, mask)) = new.addr {
-            same_addr = build_masked_predicate(store, addr, value, mask)?;
-        }
-        let mut same_port = DiagramRef::ONE;
-        if let Some(value) = new.port {
-            same_port = build_masked_predicate(store, port, value.into(), 0xffff)?;
-        }
-        if let Some(changed) = new.changed_variable {
-            same_addr = store.make_node(changed, DiagramRef::ONE, DiagramRef::ZERO)?;
-        }
-        let same_both = store.and(same_addr, same_port)?;
-        let with = self.build_nat_outcome(change, same_both, source, effects)?;
-        if new.port.is_none() && new.port_bits.is_empty() {
-            return Ok(with);
-        }
-        let without = self.build_nat_outcome(without_port, same_addr, source, effects)?;
-        let there = self.space.presence.complete_ports;
-        self.space.store.ite(there, with, without)
-    }
-
-    /// The terminals of a translation, `same` or not.
-    fn build_nat_outcome(
-        &mut self,
-        mut change: PacketChange,
-        same: DiagramRef,
-        source: bool,
-        effects: u32,
-    ) -> Result<DiagramRef, LimitReached> {
-        let accept =
-            Terminal { effects, ..Terminal::from_exit(RuleExit::Verdict(Verdict::Accept)) };
-        let number = self.terminals.intern_change(&change);
-        let kept = self.terminals.intern_leaf(Terminal { change: number, ..accept });
-        let bit = if source { ct_bit::SNAT } else { ct_bit::DNAT };
-        let level = self.space.layout.field_levels(Field::CtState).level_of_bit(bit);
-        change.bit_sources.insert(level, BitSource::constant(true));
-        let number = self.terminals.intern_change(&change);
-        let changed = self.terminals.intern_leaf(Terminal { change: number, ..accept });
-        self.space.store.ite(same, kept, changed)
-    }
-
-    /// Variables for what a translation leaves open, within the ranges that it names.
-    fn add_nat_choice_variables(
-        &mut self,
-        nat: &NatTarget,
-        range: &NatRange,
-        addrs: Option<(Addr, Addr)>,
-        place: TableAtHook,
-        new: &mut TranslatedEndpoint,
-    ) -> Result<(), LimitReached> {
-        let digest = digest_content(nat);
-        let hook = place.hook();
-        let end = self.space.layout.fields_end;
-        let questions = &mut self.space.free_variables;
-        let mut ask = |bit| {
-            let variable = FreeVariable::ChosenBit { content: digest, hook, change: 0, bit };
-            end + questions.intern(variable, || None)
-        };
-        let bits = self.space.layout.family.addr_bits();
-        let field = if new.is_source { Field::Saddr } else { Field::Daddr };
-        let addr = self.space.layout.field_levels(field);
-        if let Some((lo, hi)) = addrs {
-            if lo == hi {
-                new.addr = Some((lo.0, self.space.layout.family.max_addr()));
-            } else {
-                let fixed = (lo.0 ^ hi.0).checked_ilog2().map_or(0, |top| top + 1);
-                for bit in 0..bits {
-                    let source = match bit < fixed {
-                        true => BitSource::from_level(ask(TargetChoice::AddrBit(bit as u8)), false),
-                        false => BitSource::constant(lo.0 >> bit & 1 == 1),
-                    };
-                    new.open_address_bits.bit_sources.insert(addr.level_of_bit(bit), source);
-                }
-            }
-        }
-        if let Some((lo, hi)) = range.ports {
-            if lo == hi {
-                new.port = Some(lo);
-            } else {
-                new.port_bits = (0..16)
-                    .map(|b| BitSource::from_level(ask(TargetChoice::PortBit(b)), false))
-                    .collect();
-            }
-        }
-        new.changed_variable = Some(ask(TargetChoice::HasChanged));
-        Ok(())
-    }
 }
 
 /// What a target writes whatever the packet was before. Whether the packet returns is asked of
@@ -498,35 +363,4 @@ fn make_packet_free_question(who: u64, content: u64) -> StatefulQuestion {
 fn make_whole_packet_question(who: u64, content: u64, place: TableAtHook) -> StatefulQuestion {
     let of = StatefulTestInput { hook: Some(place.hook()), read_fields: FieldSet::ALL, change: 0 };
     StatefulQuestion { state_id: who, content, state_input: of }
-}
-
-/// What a translation makes of address and port.
-struct TranslatedEndpoint {
-    is_source: bool,
-    /// Value and mask.
-    addr: Option<(u128, u128)>,
-    port: Option<u16>,
-    port_bits: Vec<BitSource>,
-    /// Bits of the address that are left open.
-    open_address_bits: PacketChange,
-    /// The variable that says whether anything changed, if that is open.
-    changed_variable: Option<u32>,
-}
-
-impl TranslatedEndpoint {
-    fn new(source: bool) -> TranslatedEndpoint {
-        TranslatedEndpoint {
-            is_source: source,
-            addr: None,
-            port: None,
-            port_bits: Vec::new(),
-            open_address_bits: PacketChange::default(),
-            changed_variable: None,
-        }
-    }
-}
-
-/// Whether the rule alone says the result of the packet.
-fn is_single_nat_result(r: &NatRange) -> bool {
-    r.addrs.is_none_or(|(lo, hi)| lo == hi) && r.ports.is_none_or(|(lo, hi)| lo == hi)
 }

@@ -53,25 +53,7 @@ impl PacketSpace<'_> {
                     from.is_some_and(|i| matches!(rule.matches[i], Match::Multiport { .. }));
                 self.lower_field_test(*field, predicate, *negated, multiport, at)
             }
-            Test::EitherPort { spans, negated } => {
-                let sport = build_span_predicate(
-                    &mut self.store,
-                    self.layout.field_levels(Field::Sport),
-                    spans,
-                )?;
-                let dport = build_span_predicate(
-                    &mut self.store,
-                    self.layout.field_levels(Field::Dport),
-                    spans,
-                )?;
-                let either = self.store.overlay(sport, dport)?;
-                let there = self.presence.multiport_ports;
-                let holds = self.apply_test_where_present(there, either, *negated)?;
-                Ok(LoweredTest {
-                    matching_packets: holds,
-                    dropped_packets: self.presence.multiport_truncated,
-                })
-            }
+            Test::EitherPort { spans, negated } => self.lower_either_port_test(spans, *negated),
             Test::Set { index } => {
                 let m = &rule.matches[*index];
                 let Match::Set(set) = m else { return Ok(LoweredTest::NEVER) };
@@ -87,39 +69,68 @@ impl PacketSpace<'_> {
                 Ok(LoweredTest::without_drop(self.lower_set_match(set, at)?))
             }
             Test::Opaque { index, stateful, hotdrop } => {
-                let m = &rule.matches[*index];
-                let reads = match_effects(m, self.layout.family).reads;
-                let of = StatefulTestInput { hook: at.hook, read_fields: reads, change: 0 };
-                let variable = |content| match stateful {
-                    true => FreeVariable::StatefulTest { who, content, nth: 0, of },
-                    false => FreeVariable::StatelessTest { content, hook: at.hook, change: 0 },
-                };
-                let digest = digest_content(m);
-                let asked = self.free_variable_of_match(variable(digest), || m.clone())?;
-                let holds = match m {
-                    Match::Conntrack(c) => self.lower_conntrack_match(c, asked, at)?,
-                    _ => asked,
-                };
-                match hotdrop {
-                    Hotdrop::Never => Ok(LoweredTest::without_drop(holds)),
-                    Hotdrop::OnTruncatedHeader => {
-                        let first =
-                            self.store.minus(DiagramRef::ONE, self.presence.later_fragment)?;
-                        let drops = self.store.and(first, self.presence.truncated_header)?;
-                        let holds = self.store.and(first, holds)?;
-                        Ok(LoweredTest {
-                            matching_packets: self.store.minus(holds, drops)?,
-                            dropped_packets: drops,
-                        })
-                    }
-                    Hotdrop::Unpredictable | Hotdrop::DespiteMatch => {
-                        let drops =
-                            self.free_variable_of_target(variable(digest_drop_question(digest)))?;
-                        Ok(LoweredTest { matching_packets: holds, dropped_packets: drops })
-                    }
-                }
+                self.lower_opaque_test(&rule.matches[*index], who, *stateful, *hotdrop, at)
             }
             Test::Never => Ok(LoweredTest::NEVER),
+        }
+    }
+
+    /// A test of multiport that either port can satisfy.
+    fn lower_either_port_test(
+        &mut self,
+        spans: &[(u128, u128)],
+        negated: bool,
+    ) -> Result<LoweredTest, LimitReached> {
+        let sport =
+            build_span_predicate(&mut self.store, self.layout.field_levels(Field::Sport), spans)?;
+        let dport =
+            build_span_predicate(&mut self.store, self.layout.field_levels(Field::Dport), spans)?;
+        let either = self.store.overlay(sport, dport)?;
+        let there = self.presence.multiport_ports;
+        let holds = self.apply_test_where_present(there, either, negated)?;
+        Ok(LoweredTest {
+            matching_packets: holds,
+            dropped_packets: self.presence.multiport_truncated,
+        })
+    }
+
+    /// A match whose result the packet's fields do not determine: a free variable, restricted
+    /// where the conntrack entry says more.
+    fn lower_opaque_test(
+        &mut self,
+        m: &Match,
+        who: u64,
+        stateful: bool,
+        hotdrop: Hotdrop,
+        at: EvaluationPoint,
+    ) -> Result<LoweredTest, LimitReached> {
+        let reads = match_effects(m, self.layout.family).reads;
+        let of = StatefulTestInput { hook: at.hook, read_fields: reads, change: 0 };
+        let variable = |content| match stateful {
+            true => FreeVariable::StatefulTest { who, content, nth: 0, of },
+            false => FreeVariable::StatelessTest { content, hook: at.hook, change: 0 },
+        };
+        let digest = digest_content(m);
+        let asked = self.free_variable_of_match(variable(digest), || m.clone())?;
+        let holds = match m {
+            Match::Conntrack(c) => self.lower_conntrack_match(c, asked, at)?,
+            _ => asked,
+        };
+        match hotdrop {
+            Hotdrop::Never => Ok(LoweredTest::without_drop(holds)),
+            Hotdrop::OnTruncatedHeader => {
+                let first = self.store.minus(DiagramRef::ONE, self.presence.later_fragment)?;
+                let drops = self.store.and(first, self.presence.truncated_header)?;
+                let holds = self.store.and(first, holds)?;
+                Ok(LoweredTest {
+                    matching_packets: self.store.minus(holds, drops)?,
+                    dropped_packets: drops,
+                })
+            }
+            Hotdrop::Unpredictable | Hotdrop::DespiteMatch => {
+                let drops = self.free_variable_of_target(variable(digest_drop_question(digest)))?;
+                Ok(LoweredTest { matching_packets: holds, dropped_packets: drops })
+            }
         }
     }
 

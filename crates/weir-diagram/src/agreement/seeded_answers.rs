@@ -1,0 +1,166 @@
+//! Answers to the questions of both sides, from a seed.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+
+use weir_model::target::{NatRange, NatTarget};
+use weir_model::{Addr, Field, Hook, Match, Packet};
+use weir_semantics::question_digest::{digest_content, digest_nat_question};
+use weir_semantics::{
+    ConnectionFact, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
+};
+
+use crate::state_id::StateIdResolver;
+
+/// Fields that the interpreter leaves alone behind an unknown target, since another value of them
+/// would be not a packet: the diagram is asked with the values that they had.
+pub(super) const FIELDS_KEPT_BY_UNKNOWN_TARGET: [Field; 7] = [
+    Field::Iif,
+    Field::Oif,
+    Field::Proto,
+    Field::Fragment,
+    Field::CtState,
+    Field::PktType,
+    Field::Length,
+];
+
+fn hash_value(of: impl Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(of)
+}
+
+/// The fields of a packet that rules change, but for its connection.
+fn changeable_fields(p: &Packet) -> impl Hash + use<> {
+    (p.saddr, p.daddr, p.ports(), p.mark, p.tos, p.ttl, p.len())
+}
+
+/// Answers that the same question gets from the diagram's side and from the interpreter's.
+#[derive(Clone)]
+pub(super) struct SeededAnswers {
+    seed: u64,
+    state_ids: StateIdResolver,
+    pub stateful_questions: Vec<(u64, u64)>,
+}
+
+impl SeededAnswers {
+    pub const fn new(seed: u64, state_ids: StateIdResolver) -> SeededAnswers {
+        SeededAnswers { seed, state_ids, stateful_questions: Vec::new() }
+    }
+
+    pub fn stateless_answer(&self, content: u64, hook: Hook, packet: &Packet) -> bool {
+        hash_value((self.seed, content, hook, changeable_fields(packet))) & 1 == 1
+    }
+
+    pub fn stateful_answer(&self, who: u64, content: u64, nth: u32) -> bool {
+        hash_value((self.seed, who, content, nth)) & 1 == 1
+    }
+
+    /// What a target writes of which nothing is known.
+    pub fn unknown_write_value(&self, who: u64, content: u64, nth: u32, field: Field) -> u128 {
+        hash_value((self.seed, who, content, nth, field)).into()
+    }
+
+    /// What a target writes into a packet.
+    pub fn chosen_write_value(
+        &self,
+        digest: u64,
+        hook: Hook,
+        packet: &Packet,
+        field: Field,
+    ) -> u128 {
+        let h = u128::from(hash_value((self.seed, digest, hook, changeable_fields(packet), field)));
+        match field {
+            // Not shorter than its headers.
+            Field::Length => packet.len() as u128 + h % 2 * 4,
+            _ => h,
+        }
+    }
+
+    pub fn nat_choice(
+        &self,
+        digest: u64,
+        hook: Hook,
+        packet: &Packet,
+        range: &NatRange,
+        device: bool,
+    ) -> (Addr, Option<u16>) {
+        let h = hash_value((self.seed, digest, hook, changeable_fields(packet)));
+        let (source, max) = (hook == Hook::Postrouting, packet.family.max_addr());
+        let old = if source { packet.saddr } else { packet.daddr };
+        let addr = match range.addrs {
+            Some((lo, hi)) if lo == hi => lo,
+            // A power of two, as it is modelled: what all addresses have in common.
+            Some((lo, hi)) => {
+                let free = (1u128 << (lo.0 ^ hi.0).checked_ilog2().map_or(0, |t| t + 1)) - 1;
+                Addr(lo.0 & !free | u128::from(h) & free)
+            }
+            None if device => Addr(u128::from(h % 7) & max),
+            None => old,
+        };
+        let old_port = packet.ports().map(|(s, d)| if source { s } else { d });
+        let port = match (range.ports, old_port) {
+            (Some((lo, hi)), Some(_)) if lo == hi => Some(lo),
+            (Some(_), Some(_)) => Some((h >> 32) as u16),
+            _ => None,
+        };
+        (addr, port)
+    }
+}
+
+pub(super) fn extract_nat_range(target: &NatTarget) -> Option<(&NatRange, bool)> {
+    match target {
+        NatTarget::Dnat(r) | NatTarget::Snat(r) => Some((r, false)),
+        NatTarget::Masquerade(r) | NatTarget::Redirect(r) => Some((r, true)),
+        NatTarget::Netmap(..) => None,
+    }
+}
+
+impl Oracle for SeededAnswers {
+    fn answer(&mut self, q: &OracleQuestion<'_>) -> bool {
+        if q.stateful {
+            let ask = (self.state_ids.state_id(q.rule), q.content_digest);
+            let nth = self.stateful_questions.iter().filter(|a| **a == ask).count() as u32;
+            self.stateful_questions.push(ask);
+            return self.stateful_answer(ask.0, ask.1, nth);
+        }
+        if let Some(Match::Set(s)) = q.match_in_question() {
+            let plain = weir_model::rule_match::SetMatch { negated: false, ..s.clone() };
+            return self.stateless_answer(digest_content(&Match::Set(plain)), q.hook, q.packet)
+                != s.negated;
+        }
+        self.stateless_answer(q.content_digest, q.hook, q.packet)
+    }
+
+    fn drops_packet(&mut self, q: &OracleQuestion<'_>) -> bool {
+        self.answer(&OracleQuestion { subject: QuestionSubject::Target, ..*q })
+    }
+
+    fn is_fact_true(&mut self, fact: ConnectionFact, hook: Hook, packet: &Packet) -> bool {
+        self.stateless_answer(fact.digest(), hook, packet)
+    }
+
+    fn existing_nat_mapping(&mut self, hook: Hook, packet: &Packet) -> Option<(Addr, Option<u16>)> {
+        let h = hash_value((self.seed, digest_nat_question(), hook, changeable_fields(packet)));
+        let addr = Addr(u128::from(h) & packet.family.max_addr());
+        Some((addr, packet.ports().map(|_| (h >> 32) as u16)))
+    }
+
+    fn is_reinjected(&mut self, q: &OracleQuestion<'_>) -> bool {
+        self.answer(q)
+    }
+
+    fn choose_written_value(&mut self, w: &UnknownWrite<'_>) -> u128 {
+        let (q, who) = (w.question, self.state_ids.state_id(w.question.rule));
+        let met = self.stateful_questions.iter().filter(|a| **a == (who, q.content_digest)).count()
+            as u32;
+        let value = match met {
+            1.. if FIELDS_KEPT_BY_UNKNOWN_TARGET.contains(&w.field) => w.old_value,
+            0 => self.chosen_write_value(q.content_digest, q.hook, q.packet, w.field),
+            n => self.unknown_write_value(who, q.content_digest, n - 1, w.field),
+        };
+        value & w.field.max_value(q.family)
+    }
+
+    fn choose_nat_mapping(&mut self, t: &NatQuestion<'_>) -> Option<(Addr, Option<u16>)> {
+        let (range, device) = extract_nat_range(t.target)?;
+        Some(self.nat_choice(digest_content(t.target), t.hook, t.packet, range, device))
+    }
+}

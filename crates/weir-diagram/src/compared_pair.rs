@@ -1,0 +1,392 @@
+//! Decides whether two rulesets are equal on one path and, if not, for which packet they differ.
+
+use weir_model::effect::{ConntrackDemand, total_conntrack_demand};
+use weir_model::{Family, Field, Firewall, Hook, Policy, Ruleset, TableName, match_effects};
+use weir_semantics::Interpreter;
+use weir_semantics::{Outcome, OutcomeDifference, TraversalLog, Verdict};
+
+use crate::chain::BuildError;
+use crate::comparison_types::{
+    CompareError, CompareLevel, CompareOptions, ComparedPart, ComparedPath, ComparisonVerdict,
+    CornerCase, DiagramStatistics, EffectChange, RulesetDifference, VerdictChange,
+};
+use crate::compose::DiagramContext;
+use crate::evaluation_point::EvaluationPoint;
+use crate::fragment_drops::{find_fragment_drop_rules, is_dropped_before_reassembly};
+use crate::journey::{ComparedSide, list_journey_stages};
+use crate::node_store::{DiagramRef, LimitReached};
+use crate::packet_space::{PacketSet, PacketSpace, SpaceOptions};
+use crate::region::{ExamplePacket, Region};
+use crate::state_id::StateIdResolver;
+use crate::terminal::RuleExit;
+use crate::variable_layout::VariableOrder;
+use crate::witness::{Assumption, Witness};
+
+/// What is compared in one part.
+pub(crate) struct ComparedPair<'f> {
+    pub before: &'f Firewall,
+    pub after: &'f Firewall,
+    pub options: &'f CompareOptions,
+    pub family: Family,
+    pub path: ComparedPath,
+}
+
+impl<'f> ComparedPair<'f> {
+    /// Whether rules see the fragments of a datagram in PREROUTING, and the whole in INPUT: the
+    /// fragments' journey says little about the datagram's.
+    pub fn is_reassembled_before_input(&self) -> bool {
+        let rulesets =
+            || [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
+        let defragments = |r: &Ruleset| {
+            total_conntrack_demand(r.rules().map(|(_, _, rule)| rule)) != ConntrackDemand::Nothing
+        };
+        let is_met = |name: TableName| {
+            let chains =
+                rulesets().filter_map(|r| r.table(&name)?.chain(Hook::Prerouting.chain_name()));
+            chains.into_iter().any(|c| !c.rules.is_empty() || c.policy == Some(Policy::Drop))
+        };
+        let met = || is_met(TableName::Raw) || is_met(TableName::Mangle);
+        self.family == Family::V4
+            && !self.options.conntrack_in_use
+            && met()
+            && !rulesets().any(defragments)
+    }
+
+    /// Whether a match of some rule writes the packet's mark: no effect shows it.
+    fn has_mark_writing_match(&self) -> bool {
+        let writes = |m| match_effects(m, self.family).writes.contains(Field::Mark);
+        let rulesets = [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
+        rulesets.into_iter().any(|r| r.rules().any(|(_, _, rule)| rule.matches.iter().any(writes)))
+    }
+
+    pub fn make_part(
+        &self,
+        answer: ComparisonVerdict,
+        statistics: DiagramStatistics,
+    ) -> ComparedPart {
+        ComparedPart { family: self.family, path: self.path, verdict: answer, statistics }
+    }
+
+    pub fn compare_with_variable_order(
+        &self,
+        order: VariableOrder,
+        statistics: &mut DiagramStatistics,
+    ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
+        let options = SpaceOptions { order, memory_bytes: self.options.memory_bytes };
+        let mut space =
+            PacketSpace::for_firewalls(self.family, &[self.before, self.after], options)?;
+        if self.options.exclude_truncated {
+            space.possible_packets =
+                space.store.minus(space.possible_packets, space.presence.unreadable_header)?;
+        }
+        if self.path == ComparedPath::ReassembledInput {
+            // Conntrack is not in use.
+            space.possible_packets =
+                space.store.minus(space.possible_packets, space.presence.ct_entry)?;
+        }
+        let mut meaning = DiagramContext::new(space);
+        meaning.space.store.steps = statistics.steps;
+        meaning.space.store.steps_max = self.options.steps_max;
+        let answer = self.decide_equality(&mut meaning);
+        let store = &meaning.space.store;
+        statistics.nodes = store.node_count();
+        statistics.nodes_peak = statistics.nodes_peak.max(store.nodes_peak);
+        statistics.memory_bytes = statistics.memory_bytes.max(store.memory_bytes());
+        statistics.steps = store.steps;
+        statistics.outcomes = meaning.terminals.len();
+        answer
+    }
+
+    fn decide_equality(
+        &self,
+        meaning: &mut DiagramContext<'f>,
+    ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
+        meaning.terminals.with_effects = self.options.level == CompareLevel::Effects;
+        let dead = self.datagrams_never_reassembled(meaning)?;
+        let all_ways = dead[0] != dead[1];
+        let from = meaning.space.store.node_count();
+        let sides = [(0, self.before), (1, self.after)].map(|(number, firewall)| {
+            let who = StateIdResolver::new(firewall, self.options.stateful_pairing);
+            ComparedSide::new(firewall, self.family, number, who, self.options.conntrack_in_use)
+        });
+        let pieces = list_journey_stages(self.path, &sides);
+        // Table by table: if all are equal, so is the journey.
+        let mut keep = Vec::new();
+        for side in &sides {
+            for piece in &pieces {
+                let made = meaning.build_stage(side, *piece, &mut keep, from)?;
+                keep.push(made);
+                meaning.sweep_if_needed(&mut keep, from);
+            }
+        }
+        let count = pieces.len();
+        let different = find_different_stages(&mut meaning.space, &mut keep)?;
+        let first = match different.first() {
+            _ if all_ways => 0,
+            Some((first, _)) => *first,
+            None => return Ok(Ok(ComparisonVerdict::Equal)),
+        };
+        // Up to the first that differs, packets and effects are the same.
+        for i in 0..first {
+            keep[i] = meaning.strip_effects(keep[i])?;
+            keep[count + i] = keep[i];
+        }
+        // If there is no other, all is the same outside of its difference.
+        if let ([(only, differ)], false) = (&different[..], all_ways) {
+            let (only, differ) = (*only, *differ);
+            for i in [only, count + only] {
+                keep[i] = meaning.restrict_to_difference(keep[i], differ)?;
+            }
+        }
+        for _ in 0..2 {
+            let way = meaning.compose_stages(self.path, &pieces, &mut keep, from)?;
+            keep.insert(0, way);
+        }
+        let drop = meaning.terminals.exit_leaf(RuleExit::Verdict(Verdict::Drop));
+        let mut ways = (keep[0], keep[1]);
+        if all_ways {
+            let store = &mut meaning.space.store;
+            ways.0 = store.ite(dead[0], drop, ways.0)?;
+            ways.1 = store.ite(dead[1], drop, ways.1)?;
+        }
+        let before = meaning.finalize_outcomes(ways.0, self.options.level)?;
+        let after = meaning.finalize_outcomes(ways.1, self.options.level)?;
+        let mut differ = meaning.find_possible_difference(before, after)?;
+        if differ.is_none()
+            && self.options.level == CompareLevel::Effects
+            && self.has_mark_writing_match()
+        {
+            differ = self.find_mark_difference(meaning, ways)?;
+        }
+        match differ {
+            None => Ok(Ok(ComparisonVerdict::Equal)),
+            Some(differ) => self.describe_difference(meaning, differ, before, after),
+        }
+    }
+
+    /// The datagrams that are never put together, on either side: PREROUTING drops all fragments.
+    /// What both sides never put together is taken as not possible.
+    fn datagrams_never_reassembled(
+        &self,
+        meaning: &mut DiagramContext<'f>,
+    ) -> Result<[DiagramRef; 2], LimitReached> {
+        let mut dead = [DiagramRef::ZERO; 2];
+        if self.path != ComparedPath::ReassembledInput {
+            return Ok(dead);
+        }
+        let space = &mut meaning.space;
+        for (dead, firewall) in dead.iter_mut().zip([self.before, self.after]) {
+            for rule in find_fragment_drop_rules(firewall) {
+                let of = space
+                    .packets_matching_rule(rule, EvaluationPoint::at_hook(Hook::Prerouting))?;
+                *dead = space.store.overlay(*dead, of.0)?;
+            }
+        }
+        let both = space.store.and(dead[0], dead[1])?;
+        space.possible_packets = space.store.minus(space.possible_packets, both)?;
+        Ok(dead)
+    }
+
+    /// Where the mark of a packet that leaves differs, in some bit.
+    fn find_mark_difference(
+        &self,
+        meaning: &mut DiagramContext<'f>,
+        (before, after): (DiagramRef, DiagramRef),
+    ) -> Result<Option<DiagramRef>, BuildError> {
+        let levels = meaning.space.layout.field_levels(Field::Mark);
+        let set = meaning.terminals.exit_leaf(RuleExit::Verdict(Verdict::Drop));
+        for bit in 0..levels.bit_count {
+            let shown =
+                meaning.space.store.make_node(levels.level_of_bit(bit), DiagramRef::ZERO, set)?;
+            let mut shows = |way| {
+                let way = meaning.compose_sequential(way, shown)?;
+                meaning.finalize_outcomes(way, self.options.level)
+            };
+            let (before, after) = (shows(before)?, shows(after)?);
+            if let Some(differ) = meaning.find_possible_difference(before, after)? {
+                return Ok(Some(differ));
+            }
+        }
+        Ok(None)
+    }
+
+    fn describe_difference(
+        &self,
+        meaning: &mut DiagramContext<'f>,
+        differ: DiagramRef,
+        before: DiagramRef,
+        after: DiagramRef,
+    ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
+        let possible = meaning.space.store.and(differ, meaning.space.possible_packets)?;
+        let witness = meaning.witness(possible);
+        let Some((difference, verdicts)) = self.reproduce_witness(&witness) else {
+            // The packets that two translations or changes lead to may be the same one.
+            if witness.assumptions.iter().any(Assumption::is_of_a_changed_packet) {
+                let why = "they differ only if a test that is evaluated twice on one packet gives \
+                           different results";
+                return Ok(Ok(ComparisonVerdict::Undecided { why: why.to_owned() }));
+            }
+            return Ok(Err(CompareError::NotReproduced(Box::new(witness.packet))));
+        };
+        let changes = self.find_verdict_changes(meaning, before, after)?;
+        let effects = self.find_effect_change(meaning, differ, (before, after))?;
+        let set = PacketSet(differ);
+        let space = &mut meaning.space;
+        Ok(Ok(ComparisonVerdict::Differs(Box::new(RulesetDifference {
+            share: space.packet_share(set)?,
+            packet_count: space.packet_count(set)?,
+            regions: space.regions(set, self.options.regions_max)?,
+            witness,
+            difference,
+            verdicts,
+            verdict_changes: changes,
+            effect_change: effects,
+        }))))
+    }
+
+    /// Sends a witness through both; `None` if nothing differs.
+    fn reproduce_witness(
+        &self,
+        witness: &Witness,
+    ) -> Option<(OutcomeDifference, (Verdict, Verdict))> {
+        let run = |firewall: &'f Firewall, other: &Firewall| {
+            let mut interpreter = Interpreter::new_for_comparison(firewall, other);
+            if self.options.conntrack_in_use {
+                interpreter = interpreter.with_conntrack_in_use();
+            }
+            let mut answers = witness.to_oracle(firewall, self.options.stateful_pairing);
+            if self.path == ComparedPath::ReassembledInput
+                && is_dropped_before_reassembly(firewall, &witness.packet)
+            {
+                let (verdict, packet) = (Verdict::Drop, witness.packet.clone());
+                let TraversalLog { hits, effects, questions: asked, rules_tried: tried } =
+                    TraversalLog::default();
+                return (
+                    Outcome {
+                        verdict,
+                        effects,
+                        hits,
+                        questions: asked,
+                        rules_tried: tried,
+                        packet,
+                    },
+                    Vec::new(),
+                );
+            }
+            let outcome = match self.path {
+                ComparedPath::Entry(entry) => {
+                    interpreter.journey(&witness.packet, entry, &mut answers)
+                }
+                ComparedPath::Hook(hook) => {
+                    interpreter.traverse_hook(&witness.packet, hook, &mut answers)
+                }
+                ComparedPath::ReassembledInput => {
+                    interpreter.traverse_hook(&witness.packet, Hook::Input, &mut answers)
+                }
+            };
+            (outcome, answers.stateful_evaluations)
+        };
+        let (a, asked_a) = run(self.before, self.after);
+        let (b, asked_b) = run(self.after, self.before);
+        let difference = if a.verdict != b.verdict {
+            OutcomeDifference::Verdict
+        } else if self.options.level == CompareLevel::Verdict {
+            return None;
+        } else if a.effects != b.effects {
+            OutcomeDifference::Effects
+        } else if asked_a != asked_b {
+            OutcomeDifference::StatefulQuestions
+        } else if a.verdict == Verdict::Accept && a.packet.mark != b.packet.mark {
+            OutcomeDifference::Packet
+        } else {
+            return None;
+        };
+        Some((difference, (a.verdict, b.verdict)))
+    }
+
+    /// Where the verdict is the same and something else is not.
+    fn find_effect_change(
+        &self,
+        meaning: &mut DiagramContext<'f>,
+        differ: DiagramRef,
+        (before, after): (DiagramRef, DiagramRef),
+    ) -> Result<Option<EffectChange>, BuildError> {
+        let rest = meaning.restrict_to_same_verdict(differ, (before, after))?;
+        let set = PacketSet(rest);
+        if meaning.space.is_empty_set(set)? {
+            return Ok(None);
+        }
+        let (share, packets) = (meaning.space.packet_share(set)?, meaning.space.packet_count(set)?);
+        let (regions, corners) = self.regions_with_examples(meaning, rest)?;
+        Ok(Some(EffectChange { share, packet_count: packets, regions, corner_cases: corners }))
+    }
+
+    /// The regions of a set and its corner cases, with packets that were sent through both.
+    fn regions_with_examples(
+        &self,
+        meaning: &mut DiagramContext<'f>,
+        set: DiagramRef,
+    ) -> Result<(Vec<Region>, Vec<CornerCase>), LimitReached> {
+        let journey = matches!(self.path, ComparedPath::Entry(_));
+        meaning.regions_and_corners(set, (self.options.regions_max, journey), &|witness| {
+            let (difference, verdicts) = self.reproduce_witness(&witness)?;
+            Some(ExamplePacket { witness, difference, verdicts })
+        })
+    }
+
+    /// The kinds of changes of verdicts.
+    fn find_verdict_changes(
+        &self,
+        meaning: &mut DiagramContext<'f>,
+        before: DiagramRef,
+        after: DiagramRef,
+    ) -> Result<Vec<VerdictChange>, BuildError> {
+        let mut out = Vec::new();
+        let verdicts = [before, after].map(|f| meaning.reachable_verdicts(f));
+        for a in &verdicts[0] {
+            let was = meaning.packets_with_verdict(before, *a)?;
+            for b in verdicts[1].iter().filter(|b| *b != a) {
+                let is = meaning.packets_with_verdict(after, *b)?;
+                let both = PacketSet(meaning.space.store.and(was, is)?);
+                let space = &mut meaning.space;
+                if space.is_empty_set(both)? {
+                    continue;
+                }
+                let (share, packets) = (space.packet_share(both)?, space.packet_count(both)?);
+                let (regions, corners) = self.regions_with_examples(meaning, both.0)?;
+                let (before, after) = (*a, *b);
+                out.push(VerdictChange {
+                    before,
+                    after,
+                    share,
+                    packet_count: packets,
+                    regions,
+                    corner_cases: corners,
+                });
+            }
+        }
+        out.sort_by(|a, b| b.share.total_cmp(&a.share));
+        Ok(out)
+    }
+}
+
+/// The stages that differ for a possible packet, by number, and where. Of a stage that differs for
+/// other packets only, both sides keep the diagram of the first.
+fn find_different_stages(
+    space: &mut PacketSpace<'_>,
+    stages: &mut [DiagramRef],
+) -> Result<Vec<(usize, DiagramRef)>, LimitReached> {
+    let mut different = Vec::new();
+    let (before, after) = stages.split_at_mut(stages.len() / 2);
+    for (i, (before, after)) in before.iter().zip(after).enumerate() {
+        if before == after {
+            continue;
+        }
+        let differ = space.store.disagreement(*before, *after)?;
+        match space.store.and(differ, space.possible_packets)? {
+            DiagramRef::ZERO => *after = *before,
+            _ => different.push((i, differ)),
+        }
+    }
+    Ok(different)
+}
