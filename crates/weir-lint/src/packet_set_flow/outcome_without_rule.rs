@@ -124,6 +124,16 @@ impl PacketSetFlow<'_> {
         })
     }
 
+    /// The rules of a chain, from one on, whose matches overlap a set, in their order.
+    fn list_rules_overlapping(&self, chain: usize, from: usize, cells: &[HyperRect]) -> Vec<usize> {
+        let mut rules: Vec<usize> =
+            cells.iter().flat_map(|c| self.rules_overlapping_box(chain, c)).collect();
+        rules.retain(|rule| *rule >= from);
+        rules.sort_unstable();
+        rules.dedup();
+        rules
+    }
+
     /// The part of a set that leaves a chain undecided; `None` if some of it may have another
     /// outcome.
     fn undecided_after_chain(
@@ -137,11 +147,7 @@ impl PacketSetFlow<'_> {
         if cells.len() > MAX_BOXES_PER_SET || depth == MAX_JUMP_DEPTH {
             return None;
         }
-        let mut rules: Vec<usize> =
-            cells.iter().flat_map(|c| self.rules_overlapping_box(chain, c)).collect();
-        rules.retain(|rule| *rule >= from);
-        rules.sort_unstable();
-        rules.dedup();
+        let rules = self.list_rules_overlapping(chain, from, &cells);
         if self.charge_examined_boxes(1 + rules.len()) {
             return None;
         }
