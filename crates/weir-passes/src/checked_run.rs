@@ -237,19 +237,7 @@ fn run_checked_pass(
         note(run, (rules, rules), None, Evidence::Unchanged);
         return Ok(());
     }
-    for (family, places, rewritten) in &made {
-        let before = run.firewall.ruleset(*family).expect("it was rewritten");
-        let context = PassContext { options: &options.pass, rule_ids: places, sets: &after.sets };
-        structure_check::check_structure(
-            before,
-            &rewritten.ruleset,
-            &rewritten.dead_rules,
-            pass.equivalence(),
-            &context,
-        )?;
-    }
-    structure_check::check_user_sets(&run.firewall, &after)?;
-    structure_check::check_shared_objects(&run.firewall, &after)?;
+    check_rewrite_structure(&run.firewall, &after, &made, pass, options)?;
     let (tried, evidence) = if options.trust {
         (None, Evidence::Trusted)
     } else {
@@ -264,6 +252,29 @@ fn run_checked_pass(
     note(run, (rules, count(&after)), tried, evidence);
     run.firewall = after;
     Ok(())
+}
+
+/// Checks the structure of each rewritten ruleset, then the sets and shared objects of the whole.
+fn check_rewrite_structure(
+    before: &Firewall,
+    after: &Firewall,
+    rewrites: &[(Family, &RuleIdTable, RewrittenRuleset)],
+    pass: &dyn Pass,
+    options: &RunOptions,
+) -> Result<(), StructureViolation> {
+    for (family, places, rewritten) in rewrites {
+        let ruleset = before.ruleset(*family).expect("it was rewritten");
+        let context = PassContext { options: &options.pass, rule_ids: places, sets: &after.sets };
+        structure_check::check_structure(
+            ruleset,
+            &rewritten.ruleset,
+            &rewritten.dead_rules,
+            pass.equivalence(),
+            &context,
+        )?;
+    }
+    structure_check::check_user_sets(before, after)?;
+    structure_check::check_shared_objects(before, after)
 }
 
 fn apply_rewrite(firewall: &mut Firewall, rewritten: &RewrittenRuleset) {
