@@ -14,6 +14,7 @@
 
 mod chain_emitter;
 mod chain_names;
+mod class_body;
 mod condition;
 mod coverage;
 mod credit;
