@@ -22,9 +22,9 @@ use crate::variable_order_search::rank_variable_orders;
 ///
 /// ```
 /// use weir_model::{Chain, Family, Firewall, Hook, Policy, Ruleset, Table, TableName};
-/// use weir_diagram::{CompareOptions, CompareScope, compare};
+/// use weir_diagram::{CompareOptions, CompareScope, compare_firewalls};
 ///
-/// let parse_firewall = |policy| {
+/// let firewall = |policy| {
 ///     let mut ruleset = Ruleset::new(Family::V4);
 ///     ruleset.tables.push(Table {
 ///         name: TableName::Filter,
@@ -34,11 +34,11 @@ use crate::variable_order_search::rank_variable_orders;
 ///     });
 ///     Firewall { v4: Some(ruleset), ..Firewall::default() }
 /// };
-/// let (open_address_bits, shut) = (parse_firewall(Policy::Accept), parse_firewall(Policy::Drop));
+/// let (open, shut) = (firewall(Policy::Accept), firewall(Policy::Drop));
 /// let options = CompareOptions { scope: CompareScope::Hook(Hook::Forward), ..Default::default() };
-/// assert!(compare(&open_address_bits, &open_address_bits, &options)?.is_equal());
-/// let comparison_types = compare(&open_address_bits, &shut, &options)?;
-/// let (_, differs) = comparison_types.differences().next().expect("they differ");
+/// assert!(compare_firewalls(&open, &open, &options)?.is_equal());
+/// let comparison = compare_firewalls(&open, &shut, &options)?;
+/// let (_, differs) = comparison.differences().next().expect("they differ");
 /// assert_eq!(differs.regions[0].to_string(), "every packet");
 /// assert!(differs.changes[0].is_newly_denied());
 /// # Ok::<(), weir_diagram::CompareError>(())

@@ -25,14 +25,14 @@
 //! use weir_model::{Family, Firewall, Rule, Target};
 //! use weir_diagram::{EvaluationPoint, PacketSpace};
 //!
-//! let parse_firewall = Firewall::default();
-//! let mut space = PacketSpace::new(Family::V4, &parse_firewall);
+//! let firewall = Firewall::default();
+//! let mut space = PacketSpace::new(Family::V4, &firewall);
 //! let mut rule = Rule::new(Target::Drop);
 //! rule.base.proto = Some(weir_model::ProtoMatch { negated: false, proto: 17 });
-//! let udp = space.of_rule(&rule, EvaluationPoint::EVERYTHING_KNOWN)?;
-//! let make_whole_packet_question = space.of_rule(&Rule::new(Target::Drop), EvaluationPoint::EVERYTHING_KNOWN)?;
-//! assert!(space.is_subset(udp, make_whole_packet_question)?);
-//! assert!(!space.is_subset(make_whole_packet_question, udp)?);
+//! let udp = space.packets_matching_rule(&rule, EvaluationPoint::EVERYTHING_KNOWN)?;
+//! let everything = space.packets_matching_rule(&Rule::new(Target::Drop), EvaluationPoint::EVERYTHING_KNOWN)?;
+//! assert!(space.is_subset(udp, everything)?);
+//! assert!(!space.is_subset(everything, udp)?);
 //! let witness = space.witness(udp)?.expect("there are udp packets");
 //! assert_eq!(witness.packet.proto, 17);
 //! # Ok::<(), weir_diagram::LimitReached>(())

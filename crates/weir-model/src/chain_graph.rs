@@ -27,10 +27,10 @@ pub struct ChainJump {
 /// let mut forward = Chain::new("FORWARD", Some(Policy::Drop));
 /// forward.rules.push(Rule::new(Target::Jump("tcp".into())));
 /// let chains = [forward, Chain::new("tcp", None), Chain::new("unused", None)];
-/// let chain_graph = ChainGraph::new(&chains);
-/// assert_eq!(chain_graph.reachable_from([0]), [true, true, false]);
-/// assert_eq!(chain_graph.callees_first(0), Ok(vec![1, 0]));
-/// assert_eq!(chain_graph.max_jump_depth(0), Ok(1));
+/// let graph = ChainGraph::new(&chains);
+/// assert_eq!(graph.reachable_from([0]), [true, true, false]);
+/// assert_eq!(graph.callees_first(0), Ok(vec![1, 0]));
+/// assert_eq!(graph.max_jump_depth(0), Ok(1));
 /// ```
 #[derive(Clone, Debug)]
 pub struct ChainGraph<'n> {

@@ -12,7 +12,7 @@ use crate::interval::Interval;
 ///
 /// ```
 /// use weir_partition::BitPattern;
-/// let syn = BitPattern::new(0x02, 0x12); // SYN narrow_by_set_match, ACK not
+/// let syn = BitPattern::new(0x02, 0x12); // SYN set, ACK not
 /// let no_ack = BitPattern::new(0x00, 0x10);
 /// assert!(no_ack.covers(syn) && syn.contains(0x02) && !syn.contains(0x12));
 /// assert_eq!(BitPattern::new(0x10, 0x10).and(syn), None);

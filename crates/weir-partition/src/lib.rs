@@ -34,10 +34,10 @@
 //! let all = HyperRect::all(Family::V4);
 //! let web = all.within(Field::Dport, (80, 80)).unwrap();
 //! let site = all.within(Field::Saddr, (0x0a00_0000, 0x0aff_ffff)).unwrap();
-//! let mut remaining_budget = Vec::new();
-//! web.minus(&site, &mut remaining_budget);
-//! assert_eq!(remaining_budget.len(), 2, "port 80 from below and from above 10.0.0.0/8");
-//! assert!(remaining_budget.iter().all(|other_words| web.holds(other_words) && !other_words.intersects(&site)));
+//! let mut left = Vec::new();
+//! web.minus(&site, &mut left);
+//! assert_eq!(left.len(), 2, "port 80 from below and from above 10.0.0.0/8");
+//! assert!(left.iter().all(|rest| web.holds(rest) && !rest.intersects(&site)));
 //! ```
 
 #![forbid(unsafe_code)]

@@ -30,11 +30,11 @@ use crate::predicate::{implies, is_disjoint};
 ///     leading_comments: vec![],
 ///     trailing_comments: vec![],
 /// };
-/// let test_algebra = TestAlgebra::of(&table, Family::V4);
-/// assert!(test_algebra.can_commute(&rule(6), &rule(17)));
-/// assert!(!test_algebra.can_commute(&rule(6), &rule(6)));
-/// let all = test_algebra.tests_of_rule(&Rule::new(Target::Drop));
-/// assert!(test_algebra.covers(&all, &test_algebra.tests_of_rule(&rule(6))));
+/// let algebra = TestAlgebra::of(&table, Family::V4);
+/// assert!(algebra.can_commute(&rule(6), &rule(17)));
+/// assert!(!algebra.can_commute(&rule(6), &rule(6)));
+/// let all = algebra.tests_of_rule(&Rule::new(Target::Drop));
+/// assert!(algebra.covers(&all, &algebra.tests_of_rule(&rule(6))));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TestAlgebra {

@@ -11,12 +11,12 @@
 //! use weir_passes::{AddressAxis, Prefix, Skeleton};
 //!
 //! let host = |a: [u8; 4]| Prefix::of(Family::V4, u32::from_be_bytes(a).into(), 32);
-//! let mut prefix_tree =
+//! let mut tree =
 //!     Skeleton::new("bw", AddressAxis::Source, Family::V4, TableName::Mangle, &[8, 16, 24]).unwrap();
-//! prefix_tree.add_entry_chain("FORWARD");
-//! prefix_tree.insert_element(host([192, 0, 2, 33]), "customer1");
-//! prefix_tree.insert_element(host([192, 0, 2, 66]), "customer2");
-//! let ruleset = prefix_tree.build_ruleset();
+//! tree.add_entry_chain("FORWARD");
+//! tree.insert_element(host([192, 0, 2, 33]), "customer1");
+//! tree.insert_element(host([192, 0, 2, 66]), "customer2");
+//! let ruleset = tree.build_ruleset();
 //! let chains: Vec<_> = ruleset.tables[0].chains.iter().map(|c| &*c.name).collect();
 //! assert!(chains.contains(&"bw_s192.0.2.0/24"));
 //! ```

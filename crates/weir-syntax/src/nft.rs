@@ -15,7 +15,7 @@
 //! its original.
 //!
 //! ```
-//! let text = "table ip_keyword weir_filter {\n\tchain FORWARD {\n\
+//! let text = "table ip weir_filter {\n\tchain FORWARD {\n\
 //!             \t\ttype filter hook forward priority filter; policy drop;\n\
 //!             \t\ttcp dport 22 counter packets 3 bytes 180 accept\n\t}\n}\n";
 //! let ruleset = weir_syntax::nft::parse(text).unwrap();

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 /// disturb less.
 ///
 /// ```
-/// let benchmark_clock = weir_testkit::BenchmarkClock::start();
-/// assert!(benchmark_clock.to_string().ends_with("of processor)"));
+/// let clock = weir_testkit::BenchmarkClock::start();
+/// assert!(clock.to_string().ends_with("of processor)"));
 /// ```
 #[derive(Debug)]
 pub struct BenchmarkClock(Instant, Duration);
