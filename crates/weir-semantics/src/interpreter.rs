@@ -24,6 +24,7 @@ mod journey;
 mod nat_translation;
 mod packet_view;
 mod rule_lowering;
+mod rule_question;
 mod table_walk;
 mod walk_observer;
 

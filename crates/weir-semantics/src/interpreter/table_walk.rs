@@ -17,13 +17,12 @@ use super::packet_view::PacketView;
 use super::rule_lowering::{
     CompactRule, CompactTest, OpaqueTest, RuleAction, TableIndex, hook_index,
 };
+use super::rule_question::RuleQuestion;
 use super::walk_observer::{FailedTestIndex, WalkObserver};
 use super::{Interpreter, nat_translation};
 use crate::effects::{self, apply_effect};
-use crate::oracle::{Oracle, OracleQuestion, QuestionSubject, UnknownWrite};
-use crate::outcome::{
-    AnsweredQuestion, AppliedEffect, CountedObject, CounterHit, TraversalLog, Verdict,
-};
+use crate::oracle::{Oracle, QuestionSubject, UnknownWrite};
+use crate::outcome::{AppliedEffect, CountedObject, CounterHit, TraversalLog, Verdict};
 use crate::question_digest::{digest_content, digest_drop_question};
 use crate::set_membership::{SetMembership, test_membership};
 
@@ -74,13 +73,9 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         loop {
             let chain = &table.chains[at.chain as usize];
             if at.rule == chain.end_rule {
-                match stack.pop() {
-                    Some(back) => {
-                        at = self.return_to_chain(table, back, stack.len());
-                        continue;
-                    }
-                    None => return self.apply_policy(table, start),
-                }
+                let Some(back) = stack.pop() else { return self.apply_policy(table, start) };
+                at = self.return_to_chain(table, back, stack.len());
+                continue;
             }
             let compact = table.rules[at.rule as usize];
             let rule = &chain.chain.rules[(at.rule - chain.first_rule) as usize];
@@ -97,11 +92,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                 Some(_) => return self.report_verdict(Verdict::Drop),
             }
             let counted = CountedObject::Rule { table: name, chain: &chain.chain.name, number };
-            self.log.hits.push(CounterHit {
-                hook: self.hook,
-                counted_object: counted,
-                credit: &rule.credit,
-            });
+            self.count_hit(counted, &rule.credit);
             if dying {
                 if compact.action == RuleAction::EvaluateTarget {
                     self.apply_target(name, rule);
@@ -161,6 +152,11 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         Some(verdict)
     }
 
+    /// Adds to the log what counted the packet, with the original rules that it credits.
+    fn count_hit(&mut self, counted_object: CountedObject<'f>, credit: &'f [RuleIndex]) {
+        self.log.hits.push(CounterHit { hook: self.hook, counted_object, credit });
+    }
+
     /// The end of the chain that the walk began in.
     fn apply_policy(&mut self, table: &TableIndex<'f>, start: u32) -> Option<Verdict> {
         let chain = table.chains[start as usize].chain;
@@ -169,7 +165,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             Policy::Drop => Verdict::Drop,
         };
         let counted = CountedObject::Policy { table: table.name, chain: &chain.name };
-        self.log.hits.push(CounterHit { hook: self.hook, counted_object: counted, credit: &[] });
+        self.count_hit(counted, &[]);
         self.observer.on_table_left(verdict, true);
         Some(verdict)
     }
@@ -260,30 +256,9 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         module: &'static str,
         content: u64,
     ) -> TargetOutcome {
-        let packet: &Packet = self.packet;
-        let (family, hook, subject) = (packet.family, self.hook, QuestionSubject::Target);
-        let (stateful, configured) =
-            (true, self.interpreter.object_config_digests.digest_for_rule(rule));
-        let question = OracleQuestion {
-            family,
-            hook,
-            rule,
-            subject,
-            stateful,
-            content_digest: content,
-            config_digest: configured,
-            packet,
-        };
-        let answer = self.oracle.is_reinjected(&question);
-        let credit: &'f [RuleIndex] = &rule.credit;
-        self.log.questions.push(AnsweredQuestion {
-            credit,
-            subject,
-            content_digest: content,
-            config_digest: configured,
-            stateful,
-            answer,
-        });
+        let question = self.build_rule_question(rule, QuestionSubject::Target, true, content);
+        let answer = self.oracle.is_reinjected(&question.with_packet(self.packet));
+        self.log.questions.push(question.with_answer(answer));
         let row = target_effects(&rule.target);
         if !answer {
             return TargetOutcome::Decide(Verdict::Divert(module));
@@ -297,24 +272,14 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
 
     /// Writes fields whose new values the caller gives.
     fn write_unknown_fields(&mut self, rule: &'f Rule, fields: FieldSet, content: u64) {
+        let question = self.build_rule_question(rule, QuestionSubject::Target, false, content);
         for field in fields.iter() {
-            let packet: &Packet = self.packet;
-            let (family, hook, subject) = (packet.family, self.hook, QuestionSubject::Target);
-            let (stateful, configured) =
-                (false, self.interpreter.object_config_digests.digest_for_rule(rule));
-            let question = OracleQuestion {
-                family,
-                hook,
-                rule,
-                subject,
-                stateful,
-                content_digest: content,
-                config_digest: configured,
-                packet,
+            let write = UnknownWrite {
+                question: question.with_packet(self.packet),
+                field,
+                old_value: effects::read_field_or_zero(field, self.packet),
             };
-            let old = effects::read_field_or_zero(field, packet);
-            let new =
-                self.oracle.choose_written_value(&UnknownWrite { question, field, old_value: old });
+            let new = self.oracle.choose_written_value(&write);
             effects::write_field_unless_pkttype(field, new, self.packet);
         }
     }
@@ -472,12 +437,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                     let set = &holder.set.name;
                     let element = &holder.set.elements[element as usize];
                     let counted = CountedObject::Element { set, element };
-                    let credit: &'f [RuleIndex] = &element.credit;
-                    self.log.hits.push(CounterHit {
-                        hook: self.hook,
-                        counted_object: counted,
-                        credit,
-                    });
+                    self.count_hit(counted, &element.credit);
                 }
                 !test.return_nomatch
             }
@@ -495,29 +455,9 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         content: u64,
     ) -> bool {
         let content = digest_drop_question(content);
-        let packet: &Packet = self.packet;
-        let (family, hook, subject) = (packet.family, self.hook, of);
-        let configured = self.interpreter.object_config_digests.digest_for_rule(rule);
-        let question = OracleQuestion {
-            family,
-            hook,
-            rule,
-            subject,
-            stateful,
-            content_digest: content,
-            config_digest: configured,
-            packet,
-        };
-        let answer = self.oracle.drops_packet(&question);
-        let credit: &'f [RuleIndex] = &rule.credit;
-        self.log.questions.push(AnsweredQuestion {
-            credit,
-            subject,
-            content_digest: content,
-            config_digest: configured,
-            stateful,
-            answer,
-        });
+        let question = self.build_rule_question(rule, of, stateful, content);
+        let answer = self.oracle.drops_packet(&question.with_packet(self.packet));
+        self.log.questions.push(question.with_answer(answer));
         answer
     }
 
@@ -528,29 +468,28 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         stateful: bool,
         content: u64,
     ) -> bool {
-        let packet: &Packet = self.packet;
-        let (family, hook) = (packet.family, self.hook);
-        let configured = self.interpreter.object_config_digests.digest_for_rule(rule);
-        let question = OracleQuestion {
-            family,
-            hook,
+        let question = self.build_rule_question(rule, subject, stateful, content);
+        let answer = self.oracle.answer(&question.with_packet(self.packet));
+        self.log.questions.push(question.with_answer(answer));
+        answer
+    }
+
+    /// A question about a rule at this hook.
+    fn build_rule_question(
+        &self,
+        rule: &'f Rule,
+        subject: QuestionSubject,
+        stateful: bool,
+        content: u64,
+    ) -> RuleQuestion<'f> {
+        RuleQuestion {
+            family: self.packet.family,
+            hook: self.hook,
             rule,
             subject,
             stateful,
             content_digest: content,
-            config_digest: configured,
-            packet,
-        };
-        let answer = self.oracle.answer(&question);
-        let credit: &'f [RuleIndex] = &rule.credit;
-        self.log.questions.push(AnsweredQuestion {
-            credit,
-            subject,
-            content_digest: content,
-            config_digest: configured,
-            stateful,
-            answer,
-        });
-        answer
+            config_digest: self.interpreter.object_config_digests.digest_for_rule(rule),
+        }
     }
 }
