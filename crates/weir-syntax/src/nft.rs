@@ -23,6 +23,7 @@
 //! ```
 
 mod action;
+mod comparison;
 mod cursor;
 mod normal_form;
 mod opaque;

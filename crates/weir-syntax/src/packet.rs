@@ -257,7 +257,9 @@ impl<'t> PacketReader<'t> {
                     _ if self.parse_plain_field(word, Layer::Network, family)? => {}
                     _ => {
                         let help = "after ip: saddr, daddr, ttl, tos, dscp, length, protocol";
-                        return Err(word.error_at_word(format!("unknown field {}", word.text), help));
+                        return Err(
+                            word.error_at_word(format!("unknown field {}", word.text), help)
+                        );
                     }
                 }
             }
@@ -374,7 +376,10 @@ impl<'t> PacketReader<'t> {
         let parts: Vec<_> = text.text.split(':').map(|p| u8::from_str_radix(p, 16).ok()).collect();
         let mac: Option<Vec<u8>> = parts.into_iter().collect();
         self.draft.smac = Some(mac.and_then(|m| Mac::try_from(m).ok()).ok_or_else(|| {
-            text.error_at_word(format!("{} is not a MAC address", text.text), "as 02:00:00:00:00:01")
+            text.error_at_word(
+                format!("{} is not a MAC address", text.text),
+                "as 02:00:00:00:00:01",
+            )
         })?);
         Ok(())
     }
@@ -393,7 +398,9 @@ impl<'t> PacketReader<'t> {
                     "untracked" => CtState::Untracked,
                     _ => {
                         let help = "new, established, related, invalid or untracked";
-                        return Err(state.error_at_word(format!("unknown state {}", state.text), help));
+                        return Err(
+                            state.error_at_word(format!("unknown state {}", state.text), help)
+                        );
                     }
                 };
             }
@@ -407,8 +414,10 @@ impl<'t> PacketReader<'t> {
                     "snat" => self.draft.ct.snat = true,
                     "dnat" => self.draft.ct.dnat = true,
                     _ => {
-                        return Err(status
-                            .error_at_word(format!("unknown status {}", status.text), "snat or dnat"));
+                        return Err(status.error_at_word(
+                            format!("unknown status {}", status.text),
+                            "snat or dnat",
+                        ));
                     }
                 }
             }

@@ -250,15 +250,14 @@ fn check_nomatch_allowed(set: &IpSet, word: &Word) -> ParseResult<()> {
         .into_err()
 }
 
-/// What follows the parts of an element.
-fn parse_element_options(set: &IpSet, words: &[Word], span: Span) -> ParseResult<Element> {
-    let has = |f: fn(&SetOption) -> bool| set.options.iter().any(f);
+/// An element without parts, with what its set gives each that says nothing else.
+fn build_default_element(set: &IpSet, span: Span) -> Element {
     let timeout = set.options.iter().find_map(|o| match o {
         SetOption::Timeout(t) => Some(*t),
         _ => None,
     });
-    let counters = has(|o| *o == SetOption::Counters);
-    let mut out = Element {
+    let counters = set.options.contains(&SetOption::Counters);
+    Element {
         parts: Vec::new(),
         nomatch: false,
         timeout,
@@ -267,7 +266,14 @@ fn parse_element_options(set: &IpSet, words: &[Word], span: Span) -> ParseResult
         other_words: Vec::new(),
         span,
         credit: Vec::new(),
-    };
+    }
+}
+
+/// What follows the parts of an element.
+fn parse_element_options(set: &IpSet, words: &[Word], span: Span) -> ParseResult<Element> {
+    let has = |o: &SetOption| set.options.contains(o);
+    let mut out = build_default_element(set, span);
+    let (has_timeout, has_counters) = (out.timeout.is_some(), out.counters.is_some());
     let mut at = 0;
     while at < words.len() {
         let word = &words[at];
@@ -301,14 +307,14 @@ fn parse_element_options(set: &IpSet, words: &[Word], span: Span) -> ParseResult
                 .into_err()
         };
         match &*word.text {
-            "timeout" if timeout.is_none() => return lacks("timeout"),
+            "timeout" if !has_timeout => return lacks("timeout"),
             "timeout" => out.timeout = Some(n(u64::from(u32::MAX) / 1000)? as u32),
-            "packets" | "bytes" if !counters => return lacks("counters"),
+            "packets" | "bytes" if !has_counters => return lacks("counters"),
             "packets" => out.counters.get_or_insert_default().packets = n(u64::MAX)?,
             "bytes" => out.counters.get_or_insert_default().bytes = n(u64::MAX)?,
-            "comment" if !has(|o| *o == SetOption::Comment) => return lacks("comment"),
+            "comment" if !has(&SetOption::Comment) => return lacks("comment"),
             "comment" => out.comment = Some(value.text.clone().into_owned()),
-            "skbmark" | "skbprio" | "skbqueue" if !has(|o| *o == SetOption::SkbInfo) => {
+            "skbmark" | "skbprio" | "skbqueue" if !has(&SetOption::SkbInfo) => {
                 return lacks("skbinfo");
             }
             "skbmark" | "skbprio" | "skbqueue" => {

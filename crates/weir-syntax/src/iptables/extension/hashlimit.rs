@@ -86,18 +86,7 @@ fn build_hashlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
     let Some(name) = g.first_with_id(10) else {
         return g.extension_error("no --hashlimit-name").into_err();
     };
-    if name.arg.is_empty()
-        || name.arg.len() > 254
-        || name.arg.contains('/')
-        || name.arg == "."
-        || name.arg == ".."
-    {
-        return name
-            .arg_error("invalid table name")
-            .with_help("a name has 1 to 254 bytes and no slash")
-            .into_err();
-    }
-    options.push("hashlimit-name", ExtensionValue::Text(name.arg.to_owned()));
+    options.push("hashlimit-name", parse_hash_table_name(name)?);
     let plain = [(5, 0), (6, 0), (7, DEFAULT_GC_INTERVAL_MILLIS), (8, rate.expire_print_millis)];
     for (id, silent) in plain {
         let n = match g.first_with_id(id) {
@@ -130,20 +119,33 @@ fn build_hashlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
         options.push("hashlimit-rate-match", ExtensionValue::Flag);
     }
     let interval = match g.first_with_id(12) {
-        Some(t) => match strtoul::parse_atoi(t.arg) {
-            n if n > 0 => n as u64,
-            _ => {
-                return t
-                    .arg_error(format!("{} is not an interval from 1 second on", t.arg))
-                    .into_err();
-            }
-        },
+        Some(t) => parse_rate_interval(t)?,
         None => rate.interval_seconds,
     };
     if g.has_option(RATE_MATCH_OPTION_ID) && interval != 1 {
         options.push("hashlimit-rate-interval", ExtensionValue::Number(interval));
     }
     Ok(stateful_match("hashlimit", options.0))
+}
+
+/// The name of a hash table, which rules share; its file below /proc/net has it, too.
+fn parse_hash_table_name(t: &ParsedOption) -> ParseResult<ExtensionValue> {
+    if t.arg.is_empty() || t.arg.len() > 254 || t.arg.contains('/') || t.arg == "." || t.arg == ".."
+    {
+        return t
+            .arg_error("invalid table name")
+            .with_help("a name has 1 to 254 bytes and no slash")
+            .into_err();
+    }
+    Ok(ExtensionValue::Text(t.arg.to_owned()))
+}
+
+/// Seconds in which packets are counted, for a match of the rate itself.
+fn parse_rate_interval(t: &ParsedOption) -> ParseResult<u64> {
+    match strtoul::parse_atoi(t.arg) {
+        n if n > 0 => Ok(n as u64),
+        _ => t.arg_error(format!("{} is not an interval from 1 second on", t.arg)).into_err(),
+    }
 }
 
 fn parse_packet_rate(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<HashlimitRate> {
