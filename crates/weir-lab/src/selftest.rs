@@ -112,18 +112,8 @@ enum SelfTestSetup {
     TrackedConnections,
 }
 
-/// Measures the laboratory itself.
-///
-/// # Errors
-/// A machine that lacks something (not root).
-pub fn run_self_test(
-    options: &SelfTestOptions,
-    progress: &mut dyn FnMut(&str),
-) -> Result<SelfTestReport, LabError> {
-    let connection_load = ConnectionLoad::default();
-    let topology = Topology::new(Session::new()?, FirewallDevices::default())?;
-    let mut runner = TrialRunner::new(topology, last_allowed_core()?, true)?;
-    let direct = runner.resources.topology.create_direct_link()?;
+/// The parts with their names, in their order; `direct` is the index of the link's device.
+fn list_self_test_parts(direct: u32) -> [(&'static str, SelfTestSetup); PART_COUNT] {
     let flows = |size| FlowSpec {
         size,
         flow_count: 1024,
@@ -131,18 +121,7 @@ pub fn run_self_test(
         family: Family::V4,
         protocol: FlowProtocol::Udp,
     };
-    let router = runner.resources.create_firewall(None, false)?;
-    let plain = runner.resources.create_firewall(Some(&connection_load), false)?;
-    let tracked = runner.resources.create_firewall(Some(&connection_load), false)?;
-    let least = runner.resources.create_firewall(Some(&connection_load), false)?;
-    disable_gro(&mut runner, &least)?;
-    for firewall in [&plain, &tracked, &least] {
-        empty_firewall::check_connections_complete(&mut runner, firewall, 0)?;
-    }
-    let track = b"table ip weir {\nchain forward {\ntype filter hook forward priority 0\n\
-        ct state new,established accept\n}\n}\n";
-    tracked.namespace.run_command(&["nft", "-f", "-"], track)?;
-    let ways: [(&str, SelfTestSetup); PART_COUNT] = [
+    [
         (
             "frames of 64 bytes, one link",
             SelfTestSetup::DirectLink(direct, flows(FrameSize::Fixed(64))),
@@ -156,7 +135,33 @@ pub fn run_self_test(
         ("connections, router", SelfTestSetup::RouterConnections),
         ("connections, 1 client, no GRO", SelfTestSetup::SingleClientNoGro),
         ("connections, tracked", SelfTestSetup::TrackedConnections),
-    ];
+    ]
+}
+
+/// Measures the laboratory itself.
+///
+/// # Errors
+/// A machine that lacks something (not root).
+pub fn run_self_test(
+    options: &SelfTestOptions,
+    progress: &mut dyn FnMut(&str),
+) -> Result<SelfTestReport, LabError> {
+    let connection_load = ConnectionLoad::default();
+    let topology = Topology::new(Session::new()?, FirewallDevices::default())?;
+    let mut runner = TrialRunner::new(topology, last_allowed_core()?, true)?;
+    let direct = runner.resources.topology.create_direct_link()?;
+    let router = runner.resources.create_firewall(None, false)?;
+    let plain = runner.resources.create_firewall(Some(&connection_load), false)?;
+    let tracked = runner.resources.create_firewall(Some(&connection_load), false)?;
+    let least = runner.resources.create_firewall(Some(&connection_load), false)?;
+    disable_gro(&mut runner, &least)?;
+    for firewall in [&plain, &tracked, &least] {
+        empty_firewall::check_connections_complete(&mut runner, firewall, 0)?;
+    }
+    let track = b"table ip weir {\nchain forward {\ntype filter hook forward priority 0\n\
+        ct state new,established accept\n}\n}\n";
+    tracked.namespace.run_command(&["nft", "-f", "-"], track)?;
+    let ways = list_self_test_parts(direct);
     let many = (connection_load.endpoints.client_count, connection_load.endpoints.server_count);
     let mut parts: Vec<SelfTestPart> =
         ways.iter().map(|(name, _)| SelfTestPart::new(name)).collect();

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use weir_kernel::Session;
-use weir_lab::bpf_program::tcp::{ConnectionPlan, EndTallies, OpenResult, TcpEnds};
+use weir_lab::bpf_program::end_tally::EndTallies;
+use weir_lab::bpf_program::tcp::{ConnectionPlan, OpenResult, TcpEnds};
 use weir_lab::host::router::{FIREWALL_IN_MAC, SOURCE_MAC};
 use weir_lab::topology::{TestFirewall, Topology};
 use weir_stats::{ConnectionClose, ConnectionCounts};

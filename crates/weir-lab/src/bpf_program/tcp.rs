@@ -59,6 +59,7 @@ use weir_stats::{
 };
 
 use crate::LabError;
+use crate::bpf_program::end_tally::{EndTallies, EndTally};
 use crate::bpf_program::endpoint_totals;
 use crate::bpf_program::histogram::{self, BUCKET_COUNT};
 use crate::observe::cpu::raise_above_generator;
@@ -120,96 +121,6 @@ pub struct OpenResult {
     pub seconds: f64,
 }
 
-/// What one end counted. The fields are those of `struct tally` in bpf/tcp_state.h.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EndTally {
-    /// Packets of the trial that arrived.
-    pub received: u64,
-    /// Answers that were sent; the client's SYNs are not among them.
-    pub sent: u64,
-    /// Steps that were reached: SYN, or SYN+ACK.
-    pub opened: u64,
-    /// Request, or reply.
-    pub data: u64,
-    /// FIN, or FIN+ACK.
-    pub closed: u64,
-    /// The server's last packet: ACK, or RST.
-    pub ended: u64,
-    /// Packets of the trial that were not as they had to be.
-    pub invalid: u64,
-    /// RST that neither end sent.
-    pub resets: u64,
-    /// ICMP messages.
-    pub icmp: u64,
-    /// Other packets.
-    pub foreign: u64,
-    /// SYN of another address than a client's, at the server.
-    pub translated: u64,
-    /// Bytes of what was received, Ethernet headers included.
-    pub bytes: u64,
-    /// SYNs of the flood, at the server.
-    pub flood: u64,
-}
-
-impl EndTally {
-    fn add_core_tally(&mut self, tally: &bpf_skeleton::types::tally) {
-        self.received += tally.received;
-        self.sent += tally.sent;
-        self.opened += tally.opened;
-        self.data += tally.data;
-        self.closed += tally.closed;
-        self.ended += tally.ended;
-        self.invalid += tally.invalid;
-        self.resets += tally.reset;
-        self.icmp += tally.icmp;
-        self.foreign += tally.foreign;
-        self.translated += tally.translated;
-        self.bytes += tally.bytes;
-        self.flood += tally.flood;
-    }
-}
-
-/// What both ends counted since the last [`TcpEnds::clear_counters`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EndTallies {
-    /// The clients.
-    pub client: EndTally,
-    /// The servers.
-    pub server: EndTally,
-}
-
-impl EndTallies {
-    /// Packets of connections that arrived at either end.
-    pub fn received(&self) -> u64 {
-        self.client.received + self.server.received - self.server.flood
-    }
-
-    /// Answers that either end sent.
-    pub fn answers_sent(&self) -> u64 {
-        self.client.sent + self.server.sent
-    }
-
-    /// What one side received, and so what the other sent.
-    fn received_volume(side: &EndTally) -> TrafficVolume {
-        TrafficVolume { packets: side.received, bytes: side.bytes }
-    }
-
-    /// Connections by the step they reached, first to last: the packets of each step that arrived.
-    fn arrivals_per_step(&self, close: ConnectionClose) -> Vec<(&'static str, u64)> {
-        let (client, server) = (&self.client, &self.server);
-        let opened = [("SYN", server.opened), ("SYN+ACK", client.opened)];
-        let served = [("request", server.data), ("reply", client.data)];
-        let more = match close {
-            ConnectionClose::Fin => {
-                vec![("FIN", server.closed), ("FIN+ACK", client.closed), ("last ACK", server.ended)]
-            }
-            ConnectionClose::Reset => vec![("RST", server.ended)],
-            ConnectionClose::Never => return [&opened[..], &[("ACK", server.ended)]].concat(),
-        };
-        [&opened[..], &served, &more].concat()
-    }
-}
-
 /// The server's counters, for another thread.
 pub(crate) struct CompletedConnectionCounter(MapHandle);
 
@@ -220,11 +131,28 @@ impl CompletedConnectionCounter {
     }
 }
 
+/// Adds what one core counted.
+fn add_core_tally(sum: &mut EndTally, tally: &bpf_skeleton::types::tally) {
+    sum.received += tally.received;
+    sum.sent += tally.sent;
+    sum.opened += tally.opened;
+    sum.data += tally.data;
+    sum.closed += tally.closed;
+    sum.ended += tally.ended;
+    sum.invalid += tally.invalid;
+    sum.resets += tally.reset;
+    sum.icmp += tally.icmp;
+    sum.foreign += tally.foreign;
+    sum.translated += tally.translated;
+    sum.bytes += tally.bytes;
+    sum.flood += tally.flood;
+}
+
 fn sum_core_tallies(tallies: &impl MapCore, side: u32) -> Result<EndTally, LabError> {
     let mut sum = EndTally::default();
     let cores =
         per_cpu_map::read_per_cpu_values(tallies, side, "read the counters of connections")?;
-    cores.iter().for_each(|tally| sum.add_core_tally(tally));
+    cores.iter().for_each(|tally| add_core_tally(&mut sum, tally));
     Ok(sum)
 }
 

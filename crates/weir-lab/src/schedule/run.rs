@@ -53,11 +53,7 @@ pub fn execute_study(
         loaded.convert_to_aa_study(subject, SELF_COMPARISON_RUNS)?;
     }
     let preset = loaded.preset_for_request(&options.run_request())?;
-    let hosts = options
-        .hosts
-        .as_deref()
-        .map(|path| HostsFile::read_for_study(path, &loaded))
-        .transpose()?;
+    let hosts = read_hosts_file(&loaded, options)?;
     let prior =
         if options.resume { Some(resume::load_prior_record(out, &loaded, options)?) } else { None };
     match prior {
@@ -85,23 +81,18 @@ pub fn execute_study(
     }
     let runner = TrialRunner::new(topology, core, options.realtime)?;
     let scheduling = runner.describe_scheduling(Duration::from_secs_f64(preset.trial_seconds))?;
-    let mut run = RunState {
+    let firewall_host = runner.resources.topology.firewall_host();
+    let command_env = build_command_env(&loaded, preset.trial_seconds, core, options);
+    let run = RunState {
         axes: preset_axes(&loaded, preset),
-        unmeasurable_subjects: find_unmeasurable_subjects(
-            &loaded,
-            runner.resources.topology.firewall_host(),
-        )?,
-        hosts: runner.resources.topology.firewall_host().host_record()?.into_iter().collect(),
+        unmeasurable_subjects: find_unmeasurable_subjects(&loaded, firewall_host)?,
+        hosts: firewall_host.host_record()?.into_iter().collect(),
         loaded_study: &loaded,
         preset,
         options,
         record_folder: out,
         runner,
-        files: RunFiles::new(
-            work,
-            tools,
-            build_command_env(&loaded, preset.trial_seconds, core, options),
-        )?,
+        files: RunFiles::new(work, tools, command_env)?,
         firewalls: BTreeMap::new(),
         nothing_to_measure: BTreeSet::new(),
         nothing_to_time: BTreeSet::new(),
@@ -117,11 +108,25 @@ pub fn execute_study(
         started_at: SystemTime::now(),
         progress_tracker: RunProgressTracker::new(progress),
     };
+    complete_run(run)
+}
+
+/// The file of other machines that the options name.
+fn read_hosts_file(
+    loaded: &LoadedStudy,
+    options: &StudyRunOptions,
+) -> Result<Option<HostsFile>, LabError> {
+    let read = |path| HostsFile::read_for_study(path, loaded);
+    Ok(options.hosts.as_deref().map(read).transpose()?)
+}
+
+/// Does all steps and saves the record, which says whether they all succeeded.
+fn complete_run(mut run: RunState<'_>) -> Result<RunRecord, LabError> {
     let ended = run.run_all_steps();
     let record = record::build_run_record(&run, ended.is_ok());
-    run_folder::save_run_json(out, &record)?;
+    run_folder::save_run_json(run.record_folder, &record)?;
     ended?;
-    run_folder::compress_records(out)?;
+    run_folder::compress_records(run.record_folder)?;
     Ok(RunRecord { run: record, trials: run.trials, searches: run.searches })
 }
 
@@ -177,22 +182,7 @@ impl RunState<'_> {
         {
             self.begin_step(&said, 0.0)?;
         }
-        let mut validated = 0;
-        let mut overload = Vec::new();
-        for point in &points {
-            for variant in self.variants_at_point(point) {
-                self.begin_step(
-                    &format!("check {} at {point}", variant.subject),
-                    self.expected_trial_seconds(),
-                )?;
-                let trial = measure::run_validation_trial(self, point, &variant)?;
-                validated += 1;
-                overload.push((point.clone(), variant.clone(), trial.pps));
-                if validated > self.finished_trials.validation_count {
-                    self.record_trial(trial)?;
-                }
-            }
-        }
+        let overload = self.run_validation_trials(&points)?;
         if let Some(goal) = &self.options.search {
             for (point, variant, pps) in overload.iter().filter(|(.., pps)| *pps > 0.0) {
                 search::search_subject_rate(self, point, variant, goal, *pps)?;
@@ -200,29 +190,60 @@ impl RunState<'_> {
             return Ok(());
         }
         for block in 0..self.preset.blocks {
-            let steps = trial_plan::plan_block(
-                &points,
-                |point| self.variants_at_point(point),
-                block,
-                self.options.seed,
-            );
-            let probes = self.loaded_study.study.probe.as_ref();
-            let asked = probes.map_or_else(Vec::new, |plan| plan.plan_probe_trials(&steps));
-            for step in steps.into_iter().chain(asked) {
-                let message = format!(
-                    "block {} of {}: {} at {}",
-                    block + 1,
-                    self.preset.blocks,
-                    step.variant.subject,
-                    step.scenario
-                );
-                self.begin_step(&message, self.expected_trial_seconds())?;
-                match ProbeCase::from_planned_trial(&step) {
-                    Some(case) => probe::measure_probe(self, &step, case)?,
-                    None => measure::measure_packet_step(self, &step)?,
+            self.measure_block(&points, block)?;
+            run_folder::save_run_json(self.record_folder, &record::build_run_record(self, false))?;
+        }
+        Ok(())
+    }
+
+    /// Checks every subject at every point by one trial under overload, and says the packets a
+    /// second that arrived.
+    fn run_validation_trials(
+        &mut self,
+        points: &[Scenario],
+    ) -> Result<Vec<(Scenario, Variant, f64)>, LabError> {
+        let mut validated = 0;
+        let mut rates = Vec::new();
+        for point in points {
+            for variant in self.variants_at_point(point) {
+                self.begin_step(
+                    &format!("check {} at {point}", variant.subject),
+                    self.expected_trial_seconds(),
+                )?;
+                let trial = measure::run_validation_trial(self, point, &variant)?;
+                validated += 1;
+                rates.push((point.clone(), variant.clone(), trial.pps));
+                if validated > self.finished_trials.validation_count {
+                    self.record_trial(trial)?;
                 }
             }
-            run_folder::save_run_json(self.record_folder, &record::build_run_record(self, false))?;
+        }
+        Ok(rates)
+    }
+
+    /// Measures every subject at every point once there and once back, then the probes.
+    fn measure_block(&mut self, points: &[Scenario], block: u32) -> Result<(), LabError> {
+        let steps = trial_plan::plan_block(
+            points,
+            |point| self.variants_at_point(point),
+            block,
+            self.options.seed,
+        );
+        let probes = self.loaded_study.study.probe.as_ref();
+        let asked = probes.map_or_else(Vec::new, |plan| plan.plan_probe_trials(&steps));
+        for step in steps.into_iter().chain(asked) {
+            let message = format!(
+                "block {} of {}: {} at {}",
+                block + 1,
+                self.preset.blocks,
+                step.variant.subject,
+                step.scenario
+            );
+            self.begin_step(&message, self.expected_trial_seconds())?;
+            match ProbeCase::from_planned_trial(&step) {
+                Some(case) => probe::measure_probe(self, &step, case)?,
+                None => measure::measure_packet_step(self, &step)?,
+            }
         }
         Ok(())
     }
