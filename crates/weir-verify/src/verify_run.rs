@@ -24,9 +24,7 @@ use crate::result_difference::{self, ExpectedResult, increment_word_count};
 use crate::testbed::Testbed;
 use crate::{VerifyError, VerifyOptions, VerifyReport};
 
-use self::exclusion_cause::{
-    incomparable_packet_cause, is_count_ambiguous, undelivered_packet_cause, unknown_result_cause,
-};
+use self::exclusion_cause::{find_comparable_packet, is_count_ambiguous, unknown_result_cause};
 use self::packet_round::{PacketRound, format_packet_path};
 use self::ruleset_under_test::{DifferenceWithFrame, RulesetUnderTest};
 
@@ -175,46 +173,19 @@ impl VerifyRun<'_> {
     ) -> Result<(), VerifyError> {
         let seen = self.empty_testbed.send_batch(&batch)?;
         let tracked = self.interpreter.conntrack_in_use(batch.path.family);
+        let reassembling = self.reassembling_families.contains(&batch.path.family);
         let (mut plain, mut guessed, mut sample) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..batch.packets.len() {
+            let checked = find_comparable_packet(&batch, at, &seen, tracked, reassembling);
+            let left = match checked {
+                Ok(left) => left,
+                Err(cause) => {
+                    self.report.count_excluded_packets(cause, 1);
+                    continue;
+                }
+            };
             let prepared = &mut batch.packets[at];
             let packet = &mut prepared.packet;
-            if packet.is_fragment()
-                && !tracked
-                && self.reassembling_families.contains(&packet.family)
-            {
-                self.report.count_excluded_packets(
-                    "skipped: TPROXY or -m socket causes reassembly of fragments",
-                    1,
-                );
-                continue;
-            }
-            let Some(left) = &seen.observed_packets[at] else {
-                self.report.count_excluded_packets(
-                    undelivered_packet_cause(packet, &seen, at, tracked),
-                    1,
-                );
-                continue;
-            };
-            if left.has_wrong_output_device {
-                self.report.count_excluded_packets(
-                    "skipped: routed to another device than the packet's oif",
-                    1,
-                );
-                continue;
-            }
-            if let Some(cause) = incomparable_packet_cause(packet, &batch.path) {
-                self.report.count_excluded_packets(cause, 1);
-                continue;
-            }
-            if !prepared.conntrack_entries.is_empty() && seen.ct_states[at] == Some(CtState::New) {
-                // Its connection clashes with another one: alone it might be taken otherwise.
-                self.report.count_excluded_packets(
-                    "skipped: its connection could not be created beforehand",
-                    1,
-                );
-                continue;
-            }
             apply_ct_state(packet, seen.ct_states[at]);
             prepared.is_local = left.is_local;
             let known = KernelOracle::from_namespaces(&batch.path, packet, left.is_local);

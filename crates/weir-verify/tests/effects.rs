@@ -4,6 +4,8 @@
 //! Every packet is sent through every rule, each copy through one rule only. The table must agree
 //! with the observations; and each row with one changed entry must be detected.
 
+#[path = "effects/changed_fields.rs"]
+mod changed_fields;
 #[path = "effects/flips.rs"]
 mod flips;
 #[path = "effects/judge.rs"]

@@ -2,23 +2,50 @@
 
 use std::collections::HashMap;
 
-use weir_model::{Family, RuleIndex};
+use weir_model::{CtState, Family, RuleIndex};
 use weir_packet::Packet;
 use weir_semantics::{JourneyKind, Outcome};
 
 use crate::kernel_oracle::KernelOracle;
-use crate::packet_batch::PacketPath;
+use crate::packet_batch::{PacketBatch, PacketPath};
 use crate::result_difference;
-use crate::testbed::BatchObservation;
+use crate::testbed::{BatchObservation, ObservedPacket};
 
 /// Most answers of one packet that are left open by counters and tried in turn.
 const OPEN_QUESTIONS_MAX: usize = 5;
 
+/// What was seen of a packet of a batch behind the firewall without rules; else why it is not
+/// compared. `tracked`: conntrack is in use; `reassembling`: rules have fragments put together.
+pub(super) fn find_comparable_packet<'s>(
+    batch: &PacketBatch,
+    at: usize,
+    seen: &'s BatchObservation,
+    tracked: bool,
+    reassembling: bool,
+) -> Result<&'s ObservedPacket, &'static str> {
+    let prepared = &batch.packets[at];
+    let packet = &prepared.packet;
+    if packet.is_fragment() && !tracked && reassembling {
+        return Err("skipped: TPROXY or -m socket causes reassembly of fragments");
+    }
+    let Some(left) = &seen.observed_packets[at] else {
+        return Err(undelivered_packet_cause(packet, seen, at, tracked));
+    };
+    if left.has_wrong_output_device {
+        return Err("skipped: routed to another device than the packet's oif");
+    }
+    if let Some(cause) = incomparable_packet_cause(packet, &batch.path) {
+        return Err(cause);
+    }
+    if !prepared.conntrack_entries.is_empty() && seen.ct_states[at] == Some(CtState::New) {
+        // Its connection clashes with another one: alone it might be taken otherwise.
+        return Err("skipped: its connection could not be created beforehand");
+    }
+    Ok(left)
+}
+
 /// Why a packet that is delivered is not compared all the same.
-pub(super) fn incomparable_packet_cause(
-    packet: &Packet,
-    path: &PacketPath,
-) -> Option<&'static str> {
+fn incomparable_packet_cause(packet: &Packet, path: &PacketPath) -> Option<&'static str> {
     if has_extension_headers(packet) {
         return Some("IPv6 extension headers are not modelled");
     }
@@ -41,7 +68,7 @@ fn has_extension_headers(packet: &Packet) -> bool {
 }
 
 /// Why the host itself does not deliver a packet.
-pub(super) fn undelivered_packet_cause(
+fn undelivered_packet_cause(
     packet: &Packet,
     seen: &BatchObservation,
     at: usize,
