@@ -81,7 +81,8 @@ fn parse_mac(t: &ParsedOption) -> ParseResult<[u8; 6]> {
         d.with_help("it was anonymised: replace it by any address, e.g. 02:00:00:00:00:01")
             .into_err()
     } else if t.arg.contains('-') {
-        d.with_help(format!("write colons instead of hyphens: {}", t.arg.replace('-', ":"))).into_err()
+        d.with_help(format!("write colons instead of hyphens: {}", t.arg.replace('-', ":")))
+            .into_err()
     } else {
         d.with_help("six bytes in hexadecimal, separated by colons").into_err()
     }
