@@ -20,20 +20,24 @@ use crate::{iptables_suite, tidy};
 /// # Errors
 /// Where a command cannot be started.
 pub fn run_ci_steps() -> Result<bool> {
-    let mut steps = Steps::default();
+    let mut steps = StepRunner::default();
     steps.run_if_installed("rustfmt", "fmt", &["fmt", "--all", "--check"])?;
     steps.run_if_installed("clippy", "clippy", &CLIPPY_ARGUMENTS)?;
-    steps.run_if_installed("clippy", "clippy extra", &EXTRA_CLIPPY_ARGUMENTS)?;
+    steps.run_if_installed("clippy", "clippy extra", &CORPUS_TESTS_CLIPPY_ARGUMENTS)?;
     // Unit tests, the tests next to them, and the examples in the documentation.
     steps.run_step("test", cargo_test_command(&["test", "--workspace", "--no-fail-fast"]))?;
     let mut docs = cargo_command(&["doc", "--workspace", "--no-deps", "--profile", "test"]);
     // A head comment may name the private modules below it: it is read in the source, too.
     docs.env("RUSTDOCFLAGS", "-Dwarnings -Arustdoc::private_intra_doc_links");
     steps.run_step("doc", docs)?;
-    steps.run_step("deny", cargo_deny_command()?)?;
+    steps.run_step("deny", prepare_cargo_deny_command()?)?;
     let tidy_is_content =
         tidy::print_findings(&tidy::check_all_rules(&RepositoryFiles::read_checkout()?));
-    steps.steps.push(Step { name: "tidy", seconds: 0.0, outcome: step_outcome(tidy_is_content) });
+    steps.steps.push(FinishedStep {
+        name: "tidy",
+        seconds: 0.0,
+        outcome: outcome_from_success(tidy_is_content),
+    });
     Ok(steps.print_summary())
 }
 
@@ -41,16 +45,16 @@ pub fn run_ci_steps() -> Result<bool> {
 ///
 /// # Errors
 /// Where cargo-deny cannot be built or started.
-pub fn check_dependencies() -> Result<bool> {
-    let mut steps = Steps::default();
-    steps.run_step("deny", cargo_deny_command()?)?;
+pub fn run_cargo_deny() -> Result<bool> {
+    let mut steps = StepRunner::default();
+    steps.run_step("deny", prepare_cargo_deny_command()?)?;
     Ok(steps.print_summary())
 }
 
 /// Licences, sources and versions of the dependencies, by cargo-deny, which is built below the
 /// target directory where it is not installed. Its database of advisories is on the network, and
 /// changes without a change here: `cargo deny check advisories` is for a person to start.
-fn cargo_deny_command() -> Result<Command> {
+fn prepare_cargo_deny_command() -> Result<Command> {
     const CARGO_DENY_VERSION: &str = "0.20.2";
     let words = ["deny", "--workspace", "check", "bans", "licenses", "sources"];
     let is_installed = |c: &mut Command| c.output().is_ok_and(|o| o.status.success());
@@ -86,7 +90,7 @@ const CLIPPY_ARGUMENTS: [&str; 8] =
     ["clippy", "--workspace", "--all-targets", "--profile", "test", "--", "-D", "warnings"];
 
 /// The targets that `--all-targets` leaves out, because a plain `cargo test` does not run them.
-const EXTRA_CLIPPY_ARGUMENTS: [&str; 11] = [
+const CORPUS_TESTS_CLIPPY_ARGUMENTS: [&str; 11] = [
     "clippy",
     "--workspace",
     "--test",
@@ -106,7 +110,7 @@ const EXTRA_CLIPPY_ARGUMENTS: [&str; 11] = [
 /// # Errors
 /// Where a folder that was named is not there, or cargo cannot be started.
 pub fn run_corpus_tests(folder: Option<&str>) -> Result<bool> {
-    let mut steps = Steps::default();
+    let mut steps = StepRunner::default();
     match folder {
         Some(folder) => {
             let folder = Path::new(folder);
@@ -120,7 +124,7 @@ pub fn run_corpus_tests(folder: Option<&str>) -> Result<bool> {
         }
         None => steps.record_skipped("corpus", "no folder of rulesets: give one as DIR=..."),
     }
-    match iptables_suite::find_suite()? {
+    match iptables_suite::find_or_fetch_suite()? {
         Ok(folder) => {
             let words = ["test", "-p", "weir-syntax", "--test", "suite", "--", "--nocapture"];
             let mut command = cargo_test_command(&words);
@@ -156,7 +160,7 @@ pub fn run_differential_tests(options: &[&str]) -> Result<bool> {
     let words = ["test", "-p", "weir-verify", "--test", "differential", "--", "--nocapture"];
     let mut command = cargo_test_command(&words);
     command.env("WEIR_SEED", seed).env("WEIR_PAIRS", pairs);
-    let mut steps = Steps::default();
+    let mut steps = StepRunner::default();
     steps.run_step("differential", command)?;
     Ok(steps.print_summary())
 }
@@ -194,7 +198,7 @@ pub fn run_fault_tests(options: &[&str]) -> Result<bool> {
     let mut command = cargo_test_command(&words);
     // One at a time: the flows of one test are not to wait for the scripts of another.
     command.args(["--nocapture", "--test-threads=1"]).envs(environment);
-    let mut steps = Steps::default();
+    let mut steps = StepRunner::default();
     steps.run_step("faults", command)?;
     Ok(steps.print_summary())
 }
@@ -206,7 +210,7 @@ pub fn run_fault_tests(options: &[&str]) -> Result<bool> {
 pub fn bless_golden_files() -> Result<bool> {
     let mut command = cargo_command(&["test", "--workspace", "--no-fail-fast"]);
     command.env("WEIR_BLESS", "1").env("UPDATE_EXPECT", "1").env("INSTA_UPDATE", "always");
-    let mut steps = Steps::default();
+    let mut steps = StepRunner::default();
     steps.run_step("bless", command)?;
     let mut changed = Command::new("git");
     changed.args(["status", "--short", "--", "testdata", "crates", "docs"]);
@@ -254,22 +258,22 @@ enum StepOutcome {
     Skipped(String),
 }
 
-fn step_outcome(passed: bool) -> StepOutcome {
+fn outcome_from_success(passed: bool) -> StepOutcome {
     if passed { StepOutcome::Passed } else { StepOutcome::Failed }
 }
 
-struct Step {
+struct FinishedStep {
     name: &'static str,
     seconds: f64,
     outcome: StepOutcome,
 }
 
 #[derive(Default)]
-struct Steps {
-    steps: Vec<Step>,
+struct StepRunner {
+    steps: Vec<FinishedStep>,
 }
 
-impl Steps {
+impl StepRunner {
     /// Runs one step to its end; a failed one does not keep the next from running, so that one
     /// run shows all that is wrong.
     fn run_step(&mut self, name: &'static str, mut command: Command) -> Result<()> {
@@ -277,7 +281,11 @@ impl Steps {
         let start = Instant::now();
         let status = command.status().with_context(|| format!("start {command:?}"))?;
         let seconds = start.elapsed().as_secs_f64();
-        self.steps.push(Step { name, seconds, outcome: step_outcome(status.success()) });
+        self.steps.push(FinishedStep {
+            name,
+            seconds,
+            outcome: outcome_from_success(status.success()),
+        });
         Ok(())
     }
 
@@ -300,12 +308,16 @@ impl Steps {
 
     /// Notes a step that cannot run here.
     fn record_skipped(&mut self, name: &'static str, why: &str) {
-        self.steps.push(Step { name, seconds: 0.0, outcome: StepOutcome::Skipped(why.to_owned()) });
+        self.steps.push(FinishedStep {
+            name,
+            seconds: 0.0,
+            outcome: StepOutcome::Skipped(why.to_owned()),
+        });
     }
 
     /// Why steps were omitted.
     fn skip_reasons(&self) -> String {
-        let reason = |s: &Step| match &s.outcome {
+        let reason = |s: &FinishedStep| match &s.outcome {
             StepOutcome::Skipped(why) => Some(format!("{}: {why}", s.name)),
             _ => None,
         };
@@ -315,7 +327,7 @@ impl Steps {
     /// Prints a line a step; whether none failed.
     fn print_summary(&self) -> bool {
         println!();
-        for Step { name, seconds, outcome } in &self.steps {
+        for FinishedStep { name, seconds, outcome } in &self.steps {
             match outcome {
                 StepOutcome::Passed => println!("{name:<12} passed {seconds:>7.1} s"),
                 StepOutcome::Failed => println!("{name:<12} FAILED {seconds:>7.1} s"),
@@ -330,13 +342,13 @@ impl Steps {
 mod tests {
     use super::*;
 
-    fn step(outcome: StepOutcome) -> Step {
-        Step { name: "x", seconds: 1.0, outcome }
+    fn step(outcome: StepOutcome) -> FinishedStep {
+        FinishedStep { name: "x", seconds: 1.0, outcome }
     }
 
     #[test]
     fn one_failed_step_fails_the_whole() {
-        let mut steps = Steps { steps: vec![step(StepOutcome::Passed)] };
+        let mut steps = StepRunner { steps: vec![step(StepOutcome::Passed)] };
         assert!(steps.print_summary());
         steps.steps.push(step(StepOutcome::Skipped("not installed".to_owned())));
         assert!(steps.print_summary());

@@ -18,7 +18,7 @@ pub const SUITE_PATH_VARIABLE: &str = "WEIR_IPTABLES_SUITE";
 ///
 /// # Errors
 /// Where the variable names no folder of such files.
-pub fn find_suite() -> Result<Result<PathBuf, String>> {
+pub fn find_or_fetch_suite() -> Result<Result<PathBuf, String>> {
     if let Some(named) = std::env::var_os(SUITE_PATH_VARIABLE) {
         let folder = PathBuf::from(named);
         ensure!(

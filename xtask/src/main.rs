@@ -51,7 +51,7 @@ fn run_command() -> Result<bool> {
                 .context("read the repository")?;
             Ok(tidy::print_findings(&tidy::check_all_rules(&tree)))
         }
-        ["deny"] => ci::check_dependencies(),
+        ["deny"] => ci::run_cargo_deny(),
         ["ci"] => ci::run_ci_steps(),
         ["corpus"] | ["corpus", ""] => ci::run_corpus_tests(None),
         ["corpus", folder] => ci::run_corpus_tests(Some(folder)),

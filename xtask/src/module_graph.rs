@@ -70,7 +70,7 @@ impl CrateModules {
     }
 
     /// The types of the crate, in the order of its modules.
-    pub fn types(&self) -> impl Iterator<Item = DefinedType> {
+    pub fn defined_types(&self) -> impl Iterator<Item = DefinedType> {
         self.modules.iter().flat_map(|module| {
             module.types.iter().map(|(name, line)| DefinedType {
                 name: name.clone(),
@@ -431,7 +431,8 @@ mod tests {
             "c/lib.rs",
         )
         .expect("a crate");
-        let found: Vec<_> = modules.types().map(|t| format!("{}{}", t.name, t.line)).collect();
+        let found: Vec<_> =
+            modules.defined_types().map(|t| format!("{}{}", t.name, t.line)).collect();
         assert_eq!(found, ["A1", "B2", "C3", "D4", "E5", "G8"]);
     }
 }

@@ -22,9 +22,9 @@ pub fn blank_comments_and_strings(source: &str) -> String {
         } else if let Some((len, open, close)) = raw_string_lengths(bytes, at) {
             (len, b'_', open, close)
         } else if rest[0] == b'"' {
-            (quoted_length(rest, b'"'), b'_', 1, 1)
+            (quoted_literal_length(rest, b'"'), b'_', 1, 1)
         } else if rest[0] == b'\'' && is_char_literal(rest) {
-            (quoted_length(rest, b'\''), b'_', 1, 1)
+            (quoted_literal_length(rest, b'\''), b'_', 1, 1)
         } else {
             out.push(rest[0]);
             at += 1;
@@ -78,7 +78,7 @@ fn raw_string_lengths(bytes: &[u8], at: usize) -> Option<(usize, usize, usize)> 
     Some((len, body, close.len()))
 }
 
-fn quoted_length(rest: &[u8], quote: u8) -> usize {
+fn quoted_literal_length(rest: &[u8], quote: u8) -> usize {
     let mut i = 1;
     while i < rest.len() {
         match rest[i] {

@@ -7,13 +7,13 @@
 mod allowed_dependencies;
 mod banned_calls;
 mod committed_files;
-mod documents;
+mod document_checks;
 mod duplicate_types;
 mod head_comments;
 mod import_cycles;
 mod machine_paths;
 mod size_limits;
-mod testdata;
+mod testdata_folders;
 mod tidy_finding;
 mod unused_dependencies;
 
@@ -29,12 +29,12 @@ pub fn check_all_rules(tree: &RepositoryFiles) -> Vec<TidyFinding> {
         head_comments::find_missing_head_comments,
         import_cycles::find_import_cycles,
         unused_dependencies::find_unused_dependencies,
-        documents::check_documents,
+        document_checks::check_documents,
         committed_files::check_committed_files,
         duplicate_types::find_duplicate_type_names,
         machine_paths::find_machine_paths,
         size_limits::find_oversized_code,
-        testdata::check_testdata_folders,
+        testdata_folders::check_testdata_folders,
     ];
     let mut found: Vec<_> = checks.iter().flat_map(|check| check(tree)).collect();
     found.retain(|f| !has_allow_comment(tree, f));

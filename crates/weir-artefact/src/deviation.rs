@@ -167,7 +167,7 @@ impl Deviation {
     }
 
     /// The identifiers of those that a packet alone shows, for a sentence.
-    pub fn packet_deviation_ids() -> String {
+    pub fn join_ids_with_packet_predicate() -> String {
         let shown = |d: &&Deviation| matches!(d.trigger(), DeviationTrigger::PacketPredicate(_));
         Deviation::ALL.iter().filter(shown).map(Deviation::id).collect::<Vec<_>>().join(", ")
     }

@@ -11,7 +11,7 @@ pub enum Evidence<W = String> {
     /// The pass changed nothing.
     Unchanged,
     /// It did not run: why.
-    Skipped(String),
+    PassNotRun(String),
     /// Proven for all packets; its counters were compared on so many.
     Proven(u64),
     /// Compared on this many packets; why there is no proof.
@@ -25,7 +25,7 @@ impl<W> Evidence<W> {
     pub const fn manifest_word(&self) -> &'static str {
         match self {
             Evidence::Unchanged => "unchanged",
-            Evidence::Skipped(_) => "skipped",
+            Evidence::PassNotRun(_) => "skipped",
             Evidence::Proven(_) => "proven",
             Evidence::ComparedPackets(..) => "packets",
             Evidence::Trusted => "trusted",
@@ -36,17 +36,17 @@ impl<W> Evidence<W> {
     pub const fn packet_count(&self) -> u64 {
         match self {
             Evidence::Proven(packets) | Evidence::ComparedPackets(packets, _) => *packets,
-            Evidence::Unchanged | Evidence::Skipped(_) | Evidence::Trusted => 0,
+            Evidence::Unchanged | Evidence::PassNotRun(_) | Evidence::Trusted => 0,
         }
     }
 }
 
 impl<W: ToString> Evidence<W> {
     /// The same with the reason as text.
-    pub fn with_reason_text(&self) -> Evidence {
+    pub fn stringify_reason(&self) -> Evidence {
         match self {
             Evidence::Unchanged => Evidence::Unchanged,
-            Evidence::Skipped(why) => Evidence::Skipped(why.clone()),
+            Evidence::PassNotRun(why) => Evidence::PassNotRun(why.clone()),
             Evidence::Proven(packets) => Evidence::Proven(*packets),
             Evidence::ComparedPackets(packets, why) => {
                 Evidence::ComparedPackets(*packets, why.to_string())
@@ -58,7 +58,7 @@ impl<W: ToString> Evidence<W> {
 
 /// What the check before writing did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct EqualityCheck {
+pub struct EqualityCheckRecord {
     /// Packets put through the interpreter before and after.
     pub packets: u64,
     /// Seed of the random ones.
@@ -109,7 +109,7 @@ impl From<CheckedPass> for ManifestPassEntry {
             checked;
         let (by, packets) = (evidence.manifest_word().to_owned(), evidence.packet_count());
         let why = match evidence {
-            Evidence::Skipped(why) | Evidence::ComparedPackets(_, why) => why,
+            Evidence::PassNotRun(why) | Evidence::ComparedPackets(_, why) => why,
             Evidence::Unchanged | Evidence::Proven(_) | Evidence::Trusted => String::new(),
         };
         ManifestPassEntry {
@@ -141,7 +141,7 @@ impl TryFrom<ManifestPassEntry> for CheckedPass {
         } = stored;
         let evidence = match by.as_str() {
             "unchanged" => Evidence::Unchanged,
-            "skipped" => Evidence::Skipped(why),
+            "skipped" => Evidence::PassNotRun(why),
             "proven" => Evidence::Proven(packets),
             "packets" => Evidence::ComparedPackets(packets, why),
             "trusted" => Evidence::Trusted,
@@ -159,7 +159,7 @@ mod tests {
     fn evidence_reads_back_as_it_was_stored() {
         let all = [
             Evidence::Unchanged,
-            Evidence::Skipped("it loses counters".to_owned()),
+            Evidence::PassNotRun("it loses counters".to_owned()),
             Evidence::Proven(7),
             Evidence::ComparedPackets(8, "no memory".to_owned()),
             Evidence::Trusted,

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::Artefact;
-use crate::contents::{Contents, FileKind};
+use crate::artefact_texts::{ArtefactTexts, FileKind};
 use crate::manifest::{self, FileEntry, Manifest};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sha2::{Digest as _, Sha256};
@@ -20,16 +20,16 @@ pub const MANIFEST_FILE_NAME: &str = "manifest.json";
 
 /// What is stored in a folder: the files of an artefact and its manifest, which lists them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bundle<'a> {
+pub struct FolderContents<'a> {
     /// All files but the manifest, in its order.
     pub files: Vec<(FileKind, &'a str)>,
     /// What `manifest.json` says.
     pub manifest: Manifest,
 }
 
-impl<'a> Bundle<'a> {
+impl<'a> FolderContents<'a> {
     /// An artefact and the scripts that load and unload it.
-    pub fn new(artefact: &'a Artefact, load: &'a str, unload: &'a str) -> Bundle<'a> {
+    pub fn new(artefact: &'a Artefact, load: &'a str, unload: &'a str) -> FolderContents<'a> {
         let scripts = [(FileKind::LoadScript, load), (FileKind::UnloadScript, unload)];
         let files: Vec<_> = artefact.contents.texts().chain(scripts).collect();
         let mut manifest = artefact.manifest.clone();
@@ -38,7 +38,7 @@ impl<'a> Bundle<'a> {
             sha256: sha256_hex(text.as_bytes()),
         };
         manifest.files = files.iter().map(entry).collect();
-        Bundle { files, manifest }
+        FolderContents { files, manifest }
     }
 }
 
@@ -128,7 +128,7 @@ fn wrap_io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> W
 /// [`WriteError::ForeignFile`] and [`WriteError::ChangedFile`] if the folder holds what weir did
 /// not write, or not so; then nothing is changed. [`WriteError::Io`] if the system refuses; then
 /// the folder is as it was.
-pub fn write_bundle(bundle: &Bundle<'_>, dir: &Path) -> Result<(), WriteError> {
+pub fn write_folder_contents(bundle: &FolderContents<'_>, dir: &Path) -> Result<(), WriteError> {
     let real = fs::canonicalize(dir).ok();
     if let (Some(real), Ok(current)) = (&real, std::env::current_dir())
         && current.starts_with(real)
@@ -137,7 +137,7 @@ pub fn write_bundle(bundle: &Bundle<'_>, dir: &Path) -> Result<(), WriteError> {
     }
     // A link to a folder is preserved; the folder that it points to is replaced.
     let dir = real.as_deref().filter(|_| dir.is_symlink()).unwrap_or(dir);
-    let exists = check_existing_folder(dir)?;
+    let exists = check_folder_may_be_replaced(dir)?;
     let parent = match dir.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
         _ => Path::new("."),
@@ -145,7 +145,7 @@ pub fn write_bundle(bundle: &Bundle<'_>, dir: &Path) -> Result<(), WriteError> {
     fs::create_dir_all(parent).map_err(wrap_io_error("make", parent))?;
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let fresh = parent.join(format!(".{name}.weir-{}", std::process::id()));
-    remove_stale_folders(parent, &format!(".{name}.weir-"));
+    remove_leftover_temp_folders(parent, &format!(".{name}.weir-"));
     let written = write_files(bundle, &fresh).and_then(|()| {
         let flags = if exists { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
         renameat_with(CWD, &fresh, CWD, dir, flags)
@@ -159,7 +159,7 @@ pub fn write_bundle(bundle: &Bundle<'_>, dir: &Path) -> Result<(), WriteError> {
 }
 
 /// Removes the folders of processes that were killed while they wrote.
-fn remove_stale_folders(parent: &Path, prefix: &str) {
+fn remove_leftover_temp_folders(parent: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
@@ -173,7 +173,7 @@ fn remove_stale_folders(parent: &Path, prefix: &str) {
 }
 
 /// Whether the folder is there; an error where it must not be replaced.
-fn check_existing_folder(dir: &Path) -> Result<bool, WriteError> {
+fn check_folder_may_be_replaced(dir: &Path) -> Result<bool, WriteError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -208,7 +208,7 @@ fn check_existing_folder(dir: &Path) -> Result<bool, WriteError> {
     Ok(true)
 }
 
-fn write_files(bundle: &Bundle<'_>, dir: &Path) -> Result<(), WriteError> {
+fn write_files(bundle: &FolderContents<'_>, dir: &Path) -> Result<(), WriteError> {
     fs::create_dir(dir).map_err(wrap_io_error("make", dir))?;
     let mut json = serde_json::to_string_pretty(&bundle.manifest)
         .expect("a manifest is made of strings and numbers");
@@ -252,7 +252,7 @@ impl StoredArtefact {
 /// [`ReadError`] if the folder has no manifest, or a file that the manifest lists cannot be read.
 pub fn read_artefact(dir: &Path) -> Result<StoredArtefact, ReadError> {
     let manifest = read_manifest(dir)?;
-    let (mut contents, mut edited) = (Contents::default(), Vec::new());
+    let (mut contents, mut edited) = (ArtefactTexts::default(), Vec::new());
     for FileEntry { name, sha256: expected } in &manifest.files {
         let path = dir.join(name);
         let bytes =
@@ -260,9 +260,11 @@ pub fn read_artefact(dir: &Path) -> Result<StoredArtefact, ReadError> {
         if sha256_hex(&bytes) != *expected {
             edited.push(name.clone());
         }
-        if let Some(kind) = FileKind::parse(name) {
-            contents
-                .set_text(kind, String::from_utf8(bytes).map_err(|_| ReadError::NotUtf8 { path })?);
+        if let Some(kind) = FileKind::from_file_name(name) {
+            contents.store_text(
+                kind,
+                String::from_utf8(bytes).map_err(|_| ReadError::NotUtf8 { path })?,
+            );
         }
     }
     Ok(StoredArtefact {
@@ -298,7 +300,7 @@ mod tests {
     use weir_testkit::TempFolder;
 
     use super::*;
-    use crate::contents::SetTexts;
+    use crate::artefact_texts::IpsetTexts;
 
     #[test]
     fn a_manifest_of_a_later_version_is_refused_and_one_of_the_first_is_read() {
@@ -325,24 +327,24 @@ mod tests {
     }
 
     fn artefact(text: &str) -> Artefact {
-        let contents = Contents { v4: Some(text.to_owned()), ..Contents::default() };
+        let contents = ArtefactTexts { v4: Some(text.to_owned()), ..ArtefactTexts::default() };
         Artefact { contents, manifest: Manifest::default() }
     }
 
     fn put(text: &str, dir: &Path) -> Result<(), WriteError> {
-        write_bundle(&Bundle::new(&artefact(text), "exit 0\n", "exit 1\n"), dir)
+        write_folder_contents(&FolderContents::new(&artefact(text), "exit 0\n", "exit 1\n"), dir)
     }
 
     #[test]
     fn an_artefact_reads_back_as_it_was_written() {
         let folder = TempFolder::new("read-back");
         let dir = folder.path().join("out");
-        let sets = SetTexts { user: "u".into(), generated: "o".into(), names: "n".into() };
+        let sets = IpsetTexts { user: "u".into(), generated: "o".into(), names: "n".into() };
         let nft = Some("table ip weir_filter".to_owned());
-        let contents = Contents { nft, v6: Some(String::new()), sets: Some(sets), v4: None };
+        let contents = ArtefactTexts { nft, v6: Some(String::new()), sets: Some(sets), v4: None };
         let made = Artefact { contents, manifest: Manifest::default() };
-        let bundle = Bundle::new(&made, "exit 0\n", "exit 1\n");
-        write_bundle(&bundle, &dir).unwrap();
+        let bundle = FolderContents::new(&made, "exit 0\n", "exit 1\n");
+        write_folder_contents(&bundle, &dir).unwrap();
         let mut stored = read_artefact(&dir).unwrap();
         assert_eq!(stored.edited_files, [] as [&str; 0]);
         assert_eq!(stored.artefact.manifest, bundle.manifest);
@@ -351,7 +353,7 @@ mod tests {
         fs::write(stored.file_path(FileKind::GeneratedSets), "other").unwrap();
         let edited = read_artefact(&dir).unwrap();
         assert_eq!(edited.edited_files, [FileKind::GeneratedSets.file_name()]);
-        assert_eq!(edited.artefact.contents.text(FileKind::GeneratedSets), Some("other"));
+        assert_eq!(edited.artefact.contents.text_of_file(FileKind::GeneratedSets), Some("other"));
         fs::remove_file(stored.file_path(FileKind::UnloadScript)).unwrap();
         assert!(
             matches!(read_artefact(&dir), Err(ReadError::Io { path, .. }) if path.ends_with("unload.sh"))

@@ -7,7 +7,7 @@ use std::fmt;
 
 use weir_model::{Family, TableName};
 
-use crate::contents::Contents;
+use crate::artefact_texts::ArtefactTexts;
 
 /// The nft table that replaces an iptables table has its name with this prefix.
 pub const NFT_TABLE_PREFIX: &str = "weir_";
@@ -90,7 +90,7 @@ impl KernelFacility {
 
 impl Footprint {
     /// The footprint of a form that consists of these texts.
-    pub fn from_contents(contents: &Contents) -> Footprint {
+    pub fn from_texts(contents: &ArtefactTexts) -> Footprint {
         let tables = |text: &Option<String>| {
             let lines = text.as_deref().unwrap_or_default().lines();
             lines.filter_map(|line| TableName::parse(line.strip_prefix('*')?)).collect()
@@ -137,16 +137,16 @@ mod tests {
 
     #[test]
     fn a_table_in_nft_alone_is_emptied_and_one_in_both_is_replaced() {
-        let contents = Contents {
+        let contents = ArtefactTexts {
             nft: Some(
                 "create table ip weir_nat\ntable ip weir_nat {\n}\ncreate table ip weir_filter\n\
                  create table ip other\n\tcreate table ip6 weir_raw\n"
                     .to_owned(),
             ),
             v4: Some("# *raw\n*filter\n-A INPUT -m comment --comment *mangle\nCOMMIT\n".to_owned()),
-            ..Contents::default()
+            ..ArtefactTexts::default()
         };
-        let footprint = Footprint::from_contents(&contents);
+        let footprint = Footprint::from_texts(&contents);
         assert_eq!(footprint.v4, [TableName::Filter]);
         assert_eq!(footprint.emptied_tables(Family::V4), [TableName::Nat]);
         let names: Vec<String> = footprint.nft_tables.iter().map(NftTable::to_string).collect();
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_form_without_rules_needs_nothing() {
-        let contents = Contents { v6: Some(String::new()), ..Contents::default() };
-        assert_eq!(Footprint::from_contents(&contents).kernel_facilities(), []);
+        let contents = ArtefactTexts { v6: Some(String::new()), ..ArtefactTexts::default() };
+        assert_eq!(Footprint::from_texts(&contents).kernel_facilities(), []);
     }
 }

@@ -5,10 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use weir_model::{Counter, CreditMap};
+use weir_model::{CounterLocation, CreditMap};
 
 use crate::deviation::Deviation;
-use crate::evidence::EqualityCheck;
+use crate::evidence::EqualityCheckRecord;
 use crate::form::Form;
 
 /// Version of the description: 2 has [`Manifest::share`].
@@ -34,7 +34,7 @@ pub struct Manifest {
     /// The tools that the artefact is for, e.g. `iptables-legacy-restore`.
     pub tools: Vec<String>,
     /// Files of the artefact with their SHA-256, so that a later run knows what it wrote; listed
-    /// when they are [bundled](crate::Bundle).
+    /// when they are [bundled](crate::FolderContents).
     pub files: Vec<FileEntry>,
     /// Estimated kernel memory of the form once loaded, in bytes.
     pub memory_bytes: u64,
@@ -48,7 +48,7 @@ pub struct Manifest {
     /// The intended differences of the form.
     pub deviations: Vec<Deviation>,
     /// What the equality check did before the artefact was written.
-    pub checked: EqualityCheck,
+    pub checked: EqualityCheckRecord,
     /// Counters by original rule.
     pub counters: CreditMap,
     /// Rules that a pass merged, where that was allowed: what is known of their counters is the
@@ -63,7 +63,7 @@ pub struct SummedCounterGroup {
     /// The rules, as in [`Manifest::counters`], which has none of them.
     pub rules: Vec<String>,
     /// The counters whose sum is the sum of theirs.
-    pub counters: Vec<Counter>,
+    pub counters: Vec<CounterLocation>,
 }
 
 /// A file of an artefact.

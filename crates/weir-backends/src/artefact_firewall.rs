@@ -5,11 +5,11 @@
 
 use weir_artefact::{Artefact, FileKind};
 use weir_model::{Family, Firewall, Ruleset, nft};
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 use weir_syntax::{Diagnostic, ipset};
 
 use crate::nft::to_iptables::{self, OpaqueDictionary};
-use crate::original_ids::OriginalIds;
+use crate::original_rule_ids::OriginalRuleIds;
 
 /// Reads the texts of an artefact. `original` gives the meaning of nft-specific text.
 ///
@@ -20,31 +20,31 @@ pub fn read_artefact_firewall(
     original: &Firewall,
 ) -> Result<Firewall, String> {
     let Artefact { contents, manifest } = artefact;
-    let text = |kind| contents.text(kind).unwrap_or_default();
+    let text = |kind| contents.text_of_file(kind).unwrap_or_default();
     let mut out = Firewall::default();
     for kind in [FileKind::UserSets, FileKind::GeneratedSets] {
-        out.sets.extend(ipset::parse(text(kind)).map_err(|e| describe_first_error(kind, &e))?);
+        out.sets
+            .extend(ipset::parse(text(kind)).map_err(|e| describe_first_parse_error(kind, &e))?);
     }
     for family in [Family::V4, Family::V6] {
-        let kind = FileKind::Rules(family);
+        let kind = FileKind::IptablesRules(family);
         if !text(kind).is_empty() {
-            let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+            let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
             let ruleset = iptables::parse(text(kind), &options)
-                .map_err(|e| describe_first_error(kind, &e))?;
+                .map_err(|e| describe_first_parse_error(kind, &e))?;
             *ruleset_slot_mut(&mut out, family) = Some(ruleset);
         }
     }
     let mut tables = match text(FileKind::Nft) {
         "" => nft::Ruleset::default(),
-        text => {
-            weir_syntax::nft::parse(text).map_err(|e| describe_first_error(FileKind::Nft, &e))?
-        }
+        text => weir_syntax::nft::parse(text)
+            .map_err(|e| describe_first_parse_error(FileKind::Nft, &e))?,
     };
     let mut counters = manifest.counters.clone();
     for summed in &manifest.summed {
         counters.0.extend(summed.rules.first().map(|r| (r.clone(), summed.counters.clone())));
     }
-    OriginalIds::from_manifest(&counters).credit_artefact(&counters, &mut out, &mut tables);
+    OriginalRuleIds::from_manifest(&counters).credit_artefact(&counters, &mut out, &mut tables);
     for family in [Family::V4, Family::V6] {
         if tables.tables.iter().any(|t| t.family == family) {
             let said = to_iptables::translate_tables(
@@ -55,7 +55,7 @@ pub fn read_artefact_firewall(
             .map_err(|all| all.first().map(ToString::to_string).unwrap_or_default())?;
             let rest =
                 ruleset_slot_mut(&mut out, family).get_or_insert_with(|| Ruleset::new(family));
-            to_iptables::join_rulesets(rest, said).map_err(|e| e.to_string())?;
+            to_iptables::add_translated_tables(rest, said).map_err(|e| e.to_string())?;
         }
     }
     Ok(out)
@@ -68,7 +68,7 @@ fn ruleset_slot_mut(firewall: &mut Firewall, family: Family) -> &mut Option<Rule
     }
 }
 
-fn describe_first_error(kind: FileKind, errors: &[Diagnostic]) -> String {
+fn describe_first_parse_error(kind: FileKind, errors: &[Diagnostic]) -> String {
     format!(
         "{} is refused: {}",
         kind.file_name(),

@@ -1,20 +1,21 @@
 //! Compiles a firewall to an artefact.
 
 use weir_artefact::manifest::{self, Manifest};
-use weir_artefact::{Artefact, Contents, Deviation, Footprint, Form, SetTexts, sha256_hex};
+use weir_artefact::{Artefact, ArtefactTexts, Deviation, Footprint, Form, IpsetTexts, sha256_hex};
 use weir_model::{Chain, Family, Firewall, IpSet, SharedName};
-use weir_passes::{CheckedRun, passes};
+use weir_passes::{CheckedPassesResult, passes};
 use weir_syntax::{ipset, iptables};
 
 use crate::compile_options::{CompileError, CompileOptions, ProgressFn};
-use crate::{counters, coverage, form_passes, kernel_memory, load_scripts, nft, read_back};
+use crate::{coverage, form_passes, iptables_credit, kernel_memory, load_scripts, nft, read_back};
 
 /// Compiles a firewall to a form that is equal to it.
 ///
 /// # Errors
 /// [`CompileError::Unsupported`] if the form cannot say something, [`CompileError::PassRefused`]
-/// and [`CompileError::NotEquivalent`] if the form is not equal, [`CompileError::PrintMismatch`] if
-/// its text does not read back as it, [`CompileError::InvalidOption`] if an option makes no sense.
+/// and [`CompileError::NotEquivalent`] if the form is not equal, [`CompileError::ReadBackMismatch`]
+/// if its text does not read back as it, [`CompileError::InvalidOption`] if an option makes no
+/// sense.
 pub fn compile(
     firewall: &Firewall,
     form: Form,
@@ -46,8 +47,8 @@ fn compile_iptables_form(
     let id = compute_artefact_id(firewall, form, options);
     let names = form_passes::select_pass_names(form, options)?;
     let run = form_passes::run_form_passes(firewall, &names, options, &id, progress)?;
-    let checked = form_passes::collect_check_results(&run.steps, options);
-    let CheckedRun {
+    let checked = form_passes::build_equality_check_record(&run.steps, options);
+    let CheckedPassesResult {
         firewall: after,
         generated_sets: own,
         compiled_runs: compiled,
@@ -57,19 +58,20 @@ fn compile_iptables_form(
     } = run;
     progress("writing", 0.0);
     let mut after = after;
-    add_marker_chains(&mut after, &id);
+    add_artefact_id_chains(&mut after, &id);
     read_back::check_iptables_read_back(&after)
-        .map_err(|what| CompileError::PrintMismatch { form, what })?;
-    let contents = print_contents(&after, None, &firewall.sets, &own);
-    let mut counters = counters::build_credit_map(firewall, &after, &own);
-    let summed = counters::extract_summed_rules(&mut counters, firewall, &after, &own);
+        .map_err(|what| CompileError::ReadBackMismatch { form, what })?;
+    let contents = print_artefact_texts(&after, None, &firewall.sets, &own);
+    let mut counters = iptables_credit::build_credit_map(firewall, &after, &own);
+    let summed =
+        iptables_credit::extract_summed_counter_groups(&mut counters, firewall, &after, &own);
     let mut deviations = list_set_deviations(form, &own);
     deviations.extend(by_passes);
     let manifest = Manifest {
         version: manifest::MANIFEST_VERSION,
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         form,
-        tools: load_scripts::list_required_tools(&Footprint::from_contents(&contents)),
+        tools: load_scripts::list_required_tools(&Footprint::from_texts(&contents)),
         files: Vec::new(),
         memory_bytes: kernel_memory::estimate_kernel_bytes(&after, options.cpus),
         share: match form {
@@ -101,24 +103,31 @@ fn compile_nft_artefact(
     let id = compute_artefact_id(firewall, Form::Nft, options);
     let names = form_passes::select_pass_names(Form::Nft, options)?;
     let (maps, before): (Vec<&str>, Vec<&str>) =
-        names.into_iter().partition(|n| *n == passes::FOLD_INTO_VERDICT_MAP);
+        names.into_iter().partition(|n| *n == passes::FOLD_INTO_VERDICT_MAP_NAME);
     let run = form_passes::run_form_passes(firewall, &before, options, &id, progress)?;
-    let mut made = nft::compile_after_passes(firewall, &run, !maps.is_empty(), options, progress)?;
-    let summed = counters::extract_summed_rules(&mut made.counters, firewall, &run.firewall, &[]);
-    let mut checked = form_passes::collect_check_results(&run.steps, options);
+    let mut made =
+        nft::compile_nft_after_passes(firewall, &run, !maps.is_empty(), options, progress)?;
+    let summed = iptables_credit::extract_summed_counter_groups(
+        &mut made.counters,
+        firewall,
+        &run.firewall,
+        &[],
+    );
+    let mut checked = form_passes::build_equality_check_record(&run.steps, options);
     checked.packets += made.equality_check.packets;
     checked.passes.append(&mut made.equality_check.passes);
     progress("writing", 0.0);
-    let printed = |what| CompileError::PrintMismatch { form: Form::Nft, what };
+    let printed = |what| CompileError::ReadBackMismatch { form: Form::Nft, what };
     read_back::check_nft_read_back(&made.nft_ruleset, &made.nft_text).map_err(printed)?;
     let kept = made.iptables_to_load();
     read_back::check_iptables_read_back(&kept).map_err(printed)?;
-    let contents = print_contents(&kept, Some(made.nft_text), &firewall.sets, &run.generated_sets);
+    let contents =
+        print_artefact_texts(&kept, Some(made.nft_text), &firewall.sets, &run.generated_sets);
     let manifest = Manifest {
         version: manifest::MANIFEST_VERSION,
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         form: Form::Nft,
-        tools: load_scripts::list_required_tools(&Footprint::from_contents(&contents)),
+        tools: load_scripts::list_required_tools(&Footprint::from_texts(&contents)),
         files: Vec::new(),
         memory_bytes: made.memory_bytes + kernel_memory::estimate_kernel_bytes(&kept, options.cpus),
         compiled: made.compiled_runs,
@@ -136,7 +145,7 @@ fn compile_nft_artefact(
 
 /// Marks every table with an empty chain, so that the kernel itself says which artefact is in
 /// force: the mark is added and removed with the rules, in one transaction.
-fn add_marker_chains(firewall: &mut Firewall, id: &str) {
+fn add_artefact_id_chains(firewall: &mut Firewall, id: &str) {
     let name: SharedName = format!("weir:{id}").into();
     for table in
         [&mut firewall.v4, &mut firewall.v6].into_iter().flatten().flat_map(|r| &mut r.tables)
@@ -161,13 +170,13 @@ fn compute_artefact_id(firewall: &Firewall, form: Form, options: &CompileOptions
 
 /// The texts of a form: its rules and nft tables, and the sets of the user and of passes, if its
 /// rules use any.
-fn print_contents(
+fn print_artefact_texts(
     rules: &Firewall,
     nft: Option<String>,
     user: &[IpSet],
     own: &[(Family, IpSet)],
-) -> Contents {
-    let mut contents = Contents { nft, ..Contents::default() };
+) -> ArtefactTexts {
+    let mut contents = ArtefactTexts { nft, ..ArtefactTexts::default() };
     for ruleset in rules.rulesets() {
         // What went to nft as a whole leaves a ruleset without tables.
         if contents.nft.is_none() || !ruleset.tables.is_empty() {
@@ -177,7 +186,7 @@ fn print_contents(
     contents.sets = (!rules.sets.is_empty()).then(|| {
         let own: Vec<IpSet> = own.iter().map(|(_, s)| s.clone()).collect();
         let names = user.iter().chain(&own).flat_map(|s| [&*s.name, "\n"]).collect();
-        SetTexts { user: ipset::print(user), generated: ipset::print(&own), names }
+        IpsetTexts { user: ipset::print(user), generated: ipset::print(&own), names }
     });
     contents
 }

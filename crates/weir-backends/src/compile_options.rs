@@ -60,7 +60,7 @@ impl Default for CompileOptions {
 #[non_exhaustive]
 pub enum CompileError {
     /// The form cannot say something that the ruleset says.
-    #[error("{form} cannot express {}", join_refusals(.refusals))]
+    #[error("{form} cannot express {}", format_first_refusals(.refusals))]
     Unsupported {
         /// Which form.
         form: Form,
@@ -90,7 +90,7 @@ pub enum CompileError {
     PassRefused(#[from] RefusedPass),
     /// The text of the form does not read back as the form. Nothing is written.
     #[error("the text of the {form} form does not say what was checked: {what}")]
-    PrintMismatch {
+    ReadBackMismatch {
         /// Which form.
         form: Form,
         /// The first difference.
@@ -126,7 +126,7 @@ impl fmt::Display for FormRefusal {
     }
 }
 
-fn join_refusals(refusals: &[FormRefusal]) -> String {
+fn format_first_refusals(refusals: &[FormRefusal]) -> String {
     let shown: Vec<String> = refusals.iter().take(3).map(FormRefusal::to_string).collect();
     let more = refusals.len().saturating_sub(3);
     let tail = if more > 0 { format!(", and {more} more") } else { String::new() };

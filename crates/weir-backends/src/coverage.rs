@@ -13,7 +13,7 @@ use weir_model::{
 use weir_partition::find_barrier_reason;
 
 /// Why a rule is left that nothing else keeps where it is.
-const TOO_FEW_SIMILAR_RULES: &str = "too few similar rules are adjacent there";
+const TOO_FEW_SIMILAR_RULES_REASON: &str = "too few similar rules are adjacent there";
 
 /// For the forms for iptables: `after` is the result for `before`. Chains of `programs` are treated
 /// like the user's.
@@ -42,7 +42,7 @@ pub(crate) fn compute_iptables_coverage(
                     program
                         .or_else(noted)
                         .or_else(barrier)
-                        .unwrap_or_else(|| TOO_FEW_SIMILAR_RULES.to_owned())
+                        .unwrap_or_else(|| TOO_FEW_SIMILAR_RULES_REASON.to_owned())
                 })
             };
             add_table_coverage(&mut share, ruleset.family, table, cause);
@@ -98,7 +98,8 @@ fn add_table_coverage(
         }
         let left = causes.values().sum();
         let rules = entered.len() as u64;
-        let causes = sort_causes_by_size(causes.into_iter().map(|(why, n)| (why.to_owned(), n)));
+        let causes =
+            sort_causes_by_rule_count(causes.into_iter().map(|(why, n)| (why.to_owned(), n)));
         share.hooks.push(HookCoverage { hook, rules, in_form: rules - left, left, causes });
         all.extend(entered);
     }
@@ -134,7 +135,7 @@ pub(crate) fn format_chain_id(family: Family, table: &Table, chain: &SharedName)
 }
 
 /// Causes in the order of a manifest.
-pub(crate) fn sort_causes_by_size(
+pub(crate) fn sort_causes_by_rule_count(
     causes: impl Iterator<Item = (String, u64)>,
 ) -> Vec<LeftRuleCause> {
     let mut causes: Vec<LeftRuleCause> =

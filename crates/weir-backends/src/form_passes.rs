@@ -1,10 +1,11 @@
 //! The passes of each form, and their entries in the manifest.
 
-use weir_artefact::{CheckedPass, EqualityCheck, Form};
+use weir_artefact::{CheckedPass, EqualityCheckRecord, Form};
 use weir_model::Firewall;
-use weir_passes::check::CheckOptions;
+use weir_passes::equivalence_check::PacketCheckOptions;
 use weir_passes::{
-    CheckedRun, Pass, PassOptions, PassReport, ProgressFn, RunOptions, passes, run_checked_passes,
+    CheckedPassesOptions, CheckedPassesResult, Pass, PassOptions, PassReport, ProgressFn, passes,
+    run_checked_passes,
 };
 
 use crate::compile_options::{CompileError, CompileOptions};
@@ -32,13 +33,13 @@ pub(crate) fn select_pass_names(
         None => default_passes(form).to_vec(),
     };
     for name in chosen.iter().copied().chain(options.skipped_passes.iter().map(String::as_str)) {
-        let maps = name == passes::FOLD_INTO_VERDICT_MAP;
+        let maps = name == passes::FOLD_INTO_VERDICT_MAP_NAME;
         if !maps && passes::find_pass(name).is_none() {
             let all: Vec<&str> = passes::ALL_PASSES.iter().map(|p| p.name()).collect();
             let all = all.join(", ");
             return Err(CompileError::InvalidOption(format!(
                 "unknown pass {name}; passes are {all}, {}",
-                passes::FOLD_INTO_VERDICT_MAP
+                passes::FOLD_INTO_VERDICT_MAP_NAME
             )));
         }
         if form == Form::Nft && name == "fold_into_set" {
@@ -64,11 +65,16 @@ pub(crate) fn run_form_passes(
     options: &CompileOptions,
     id: &str,
     progress: &mut ProgressFn<'_>,
-) -> Result<CheckedRun, CompileError> {
+) -> Result<CheckedPassesResult, CompileError> {
     let passes: Vec<&dyn Pass> = names.iter().filter_map(|n| passes::find_pass(n)).collect();
     let pass = build_pass_options(options, id);
-    let check = CheckOptions { seed: options.seed, packets: options.check_packets };
-    let options = RunOptions { pass, check, trust: options.trust, ..RunOptions::default() };
+    let check = PacketCheckOptions { seed: options.seed, packets: options.check_packets };
+    let options = CheckedPassesOptions {
+        pass,
+        check,
+        trust: options.trust,
+        ..CheckedPassesOptions::default()
+    };
     Ok(run_checked_passes(firewall, &passes, &options, progress)?)
 }
 
@@ -84,20 +90,20 @@ pub(crate) fn build_pass_options(options: &CompileOptions, id: &str) -> PassOpti
 }
 
 /// The manifest's entry about the checks.
-pub(crate) fn collect_check_results(
+pub(crate) fn build_equality_check_record(
     steps: &[PassReport],
     options: &CompileOptions,
-) -> EqualityCheck {
+) -> EqualityCheckRecord {
     let passes: Vec<CheckedPass> = steps.iter().map(to_checked_pass).collect();
     let packets = passes.iter().map(|p| p.evidence.packet_count()).sum();
-    EqualityCheck { packets, seed: options.seed, passes }
+    EqualityCheckRecord { packets, seed: options.seed, passes }
 }
 
 fn to_checked_pass(step: &PassReport) -> CheckedPass {
     let tenth = |n: f64| (n * 10.0).round() / 10.0;
     CheckedPass {
         pass: step.pass.to_owned(),
-        evidence: step.evidence.with_reason_text(),
+        evidence: step.evidence.stringify_reason(),
         rules_before: step.rule_counts.0 as u64,
         rules_after: step.rule_counts.1 as u64,
         tried_before: step.mean_rules_tried.map(|t| tenth(t.0)),

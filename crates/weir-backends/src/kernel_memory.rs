@@ -31,7 +31,7 @@ const XT_COUNTERS_BYTES: u64 = 16;
 /// The estimate for everything that a form loads.
 pub fn estimate_kernel_bytes(firewall: &Firewall, cpus: usize) -> u64 {
     let tables: u64 = firewall.rulesets().map(|r| tables_bytes(r, cpus as u64)).sum();
-    tables + firewall.sets.iter().map(set_bytes).sum::<u64>()
+    tables + firewall.sets.iter().map(ipset_bytes).sum::<u64>()
 }
 
 fn tables_bytes(ruleset: &Ruleset, cpus: u64) -> u64 {
@@ -92,7 +92,7 @@ fn match_data_bytes(m: &Match) -> u64 {
 }
 
 /// A set: its table and its elements.
-fn set_bytes(set: &IpSet) -> u64 {
+fn ipset_bytes(set: &IpSet) -> u64 {
     let n = set.elements.len() as u64;
     let counters = if set.options.contains(&SetOption::Counters) { XT_COUNTERS_BYTES } else { 0 };
     let v6 = set.family == Some(Family::V6);
@@ -101,7 +101,7 @@ fn set_bytes(set: &IpSet) -> u64 {
         SetStorage::List => header + n * (48 + counters),
         SetStorage::Bitmap => {
             let range = set.options.iter().find_map(|o| match o {
-                SetOption::Range(lo, hi) => Some((hi.0 - lo.0 + 1) as u64),
+                SetOption::AddrRange(lo, hi) => Some((hi.0 - lo.0 + 1) as u64),
                 SetOption::PortRange(lo, hi) => Some(u64::from(hi - lo) + 1),
                 _ => None,
             });

@@ -2,7 +2,7 @@
 //!
 //! [`compile`](fn@compile) rewrites a firewall by passes, checks each of them
 //! ([`weir_passes::run_checked_passes`]), and returns a value ([`Artefact`]): the rules as the
-//! tools read them, and which counters add up to which original rule ([`counters`]).
+//! tools read them, and which counters add up to which original rule ([`iptables_credit`]).
 //! [`write_artefact()`] writes it to a folder, with the scripts that load it ([`load_scripts`]). A
 //! back end refuses what it cannot express, by name; it never approximates.
 
@@ -11,13 +11,13 @@
 pub mod artefact_firewall;
 mod compile;
 pub mod compile_options;
-pub mod counters;
 mod coverage;
 mod form_passes;
+pub mod iptables_credit;
 pub mod kernel_memory;
 pub mod load_scripts;
 pub mod nft;
-pub mod original_ids;
+pub mod original_rule_ids;
 mod read_back;
 
 pub use compile::compile;
@@ -25,4 +25,4 @@ pub use compile_options::{CompileError, CompileOptions, FormRefusal, ProgressFn}
 pub use load_scripts::write_artefact;
 pub use weir_artefact::{Artefact, Form};
 pub use weir_passes::Counterexample;
-pub use weir_passes::check;
+pub use weir_passes::equivalence_check;

@@ -13,14 +13,14 @@
 
 use std::path::Path;
 
-use weir_artefact::{Artefact, Bundle, Footprint, NftTable, WriteError};
+use weir_artefact::{Artefact, FolderContents, Footprint, NftTable, WriteError};
 use weir_model::{Family, TableName};
 
 const COMMON_SCRIPT: &str = include_str!("load/common.sh");
-const STATE_SCRIPT: &str = include_str!("load/state.sh");
-const KERNEL_SCRIPT: &str = include_str!("load/kernel.sh");
-const CHECK_SCRIPT: &str = include_str!("load/check.sh");
-const SAVE_SCRIPT: &str = include_str!("load/save.sh");
+const SAVED_RULESETS_SCRIPT: &str = include_str!("load/state.sh");
+const RULESET_IN_FORCE_SCRIPT: &str = include_str!("load/kernel.sh");
+const PRELOAD_CHECK_SCRIPT: &str = include_str!("load/check.sh");
+const SAVE_RULESET_IN_FORCE_SCRIPT: &str = include_str!("load/save.sh");
 const LOAD_SCRIPT: &str = include_str!("load/load.sh");
 const UNLOAD_SCRIPT: &str = include_str!("load/unload.sh");
 
@@ -38,10 +38,10 @@ pub(crate) fn list_required_tools(footprint: &Footprint) -> Vec<String> {
 /// Writes an artefact into a folder, with the scripts that load and unload it.
 ///
 /// # Errors
-/// As [`weir_artefact::write_bundle`].
+/// As [`weir_artefact::write_folder_contents`].
 pub fn write_artefact(artefact: &Artefact, dir: &Path) -> Result<(), WriteError> {
     let scripts = LoadScripts::from_artefact(artefact);
-    weir_artefact::write_bundle(&scripts.bundle_artefact(artefact), dir)
+    weir_artefact::write_folder_contents(&scripts.to_folder_contents(artefact), dir)
 }
 
 /// The scripts of an artefact.
@@ -66,7 +66,7 @@ impl LoadScripts {
             format!(
                 "#!/bin/sh\n# {what}\nset -eu\n\nid={id}\nform={form}\nv4_tables='{}'\n\
                  v6_tables='{}'\nv4_emptied='{}'\nv6_emptied='{}'\nsets={}\nnft_tables='{}'\n\n\
-                 {COMMON_SCRIPT}\n{STATE_SCRIPT}\n{KERNEL_SCRIPT}\n",
+                 {COMMON_SCRIPT}\n{SAVED_RULESETS_SCRIPT}\n{RULESET_IN_FORCE_SCRIPT}\n",
                 join_table_names(touched.replaced_tables(Family::V4)),
                 join_table_names(touched.replaced_tables(Family::V6)),
                 join_table_names(&touched.emptied_tables(Family::V4)),
@@ -76,9 +76,9 @@ impl LoadScripts {
             )
         };
         let load = head("Loads the ruleset beside it into this network namespace, all or nothing.")
-            + CHECK_SCRIPT
+            + PRELOAD_CHECK_SCRIPT
             + "\n"
-            + SAVE_SCRIPT
+            + SAVE_RULESET_IN_FORCE_SCRIPT
             + "\n"
             + LOAD_SCRIPT;
         let unload = head("Puts back what was in force before load.sh.") + UNLOAD_SCRIPT;
@@ -86,8 +86,8 @@ impl LoadScripts {
     }
 
     /// An artefact together with them.
-    pub fn bundle_artefact<'a>(&'a self, artefact: &'a Artefact) -> Bundle<'a> {
-        Bundle::new(artefact, &self.load, &self.unload)
+    pub fn to_folder_contents<'a>(&'a self, artefact: &'a Artefact) -> FolderContents<'a> {
+        FolderContents::new(artefact, &self.load, &self.unload)
     }
 }
 

@@ -26,21 +26,21 @@ mod manifest_rule_ids;
 mod opaque_match;
 mod proof;
 mod shared_objects;
-mod table_plan;
+mod table_move_plan;
 pub mod to_iptables;
 
 use std::collections::HashMap;
 
 use weir_artefact::manifest::{CompiledRun, FormCoverage, UnchangedRule};
-use weir_artefact::{CheckedPass, Deviation, EqualityCheck, Evidence, Form};
+use weir_artefact::{CheckedPass, Deviation, EqualityCheckRecord, Evidence, Form};
 use weir_model::effect::needs_connection_tracking;
 use weir_model::managing_programs::ManagingProgram;
 use weir_model::nft::{self, CreditedOriginal};
 use weir_model::{
     CreditMap, Family, Firewall, RuleId, RuleIdTable, RuleIndex, Ruleset, Span, iptables_tool_name,
 };
-use weir_passes::check::{self, CheckOptions};
-use weir_passes::{CheckedRun, Pass as _, PassContext, passes};
+use weir_passes::equivalence_check::{self, PacketCheckOptions};
+use weir_passes::{CheckedPassesResult, Pass as _, PassContext, passes};
 
 use crate::compile_options::{CompileError, CompileOptions, FormRefusal, ProgressFn};
 use crate::form_passes;
@@ -49,7 +49,7 @@ use self::chain_emitter::EmittedRun;
 pub use self::form::{MovedTable, NftForm};
 pub use self::hook_comparison::compare_at_hooks;
 use self::manifest_rule_ids::map_manifest_rule_ids;
-use self::table_plan::{MAX_JUMP_DEPTH, TablePlan};
+use self::table_move_plan::{MAX_JUMP_DEPTH, TableMovePlan};
 
 /// Compiles a firewall to nft.
 ///
@@ -62,13 +62,13 @@ pub fn compile_nft_form(
     progress: &mut ProgressFn<'_>,
 ) -> Result<NftForm, CompileError> {
     let run = form_passes::run_form_passes(firewall, &[], options, "nft", progress)?;
-    compile_after_passes(firewall, &run, true, options, progress)
+    compile_nft_after_passes(firewall, &run, true, options, progress)
 }
 
 /// Compiles what passes made of a firewall; runs become verdict maps where `maps`.
-pub(crate) fn compile_after_passes(
+pub(crate) fn compile_nft_after_passes(
     original: &Firewall,
-    run: &CheckedRun,
+    run: &CheckedPassesResult,
     maps: bool,
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
@@ -95,13 +95,13 @@ pub(crate) fn compile_after_passes(
     }
     let stays = builder.rest_before_tree.clone();
     let mut form = builder.into_form(firewall, options);
-    let refusals = shared_objects::find_lost_objects(firewall, &form.iptables_to_load());
+    let refusals = shared_objects::refuse_lost_shared_objects(firewall, &form.iptables_to_load());
     if !refusals.is_empty() {
         return Err(CompileError::Unsupported { form: Form::Nft, refusals });
     }
     form.deviations.extend(run.deviations.iter().cloned());
     let mut step = CheckedPass {
-        pass: passes::FOLD_INTO_VERDICT_MAP.to_owned(),
+        pass: passes::FOLD_INTO_VERDICT_MAP_NAME.to_owned(),
         evidence: Evidence::Trusted,
         rules_before: form.share.in_form,
         rules_after: form
@@ -118,7 +118,7 @@ pub(crate) fn compile_after_passes(
         progress("nft: check", 0.3);
         form.equality_check = compare_at_hooks(firewall, &form, options, progress)?;
         form.equality_check.packets +=
-            check_iptables_rest(stays, &form.iptables_rest, options, progress)?;
+            compare_rules_left_in_iptables(stays, &form.iptables_rest, options, progress)?;
         progress("nft: proof", 0.9);
         let packets = form.equality_check.packets;
         step.evidence = match proof::prove_nft_form(firewall, &form)? {
@@ -131,7 +131,7 @@ pub(crate) fn compile_after_passes(
 }
 
 /// Compares what stays in iptables with what it was; how many packets were compared.
-fn check_iptables_rest(
+fn compare_rules_left_in_iptables(
     before: Vec<Ruleset>,
     after: &Firewall,
     options: &CompileOptions,
@@ -147,12 +147,12 @@ fn check_iptables_rest(
             Family::V6 => was.v6 = Some(ruleset),
         }
     }
-    let check = CheckOptions { seed: options.seed, packets: options.check_packets };
-    let checked = check::compare_on_packets(
+    let check = PacketCheckOptions { seed: options.seed, packets: options.check_packets };
+    let checked = equivalence_check::compare_on_packets(
         &was,
         &[after],
         &check,
-        check::compare_with_iptables_form(&was, after),
+        equivalence_check::make_iptables_form_comparer(&was, after),
         progress,
     )
     .map_err(|example| CompileError::NotEquivalent { form: Form::Nft, example })?;
@@ -191,10 +191,10 @@ impl NftFormBuilder {
         }
         let mut rest = ruleset.clone();
         for (at, table) in ruleset.tables.iter().enumerate() {
-            let mut plan = TablePlan::new(table, family, &options.rewritable_programs);
+            let mut plan = TableMovePlan::new(table, family, &options.rewritable_programs);
             self.record_refusals(&plan, ruleset);
             let mut is_deep = false;
-            match emit_within_depth(&plan, guard, self.use_verdict_maps) {
+            match emit_table_within_jump_depth(&plan, guard, self.use_verdict_maps) {
                 _ if plan.moved_hooks.is_empty() => {}
                 Ok((written, runs)) => {
                     self.record_compiled_runs(runs, &places);
@@ -223,19 +223,19 @@ impl NftFormBuilder {
                         span: Span::NONE,
                     });
                     plan.moved_hooks.clear();
-                    coverage::add_table_plan_coverage(&mut self.share, &plan, Some(&why));
+                    coverage::add_nft_table_coverage(&mut self.share, &plan, Some(&why));
                     self.barriers.push(UnchangedRule { rule, why });
                     is_deep = true;
                 }
             }
             if !is_deep {
-                coverage::add_table_plan_coverage(&mut self.share, &plan, None);
+                coverage::add_nft_table_coverage(&mut self.share, &plan, None);
             }
             rest.tables[at] = plan.iptables_table_rest();
             credit::credit_iptables_policies(&mut self.counters, &plan);
         }
         self.rest_before_tree.push(rest.clone());
-        let rest = self.build_rest_tree(rest, original, options);
+        let rest = self.build_iptables_rest_trees(rest, original, options);
         credit::credit_iptables_rules(&mut self.counters, &rest, &places);
         credit::credit_nft_counters(&mut self.counters, &self.nft_ruleset, family, &places);
         match family {
@@ -245,7 +245,7 @@ impl NftFormBuilder {
     }
 
     /// What stays in iptables, as prefix trees of chains.
-    fn build_rest_tree(
+    fn build_iptables_rest_trees(
         &mut self,
         rest: Ruleset,
         original: &Ruleset,
@@ -263,7 +263,7 @@ impl NftFormBuilder {
     }
 
     /// Notes what nft cannot say, and what stays in iptables for it.
-    fn record_refusals(&mut self, plan: &TablePlan<'_>, ruleset: &Ruleset) {
+    fn record_refusals(&mut self, plan: &TableMovePlan<'_>, ruleset: &Ruleset) {
         let (family, table) = (ruleset.family, plan.table);
         let stays: Vec<&str> = table
             .name
@@ -303,7 +303,7 @@ impl NftFormBuilder {
     }
 
     /// Notes which chains other programs keep, a line per program.
-    fn record_program_chains(&mut self, plan: &TablePlan<'_>, stays: &str) {
+    fn record_program_chains(&mut self, plan: &TableMovePlan<'_>, stays: &str) {
         let (family, table) = (plan.family, plan.table.name);
         for program in ManagingProgram::ALL {
             let mut chains =
@@ -360,7 +360,7 @@ impl NftFormBuilder {
             barriers: self.barriers,
             share: self.share,
             counters: self.counters,
-            equality_check: EqualityCheck::default(),
+            equality_check: EqualityCheckRecord::default(),
         }
     }
 
@@ -378,15 +378,15 @@ impl NftFormBuilder {
 
 /// The table with its runs; without them if chains would be nested too deeply, or if they are not
 /// wanted. The depth if even that does not help.
-fn emit_within_depth(
-    plan: &TablePlan<'_>,
+fn emit_table_within_jump_depth(
+    plan: &TableMovePlan<'_>,
     guard: bool,
     maps: bool,
 ) -> Result<(nft::Table, Vec<EmittedRun>), usize> {
     let mut deepest = 0;
     for runs in [true, false].into_iter().filter(|runs| maps || !runs) {
         let (written, compiled) = plan.emit_table(guard, runs);
-        deepest = table_plan::max_call_depth(&written);
+        deepest = table_move_plan::max_call_depth(&written);
         if deepest <= MAX_JUMP_DEPTH {
             return Ok((written, compiled));
         }

@@ -6,7 +6,7 @@
 
 use weir_model::ipset::SetStorage;
 use weir_model::{Firewall, IpSet, Rule, Ruleset, Span, iptables_tool_name, nft};
-use weir_syntax::iptables::ParseOptions;
+use weir_syntax::iptables::ParserSettings;
 use weir_syntax::{ipset, iptables};
 
 /// Whether the texts of a firewall's rulesets and sets read back unchanged; otherwise the first
@@ -14,13 +14,13 @@ use weir_syntax::{ipset, iptables};
 pub fn check_iptables_read_back(firewall: &Firewall) -> Result<(), String> {
     // What went to nft as a whole leaves a ruleset without tables, which is not a text at all.
     for ruleset in firewall.rulesets().filter(|r| !r.tables.is_empty()) {
-        let options = ParseOptions { family: Some(ruleset.family), ..ParseOptions::default() };
+        let options = ParserSettings { family: Some(ruleset.family), ..ParserSettings::default() };
         let text = iptables::print(ruleset, false);
         let back = iptables::parse(&text, &options).map_err(|errors| {
             let first = errors.first().map_or("", |d| d.message.as_str());
             format!("{} is refused: {first}", iptables_tool_name(ruleset.family))
         })?;
-        if let Some(place) = find_rule_difference(ruleset, &back) {
+        if let Some(place) = find_ruleset_difference(ruleset, &back) {
             return Err(format!(
                 "{}/{place} is a different rule",
                 iptables_tool_name(ruleset.family)
@@ -39,7 +39,7 @@ pub fn check_nft_read_back(tables: &nft::Ruleset, text: &str) -> Result<(), Stri
 }
 
 /// Where two rulesets say something else, apart from origins, counters and comment lines.
-fn find_rule_difference(a: &Ruleset, b: &Ruleset) -> Option<String> {
+fn find_ruleset_difference(a: &Ruleset, b: &Ruleset) -> Option<String> {
     if a.tables.len() != b.tables.len() {
         return Some("tables".to_owned());
     }
@@ -102,7 +102,7 @@ mod tests {
 
     fn firewall(rules: &str) -> Firewall {
         let text = format!("*filter\n:INPUT DROP [0:0]\n:c - [0:0]\n{rules}COMMIT\n");
-        let ruleset = iptables::parse(&text, &ParseOptions::default()).expect("a ruleset");
+        let ruleset = iptables::parse(&text, &ParserSettings::default()).expect("a ruleset");
         Firewall { v4: Some(ruleset), ..Firewall::default() }
     }
 
@@ -116,8 +116,8 @@ mod tests {
     fn a_match_that_the_text_lacks_is_found() {
         let whole = firewall("-A INPUT -m mark --mark 0x1 -j ACCEPT\n").v4.expect("IPv4");
         let lacks = firewall("-A INPUT -j ACCEPT\n").v4.expect("IPv4");
-        assert_eq!(find_rule_difference(&whole, &whole), None);
-        assert_eq!(find_rule_difference(&whole, &lacks), Some("filter/INPUT/1".to_owned()));
+        assert_eq!(find_ruleset_difference(&whole, &whole), None);
+        assert_eq!(find_ruleset_difference(&whole, &lacks), Some("filter/INPUT/1".to_owned()));
     }
 
     #[test]
@@ -125,14 +125,14 @@ mod tests {
         let whole = firewall("-A INPUT -j c\n-A c -j ACCEPT\n").v4.expect("IPv4");
         let mut short = whole.clone();
         short.tables[0].chains.iter_mut().for_each(|c| c.rules.truncate(0));
-        assert_eq!(find_rule_difference(&whole, &short), Some("filter/INPUT/1".to_owned()));
-        assert_eq!(find_rule_difference(&short, &whole), Some("filter/INPUT/1".to_owned()));
+        assert_eq!(find_ruleset_difference(&whole, &short), Some("filter/INPUT/1".to_owned()));
+        assert_eq!(find_ruleset_difference(&short, &whole), Some("filter/INPUT/1".to_owned()));
         let mut open = whole.clone();
         open.tables[0].chains[0].policy = Some(weir_model::Policy::Accept);
-        assert_eq!(find_rule_difference(&whole, &open), Some("filter/INPUT/policy".to_owned()));
+        assert_eq!(find_ruleset_difference(&whole, &open), Some("filter/INPUT/policy".to_owned()));
         let mut fewer = whole.clone();
         fewer.tables[0].chains.pop();
-        assert_eq!(find_rule_difference(&whole, &fewer), Some("filter/c/0".to_owned()));
+        assert_eq!(find_ruleset_difference(&whole, &fewer), Some("filter/c/0".to_owned()));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! The check before writing: it accepts what is equal and finds what is not.
 
-use weir_backends::check::{self, CheckOptions};
+use weir_backends::equivalence_check::{self, PacketCheckOptions};
 use weir_model::{Firewall, RuleIdTable, Target};
 use weir_passes::prefix_tree::{self, TreeOptions};
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 
-const OPTIONS: CheckOptions = CheckOptions { seed: 1, packets: 8000 };
+const OPTIONS: PacketCheckOptions = PacketCheckOptions { seed: 1, packets: 8000 };
 
 /// Hosts under two networks, one of them accepted late as a whole, and a RETURN.
 fn example() -> Firewall {
@@ -21,7 +21,7 @@ fn example() -> Firewall {
         }
     }
     text += "-A a -s 192.0.0.0/24 -j REJECT\n-A a -p icmp -j DROP\nCOMMIT\n";
-    let v4 = iptables::parse(&text, &ParseOptions::default()).unwrap();
+    let v4 = iptables::parse(&text, &ParserSettings::default()).unwrap();
     Firewall { v4: Some(v4), ..Firewall::default() }
 }
 
@@ -41,11 +41,11 @@ fn spoiled(spoil: impl Fn(&mut Firewall)) -> Result<(), String> {
     let before = example();
     let mut after = tree_of(&before);
     spoil(&mut after);
-    let result = check::compare_on_packets(
+    let result = equivalence_check::compare_on_packets(
         &before,
         &[&after],
         &OPTIONS,
-        check::compare_with_iptables_form(&before, &after),
+        equivalence_check::make_iptables_form_comparer(&before, &after),
         &mut |_, _| {},
     );
     result.map(|_| ()).map_err(|e| e.to_string())

@@ -3,14 +3,14 @@
 use weir_backends::{CompileOptions, Form, compile};
 use weir_model::Firewall;
 use weir_passes::CostModel;
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 use weir_testkit::testdata;
 
 const CUT: &str = "\n---\n";
 
 /// The data files of a form, and the counters of two of the original rules.
 fn forms(rules: &str) -> String {
-    let v4 = iptables::parse(rules, &ParseOptions::default()).expect("the case is read");
+    let v4 = iptables::parse(rules, &ParserSettings::default()).expect("the case is read");
     let firewall = Firewall { v4: Some(v4), ..Firewall::default() };
     let cost = CostModel {
         jump_ns: 1.0,

@@ -7,7 +7,7 @@ use weir_backends::{Artefact, CompileOptions, Form, compile, write_artefact};
 use weir_kernel::{Namespace, Session};
 use weir_model::Firewall;
 use weir_syntax::ipset;
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 use weir_testkit::skip_test;
 
 const FORMS: [Form; 3] = [Form::Linear, Form::Tree, Form::Ipset];
@@ -87,7 +87,7 @@ fn firewall(v4: &str, v6: &str, sets: &str) -> Firewall {
     let sets = if sets.is_empty() { Vec::new() } else { ipset::parse(sets).unwrap() };
     let parse = |text: &str, family| {
         let options =
-            ParseOptions { family: Some(family), known_sets: Some(&sets), ..Default::default() };
+            ParserSettings { family: Some(family), known_sets: Some(&sets), ..Default::default() };
         (!text.is_empty()).then(|| iptables::parse(text, &options).unwrap())
     };
     use weir_model::Family::{V4, V6};

@@ -5,13 +5,13 @@ use std::process::{Command, Stdio};
 
 use weir_backends::{CompileOptions, nft};
 use weir_model::{Family, Firewall};
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 use weir_testkit::testdata;
 
 const CUT: &str = "\n---\n";
 
 fn compiled(text: &str) -> String {
-    let ruleset = match iptables::parse(text, &ParseOptions::default()) {
+    let ruleset = match iptables::parse(text, &ParserSettings::default()) {
         Ok(ruleset) => ruleset,
         Err(d) => panic!("{}", weir_syntax::render_diagnostics(&d, "case", text, false)),
     };

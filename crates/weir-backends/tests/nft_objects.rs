@@ -4,7 +4,7 @@
 use weir_backends::{CompileError, CompileOptions, nft};
 use weir_model::effect::target_module_name;
 use weir_model::{Family, Firewall};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 
 fn compiled(asks: &str) -> Result<nft::NftForm, CompileError> {
     let text = format!(
@@ -12,7 +12,7 @@ fn compiled(asks: &str) -> Result<nft::NftForm, CompileError> {
          -A U -j RATEEST --rateest-name x --rateest-interval 250ms --rateest-ewmalog 500ms\n\
          COMMIT\n*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -p tcp -j ACCEPT\n{asks}COMMIT\n"
     );
-    let options = ParseOptions { family: Some(Family::V4), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(Family::V4), ..ParserSettings::default() };
     let v4 = parse(&text, &options).expect("good rules");
     let firewall = Firewall { v4: Some(v4), ..Firewall::default() };
     nft::compile_nft_form(&firewall, &CompileOptions::default(), &mut |_, _| {})

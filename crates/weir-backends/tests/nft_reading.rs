@@ -9,13 +9,13 @@ use weir_backends::{CompileOptions, nft};
 use weir_model::{Family, Firewall, Packet};
 use weir_packet::Transport;
 use weir_semantics::{AlwaysFalseOracle, AlwaysTrueOracle, Interpreter, JourneyKind, Oracle};
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 use weir_testkit::random_ruleset::{RulesetShape, TestRng, generate_ruleset};
 use weir_testkit::testdata;
-use weir_traffic::{TrafficOptions, generate_packets};
+use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
 fn firewall(text: &str) -> Firewall {
-    let ruleset = match iptables::parse(text, &ParseOptions::default()) {
+    let ruleset = match iptables::parse(text, &ParserSettings::default()) {
         Ok(ruleset) => ruleset,
         Err(d) => panic!("{}", weir_syntax::render_diagnostics(&d, "case", text, false)),
     };
@@ -198,7 +198,7 @@ fn said(text: &str, form: &nft::NftForm) -> Firewall {
     };
     let mut joined = form.iptables_to_load();
     for rest in [&mut joined.v4, &mut joined.v6].into_iter().flatten() {
-        to_iptables::join_rulesets(rest, said.clone()).expect("a hook is in one of them");
+        to_iptables::add_translated_tables(rest, said.clone()).expect("a hook is in one of them");
     }
     joined
 }
@@ -227,7 +227,10 @@ fn tables_of_nft_mean_the_same_in_the_words_of_iptables() {
                 include_truncated: false,
                 ..Default::default()
             };
-            for packet in generate_packets(of, &[], &traffic).into_iter().filter(|p| !deviates(p)) {
+            for packet in generate_rule_boundary_packets(of, &[], &traffic)
+                .into_iter()
+                .filter(|p| !deviates(p))
+            {
                 let mut answers: [Box<dyn Oracle>; 2] =
                     [Box::new(AlwaysTrueOracle), Box::new(AlwaysFalseOracle)];
                 for answers in &mut answers {

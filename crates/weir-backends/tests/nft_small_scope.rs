@@ -6,7 +6,7 @@ use weir_backends::nft::{self, NftForm};
 use weir_backends::{CompileError, CompileOptions};
 use weir_model::nft::{Comparand, LoadExpression, Statement};
 use weir_model::{Family, Firewall, Hook, TableName};
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 
 const CHAINS: [&str; 4] = ["FORWARD", "one", "reject", "three"];
 
@@ -15,7 +15,7 @@ fn options() -> CompileOptions {
 }
 
 fn firewall(text: &str, family: Family) -> Firewall {
-    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
     let parsed = iptables::parse(text, &options);
     let ruleset = parsed.unwrap_or_else(|d| {
         panic!("{}", weir_syntax::render_diagnostics(&d, "random", text, false));
@@ -138,7 +138,7 @@ fn is_caught(what: &str, text: &str, family: Family, spoil: impl FnOnce(&mut Nft
     let firewall = firewall(text, family);
     match nft::compare_at_hooks(&firewall, &form, &options(), &mut |_, _| {}) {
         Err(CompileError::NotEquivalent { example, .. }) => {
-            let of = weir_passes::passes::FOLD_INTO_VERDICT_MAP;
+            let of = weir_passes::passes::FOLD_INTO_VERDICT_MAP_NAME;
             println!("{of} {what:<58} packets: {}", example.difference);
             true
         }

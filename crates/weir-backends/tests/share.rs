@@ -4,10 +4,10 @@ use weir_artefact::manifest::{FormCoverage, HookCoverage};
 use weir_backends::nft::{self, NftForm};
 use weir_backends::{CompileError, CompileOptions, Form, compile};
 use weir_model::Firewall;
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 
 fn firewall(text: &str) -> Firewall {
-    let parsed = iptables::parse(text, &ParseOptions::default()).expect("the text is read");
+    let parsed = iptables::parse(text, &ParserSettings::default()).expect("the text is read");
     Firewall { v4: Some(parsed), ..Firewall::default() }
 }
 

@@ -23,5 +23,7 @@ pub fn attach_xdp(
     ifindex: u32,
     action: &'static str,
 ) -> Result<Link, BpfError> {
-    namespace.enter(|| program.attach_xdp(ifindex as i32))?.map_err(BpfError::from_libbpf(action))
+    namespace
+        .call_inside(|| program.attach_xdp(ifindex as i32))?
+        .map_err(BpfError::from_libbpf(action))
 }

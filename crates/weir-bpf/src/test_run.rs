@@ -64,7 +64,7 @@ pub fn run_live_frames(
             }
         }
     };
-    namespace.enter(call)?
+    namespace.call_inside(call)?
 }
 
 #[cfg(test)]

@@ -125,10 +125,10 @@ fn interrupt_when_silent(order: &WatchRequest, is_silent: &impl Fn() -> bool) {
 fn interrupt_thread(thread: libc::pid_t) {
     // SAFETY: plain numbers; the handler of the signal does nothing, and a thread that has ended
     // is an error that is of no interest.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, interrupt_signal()) };
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, interrupt_signal_number()) };
 }
 
-fn interrupt_signal() -> libc::c_int {
+fn interrupt_signal_number() -> libc::c_int {
     libc::SIGRTMIN() + 7
 }
 
@@ -140,7 +140,7 @@ fn install_signal_handler() {
         let result = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = ignore_signal as *const () as usize;
-            libc::sigaction(interrupt_signal(), &action, std::ptr::null_mut())
+            libc::sigaction(interrupt_signal_number(), &action, std::ptr::null_mut())
         };
         assert_eq!(result, 0, "a handler for a real-time signal can be set");
     });

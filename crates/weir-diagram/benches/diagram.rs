@@ -11,14 +11,14 @@ use std::hint::black_box;
 
 use weir_diagram::{
     CompareLevel, CompareOptions, CompareScope, Comparison, ComparisonVerdict, DiagramStatistics,
-    EvaluationPoint, PacketSet, PacketSpace, SpaceOptions, VariableOrder, compare_firewalls,
+    EvaluationPoint, PacketSet, PacketSpace, PacketSpaceOptions, VariableOrder, compare_firewalls,
 };
 use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_model::{
     Addr, AddrMatch, Chain, Family, Field, Firewall, Hook, Policy, Predicate, Rule, Ruleset, Table,
     TableName, Target, Test, lower_to_tests,
 };
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::BenchmarkClock;
 
 fn main() {
@@ -36,7 +36,7 @@ fn main() {
 }
 
 fn ruleset(name: &str, text: &str) {
-    let ruleset = match parse(text, &ParseOptions::default()) {
+    let ruleset = match parse(text, &ParserSettings::default()) {
         Ok(ruleset) => ruleset,
         Err(_) => return println!("{name}: cannot be read"),
     };
@@ -177,7 +177,8 @@ fn prefixes() {
     });
     measure("FORWARD, shuffled", &before, &after, &forward);
     let clock = BenchmarkClock::start();
-    let options = SpaceOptions { order: VariableOrder::SourceFirst, ..SpaceOptions::default() };
+    let options =
+        PacketSpaceOptions { order: VariableOrder::SourceFirst, ..PacketSpaceOptions::default() };
     let mut space = PacketSpace::for_firewalls(Family::V4, &[&before], options).expect("room");
     let mut union = |rules: &[Rule]| {
         let of_rule = |r: &Rule| {

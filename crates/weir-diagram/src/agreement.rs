@@ -8,11 +8,11 @@ use std::collections::HashMap;
 
 use weir_model::target::NatTarget;
 use weir_model::{Family, Firewall, Hook, Match, Packet};
-use weir_semantics::question_digest::{digest_content, digest_nat_question};
+use weir_semantics::question_digest::{digest_content, digest_existing_nat_question};
 use weir_semantics::{Interpreter, JourneyKind, Oracle, Verdict};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::random_ruleset::TestRng;
-use weir_traffic::{TrafficOptions, generate_packets};
+use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
 use self::random_rulesets::{IPSET_SAVE_TEXT, RANDOM_MATCHES, generate_random_ruleset};
 use self::seeded_answers::{FIELDS_KEPT_BY_UNKNOWN_TARGET, SeededAnswers, extract_nat_range};
@@ -20,10 +20,10 @@ use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
 use crate::compose::DiagramContext;
 use crate::encode::{Assignment, decode_packet, encode_packet};
 use crate::free_variable::{FieldBit, FreeVariable, TargetChoice};
-use crate::journey::{ComparedSide, list_journey_stages};
+use crate::journey::{ComparedRuleset, list_journey_stages};
 use crate::node_store::DiagramRef;
-use crate::packet_space::{PacketSpace, SpaceOptions};
-use crate::state_id::StateIdResolver;
+use crate::packet_space::{PacketSpace, PacketSpaceOptions};
+use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::terminal::RuleExit;
 
 /// The results of both for a packet.
@@ -37,19 +37,19 @@ struct ComparedOutcome {
 struct InterpreterAgreement<'f> {
     context: DiagramContext<'f>,
     interpreter: Interpreter<'f>,
-    state_ids: StateIdResolver,
+    state_ids: StatefulTestIdResolver,
     nat_targets: Vec<&'f NatTarget>,
     path_diagrams: Vec<(ComparedPath, DiagramRef)>,
 }
 
 impl<'f> InterpreterAgreement<'f> {
     fn new(firewall: &'f Firewall, family: Family) -> Self {
-        let space =
-            PacketSpace::for_firewalls(family, &[firewall], SpaceOptions::default()).expect("room");
+        let space = PacketSpace::for_firewalls(family, &[firewall], PacketSpaceOptions::default())
+            .expect("room");
         let mut meaning = DiagramContext::new(space);
-        let who = StateIdResolver::new(firewall, StatefulTestPairing::ByCredit);
-        let side = ComparedSide::new(firewall, family, 0, who.clone(), false);
-        let entries = JourneyKind::ALL.map(ComparedPath::Entry);
+        let who = StatefulTestIdResolver::new(firewall, StatefulTestPairing::ByCredit);
+        let side = ComparedRuleset::new(firewall, family, 0, who.clone(), false);
+        let entries = JourneyKind::ALL.map(ComparedPath::WholeJourney);
         let hooks = [Hook::Prerouting, Hook::Forward, Hook::Output, Hook::Postrouting];
         let ways = entries.into_iter().chain(hooks.map(ComparedPath::Hook)).map(|way| {
             let from = meaning.space.store.node_count();
@@ -86,7 +86,9 @@ impl<'f> InterpreterAgreement<'f> {
     ) -> ComparedOutcome {
         let mut answers = SeededAnswers::new(seed, self.state_ids.clone());
         let outcome = match way {
-            ComparedPath::Entry(entry) => self.interpreter.journey(packet, entry, &mut answers),
+            ComparedPath::WholeJourney(entry) => {
+                self.interpreter.journey(packet, entry, &mut answers)
+            }
             ComparedPath::Hook(hook) => self.interpreter.traverse_hook(packet, hook, &mut answers),
             ComparedPath::ReassembledInput => {
                 self.interpreter.traverse_hook(packet, Hook::Input, &mut answers)
@@ -146,26 +148,37 @@ impl<'f> InterpreterAgreement<'f> {
             FreeVariable::StatefulTest { who, content, nth, .. } => {
                 answers.stateful_answer(who, content, nth)
             }
-            FreeVariable::WrittenBit { who, content, nth, bit: FieldBit(field, bit), .. }
-                if FIELDS_KEPT_BY_UNKNOWN_TARGET.contains(&field) =>
-            {
+            FreeVariable::StatefulTargetBit {
+                who,
+                content,
+                nth,
+                bit: FieldBit(field, bit),
+                ..
+            } if FIELDS_KEPT_BY_UNKNOWN_TARGET.contains(&field) => {
                 let reached = self.context.terminals.list_questions(asked).iter();
                 let mut reached = reached.filter(|a| (a.state_id, a.content) == (who, content));
                 let change = reached.nth(nth as usize).map_or(0, |ask| ask.state_input.change);
                 let levels = self.context.space.layout.field_levels(field);
                 changed_bits(change).value(levels) >> bit & 1 == 1
             }
-            FreeVariable::WrittenBit { who, content, nth, bit: FieldBit(field, bit), .. } => {
-                answers.unknown_write_value(who, content, nth, field) >> bit & 1 == 1
-            }
-            FreeVariable::ChosenBit {
+            FreeVariable::StatefulTargetBit {
+                who,
+                content,
+                nth,
+                bit: FieldBit(field, bit),
+                ..
+            } => answers.stateful_write_value(who, content, nth, field) >> bit & 1 == 1,
+            FreeVariable::StatelessTargetBit {
                 content,
                 hook,
                 change,
                 bit: TargetChoice::OtherFieldBit(FieldBit(field, bit)),
-            } => answers.chosen_write_value(content, hook, &changed(change), field) >> bit & 1 == 1,
-            FreeVariable::ChosenBit { content, hook, change, bit }
-                if content == digest_nat_question() =>
+            } => {
+                answers.stateless_write_value(content, hook, &changed(change), field) >> bit & 1
+                    == 1
+            }
+            FreeVariable::StatelessTargetBit { content, hook, change, bit }
+                if content == digest_existing_nat_question() =>
             {
                 let packet = changed(change);
                 let (addr, port) =
@@ -173,12 +186,12 @@ impl<'f> InterpreterAgreement<'f> {
                 match bit {
                     TargetChoice::AddrBit(bit) => addr.0 >> bit & 1 == 1,
                     TargetChoice::PortBit(bit) => port.is_some_and(|p| p >> bit & 1 == 1),
-                    TargetChoice::HasChanged | TargetChoice::OtherFieldBit(_) => {
+                    TargetChoice::NatChangedPacket | TargetChoice::OtherFieldBit(_) => {
                         unreachable!("only addresses and ports")
                     }
                 }
             }
-            FreeVariable::ChosenBit { content: digest, hook, change, bit } => {
+            FreeVariable::StatelessTargetBit { content: digest, hook, change, bit } => {
                 let packet = changed(change);
                 let target = self.nat_targets.iter().find(|t| digest_content(**t) == digest);
                 let (range, device) =
@@ -188,7 +201,9 @@ impl<'f> InterpreterAgreement<'f> {
                 match bit {
                     TargetChoice::AddrBit(bit) => addr.0 >> bit & 1 == 1,
                     TargetChoice::PortBit(bit) => port.is_some_and(|p| p >> bit & 1 == 1),
-                    TargetChoice::HasChanged => addr != old || port.is_some() && port != old_port,
+                    TargetChoice::NatChangedPacket => {
+                        addr != old || port.is_some() && port != old_port
+                    }
                     TargetChoice::OtherFieldBit(_) => unreachable!("handled above"),
                 }
             }
@@ -219,7 +234,7 @@ impl<'f> InterpreterAgreement<'f> {
     }
 
     /// Number of packets that were compared, on all paths.
-    fn compare_outcomes(&self, sent: &[Packet], seeds: u64, name: &str) -> usize {
+    fn assert_outcomes_agree(&self, sent: &[Packet], seeds: u64, name: &str) -> usize {
         let mut compared = 0;
         for packet in sent {
             for (way, diagram) in &self.path_diagrams {
@@ -243,7 +258,7 @@ impl<'f> InterpreterAgreement<'f> {
 
 fn parse_firewall(rules: &str, sets: &str, family: Family) -> Firewall {
     let sets = weir_syntax::ipset::parse(sets).expect("good sets");
-    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
     let ruleset = match parse(rules, &options) {
         Ok(ruleset) => ruleset,
         Err(e) => panic!("{e:?}\n{rules}"),
@@ -264,7 +279,7 @@ fn generate_boundary_packets(firewall: &Firewall, count: usize, seed: u64) -> Ve
             seed,
             ..TrafficOptions::default()
         };
-        generate_packets(ruleset, &firewall.sets, &options)
+        generate_rule_boundary_packets(ruleset, &firewall.sets, &options)
     };
     JourneyKind::ALL.into_iter().flat_map(of).collect()
 }
@@ -283,7 +298,7 @@ fn every_case_of_the_verdicts_has_the_outcome_of_the_interpreter() {
             weir_syntax::packet::parse_packet(&p.words)
         };
         all.extend(case.packet.iter().map(|p| said(p).expect("good words")));
-        compared += agreement.compare_outcomes(&all, 2, &case.name);
+        compared += agreement.assert_outcomes_agree(&all, 2, &case.name);
     }
     assert!(compared > 50_000, "{compared} packets were compared");
 }
@@ -297,7 +312,7 @@ fn a_queue_keeps_the_state_that_a_rule_before_it_set() {
     let firewall = parse_firewall(text, "", Family::V4);
     let agreement = InterpreterAgreement::new(&firewall, Family::V4);
     let compared =
-        agreement.compare_outcomes(&generate_boundary_packets(&firewall, 20, 1), 4, text);
+        agreement.assert_outcomes_agree(&generate_boundary_packets(&firewall, 20, 1), 4, text);
     assert!(compared > 200, "{compared} packets were compared");
 }
 
@@ -306,7 +321,7 @@ fn random_rulesets_have_the_outcomes_of_the_interpreter() {
     let (mut compared, mut skipped) = (0, 0);
     for seed in 0..120 {
         let text = generate_random_ruleset(seed);
-        let options = ParseOptions { family: Some(Family::V4), ..ParseOptions::default() };
+        let options = ParserSettings { family: Some(Family::V4), ..ParserSettings::default() };
         if parse(&text, &options).is_err() {
             // A target where the kernel does not take it; the next seed is as good.
             skipped += 1;
@@ -315,7 +330,7 @@ fn random_rulesets_have_the_outcomes_of_the_interpreter() {
         let firewall = parse_firewall(&text, IPSET_SAVE_TEXT, Family::V4);
         let agreement = InterpreterAgreement::new(&firewall, Family::V4);
         let all = generate_boundary_packets(&firewall, 25, seed);
-        compared += agreement.compare_outcomes(&all, 2, &format!("seed {seed}:\n{text}"));
+        compared += agreement.assert_outcomes_agree(&all, 2, &format!("seed {seed}:\n{text}"));
     }
     assert!(skipped < 60, "{skipped} of 120 rulesets could not be read");
     assert!(compared > 20_000, "{compared} packets were compared");
@@ -346,7 +361,7 @@ fn rules_behind_an_unknown_target_have_the_outcomes_of_the_interpreter() {
         let firewall = parse_firewall(&(text.clone() + "COMMIT\n"), IPSET_SAVE_TEXT, Family::V4);
         let agreement = InterpreterAgreement::new(&firewall, Family::V4);
         let sent = generate_boundary_packets(&firewall, 40, seed);
-        compared += agreement.compare_outcomes(&sent, 3, &format!("seed {seed}:\n{text}"));
+        compared += agreement.assert_outcomes_agree(&sent, 3, &format!("seed {seed}:\n{text}"));
     }
     assert!(compared > 10_000, "{compared} packets were compared");
 }
@@ -388,7 +403,7 @@ fn lists_of_addresses_have_the_outcomes_of_the_interpreter() {
         );
         let firewall = parse_firewall(&text, "", Family::V4);
         let agreement = InterpreterAgreement::new(&firewall, Family::V4);
-        compared += agreement.compare_outcomes(
+        compared += agreement.assert_outcomes_agree(
             &generate_boundary_packets(&firewall, 60, seed),
             2,
             &format!("seed {seed}:\n{text}"),

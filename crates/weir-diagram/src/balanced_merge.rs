@@ -10,7 +10,7 @@ use crate::node_store::{DiagramRef, LimitReached, NodeStore, Operator};
 /// join two.
 pub(crate) trait BalancedMerge {
     type Error: From<LimitReached>;
-    fn store(&mut self) -> &mut NodeStore;
+    fn node_store(&mut self) -> &mut NodeStore;
     /// Makes a diagram; keeps no reference from one call to the next.
     fn build_operand(&mut self, number: usize) -> Result<DiagramRef, Self::Error>;
     fn join_diagrams(
@@ -27,12 +27,12 @@ pub(crate) fn merge_balanced<M: BalancedMerge>(
     m: &mut M,
     count: usize,
 ) -> Result<DiagramRef, M::Error> {
-    let from = m.store().node_count();
+    let from = m.node_store().node_count();
     let mut stack: Vec<DiagramRef> = Vec::new();
     for i in 0..count {
         let leaf = match m.build_operand(i) {
             Err(e) if M::is_memory_limit(&e) => {
-                m.store().sweep_nodes(from, &mut stack);
+                m.node_store().sweep_nodes(from, &mut stack);
                 m.build_operand(i)?
             }
             other => other?,
@@ -42,14 +42,14 @@ pub(crate) fn merge_balanced<M: BalancedMerge>(
         for _ in 0..(i + 1).trailing_zeros() {
             merge_top_two(m, from, &mut stack)?;
         }
-        if m.store().needs_sweep() {
-            m.store().sweep_nodes(from, &mut stack);
+        if m.node_store().needs_sweep() {
+            m.node_store().sweep_nodes(from, &mut stack);
         }
     }
     while stack.len() > 1 {
         merge_top_two(m, from, &mut stack)?;
-        if m.store().needs_sweep() {
-            m.store().sweep_nodes(from, &mut stack);
+        if m.node_store().needs_sweep() {
+            m.node_store().sweep_nodes(from, &mut stack);
         }
     }
     Ok(stack.pop().unwrap_or(DiagramRef::ZERO))
@@ -64,7 +64,7 @@ fn merge_top_two<M: BalancedMerge>(
     let n = stack.len();
     let merged = match m.join_diagrams(stack[n - 2], stack[n - 1]) {
         Err(e) if M::is_memory_limit(&e) => {
-            m.store().sweep_nodes(from, stack);
+            m.node_store().sweep_nodes(from, stack);
             m.join_diagrams(stack[n - 2], stack[n - 1])?
         }
         other => other?,
@@ -101,7 +101,7 @@ impl<O: Operator, L: FnMut(&mut NodeStore, usize) -> Result<DiagramRef, LimitRea
 {
     type Error = LimitReached;
 
-    fn store(&mut self) -> &mut NodeStore {
+    fn node_store(&mut self) -> &mut NodeStore {
         self.store
     }
 

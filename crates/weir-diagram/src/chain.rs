@@ -7,7 +7,7 @@
 
 use weir_model::{
     Chain, ChainGraph, FieldSet, Hotdrop, Match, Policy, Rule, Table, Target, Test,
-    lower_to_located_tests, match_effects,
+    lower_to_tests_with_match_index, match_effects,
 };
 use weir_semantics::Verdict;
 use weir_semantics::question_digest::{digest_content, digest_drop_question};
@@ -21,8 +21,8 @@ use crate::merge_order::{MergeStep, plan_merge_steps};
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::packet_change::PacketChange;
 use crate::presence::build_span_predicate;
-use crate::state_id::StateIdResolver;
-use crate::table_at_hook::TableAtHook;
+use crate::stateful_test_id::StatefulTestIdResolver;
+use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
 
 /// Why there is no diagram.
@@ -42,14 +42,14 @@ impl From<LimitReached> for BuildError {
 
 /// The chains of a table, and what those mean that are made already.
 #[derive(Debug)]
-struct TableChains<'t> {
+struct TableChainDiagrams<'t> {
     graph: ChainGraph<'t>,
     /// Chains that some rule goes to.
     is_goto_target: Vec<bool>,
     chain_ids: Vec<Option<ChainDiagramId>>,
 }
 
-impl<'t> TableChains<'t> {
+impl<'t> TableChainDiagrams<'t> {
     fn new(table: &'t Table) -> Self {
         let graph = table.chain_graph();
         let mut gone_to = vec![false; table.chains.len()];
@@ -57,10 +57,14 @@ impl<'t> TableChains<'t> {
             let target = &table.chains[jump.from].rules[jump.rule].target;
             gone_to[jump.to] |= matches!(target, Target::Goto(_));
         }
-        TableChains { graph, is_goto_target: gone_to, chain_ids: vec![None; table.chains.len()] }
+        TableChainDiagrams {
+            graph,
+            is_goto_target: gone_to,
+            chain_ids: vec![None; table.chains.len()],
+        }
     }
 
-    fn chain_id(&self, name: &str) -> Option<ChainDiagramId> {
+    fn chain_diagram_id(&self, name: &str) -> Option<ChainDiagramId> {
         self.graph.chain_index(name).and_then(|at| self.chain_ids[at])
     }
 }
@@ -73,8 +77,8 @@ impl<'f> DiagramContext<'f> {
     pub fn build_table(
         &mut self,
         table: &'f Table,
-        who: &StateIdResolver,
-        place: TableAtHook,
+        who: &StatefulTestIdResolver,
+        place: TableEvaluationPoint,
         keep: &mut [DiagramRef],
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
@@ -84,7 +88,7 @@ impl<'f> DiagramContext<'f> {
             Some(start) if table.name.hooks().contains(&hook) => start,
             _ => return Ok(DiagramRef::ZERO),
         };
-        let mut chains = TableChains::new(table);
+        let mut chains = TableChainDiagrams::new(table);
         let order = chains.graph.callees_first(start).map_err(|at| {
             let name = &table.chains[at].name;
             BuildError::OtherReason(format!(
@@ -94,7 +98,7 @@ impl<'f> DiagramContext<'f> {
         })?;
         for at in order {
             let meant = self.build_chain(&chains, &table.chains[at], who, place)?;
-            let made = self.chain_cache.get(meant);
+            let made = self.chain_cache.diagrams_by_id(meant);
             if at == start {
                 return self.apply_chain_policy(made.rules, table.chains[at].policy);
             }
@@ -111,18 +115,19 @@ impl<'f> DiagramContext<'f> {
     /// What a chain means: looked up, or made.
     fn build_chain(
         &mut self,
-        chains: &TableChains<'f>,
+        chains: &TableChainDiagrams<'f>,
         chain: &'f Chain,
-        who: &StateIdResolver,
-        place: TableAtHook,
+        who: &StatefulTestIdResolver,
+        place: TableEvaluationPoint,
     ) -> Result<ChainDiagramId, BuildError> {
-        let sets_of = self.space.active_set_owner();
-        let said =
-            ChainCacheKey::new(&chain.rules, (who, place, sets_of), |name| chains.chain_id(name));
-        if let Some(meant) = self.chain_cache.find(&said) {
+        let sets_of = self.space.active_ipset_firewall();
+        let said = ChainCacheKey::new(&chain.rules, (who, place, sets_of), |name| {
+            chains.chain_diagram_id(name)
+        });
+        if let Some(meant) = self.chain_cache.find_by_key(&said) {
             return Ok(meant);
         }
-        self.prebuild_chain_sets(chain, place.point)?;
+        self.prebuild_set_memberships(chain, place.point)?;
         let steps = plan_merge_steps(&chain.rules, self.space.layout.family);
         let count = steps.len();
         let mut rules = ChainRuleMerge {
@@ -134,7 +139,7 @@ impl<'f> DiagramContext<'f> {
             place,
         };
         let rules = merge_balanced(&mut rules, count)?;
-        let meant = match self.chain_cache.find_by_rules(rules) {
+        let meant = match self.chain_cache.find_by_rules_diagram(rules) {
             Some(meant) => meant,
             None => {
                 let jump = self.replace_exit(rules, RuleExit::Return, RuleExit::Continue)?;
@@ -146,7 +151,7 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// Sets are made before the rules are merged, and kept.
-    fn prebuild_chain_sets(
+    fn prebuild_set_memberships(
         &mut self,
         chain: &Chain,
         at: EvaluationPoint,
@@ -213,12 +218,14 @@ impl<'f> DiagramContext<'f> {
     /// A rule: what it does if its tests match, and what their evaluation does.
     fn build_rule(
         &mut self,
-        chains: &TableChains<'_>,
+        chains: &TableChainDiagrams<'_>,
         rule: &Rule,
         who: u64,
-        place: TableAtHook,
+        place: TableEvaluationPoint,
     ) -> Result<DiagramRef, BuildError> {
-        let made = |name: &str| chains.chain_id(name).map(|meant| self.chain_cache.get(meant));
+        let made = |name: &str| {
+            chains.chain_diagram_id(name).map(|meant| self.chain_cache.diagrams_by_id(meant))
+        };
         let mut out = match &rule.target {
             Target::None => DiagramRef::ZERO,
             Target::Accept => self.terminals.exit_leaf(RuleExit::Verdict(Verdict::Accept)),
@@ -228,7 +235,7 @@ impl<'f> DiagramContext<'f> {
             Target::Goto(name) => made(name).and_then(|m| m.goto).unwrap_or(DiagramRef::ZERO),
             other => self.build_target(other, who, place)?,
         };
-        let tests = lower_to_located_tests(rule, self.space.layout.family);
+        let tests = lower_to_tests_with_match_index(rule, self.space.layout.family);
         // What the rule does to a packet that is dropped once the rule is done with it.
         let with_match =
             |t: &Test| matches!(t, Test::Opaque { hotdrop: Hotdrop::DespiteMatch, .. });
@@ -243,7 +250,7 @@ impl<'f> DiagramContext<'f> {
             out = self.apply_match_writes(rule, test, place, (lowered.matching_packets, out))?;
             if let Some(index) = self.stateful_match_index(rule, test) {
                 let digest = digest_content(&rule.matches[index]);
-                let ask = self.question_of_match(rule, index, (who, digest), place);
+                let ask = self.stateful_question_of_match(rule, index, (who, digest), place);
                 out = self.build_stateful_test(ask, lowered.matching_packets, out)?;
                 if let Some(then) = &mut dying {
                     *then =
@@ -284,7 +291,7 @@ impl<'f> DiagramContext<'f> {
         &mut self,
         rule: &Rule,
         test: &Test,
-        place: TableAtHook,
+        place: TableEvaluationPoint,
         (holds, then): (DiagramRef, DiagramRef),
     ) -> Result<DiagramRef, LimitReached> {
         let Test::Opaque { index, .. } = test else { return Ok(then) };
@@ -294,7 +301,7 @@ impl<'f> DiagramContext<'f> {
             return Ok(then);
         }
         let mut change = PacketChange::default();
-        self.write_chosen_fields(&mut change, writes, digest_content(m), place);
+        self.write_stateless_unknown_fields(&mut change, writes, digest_content(m), place);
         let change = self.terminals.intern_change(&change);
         let changed = Terminal { change, ..Terminal::from_exit(RuleExit::Continue) };
         let changed = self.terminals.intern_leaf(changed);
@@ -370,12 +377,12 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// The question of a match.
-    fn question_of_match(
+    fn stateful_question_of_match(
         &self,
         rule: &Rule,
         index: usize,
         (who, content): (u64, u64),
-        place: TableAtHook,
+        place: TableEvaluationPoint,
     ) -> StatefulQuestion {
         let m = &rule.matches[index];
         let reads = match m {
@@ -413,32 +420,32 @@ impl<'f> DiagramContext<'f> {
 /// The rules of a chain, to be merged.
 struct ChainRuleMerge<'m, 'f, 'c> {
     context: &'m mut DiagramContext<'f>,
-    chains: &'c TableChains<'f>,
+    chains: &'c TableChainDiagrams<'f>,
     rules: &'f [Rule],
     merge_steps: Vec<MergeStep>,
-    state_ids: &'c StateIdResolver,
-    place: TableAtHook,
+    state_ids: &'c StatefulTestIdResolver,
+    place: TableEvaluationPoint,
 }
 
 impl BalancedMerge for ChainRuleMerge<'_, '_, '_> {
     type Error = BuildError;
 
-    fn store(&mut self) -> &mut NodeStore {
+    fn node_store(&mut self) -> &mut NodeStore {
         &mut self.context.space.store
     }
 
     fn build_operand(&mut self, number: usize) -> Result<DiagramRef, BuildError> {
         match &self.merge_steps[number] {
-            MergeStep::Rule(number) => {
+            MergeStep::SingleRule(number) => {
                 let rule = &self.rules[*number];
                 self.context.build_rule(
                     self.chains,
                     rule,
-                    self.state_ids.state_id(rule),
+                    self.state_ids.stateful_test_id(rule),
                     self.place,
                 )
             }
-            MergeStep::Union { rule, field, spans } => {
+            MergeStep::AddressUnion { rule, field, spans } => {
                 let all = Rule::new(self.rules[*rule].target.clone());
                 let ends = self.context.build_rule(self.chains, &all, 0, self.place)?;
                 let space = &mut self.context.space;

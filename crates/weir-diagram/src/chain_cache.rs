@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use weir_model::{BaseMatch, Match, Rule, Target};
 
 use crate::node_store::DiagramRef;
-use crate::state_id::StateIdResolver;
-use crate::table_at_hook::TableAtHook;
+use crate::stateful_test_id::StatefulTestIdResolver;
+use crate::table_evaluation_point::TableEvaluationPoint;
 
 /// What a chain means to a rule that jumps to it.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct ChainDiagramId(usize);
 /// All that the meaning of a chain depends on.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ChainCacheKey<'f> {
-    place: TableAtHook,
+    place: TableEvaluationPoint,
     /// The owner of the sets that its rules test, if they do.
     set_owner: Option<usize>,
     rules: Vec<RuleCacheKey<'f>>,
@@ -51,14 +51,14 @@ struct RuleCacheKey<'f> {
 enum ResolvedTarget<'f> {
     Jump(Option<ChainDiagramId>),
     Goto(Option<ChainDiagramId>),
-    Other(&'f Target),
+    NonChainTarget(&'f Target),
 }
 
 impl<'f> ChainCacheKey<'f> {
     /// `meant` knows the chains that are jumped to; `sets_of` is whose sets are looked into.
     pub fn new(
         rules: &'f [Rule],
-        (who, place, sets_of): (&StateIdResolver, TableAtHook, usize),
+        (who, place, sets_of): (&StatefulTestIdResolver, TableEvaluationPoint, usize),
         meant: impl Fn(&str) -> Option<ChainDiagramId>,
     ) -> ChainCacheKey<'f> {
         let looks = rules.iter().flat_map(|r| &r.matches).any(|m| matches!(m, Match::Set(_)));
@@ -68,9 +68,9 @@ impl<'f> ChainCacheKey<'f> {
             target: match &rule.target {
                 Target::Jump(name) => ResolvedTarget::Jump(meant(name)),
                 Target::Goto(name) => ResolvedTarget::Goto(meant(name)),
-                other => ResolvedTarget::Other(other),
+                other => ResolvedTarget::NonChainTarget(other),
             },
-            state_id: who.state_id(rule),
+            state_id: who.stateful_test_id(rule),
         };
         let rules = rules.iter().map(said).collect();
         ChainCacheKey { place, set_owner: looks.then_some(sets_of), rules }
@@ -88,12 +88,12 @@ pub(crate) struct ChainCache<'f> {
 
 impl<'f> ChainCache<'f> {
     /// The meaning of a chain that says the same as one before.
-    pub fn find(&self, said: &ChainCacheKey<'f>) -> Option<ChainDiagramId> {
+    pub fn find_by_key(&self, said: &ChainCacheKey<'f>) -> Option<ChainDiagramId> {
         self.ids_by_key.get(said).copied()
     }
 
     /// The meaning whose rules are this diagram.
-    pub fn find_by_rules(&self, rules: DiagramRef) -> Option<ChainDiagramId> {
+    pub fn find_by_rules_diagram(&self, rules: DiagramRef) -> Option<ChainDiagramId> {
         self.ids_by_rules.get(&rules).copied()
     }
 
@@ -110,7 +110,7 @@ impl<'f> ChainCache<'f> {
         self.ids_by_key.insert(said, meant);
     }
 
-    pub fn get(&self, meant: ChainDiagramId) -> ChainDiagrams {
+    pub fn diagrams_by_id(&self, meant: ChainDiagramId) -> ChainDiagrams {
         self.diagrams[meant.0]
     }
 
@@ -124,11 +124,11 @@ impl<'f> ChainCache<'f> {
 
     /// All diagrams here, for a sweep that renumbers them; then
     /// [`renumber_roots`](ChainCache::renumber_roots).
-    pub fn sweep_roots(&self) -> impl Iterator<Item = DiagramRef> + '_ {
+    pub fn roots_for_sweep(&self) -> impl Iterator<Item = DiagramRef> + '_ {
         self.diagrams.iter().flat_map(|m| [Some(m.rules), Some(m.jump), m.goto]).flatten()
     }
 
-    /// The new numbers of [`sweep_roots`](ChainCache::sweep_roots), in their order.
+    /// The new numbers of [`roots_for_sweep`](ChainCache::roots_for_sweep), in their order.
     pub fn renumber_roots(&mut self, mut next: impl FnMut(&mut DiagramRef)) {
         self.ids_by_rules.clear();
         for (at, made) in self.diagrams.iter_mut().enumerate() {

@@ -7,8 +7,8 @@ use weir_semantics::JourneyKind;
 use crate::chain::BuildError;
 use crate::compared_pair::ComparedPair;
 use crate::comparison_types::{
-    CompareError, CompareOptions, CompareScope, ComparedPart, ComparedPath, Comparison,
-    ComparisonVerdict, DiagramStatistics,
+    CompareError, CompareOptions, CompareScope, ComparedPath, Comparison, ComparisonVerdict,
+    DiagramStatistics, FamilyPathComparison,
 };
 use crate::node_store::LimitReached;
 use crate::reassembly_difference::find_reassembly_difference;
@@ -40,7 +40,7 @@ use crate::variable_order_search::rank_variable_orders;
 /// let comparison = compare_firewalls(&open, &shut, &options)?;
 /// let (_, differs) = comparison.differences().next().expect("they differ");
 /// assert_eq!(differs.regions[0].to_string(), "every packet");
-/// assert!(differs.changes[0].is_newly_denied());
+/// assert!(differs.verdict_changes[0].is_newly_denied());
 /// # Ok::<(), weir_diagram::CompareError>(())
 /// ```
 ///
@@ -68,7 +68,7 @@ pub fn compare_with_progress(
         CompareScope::Hook(hook) => vec![ComparedPath::Hook(hook)],
         CompareScope::Journey => {
             let wanted = |e: &JourneyKind| options.entry.is_none_or(|o| o == *e);
-            JourneyKind::ALL.into_iter().filter(wanted).map(ComparedPath::Entry).collect()
+            JourneyKind::ALL.into_iter().filter(wanted).map(ComparedPath::WholeJourney).collect()
         }
     };
     check_both_load(before, after)?;
@@ -84,7 +84,7 @@ pub fn compare_with_progress(
         let fragments = find_reassembly_difference(before, after, family, options.conntrack_in_use);
         for way in &ways {
             progress(family, *way);
-            let mut part = compare_part(
+            let mut part = compare_pair_trying_orders(
                 &ComparedPair { before, after, options, family, path: *way },
                 &orders,
             )?;
@@ -95,10 +95,10 @@ pub fn compare_with_progress(
         }
         let pair =
             ComparedPair { before, after, options, family, path: ComparedPath::ReassembledInput };
-        if ways.contains(&ComparedPath::Entry(JourneyKind::Input))
-            && pair.is_reassembled_before_input()
+        if ways.contains(&ComparedPath::WholeJourney(JourneyKind::Input))
+            && pair.is_reassembled_only_at_input()
         {
-            let part = compare_part(&pair, &orders)?;
+            let part = compare_pair_trying_orders(&pair, &orders)?;
             if !matches!(part.verdict, ComparisonVerdict::Equal) {
                 parts.push(part);
             }
@@ -110,7 +110,7 @@ pub fn compare_with_progress(
 /// A ruleset that the kernel refuses has no meaning that could be equal to that of another.
 fn check_both_load(before: &Firewall, after: &Firewall) -> Result<(), CompareError> {
     let [old, new] = [before, after].map(|f| SharedObjects::from_rulesets(f.rulesets()));
-    let Some((family, object)) = old.first_missing_difference(&new) else { return Ok(()) };
+    let Some((family, object)) = old.first_object_missing_in_one(&new) else { return Ok(()) };
     let first = old.missing_objects().any(|missing| missing == (family, object));
     let which = if first { "first" } else { "second" };
     let tool = match family {
@@ -121,16 +121,16 @@ fn check_both_load(before: &Firewall, after: &Firewall) -> Result<(), CompareErr
 }
 
 /// Tries one order after the other until the memory suffices.
-fn compare_part(
+fn compare_pair_trying_orders(
     pair: &ComparedPair<'_>,
     orders: &[VariableOrder],
-) -> Result<ComparedPart, CompareError> {
+) -> Result<FamilyPathComparison, CompareError> {
     let mut statistics = DiagramStatistics::default();
     let mut why = String::new();
     for order in orders {
         statistics.order = *order;
         match pair.compare_with_variable_order(*order, &mut statistics) {
-            Ok(answer) => return Ok(pair.make_part(answer?, statistics)),
+            Ok(answer) => return Ok(pair.make_family_path_comparison(answer?, statistics)),
             Err(BuildError::LimitReached(LimitReached::Memory)) => {
                 let mib = pair.options.memory_bytes >> 20;
                 why = format!("the diagrams need more than the allowed {mib} MiB");
@@ -146,5 +146,5 @@ fn compare_part(
             }
         }
     }
-    Ok(pair.make_part(ComparisonVerdict::Undecided { why }, statistics))
+    Ok(pair.make_family_path_comparison(ComparisonVerdict::Undecided { why }, statistics))
 }

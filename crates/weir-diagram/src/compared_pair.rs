@@ -7,17 +7,17 @@ use weir_semantics::{Outcome, OutcomeDifference, TraversalLog, Verdict};
 
 use crate::chain::BuildError;
 use crate::comparison_types::{
-    CompareError, CompareLevel, CompareOptions, ComparedPart, ComparedPath, ComparisonVerdict,
-    CornerCase, DiagramStatistics, EffectChange, RulesetDifference, VerdictChange,
+    CompareError, CompareLevel, CompareOptions, ComparedPath, ComparisonVerdict, CornerCase,
+    DiagramStatistics, EffectChange, FamilyPathComparison, RulesetDifference, VerdictChange,
 };
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
 use crate::fragment_drops::{find_fragment_drop_rules, is_dropped_before_reassembly};
-use crate::journey::{ComparedSide, list_journey_stages};
+use crate::journey::{ComparedRuleset, list_journey_stages};
 use crate::node_store::{DiagramRef, LimitReached};
-use crate::packet_space::{PacketSet, PacketSpace, SpaceOptions};
+use crate::packet_space::{PacketSet, PacketSpace, PacketSpaceOptions};
 use crate::region::{ExamplePacket, Region};
-use crate::state_id::StateIdResolver;
+use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::terminal::RuleExit;
 use crate::variable_layout::VariableOrder;
 use crate::witness::{Assumption, Witness};
@@ -34,7 +34,7 @@ pub(crate) struct ComparedPair<'f> {
 impl<'f> ComparedPair<'f> {
     /// Whether rules see the fragments of a datagram in PREROUTING, and the whole in INPUT: the
     /// fragments' journey says little about the datagram's.
-    pub fn is_reassembled_before_input(&self) -> bool {
+    pub fn is_reassembled_only_at_input(&self) -> bool {
         let rulesets =
             || [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
         let defragments = |r: &Ruleset| {
@@ -59,12 +59,12 @@ impl<'f> ComparedPair<'f> {
         rulesets.into_iter().any(|r| r.rules().any(|(_, _, rule)| rule.matches.iter().any(writes)))
     }
 
-    pub fn make_part(
+    pub fn make_family_path_comparison(
         &self,
         answer: ComparisonVerdict,
         statistics: DiagramStatistics,
-    ) -> ComparedPart {
-        ComparedPart { family: self.family, path: self.path, verdict: answer, statistics }
+    ) -> FamilyPathComparison {
+        FamilyPathComparison { family: self.family, path: self.path, verdict: answer, statistics }
     }
 
     pub fn compare_with_variable_order(
@@ -72,7 +72,7 @@ impl<'f> ComparedPair<'f> {
         order: VariableOrder,
         statistics: &mut DiagramStatistics,
     ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
-        let options = SpaceOptions { order, memory_bytes: self.options.memory_bytes };
+        let options = PacketSpaceOptions { order, memory_bytes: self.options.memory_bytes };
         let mut space =
             PacketSpace::for_firewalls(self.family, &[self.before, self.after], options)?;
         if self.options.exclude_truncated {
@@ -106,8 +106,8 @@ impl<'f> ComparedPair<'f> {
         let all_ways = dead[0] != dead[1];
         let from = meaning.space.store.node_count();
         let sides = [(0, self.before), (1, self.after)].map(|(number, firewall)| {
-            let who = StateIdResolver::new(firewall, self.options.stateful_pairing);
-            ComparedSide::new(firewall, self.family, number, who, self.options.conntrack_in_use)
+            let who = StatefulTestIdResolver::new(firewall, self.options.stateful_pairing);
+            ComparedRuleset::new(firewall, self.family, number, who, self.options.conntrack_in_use)
         });
         let pieces = list_journey_stages(self.path, &sides);
         // Table by table: if all are equal, so is the journey.
@@ -226,7 +226,7 @@ impl<'f> ComparedPair<'f> {
                            different results";
                 return Ok(Ok(ComparisonVerdict::Undecided { why: why.to_owned() }));
             }
-            return Ok(Err(CompareError::NotReproduced(Box::new(witness.packet))));
+            return Ok(Err(CompareError::WitnessNotReproduced(Box::new(witness.packet))));
         };
         let changes = self.find_verdict_changes(meaning, before, after)?;
         let effects = self.find_effect_change(meaning, differ, (before, after))?;
@@ -274,7 +274,7 @@ impl<'f> ComparedPair<'f> {
                 );
             }
             let outcome = match self.path {
-                ComparedPath::Entry(entry) => {
+                ComparedPath::WholeJourney(entry) => {
                     interpreter.journey(&witness.packet, entry, &mut answers)
                 }
                 ComparedPath::Hook(hook) => {
@@ -327,8 +327,8 @@ impl<'f> ComparedPair<'f> {
         meaning: &mut DiagramContext<'f>,
         set: DiagramRef,
     ) -> Result<(Vec<Region>, Vec<CornerCase>), LimitReached> {
-        let journey = matches!(self.path, ComparedPath::Entry(_));
-        meaning.regions_and_corners(set, (self.options.regions_max, journey), &|witness| {
+        let journey = matches!(self.path, ComparedPath::WholeJourney(_));
+        meaning.regions_and_corner_cases(set, (self.options.regions_max, journey), &|witness| {
             let (difference, verdicts) = self.reproduce_witness(&witness)?;
             Some(ExamplePacket { witness, difference, verdicts })
         })

@@ -88,11 +88,11 @@ impl Default for CompareOptions {
     }
 }
 
-/// The way that packets of a [`ComparedPart`] take.
+/// The way that packets of a [`FamilyPathComparison`] take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ComparedPath {
     /// A journey.
-    Entry(JourneyKind),
+    WholeJourney(JourneyKind),
     /// One hook.
     Hook(Hook),
     /// An IPv4 datagram to this host that arrived in fragments, from INPUT on: the fragments
@@ -104,7 +104,7 @@ pub enum ComparedPath {
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// IPv4 first, then forward, input, output.
-    pub parts: Vec<ComparedPart>,
+    pub parts: Vec<FamilyPathComparison>,
 }
 
 impl Comparison {
@@ -114,7 +114,7 @@ impl Comparison {
     }
 
     /// The parts that differ.
-    pub fn differences(&self) -> impl Iterator<Item = (&ComparedPart, &RulesetDifference)> {
+    pub fn differences(&self) -> impl Iterator<Item = (&FamilyPathComparison, &RulesetDifference)> {
         self.parts.iter().filter_map(|p| match &p.verdict {
             ComparisonVerdict::Differs(d) => Some((p, &**d)),
             _ => None,
@@ -124,7 +124,7 @@ impl Comparison {
     /// The parts that differ only in the outcome of fragments.
     pub fn reassembly_differences(
         &self,
-    ) -> impl Iterator<Item = (&ComparedPart, &ReassemblyDifference)> {
+    ) -> impl Iterator<Item = (&FamilyPathComparison, &ReassemblyDifference)> {
         self.parts.iter().filter_map(|p| match &p.verdict {
             ComparisonVerdict::ReassemblyDiffers(f) => Some((p, &**f)),
             _ => None,
@@ -132,7 +132,7 @@ impl Comparison {
     }
 
     /// The parts that could not be decided, and why.
-    pub fn undecided_parts(&self) -> impl Iterator<Item = (&ComparedPart, &str)> {
+    pub fn undecided_comparisons(&self) -> impl Iterator<Item = (&FamilyPathComparison, &str)> {
         self.parts.iter().filter_map(|p| match &p.verdict {
             ComparisonVerdict::Undecided { why } => Some((p, why.as_str())),
             _ => None,
@@ -142,7 +142,7 @@ impl Comparison {
 
 /// The result for one family and path.
 #[derive(Clone, Debug)]
-pub struct ComparedPart {
+pub struct FamilyPathComparison {
     /// The family.
     pub family: Family,
     /// The way.
@@ -269,7 +269,7 @@ pub enum CompareError {
     /// The diagrams differ at a packet for which the interpreter sees no difference: a mistake of
     /// weir's.
     #[error("the diagrams differ at a packet for which the interpreter sees no difference: {0:?}")]
-    NotReproduced(Box<Packet>),
+    WitnessNotReproduced(Box<Packet>),
     /// One of the two has a rule that the kernel refuses, as no rule before it makes what it needs.
     #[error(
         "the {which} ruleset does not load, the other does: no {tool} rule creates the {object} \

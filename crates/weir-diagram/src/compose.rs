@@ -38,7 +38,7 @@ impl<'f> DiagramContext<'f> {
 
 /// The part of a change that another diagram sees: bits that it tests, and the questions in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct VisibleChange {
+struct ChangeSeenByDiagram {
     bits: Vec<(u32, Vec<u32>, bool)>,
     ttl: Option<u32>,
     /// All of the change, where there are stateless questions.
@@ -94,7 +94,7 @@ impl DiagramContext<'_> {
         &mut self,
         f: DiagramRef,
         g: DiagramRef,
-    ) -> BTreeMap<VisibleChange, Vec<DiagramRef>> {
+    ) -> BTreeMap<ChangeSeenByDiagram, Vec<DiagramRef>> {
         let mut groups = BTreeMap::new();
         if !self.terminals.has_changes {
             return groups;
@@ -111,9 +111,12 @@ impl DiagramContext<'_> {
         let support = self.support(g);
         leaves.sort_unstable();
         for leaf in leaves {
-            groups.entry(self.visible_change(leaf, &support)).or_insert_with(Vec::new).push(leaf);
+            groups
+                .entry(self.change_seen_by_diagram(leaf, &support))
+                .or_insert_with(Vec::new)
+                .push(leaf);
         }
-        if groups.len() == 1 && groups.contains_key(&VisibleChange::default()) {
+        if groups.len() == 1 && groups.contains_key(&ChangeSeenByDiagram::default()) {
             groups.clear();
         }
         groups
@@ -132,9 +135,13 @@ impl DiagramContext<'_> {
     }
 
     /// What a diagram with that support sees of a terminal.
-    fn visible_change(&mut self, leaf: DiagramRef, support: &Support) -> VisibleChange {
+    fn change_seen_by_diagram(
+        &mut self,
+        leaf: DiagramRef,
+        support: &Support,
+    ) -> ChangeSeenByDiagram {
         let terminal = self.terminals.terminal_of_leaf(leaf);
-        let mut seen = VisibleChange::default();
+        let mut seen = ChangeSeenByDiagram::default();
         if !terminal.continues_with_change() {
             return seen;
         }
@@ -157,14 +164,17 @@ impl DiagramContext<'_> {
         for question in &support.free_variables {
             match self.space.free_variables.get(*question) {
                 Some((
-                    variable
-                    @ (FreeVariable::StatefulTest { .. } | FreeVariable::WrittenBit { .. }),
+                    variable @ (FreeVariable::StatefulTest { .. }
+                    | FreeVariable::StatefulTargetBit { .. }),
                     _,
                 )) => {
                     let (who, content, of) = match *variable {
                         FreeVariable::StatefulTest { who, content, of, .. }
-                        | FreeVariable::WrittenBit { who, content, of, .. } => (who, content, of),
-                        FreeVariable::StatelessTest { .. } | FreeVariable::ChosenBit { .. } => {
+                        | FreeVariable::StatefulTargetBit { who, content, of, .. } => {
+                            (who, content, of)
+                        }
+                        FreeVariable::StatelessTest { .. }
+                        | FreeVariable::StatelessTargetBit { .. } => {
                             continue;
                         }
                     };
@@ -174,17 +184,17 @@ impl DiagramContext<'_> {
                     if before > 0 || done > 0 {
                         seen.stateful_questions.push((*question, before, done));
                     }
-                    if self.terminals.has_free_variables(done) {
+                    if self.terminals.has_change_free_variables(done) {
                         seen.all_stateful_questions = terminal.stateful_questions;
                     }
                 }
                 Some((
                     FreeVariable::StatelessTest { change, .. }
-                    | FreeVariable::ChosenBit { change, .. },
+                    | FreeVariable::StatelessTargetBit { change, .. },
                     _,
                 )) => {
                     seen.change = terminal.change;
-                    if self.terminals.has_free_variables(*change) {
+                    if self.terminals.has_change_free_variables(*change) {
                         seen.all_stateful_questions = terminal.stateful_questions;
                     }
                 }
@@ -251,13 +261,13 @@ struct ChangeGroupMerge<'m, 'f> {
     context: &'m mut DiagramContext<'f>,
     f: DiagramRef,
     g: DiagramRef,
-    groups: Vec<(VisibleChange, Vec<DiagramRef>)>,
+    groups: Vec<(ChangeSeenByDiagram, Vec<DiagramRef>)>,
 }
 
 impl BalancedMerge for ChangeGroupMerge<'_, '_> {
     type Error = LimitReached;
 
-    fn store(&mut self) -> &mut NodeStore {
+    fn node_store(&mut self) -> &mut NodeStore {
         &mut self.context.space.store
     }
 

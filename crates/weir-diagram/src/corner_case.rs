@@ -18,7 +18,7 @@ pub enum CornerKind {
     InvalidCtState,
     /// A later packet of a connection that is still new and was translated: a repeated SYN. What
     /// starts a journey as the first packet of a connection is not translated yet.
-    TranslatedNew,
+    TranslatedNewConnection,
 }
 
 impl PacketSpace<'_> {
@@ -55,7 +55,7 @@ impl PacketSpace<'_> {
             for other in [cut, fragment] {
                 translated = store.minus(translated, other)?;
             }
-            out.push((CornerKind::TranslatedNew, translated));
+            out.push((CornerKind::TranslatedNewConnection, translated));
         }
         Ok(out)
     }

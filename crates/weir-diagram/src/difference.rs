@@ -37,20 +37,20 @@ impl DiagramContext<'_> {
 
     /// A packet that leads to a terminal other than 0, with the changes before its evaluation.
     pub fn witness(&self, f: DiagramRef) -> Witness {
-        self.witness_near(f, self.space.encode_usual_packet())
+        self.witness_near_assignment(f, self.space.encode_usual_packet())
     }
 
     /// The same, with these bits as far as the set allows.
-    fn witness_near(&self, f: DiagramRef, wanted: Assignment) -> Witness {
+    fn witness_near_assignment(&self, f: DiagramRef, wanted: Assignment) -> Witness {
         let (bits, mut assumptions) = self.space.pick_assignment_near(f, wanted);
         let answers: HashMap<FreeVariable, bool> =
             assumptions.iter().map(|o| (o.variable, o.answer)).collect();
         for assumption in &mut assumptions {
             let change = match assumption.variable {
                 FreeVariable::StatelessTest { change, .. }
-                | FreeVariable::ChosenBit { change, .. } => change,
+                | FreeVariable::StatelessTargetBit { change, .. } => change,
                 FreeVariable::StatefulTest { of, .. } => of.change,
-                FreeVariable::WrittenBit { .. } => continue,
+                FreeVariable::StatefulTargetBit { .. } => continue,
             };
             let changed = self.bits_after_change(&bits, change, &answers);
             assumption.packet = Some(decode_packet(&self.space.layout, &changed));
@@ -78,7 +78,7 @@ impl DiagramContext<'_> {
                 let levels = self.space.layout.field_levels(field);
                 wanted.0[levels.first as usize..levels.end() as usize].fill_with(&mut bit);
             }
-            let witness = self.witness_near(f, wanted);
+            let witness = self.witness_near_assignment(f, wanted);
             if !out.contains(&witness) {
                 out.push(witness);
             }
@@ -88,7 +88,7 @@ impl DiagramContext<'_> {
 
     /// The regions of a set without its corner cases, each with packets that `reproduce` sent
     /// through both rulesets, and its corner cases. Those are regions where there is nothing else.
-    pub fn regions_and_corners(
+    pub fn regions_and_corner_cases(
         &mut self,
         set: DiagramRef,
         (count, journey): (usize, bool),

@@ -1,7 +1,7 @@
 //! Encodes packets as values of variables, and decodes them.
 
 use weir_model::{Addr, CtState, Family, Field, FieldReading, Mac, Packet};
-use weir_packet::{ConntrackInfo, Fragment, Transport};
+use weir_packet::{ConntrackInfo, FragmentFields, Transport};
 
 use crate::presence::{PORT_PROTOCOLS, icmp_protocol};
 use crate::variable_layout::{LevelRange, VariableBlock, VariableLayout, ct_bit};
@@ -36,15 +36,21 @@ pub(crate) fn encode_packet(layout: &VariableLayout, packet: &Packet) -> Option<
     put(VariableBlock::Field(Field::Dport), dport.into());
     put(VariableBlock::FragmentOffsetOne, (packet.fragment.offset == 1).into());
     if !later {
-        for field in [Field::TcpFlags, Field::Icmp] {
+        for field in [Field::TcpFlags, Field::IcmpTypeAndCode] {
             if let FieldReading::Value(v) = field.read(packet) {
                 put(VariableBlock::Field(field), v);
             }
         }
     }
-    let numbers =
-        [Field::Saddr, Field::Daddr, Field::Proto, Field::Fragment, Field::Length, Field::PktType];
-    for field in numbers.into_iter().chain(Field::independent_fields()) {
+    let numbers = [
+        Field::Saddr,
+        Field::Daddr,
+        Field::Proto,
+        Field::IsLaterFragment,
+        Field::Length,
+        Field::PktType,
+    ];
+    for field in numbers.into_iter().chain(Field::plain_fields()) {
         let FieldReading::Value(v) = field.read(packet) else { return None };
         if v > field.max_value(packet.family) {
             return None;
@@ -80,7 +86,7 @@ fn encode_transport(
 ) -> Option<(u16, u16)> {
     let proto = packet.proto;
     if packet.fragment.offset != 0 {
-        return matches!(packet.transport, Transport::None).then_some((0, 0));
+        return matches!(packet.transport, Transport::NoParsedHeader).then_some((0, 0));
     }
     let has_header = PORT_PROTOCOLS.contains(&proto) || proto == icmp_protocol(packet.family);
     let fits = match &packet.transport {
@@ -89,7 +95,7 @@ fn encode_transport(
         Transport::Sctp { .. } => proto == 132,
         Transport::Dccp { .. } => proto == 33,
         Transport::Icmp { .. } => proto == icmp_protocol(packet.family),
-        Transport::None => !has_header,
+        Transport::NoParsedHeader => !has_header,
         Transport::Truncated => has_header,
     };
     let bytes = count_unmodelled_header_bytes(proto, packet.family);
@@ -103,10 +109,10 @@ fn encode_transport(
         }
         (Transport::Truncated, _) => Some(None),
         // Headers that no field models: only whether they are there.
-        (Transport::None, [a, b, c, d, rest @ ..]) if rest.len() + 4 < bytes => {
+        (Transport::NoParsedHeader, [a, b, c, d, rest @ ..]) if rest.len() + 4 < bytes => {
             Some(Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]))))
         }
-        (Transport::None, short) if short.len() < bytes.min(4) => Some(None),
+        (Transport::NoParsedHeader, short) if short.len() < bytes.min(4) => Some(None),
         _ => None,
     };
     let ports = match cut_ports {
@@ -144,20 +150,19 @@ pub(crate) fn decode_packet(layout: &VariableLayout, a: &Assignment) -> Packet {
     let addr = |f| Addr(field(f));
     let mut p = Packet::new(layout.family, addr(Field::Saddr), addr(Field::Daddr), proto);
     let name = |f| {
-        let names = layout.device_classes.class_names();
+        let names = layout.device_classes.class_example_names();
         names[(field(f) as usize).min(names.len() - 1)].clone()
     };
     (p.iif, p.oif) = (name(Field::Iif), name(Field::Oif));
     p.smac = (block(VariableBlock::HasMac) == 1).then(Mac::default);
-    for number in [Field::PktType, Field::SourceMac].into_iter().chain(Field::independent_fields())
-    {
+    for number in [Field::PktType, Field::SourceMac].into_iter().chain(Field::plain_fields()) {
         number.write(&mut p, field(number));
     }
     p.ct = decode_ct(field(Field::CtState) as u32, field(Field::CtMark) as u32);
-    if field(Field::Fragment) == 1 {
+    if field(Field::IsLaterFragment) == 1 {
         // 185 is where the second fragment of a datagram over Ethernet begins.
         let offset = if block(VariableBlock::FragmentOffsetOne) == 1 { 1 } else { 185 };
-        p.fragment = Fragment { offset, more_fragments: false, dont_fragment: false };
+        p.fragment = FragmentFields { offset, more_fragments: false, dont_fragment: false };
     } else {
         decode_transport(&mut p, &block);
     }
@@ -205,10 +210,10 @@ fn decode_transport(p: &mut Packet, block: &dyn Fn(VariableBlock) -> u128) {
         132 => Transport::Sctp { sport, dport, tag: 0 },
         33 => Transport::Dccp { sport, dport },
         n if n == icmp_protocol(p.family) => {
-            let [kind, code] = (field(Field::Icmp) as u16).to_be_bytes();
+            let [kind, code] = (field(Field::IcmpTypeAndCode) as u16).to_be_bytes();
             Transport::Icmp { kind, code, rest: [0; 4] }
         }
-        _ => Transport::None,
+        _ => Transport::NoParsedHeader,
     };
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum FreeVariable {
         of: StatefulTestInput,
     },
     /// A bit of what a target writes that depends on more than the packet.
-    WrittenBit {
+    StatefulTargetBit {
         /// Whose it is: the original rule.
         who: u64,
         /// Digest of the target.
@@ -42,7 +42,7 @@ pub(crate) enum FreeVariable {
     },
     /// A bit of what a target chooses: a translation, or another that writes what the rule does
     /// not say.
-    ChosenBit {
+    StatelessTargetBit {
         /// Digest of the target.
         content: u64,
         /// Where.
@@ -77,7 +77,7 @@ pub(crate) enum TargetChoice {
     /// A bit of the port.
     PortBit(u8),
     /// Whether a translation changed anything.
-    HasChanged,
+    NatChangedPacket,
     /// A bit of a field that another target writes.
     OtherFieldBit(FieldBit),
 }

@@ -7,7 +7,7 @@ use weir_model::target::NatTarget;
 use weir_model::{Family, Field, Firewall, Hook, Ruleset, TableName, Target};
 use weir_semantics::ConnectionFact;
 use weir_semantics::Verdict;
-use weir_semantics::question_digest::digest_nat_question;
+use weir_semantics::question_digest::digest_existing_nat_question;
 use weir_semantics::{JourneyKind, tables_at_hook};
 
 use crate::chain::BuildError;
@@ -20,34 +20,34 @@ use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_change::{BitSource, PacketChange, TtlTransform};
 use crate::packet_space::PacketSpace;
 use crate::presence::{build_code_predicate, build_masked_predicate, build_span_predicate};
-use crate::state_id::StateIdResolver;
-use crate::table_at_hook::TableAtHook;
+use crate::stateful_test_id::StatefulTestIdResolver;
+use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, Terminal};
 use crate::variable_layout::{VariableBlock, ct_bit};
 
 /// One of the firewalls that are compared.
 #[derive(Debug)]
-pub(crate) struct ComparedSide<'f> {
+pub(crate) struct ComparedRuleset<'f> {
     ruleset: Option<&'f Ruleset>,
-    state_ids: StateIdResolver,
+    state_ids: StatefulTestIdResolver,
     /// Conntrack is in use: nat is consulted.
     conntrack_in_use: bool,
     /// Which of the space's firewalls it is.
     side_index: usize,
 }
 
-impl<'f> ComparedSide<'f> {
+impl<'f> ComparedRuleset<'f> {
     pub fn new(
         firewall: &'f Firewall,
         family: Family,
         number: usize,
-        who: StateIdResolver,
+        who: StatefulTestIdResolver,
         conntrack: bool,
     ) -> Self {
         let ruleset = firewall.ruleset(family);
         let uses =
             || ruleset.is_some_and(|r| r.rules().any(|(_, _, r)| needs_connection_tracking(r)));
-        ComparedSide {
+        ComparedRuleset {
             ruleset,
             state_ids: who,
             conntrack_in_use: conntrack || uses(),
@@ -75,23 +75,23 @@ pub(crate) struct JourneyStage {
 /// The tables of a journey, in order. A forwarded packet may also reach INPUT: by REDIRECT.
 pub(crate) fn list_journey_stages(
     way: ComparedPath,
-    sides: &[ComparedSide<'_>],
+    sides: &[ComparedRuleset<'_>],
 ) -> Vec<(JourneyStage, EvaluationPoint)> {
-    let redirects = sides.iter().any(ComparedSide::has_redirect);
+    let redirects = sides.iter().any(ComparedRuleset::has_redirect);
     let hooks: &[Hook] = match way {
         ComparedPath::Hook(Hook::Prerouting) => &[Hook::Prerouting],
         ComparedPath::Hook(Hook::Input) | ComparedPath::ReassembledInput => &[Hook::Input],
         ComparedPath::Hook(Hook::Forward) => &[Hook::Forward],
         ComparedPath::Hook(Hook::Output) => &[Hook::Output],
         ComparedPath::Hook(Hook::Postrouting) => &[Hook::Postrouting],
-        ComparedPath::Entry(JourneyKind::Forward) if redirects => {
+        ComparedPath::WholeJourney(JourneyKind::Forward) if redirects => {
             &[Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Postrouting]
         }
-        ComparedPath::Entry(entry) => entry.hooks(),
+        ComparedPath::WholeJourney(entry) => entry.hooks(),
     };
     let tables = |hook: &Hook| {
         let at = match way {
-            ComparedPath::Entry(JourneyKind::Output) => {
+            ComparedPath::WholeJourney(JourneyKind::Output) => {
                 EvaluationPoint::at_hook(*hook).for_local_packet()
             }
             _ => EvaluationPoint::at_hook(*hook),
@@ -106,7 +106,7 @@ impl<'f> DiagramContext<'f> {
     /// The diagram of a piece. `keep`: diagrams in use that are younger than `from`.
     pub fn build_stage(
         &mut self,
-        side: &ComparedSide<'f>,
+        side: &ComparedRuleset<'f>,
         piece: (JourneyStage, EvaluationPoint),
         keep: &mut [DiagramRef],
         from: usize,
@@ -124,7 +124,7 @@ impl<'f> DiagramContext<'f> {
 
     fn try_build_stage(
         &mut self,
-        side: &ComparedSide<'f>,
+        side: &ComparedRuleset<'f>,
         (piece, at): (JourneyStage, EvaluationPoint),
         keep: &mut [DiagramRef],
         from: usize,
@@ -139,7 +139,7 @@ impl<'f> DiagramContext<'f> {
         let made = self.build_table(
             table,
             &side.state_ids,
-            TableAtHook { point: at, table: piece.table },
+            TableEvaluationPoint { point: at, table: piece.table },
             keep,
             from,
         )?;
@@ -169,7 +169,7 @@ impl<'f> DiagramContext<'f> {
     ) -> Result<DiagramRef, BuildError> {
         // From the end to the beginning. What waits is on `keep`: pieces, the way so far, and
         // behind them what follows routing.
-        let forward = way == ComparedPath::Entry(JourneyKind::Forward);
+        let forward = way == ComparedPath::WholeJourney(JourneyKind::Forward);
         let mut out = DiagramRef::ZERO;
         let mut through = None;
         for (i, (piece, _)) in pieces.iter().enumerate().rev() {
@@ -234,7 +234,7 @@ impl<'f> DiagramContext<'f> {
         let DiagramContext { space, chain_cache: chains_made, .. } = self;
         let mut roots = keep.to_vec();
         roots.extend(space.memberships.values());
-        roots.extend(chains_made.sweep_roots());
+        roots.extend(chains_made.roots_for_sweep());
         space.store.sweep_nodes(from, &mut roots);
         let mut swept = roots.into_iter();
         let mut next = |r: &mut DiagramRef| *r = swept.next().unwrap_or(DiagramRef::ZERO);
@@ -337,7 +337,7 @@ impl<'f> DiagramContext<'f> {
             change.bit_sources.iter().map(|(level, source)| (*level, source.clone())).collect();
         let mut without = self.substitute_bits(raw, &places, TtlTransform::IDENTITY)?;
         if in_use {
-            without = self.rename_entry_matches_in_raw(raw, without, &change, places)?;
+            without = self.rename_ct_entry_matches_in_raw(raw, without, &change, places)?;
         }
         if hook == Hook::Output {
             let fact = ConnectionFact::ReplyEntryAttached.digest();
@@ -353,7 +353,7 @@ impl<'f> DiagramContext<'f> {
 
     /// Matches that read the packet's entry (`-m helper`, `-m socket`) and find none in raw may
     /// give another result after it, where conntrack attaches one.
-    fn rename_entry_matches_in_raw(
+    fn rename_ct_entry_matches_in_raw(
         &mut self,
         raw: DiagramRef,
         without: DiagramRef,
@@ -455,12 +455,12 @@ impl<'f> DiagramContext<'f> {
         })?;
         let again = space.store.minus(translated, consulted)?;
         let mut change = PacketChange::default();
-        let (content, end) = (digest_nat_question(), space.layout.fields_end);
+        let (content, end) = (digest_existing_nat_question(), space.layout.fields_end);
         let mut put = |field: Field, choice: &dyn Fn(u32) -> TargetChoice| {
             let levels = space.layout.field_levels(field);
             for bit in (0..levels.bit_count).rev() {
                 let variable =
-                    FreeVariable::ChosenBit { content, hook, change: 0, bit: choice(bit) };
+                    FreeVariable::StatelessTargetBit { content, hook, change: 0, bit: choice(bit) };
                 let number = space.free_variables.intern(variable, || None);
                 change
                     .bit_sources

@@ -50,14 +50,14 @@ mod compared_pair;
 mod comparison_types;
 mod compose;
 mod corner_case;
-mod descriptions;
+mod diagram_lookup;
 mod difference;
 mod encode;
 mod evaluation_point;
 mod fragment_drops;
 mod free_variable;
 mod journey;
-mod lookup;
+mod match_and_field_descriptions;
 mod merge_order;
 mod node_store;
 mod operators;
@@ -71,8 +71,8 @@ mod reassembly_difference;
 mod reference_bdd;
 mod region;
 mod set_membership;
-mod state_id;
-mod table_at_hook;
+mod stateful_test_id;
+mod table_evaluation_point;
 mod target;
 mod terminal;
 mod test_lowering;
@@ -83,18 +83,18 @@ mod witness_oracle;
 
 pub use self::compare::{compare_firewalls, compare_with_progress};
 pub use self::comparison_types::{
-    CompareError, CompareLevel, CompareOptions, CompareScope, ComparedPart, ComparedPath,
-    Comparison, ComparisonVerdict, CornerCase, DiagramStatistics, EffectChange, RulesetDifference,
-    StatefulTestPairing, VerdictChange,
+    CompareError, CompareLevel, CompareOptions, CompareScope, ComparedPath, Comparison,
+    ComparisonVerdict, CornerCase, DiagramStatistics, EffectChange, FamilyPathComparison,
+    RulesetDifference, StatefulTestPairing, VerdictChange,
 };
 pub use self::corner_case::CornerKind;
-pub use self::evaluation_point::EvaluationPoint;
-pub use self::lookup::{
+pub use self::diagram_lookup::{
     CONTRADICTORY_ANSWERS_REASON, DIAGRAM_TOO_LARGE_REASON, DiagramLookup, RecordedAnswers,
     RecordingOracle, UNREPRESENTABLE_PACKET_REASON,
 };
+pub use self::evaluation_point::EvaluationPoint;
 pub use self::node_store::LimitReached;
-pub use self::packet_space::{PacketSet, PacketSpace, SpaceOptions, describe_device};
+pub use self::packet_space::{PacketSet, PacketSpace, PacketSpaceOptions, describe_device};
 pub use self::reassembly_difference::ReassemblyDifference;
 pub use self::region::{ExamplePacket, FieldValues, Region, RegionFieldSize};
 pub use self::variable_layout::VariableOrder;

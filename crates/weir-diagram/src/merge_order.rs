@@ -13,9 +13,9 @@ use weir_model::{Family, Field, Predicate, Rule, Target, Test, lower_to_tests, t
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MergeStep {
     /// The rule of that number.
-    Rule(usize),
+    SingleRule(usize),
     /// Rules that end alike where an address is in one of the spans; the number of the first.
-    Union { rule: usize, field: Field, spans: Vec<(u128, u128)> },
+    AddressUnion { rule: usize, field: Field, spans: Vec<(u128, u128)> },
 }
 
 /// An address and nothing else.
@@ -37,7 +37,7 @@ pub(crate) fn plan_merge_steps(rules: &[Rule], family: Family) -> Vec<MergeStep>
         }
         match alone {
             Some(alone) => run.push(alone),
-            None => out.push(MergeStep::Rule(number)),
+            None => out.push(MergeStep::SingleRule(number)),
         }
     }
     flush_address_run(&mut run, rules, &mut out);
@@ -59,7 +59,9 @@ fn recognize_address_only_rule(
         return None;
     };
     // Behind a target that writes the address, later rules see another one.
-    if target_effects(&rule.target).writes.contains(*field) && !is_unconditional_end(&rule.target) {
+    if target_effects(&rule.target).writes.contains(*field)
+        && !is_always_terminating_target(&rule.target)
+    {
         return None;
     }
     let span = masked_interval(*value, *mask, family.max_addr())?;
@@ -75,12 +77,12 @@ fn flush_address_run(run: &mut Vec<AddressOnlyRule>, rules: &[Rule], out: &mut V
     }
     let target = |alone: &AddressOnlyRule| &rules[alone.rule_index].target;
     let alike = |a: &AddressOnlyRule, b: &AddressOnlyRule| {
-        is_unconditional_end(target(a)) && target(a) == target(b)
+        is_always_terminating_target(target(a)) && target(a) == target(b)
     };
     for part in run.chunk_by(alike) {
         out.push(match part {
-            [one] => MergeStep::Rule(one.rule_index),
-            more => MergeStep::Union {
+            [one] => MergeStep::SingleRule(one.rule_index),
+            more => MergeStep::AddressUnion {
                 rule: more[0].rule_index,
                 field: more[0].field,
                 spans: more.iter().map(|a| a.span).collect(),
@@ -91,6 +93,6 @@ fn flush_address_run(run: &mut Vec<AddressOnlyRule>, rules: &[Rule], out: &mut V
 }
 
 /// Whether the target ends the chain for every packet, the same for each.
-fn is_unconditional_end(target: &Target) -> bool {
+fn is_always_terminating_target(target: &Target) -> bool {
     matches!(target, Target::Accept | Target::Drop | Target::Return | Target::Reject(_))
 }

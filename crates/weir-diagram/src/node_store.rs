@@ -92,7 +92,7 @@ const EMPTY_COMPUTED_ENTRY: ComputedEntry =
     ComputedEntry { code: 0, f: DiagramRef(0), g: DiagramRef(0), result: DiagramRef(0) };
 const EMPTY_SLOT: u32 = u32::MAX;
 /// Codes of the operators that keep theirs.
-const FIXED_CACHE_CODES: u32 = 8;
+const FIXED_CACHE_CODE_COUNT: u32 = 8;
 /// Bytes that a node costs: itself, up to three slots of the unique table, half as many entries of
 /// the computed table, and a stamp.
 const NODE_BYTES: usize = 12 + 12 + 24 + 4;
@@ -128,7 +128,7 @@ impl NodeStore {
             unique_table: vec![EMPTY_SLOT; 1 << 10],
             computed_table: vec![EMPTY_COMPUTED_ENTRY; 1 << 10],
             first_valid_code: 1,
-            next_code: 1 + FIXED_CACHE_CODES,
+            next_code: 1 + FIXED_CACHE_CODE_COUNT,
             nodes_max: (bytes / NODE_BYTES).clamp(1 << 6, LEAF_FLAG as usize - 1),
             nodes_peak: 0,
             steps: 0,
@@ -237,7 +237,7 @@ impl NodeStore {
 
     /// The code of the operator with a number of its own below 8.
     pub fn fixed_cache_code(&self, number: u32) -> u32 {
-        debug_assert!(number < FIXED_CACHE_CODES);
+        debug_assert!(number < FIXED_CACHE_CODE_COUNT);
         self.first_valid_code + number
     }
 
@@ -371,7 +371,7 @@ impl NodeStore {
         }
         self.nodes.truncate(end);
         self.first_valid_code = self.next_code;
-        self.next_code += FIXED_CACHE_CODES;
+        self.next_code += FIXED_CACHE_CODE_COUNT;
         self.rehash_unique_table(self.unique_table.len());
         // As much garbage again before the next sweep as there is to keep, so that sweeping costs
         // a constant share.

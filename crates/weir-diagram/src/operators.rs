@@ -15,7 +15,7 @@ impl NodeStore {
 
     /// `f` where `g` says nothing.
     pub fn minus(&mut self, f: DiagramRef, g: DiagramRef) -> Result<DiagramRef, LimitReached> {
-        self.apply_operator(&mut DifferenceOperator, f, g)
+        self.apply_operator(&mut MinusOperator, f, g)
     }
 
     /// True where both are different.
@@ -75,9 +75,9 @@ impl Operator for OverlayOperator {
     }
 }
 
-struct DifferenceOperator;
+struct MinusOperator;
 
-impl Operator for DifferenceOperator {
+impl Operator for MinusOperator {
     fn cache_code(&self, store: &NodeStore) -> u32 {
         store.fixed_cache_code(2)
     }

@@ -94,7 +94,7 @@ impl Default for PacketChange {
 impl PacketChange {
     /// The value of a bit after this change, in terms of the bits before. `question` renames what
     /// is not a bit of a field.
-    fn resolve_bit_source(
+    fn compose_bit_source(
         &self,
         source: &BitSource,
         fields_end: u32,
@@ -130,7 +130,7 @@ impl PacketChange {
                 .concat(),
         };
         for (level, source) in &next.bit_sources {
-            let source = self.resolve_bit_source(source, fields_end, question);
+            let source = self.compose_bit_source(source, fields_end, question);
             if source == BitSource::from_level(*level, false) {
                 out.bit_sources.remove(level);
             } else {

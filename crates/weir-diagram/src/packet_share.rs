@@ -11,7 +11,7 @@ use crate::packet_space::{PacketSet, PacketSpace};
 use crate::variable_layout::VariableBlock;
 
 /// Shares of nodes, each computed once.
-pub(crate) type ShareCache = HashMap<DiagramRef, f64>;
+pub(crate) type AssignmentShareCache = HashMap<DiagramRef, f64>;
 
 impl PacketSpace<'_> {
     /// Which part of all packets is in the set, from 0 to 1. Every bit of every field, and every
@@ -22,7 +22,7 @@ impl PacketSpace<'_> {
     /// [`LimitReached`].
     pub fn packet_share(&mut self, a: PacketSet) -> Result<f64, LimitReached> {
         let inside = self.store.and(a.0, self.possible_packets)?;
-        let mut shares = ShareCache::new();
+        let mut shares = AssignmentShareCache::new();
         Ok(self.assignment_share(inside, &mut shares)
             / self.assignment_share(self.possible_packets, &mut shares))
     }
@@ -37,7 +37,7 @@ impl PacketSpace<'_> {
     }
 
     /// The share of assignments that lead to a terminal other than 0.
-    pub(crate) fn assignment_share(&self, f: DiagramRef, shares: &mut ShareCache) -> f64 {
+    pub(crate) fn assignment_share(&self, f: DiagramRef, shares: &mut AssignmentShareCache) -> f64 {
         if f.is_leaf() {
             return if f == DiagramRef::ZERO { 0.0 } else { 1.0 };
         }
@@ -54,9 +54,9 @@ impl PacketSpace<'_> {
 
     /// How often a variable is 1.
     pub(crate) fn variable_probability(&self, level: u32) -> f64 {
-        match self.layout.block_at(level) {
+        match self.layout.block_at_level(level) {
             Some((
-                VariableBlock::Field(Field::Fragment)
+                VariableBlock::Field(Field::IsLaterFragment)
                 | VariableBlock::FragmentOffsetOne
                 | VariableBlock::TruncatedHeader
                 | VariableBlock::TruncatedAfterPorts,

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use weir_model::rule_match::SetMatch;
 use weir_model::{
     ChangingSets, ElementPart, Family, Firewall, Hook, IpSet, Match, Packet, Rule,
-    lower_to_located_tests,
+    lower_to_tests_with_match_index,
 };
 use weir_semantics::question_digest::digest_content;
 
@@ -16,30 +16,30 @@ use crate::free_variable::{FreeVariable, FreeVariableTable};
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::operators::OverlayOperator;
 use crate::possible_packets::build_possible_packets;
-use crate::presence::PartPresence;
+use crate::presence::PacketPartPresence;
 use crate::variable_layout::{DeviceNameClasses, VariableLayout, VariableOrder};
 
 /// Which membership diagram: side, set, directions, place.
-type MembershipKey = (usize, usize, Vec<bool>, EvaluationPoint);
+type SetMembershipKey = (usize, usize, Vec<bool>, EvaluationPoint);
 
 /// How a space is made.
 #[derive(Clone, Copy, Debug)]
-pub struct SpaceOptions {
+pub struct PacketSpaceOptions {
     /// The order in which addresses and ports are tested.
     pub order: VariableOrder,
     /// Memory that the diagrams may take, in bytes.
     pub memory_bytes: usize,
 }
 
-impl Default for SpaceOptions {
+impl Default for PacketSpaceOptions {
     /// Destination first, 1 GiB.
     fn default() -> Self {
-        SpaceOptions { order: VariableOrder::default(), memory_bytes: 1 << 30 }
+        PacketSpaceOptions { order: VariableOrder::default(), memory_bytes: 1 << 30 }
     }
 }
 
 /// A set of packets, and of answers to what packets do not say. Of the [`PacketSpace`] that made
-/// it, and void after [`PacketSpace::retain_sets`] unless kept.
+/// it, and void after [`PacketSpace::retain_packet_sets`] unless kept.
 ///
 /// Two equal values are the same set. Two different ones may still hold the same packets, since
 /// there are combinations of fields that no packet has: [`PacketSpace::is_same_set`].
@@ -72,7 +72,7 @@ impl PacketSet {
 pub struct PacketSpace<'f> {
     pub(crate) store: NodeStore,
     pub(crate) layout: VariableLayout,
-    pub(crate) presence: PartPresence,
+    pub(crate) presence: PacketPartPresence,
     pub(crate) possible_packets: DiagramRef,
     pub(crate) free_variables: FreeVariableTable,
     /// The ipsets of each firewall, and whose are looked into.
@@ -82,31 +82,31 @@ pub struct PacketSpace<'f> {
     changing_sets: ChangingSets,
     /// All firewalls have the same sets.
     has_same_sets: bool,
-    pub(crate) memberships: HashMap<MembershipKey, DiagramRef>,
+    pub(crate) memberships: HashMap<SetMembershipKey, DiagramRef>,
 }
 
 impl<'f> PacketSpace<'f> {
     /// A space for the rules of a firewall.
     pub fn new(family: Family, firewall: &'f Firewall) -> PacketSpace<'f> {
-        PacketSpace::for_firewalls(family, &[firewall], SpaceOptions::default())
+        PacketSpace::for_firewalls(family, &[firewall], PacketSpaceOptions::default())
             .expect("the fields of a packet take less than the usual limit")
     }
 
     /// A space for the rules of several firewalls. Sets are those of the first until
-    /// [`activate_firewall`](PacketSpace::activate_firewall) says otherwise.
+    /// [`select_ipsets_of_firewall`](PacketSpace::select_ipsets_of_firewall) says otherwise.
     ///
     /// # Errors
     /// [`LimitReached`] if not even the fields of a packet fit into the memory that is allowed.
     pub fn for_firewalls(
         family: Family,
         firewalls: &[&'f Firewall],
-        options: SpaceOptions,
+        options: PacketSpaceOptions,
     ) -> Result<PacketSpace<'f>, LimitReached> {
         let devices =
             DeviceNameClasses::new(firewalls.iter().flat_map(|f| collect_device_names(f, family)));
         let layout = VariableLayout::new(family, options.order, devices);
         let mut store = NodeStore::new(options.memory_bytes);
-        let presence = PartPresence::new(&mut store, &layout)?;
+        let presence = PacketPartPresence::new(&mut store, &layout)?;
         let possible = build_possible_packets(&mut store, &layout)?;
         let changing = firewalls.iter().map(|f| ChangingSets::from_firewall(f));
         let changing = changing.fold(ChangingSets::default(), ChangingSets::union);
@@ -128,7 +128,7 @@ impl<'f> PacketSpace<'f> {
     ///
     /// # Panics
     /// Where the space was made for fewer firewalls.
-    pub fn activate_firewall(&mut self, firewall: usize) {
+    pub fn select_ipsets_of_firewall(&mut self, firewall: usize) {
         assert!(
             firewall < self.sets_by_firewall.len(),
             "the space knows {} firewalls",
@@ -138,7 +138,7 @@ impl<'f> PacketSpace<'f> {
     }
 
     /// The first firewall with the sets that are looked into.
-    pub(crate) fn active_set_owner(&self) -> usize {
+    pub(crate) fn active_ipset_firewall(&self) -> usize {
         if self.has_same_sets { 0 } else { self.active_firewall }
     }
 
@@ -162,9 +162,9 @@ impl<'f> PacketSpace<'f> {
         rule: &Rule,
         at: EvaluationPoint,
     ) -> Result<PacketSet, LimitReached> {
-        let who = compute_state_id(rule);
+        let who = compute_stateful_test_id(rule);
         let mut all = DiagramRef::ONE;
-        for (from, test) in lower_to_located_tests(rule, self.layout.family).iter().rev() {
+        for (from, test) in lower_to_tests_with_match_index(rule, self.layout.family).iter().rev() {
             let lowered = self.lower_test(rule, who, *from, test, at)?;
             all = self.store.and(lowered.matching_packets, all)?;
         }
@@ -176,14 +176,14 @@ impl<'f> PacketSpace<'f> {
     ///
     /// # Errors
     /// [`LimitReached`].
-    pub fn packets_dropped_by_rule(
+    pub fn packets_dropped_as_truncated(
         &mut self,
         rule: &Rule,
         at: EvaluationPoint,
     ) -> Result<PacketSet, LimitReached> {
-        let who = compute_state_id(rule);
+        let who = compute_stateful_test_id(rule);
         let mut dropped = DiagramRef::ZERO;
-        for (from, test) in lower_to_located_tests(rule, self.layout.family).iter().rev() {
+        for (from, test) in lower_to_tests_with_match_index(rule, self.layout.family).iter().rev() {
             let lowered = self.lower_test(rule, who, *from, test, at)?;
             let later = self.store.and(lowered.matching_packets, dropped)?;
             dropped = self.store.overlay(lowered.dropped_packets, later)?;
@@ -305,7 +305,7 @@ impl<'f> PacketSpace<'f> {
 
     /// Forgets all sets but those given, which it renumbers, and frees their memory. Of use where
     /// many were made in passing.
-    pub fn retain_sets(&mut self, sets: &mut [PacketSet]) {
+    pub fn retain_packet_sets(&mut self, sets: &mut [PacketSet]) {
         let mut roots: Vec<DiagramRef> = sets.iter().map(|s| s.0).collect();
         let p = &mut self.presence;
         roots.extend([
@@ -358,7 +358,7 @@ impl<'f> PacketSpace<'f> {
 }
 
 /// Tells a rule's stateful tests from those of others: the original rule; else what it says.
-pub(crate) fn compute_state_id(rule: &Rule) -> u64 {
+pub(crate) fn compute_stateful_test_id(rule: &Rule) -> u64 {
     if rule.credit.is_empty() {
         return digest_content(&(&rule.base, &rule.matches, &rule.target));
     }
@@ -373,7 +373,9 @@ pub fn describe_device(firewalls: &[&Firewall], family: Family, name: &str) -> S
     let devices =
         DeviceNameClasses::new(firewalls.iter().flat_map(|f| collect_device_names(f, family)));
     let class = devices.class_of_name(name);
-    class.and_then(|class| devices.class_label(class as usize)).unwrap_or_else(|| name.to_owned())
+    class
+        .and_then(|class| devices.describe_device_class(class as usize))
+        .unwrap_or_else(|| name.to_owned())
 }
 
 /// Device names and prefixes (true) that a family's rules and the sets test.

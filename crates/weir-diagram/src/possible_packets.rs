@@ -9,7 +9,8 @@ use weir_model::{Family, Field};
 use crate::encode::count_unmodelled_header_bytes;
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::presence::{
-    PartPresence, build_code_predicate, build_masked_predicate, build_span_predicate, icmp_protocol,
+    PacketPartPresence, build_code_predicate, build_masked_predicate, build_span_predicate,
+    icmp_protocol,
 };
 use crate::variable_layout::{VariableBlock, VariableLayout, ct_bit};
 
@@ -18,10 +19,10 @@ pub(crate) fn build_possible_packets(
     store: &mut NodeStore,
     layout: &VariableLayout,
 ) -> Result<DiagramRef, LimitReached> {
-    let p = PartPresence::new(store, layout)?;
+    let p = PacketPartPresence::new(store, layout)?;
     let mut out = DiagramRef::ONE;
     for field in [Field::Iif, Field::Oif] {
-        let last = layout.device_classes.class_names().len() as u128 - 1;
+        let last = layout.device_classes.class_example_names().len() as u128 - 1;
         let named = build_span_predicate(store, layout.field_levels(field), &[(0, last)])?;
         out = store.and(out, named)?;
     }
@@ -52,7 +53,7 @@ pub(crate) fn build_possible_packets(
 fn build_possible_lengths(
     store: &mut NodeStore,
     layout: &VariableLayout,
-    p: &PartPresence,
+    p: &PacketPartPresence,
 ) -> Result<DiagramRef, LimitReached> {
     let (base, fragment): (u128, u128) = match layout.family {
         Family::V4 => (20, 0),

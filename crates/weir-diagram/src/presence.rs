@@ -10,7 +10,7 @@ use crate::variable_layout::{LevelRange, VariableBlock, VariableLayout, ct_bit};
 
 /// What a packet has, as booleans that tests share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PartPresence {
+pub(crate) struct PacketPartPresence {
     /// A whole header with ports.
     pub complete_ports: DiagramRef,
     /// A whole TCP header.
@@ -44,15 +44,15 @@ pub(crate) const fn icmp_protocol(family: Family) -> u8 {
     }
 }
 
-impl PartPresence {
+impl PacketPartPresence {
     pub fn new(
         store: &mut NodeStore,
         layout: &VariableLayout,
-    ) -> Result<PartPresence, LimitReached> {
+    ) -> Result<PacketPartPresence, LimitReached> {
         let bit = |store: &mut NodeStore, block| {
             store.make_node(layout.block_levels(block).first, DiagramRef::ZERO, DiagramRef::ONE)
         };
-        let later = bit(store, VariableBlock::Field(Field::Fragment))?;
+        let later = bit(store, VariableBlock::Field(Field::IsLaterFragment))?;
         let offset_one = bit(store, VariableBlock::FragmentOffsetOne)?;
         let truncated = bit(store, VariableBlock::TruncatedHeader)?;
         let cut_ports = bit(store, VariableBlock::TruncatedAfterPorts)?;
@@ -85,7 +85,7 @@ impl PartPresence {
                 store.overlay(cut, overwrites)?
             }
         };
-        Ok(PartPresence {
+        Ok(PacketPartPresence {
             complete_ports: ports,
             tcp_flags: flags,
             icmp,
@@ -107,7 +107,7 @@ impl PartPresence {
             }
             Field::Sport | Field::Dport => (self.complete_ports, self.unreadable_header),
             Field::TcpFlags => (self.tcp_flags, self.unreadable_header),
-            Field::Icmp => (self.icmp, self.unreadable_header),
+            Field::IcmpTypeAndCode => (self.icmp, self.unreadable_header),
             Field::SourceMac => (self.source_mac, DiagramRef::ZERO),
             Field::CtMark => (self.ct_entry, DiagramRef::ZERO),
             _ => (DiagramRef::ONE, DiagramRef::ZERO),
@@ -210,7 +210,7 @@ pub(crate) fn build_device_predicate(
     field: Field,
     holds: impl Fn(&str) -> bool,
 ) -> Result<DiagramRef, LimitReached> {
-    let names = layout.device_classes.class_names();
+    let names = layout.device_classes.class_example_names();
     let last = names.len() - 1;
     let all_from = |c: usize| (c as u128, if c == last { u128::MAX } else { c as u128 });
     let spans: Vec<_> = (0..=last).filter(|c| holds(&names[*c])).map(all_from).collect();

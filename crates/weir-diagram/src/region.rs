@@ -12,11 +12,11 @@ use std::rc::Rc;
 use weir_model::{Field, Match};
 use weir_semantics::{OutcomeDifference, Verdict};
 
-use crate::descriptions::{
+use crate::match_and_field_descriptions::{
     describe_ct_states, describe_field, describe_value_span, is_every_valid_ct_state,
 };
 use crate::node_store::{DiagramRef, LimitReached};
-use crate::packet_share::{ShareCache, count_possible_headers};
+use crate::packet_share::{AssignmentShareCache, count_possible_headers};
 use crate::packet_space::{PacketSet, PacketSpace};
 use crate::presence::build_span_predicate;
 use crate::variable_layout::{ANY_OTHER_DEVICE, LevelRange, VariableBlock};
@@ -104,14 +104,14 @@ impl fmt::Display for Region {
 }
 
 /// Values of one field that are kept; what is more is only counted.
-const VALUES_SHOWN_MAX: usize = 8;
+const VALUES_SHOWN_PER_FIELD_MAX: usize = 8;
 /// Spans of one field that are looked for.
 const SPANS_PER_FIELD_MAX: usize = 1 << 14;
 /// Places that are looked at for one region that is wanted.
 const SEARCH_STEPS_PER_REGION: usize = 4096;
 
 /// A way from the top to a node.
-struct SearchPath {
+struct RegionSearchPath {
     /// The share of assignments that go this way and are packets of the set.
     share: f64,
     /// How often the questions on it are answered so.
@@ -133,21 +133,21 @@ enum PathTest {
     FreeVariableAnswer(u32, bool),
 }
 
-impl PartialEq for SearchPath {
+impl PartialEq for RegionSearchPath {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for SearchPath {}
+impl Eq for RegionSearchPath {}
 
-impl PartialOrd for SearchPath {
+impl PartialOrd for RegionSearchPath {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for SearchPath {
+impl Ord for RegionSearchPath {
     fn cmp(&self, other: &Self) -> Ordering {
         self.share.total_cmp(&other.share).then(other.node.cmp(&self.node))
     }
@@ -172,11 +172,11 @@ impl PacketSpace<'_> {
         count: usize,
         ordinary: bool,
     ) -> Result<Vec<(Region, DiagramRef)>, LimitReached> {
-        let mut shares = ShareCache::new();
+        let mut shares = AssignmentShareCache::new();
         let all = self.assignment_share(self.possible_packets, &mut shares);
         let mut ways = BinaryHeap::new();
         let (possible, at) = (self.possible_packets, a.0);
-        ways.push(SearchPath {
+        ways.push(RegionSearchPath {
             share: 1.0,
             answer_probability: 1.0,
             node: at,
@@ -205,7 +205,7 @@ impl PacketSpace<'_> {
                     let share = chance * self.assignment_share(inside, &mut shares);
                     let said =
                         Some(Rc::new(PathTestList { previous: way.last_test.clone(), test: part }));
-                    ways.push(SearchPath {
+                    ways.push(RegionSearchPath {
                         share,
                         answer_probability: chance,
                         node: at,
@@ -219,7 +219,7 @@ impl PacketSpace<'_> {
     }
 
     /// The packets on a way, as far as its spans were looked for.
-    fn packets_on_path(&mut self, way: &SearchPath) -> Result<DiagramRef, LimitReached> {
+    fn packets_on_path(&mut self, way: &RegionSearchPath) -> Result<DiagramRef, LimitReached> {
         let mut out = way.possible_packets;
         let mut said = &way.last_test;
         while let Some(link) = said {
@@ -256,7 +256,7 @@ impl PacketSpace<'_> {
     /// Where the values of a node's block lead, or the answers to its question, with their chance.
     fn list_block_exits(&self, from: DiagramRef) -> Vec<(DiagramRef, f64, PathTest)> {
         let level = self.store.level(from);
-        let Some((block, levels)) = self.layout.block_at(level) else {
+        let Some((block, levels)) = self.layout.block_at_level(level) else {
             let (low, high) = self.store.branches(from);
             let question = level - self.layout.fields_end;
             return vec![
@@ -304,7 +304,7 @@ impl PacketSpace<'_> {
         self.collect_exit_spans(high, levels, bit, base | 1 << bit, found, left);
     }
 
-    fn build_region(&self, way: &SearchPath, all: f64, ordinary: bool) -> Region {
+    fn build_region(&self, way: &RegionSearchPath, all: f64, ordinary: bool) -> Region {
         let mut parts = Vec::new();
         let mut said = &way.last_test;
         while let Some(link) = said {
@@ -330,7 +330,7 @@ impl PacketSpace<'_> {
             })
         };
         // A packet with a port is neither a later fragment nor cut.
-        let transport = [Field::Sport, Field::Dport, Field::TcpFlags, Field::Icmp];
+        let transport = [Field::Sport, Field::Dport, Field::TcpFlags, Field::IcmpTypeAndCode];
         let has_header = transport.iter().any(|f| spans_of(VariableBlock::Field(*f)).is_some());
         let proto = match spans_of(VariableBlock::Field(Field::Proto)) {
             Some([(lo, hi)]) if lo == hi => Some(*lo),
@@ -388,7 +388,7 @@ impl PacketSpace<'_> {
                 return flag("truncated after the ports", "truncated before the ports");
             }
             VariableBlock::HasMac => return flag("with a source MAC", "without a source MAC"),
-            VariableBlock::Field(Field::Fragment) => {
+            VariableBlock::Field(Field::IsLaterFragment) => {
                 return flag("later fragment", "not a later fragment");
             }
             VariableBlock::Field(field) => field,
@@ -398,11 +398,12 @@ impl PacketSpace<'_> {
         let words: Vec<String> = match field {
             Field::Iif | Field::Oif => {
                 // All devices, where there is one.
-                let classes = self.layout.device_classes.class_names().len() as u32;
+                let classes = self.layout.device_classes.class_example_names().len() as u32;
                 if ordinary && (1..classes).all(|class| codes().any(|code| code == class)) {
                     return None;
                 }
-                let word = |class: &u32| self.layout.device_classes.class_label(*class as usize);
+                let word =
+                    |class: &u32| self.layout.device_classes.describe_device_class(*class as usize);
                 let (there, missing): (Vec<u32>, Vec<u32>) =
                     (1..classes).partition(|class| codes().any(|code| code == *class));
                 let any_other = there.iter().filter_map(word).any(|word| word == ANY_OTHER_DEVICE);
@@ -422,20 +423,24 @@ impl PacketSpace<'_> {
             }
         };
         debug_assert!(levels.bit_count > 0);
-        let more = words.len().saturating_sub(VALUES_SHOWN_MAX);
-        let values: Vec<_> = words.into_iter().take(VALUES_SHOWN_MAX).collect();
+        let more = words.len().saturating_sub(VALUES_SHOWN_PER_FIELD_MAX);
+        let values: Vec<_> = words.into_iter().take(VALUES_SHOWN_PER_FIELD_MAX).collect();
         (!values.is_empty()).then(|| FieldValues {
             name: describe_field(field, family, proto),
             values,
             omitted_count: more,
-            size: measure_field_size(field, spans, field.max_value(family)),
+            size: count_region_field_values(field, spans, field.max_value(family)),
             assumed_match: None,
         })
     }
 }
 
 /// How many addresses or ports some spans are.
-fn measure_field_size(field: Field, spans: &[(u128, u128)], max: u128) -> Option<RegionFieldSize> {
+fn count_region_field_values(
+    field: Field,
+    spans: &[(u128, u128)],
+    max: u128,
+) -> Option<RegionFieldSize> {
     let sized = [Field::Saddr, Field::Daddr, Field::Sport, Field::Dport].contains(&field);
     let values =
         spans.iter().fold(0u128, |n, (lo, hi)| n.saturating_add((hi - lo).saturating_add(1)));

@@ -17,7 +17,7 @@ use crate::free_variable::FreeVariable;
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::operators::OverlayOperator;
 use crate::presence::{
-    PartPresence, build_device_predicate, build_masked_predicate, build_span_predicate,
+    PacketPartPresence, build_device_predicate, build_masked_predicate, build_span_predicate,
     icmp_protocol,
 };
 use crate::variable_layout::VariableLayout;
@@ -106,7 +106,7 @@ impl PacketSpace<'_> {
         dirs: &[bool],
         at: EvaluationPoint,
     ) -> Result<DiagramRef, LimitReached> {
-        let key = (self.active_set_owner(), set, dirs.to_vec(), at);
+        let key = (self.active_ipset_firewall(), set, dirs.to_vec(), at);
         if let Some(made) = self.memberships.get(&key) {
             return Ok(*made);
         }
@@ -118,7 +118,7 @@ impl PacketSpace<'_> {
         } else if set.kind.storage == SetStorage::List {
             self.build_list_set_membership(set, dirs, at)?
         } else {
-            self.build_element_membership(set, dirs, at)?
+            self.build_non_list_set_membership(set, dirs, at)?
         };
         self.memberships.insert(key, made);
         Ok(made)
@@ -135,7 +135,7 @@ impl PacketSpace<'_> {
         let all = self.sets_by_firewall[self.active_firewall];
         for element in &list.elements {
             let member = match &element.parts[..] {
-                [ElementPart::Set(name)] => all.iter().position(|s| s.name == *name),
+                [ElementPart::MemberSet(name)] => all.iter().position(|s| s.name == *name),
                 _ => None,
             };
             // Lists do not nest (ip_set_list_set.c).
@@ -154,7 +154,7 @@ impl PacketSpace<'_> {
         self.store.overlay(inside, unknown)
     }
 
-    fn build_element_membership(
+    fn build_non_list_set_membership(
         &mut self,
         set: &IpSet,
         dirs: &[bool],
@@ -163,7 +163,7 @@ impl PacketSpace<'_> {
         // Parts are read in order: one that is missing ends it, also before one that is unknown.
         let mut readable = DiagramRef::ONE;
         for (part, src) in set.kind.data_types.iter().zip(dirs) {
-            let there = self.packets_with_readable_part(set, *part, *src, at)?;
+            let there = self.packets_with_readable_data_type(set, *part, *src, at)?;
             readable = self.store.and(readable, there)?;
             if *part == SetDataType::Set || *part == SetDataType::Mac && !src {
                 return self.store.and(readable, UNKNOWN_MEMBERSHIP_LEAF);
@@ -172,7 +172,7 @@ impl PacketSpace<'_> {
         let mut order: Vec<_> = set.elements.iter().collect();
         // Stable: elements of equal prefixes, with other devices, stay in the order of the text.
         order.sort_by_cached_key(|e| {
-            let lens: Vec<_> = e.parts.iter().map(|p| Reverse(get_prefix_len(p))).collect();
+            let lens: Vec<_> = e.parts.iter().map(|p| Reverse(get_element_prefix_len(p))).collect();
             (lens, e.parts.iter().map(get_element_addr).collect::<Vec<_>>())
         });
         let presence = self.presence;
@@ -181,7 +181,7 @@ impl PacketSpace<'_> {
             let element = order[i];
             let mut out = if element.nomatch { NOMATCH_LEAF } else { MEMBER_LEAF };
             for (part, src) in element.parts.iter().zip(dirs).rev() {
-                let reader = ElementLowering { layout, presence, set, is_source: *src };
+                let reader = IpsetElementLowering { layout, presence, set, is_source: *src };
                 let holds = reader.lower_element_part(store, element, part)?;
                 out = store.and(holds, out)?;
             }
@@ -191,7 +191,7 @@ impl PacketSpace<'_> {
     }
 
     /// Where a part of the packet can be read at all; of ports, each element says more.
-    fn packets_with_readable_part(
+    fn packets_with_readable_data_type(
         &mut self,
         set: &IpSet,
         part: SetDataType,
@@ -232,12 +232,12 @@ const fn select_address_field(src: bool) -> Field {
     if src { Field::Saddr } else { Field::Daddr }
 }
 
-fn get_prefix_len(part: &ElementPart) -> u8 {
-    if let ElementPart::Net { len, .. } = part { *len } else { 0 }
+fn get_element_prefix_len(part: &ElementPart) -> u8 {
+    if let ElementPart::AddrOrPrefix { len, .. } = part { *len } else { 0 }
 }
 
 fn get_element_addr(part: &ElementPart) -> u128 {
-    if let ElementPart::Net { addr, .. } = part { addr.0 } else { 0 }
+    if let ElementPart::AddrOrPrefix { addr, .. } = part { addr.0 } else { 0 }
 }
 
 /// Bits of an address that the set tests.
@@ -250,14 +250,14 @@ fn find_set_netmask(set: &IpSet, family: Family) -> u128 {
 }
 
 /// Reads the parts of a packet that an element needs.
-struct ElementLowering<'a> {
+struct IpsetElementLowering<'a> {
     layout: &'a VariableLayout,
-    presence: PartPresence,
+    presence: PacketPartPresence,
     set: &'a IpSet,
     is_source: bool,
 }
 
-impl ElementLowering<'_> {
+impl IpsetElementLowering<'_> {
     fn lower_element_part(
         &self,
         store: &mut NodeStore,
@@ -266,7 +266,7 @@ impl ElementLowering<'_> {
     ) -> Result<DiagramRef, LimitReached> {
         let family = self.layout.family;
         match part {
-            ElementPart::Net { addr, len } => {
+            ElementPart::AddrOrPrefix { addr, len } => {
                 let mask = find_set_netmask(self.set, family) & family.netmask((*len).into());
                 build_masked_predicate(
                     store,
@@ -275,7 +275,9 @@ impl ElementLowering<'_> {
                     mask,
                 )
             }
-            ElementPart::Port { proto, port } => self.lower_proto_port_part(store, *proto, *port),
+            ElementPart::ProtoAndPort { proto, port } => {
+                self.lower_proto_port_part(store, *proto, *port)
+            }
             ElementPart::Mac(mac) => {
                 let value = mac.iter().fold(0, |n, b| n << 8 | u128::from(*b));
                 build_masked_predicate(
@@ -299,7 +301,9 @@ impl ElementLowering<'_> {
                 )
             }
             // Bridge ports never hold a routed packet.
-            ElementPart::Iface { physdev: true, .. } | ElementPart::Set(_) => Ok(DiagramRef::ZERO),
+            ElementPart::Iface { physdev: true, .. } | ElementPart::MemberSet(_) => {
+                Ok(DiagramRef::ZERO)
+            }
             ElementPart::Iface { physdev: false, name } => {
                 let wildcard = element.other_words.iter().any(|w| w == "wildcard");
                 let field = if self.is_source { Field::Iif } else { Field::Oif };
@@ -327,7 +331,7 @@ impl ElementLowering<'_> {
         let proto_is = build_span_predicate(store, protos, &numbers)?;
         let icmp = icmp_protocol(self.layout.family);
         let (there, field) = match proto {
-            Some(p) if p == icmp => (self.presence.icmp, Field::Icmp),
+            Some(p) if p == icmp => (self.presence.icmp, Field::IcmpTypeAndCode),
             None | Some(6 | 17 | 132 | 136) => (
                 self.presence.complete_ports,
                 if self.is_source { Field::Sport } else { Field::Dport },

@@ -17,7 +17,7 @@ use crate::free_variable::{FieldBit, FreeVariable, StatefulTestInput, TargetChoi
 use crate::node_store::DiagramRef;
 use crate::packet_change::{BitSource, PacketChange, TtlTransform};
 use crate::presence::{build_code_predicate, decode_ct_state};
-use crate::table_at_hook::TableAtHook;
+use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
 use crate::variable_layout::ct_bit;
 
@@ -27,7 +27,7 @@ impl DiagramContext<'_> {
         &mut self,
         target: &Target,
         who: u64,
-        place: TableAtHook,
+        place: TableEvaluationPoint,
     ) -> Result<DiagramRef, BuildError> {
         let effects = self.terminals.intern_effect(place.hook(), place.table, target);
         let decided = |exit| Terminal { effects, ..Terminal::from_exit(exit) };
@@ -57,7 +57,7 @@ impl DiagramContext<'_> {
         target: &Target,
         extension: &ExtensionTarget,
         effects: u32,
-        (who, place): (u64, TableAtHook),
+        (who, place): (u64, TableEvaluationPoint),
     ) -> Result<DiagramRef, BuildError> {
         let decided = |exit| Terminal { effects, ..Terminal::from_exit(exit) };
         let digest = digest_content(extension);
@@ -66,10 +66,10 @@ impl DiagramContext<'_> {
         let row = target_effects(target);
         let mut change =
             PacketChange { unmodelled_targets: vec![digest], ..PacketChange::default() };
-        self.write_unknown_fields(
+        self.write_stateful_unknown_fields(
             &mut change,
             row.unknown_writes,
-            make_packet_free_question(who, digest),
+            make_packet_independent_question(who, digest),
         );
         let change = self.terminals.intern_change(&change);
         let back = match row.termination {
@@ -93,17 +93,17 @@ impl DiagramContext<'_> {
         &mut self,
         opaque: &OpaqueExtension,
         effects: u32,
-        (who, place): (u64, TableAtHook),
+        (who, place): (u64, TableEvaluationPoint),
     ) -> Result<DiagramRef, BuildError> {
         let decided = |exit| Terminal { effects, ..Terminal::from_exit(exit) };
         let digest = digest_content(opaque);
         let asked = self.terminals.intern_question(make_whole_packet_question(who, digest, place));
         let unmodelled = vec![digest];
         let mut change = PacketChange { unmodelled_targets: unmodelled, ..PacketChange::default() };
-        self.write_unknown_fields(
+        self.write_stateful_unknown_fields(
             &mut change,
             UNKNOWN_TARGET_ROW.unknown_writes,
-            make_packet_free_question(who, digest),
+            make_packet_independent_question(who, digest),
         );
         let change = self.terminals.intern_change(&change);
         let go_on = Terminal { stateful_questions: asked, change, ..decided(RuleExit::Continue) };
@@ -167,7 +167,7 @@ impl DiagramContext<'_> {
         target: &Target,
         extension: &ExtensionTarget,
         effects: u32,
-        (who, place): (u64, TableAtHook),
+        (who, place): (u64, TableEvaluationPoint),
     ) -> Result<DiagramRef, BuildError> {
         let row = target_effects(target);
         let digest = digest_content(extension);
@@ -197,13 +197,13 @@ impl DiagramContext<'_> {
             asked = self.terminals.intern_question(make_whole_packet_question(who, digest, place));
         }
         if row.stateful {
-            self.write_unknown_fields(
+            self.write_stateful_unknown_fields(
                 &mut change,
                 row.unknown_writes,
                 make_whole_packet_question(who, digest, place),
             );
         } else {
-            self.write_chosen_fields(&mut change, row.unknown_writes, digest, place);
+            self.write_stateless_unknown_fields(&mut change, row.unknown_writes, digest, place);
         }
         let only = Terminal {
             effects,
@@ -229,13 +229,13 @@ impl DiagramContext<'_> {
     ///
     /// Variables are numbered in the order of the levels that they replace, so that a diagram keeps
     /// its shape.
-    fn write_unknown_fields(
+    fn write_stateful_unknown_fields(
         &mut self,
         change: &mut PacketChange,
         fields: FieldSet,
         StatefulQuestion { state_id: who, content, state_input: of }: StatefulQuestion,
     ) {
-        self.write_free_variable_bits(change, fields, |bit| FreeVariable::WrittenBit {
+        self.write_free_variable_bits(change, fields, |bit| FreeVariable::StatefulTargetBit {
             who,
             content,
             nth: 0,
@@ -245,17 +245,17 @@ impl DiagramContext<'_> {
     }
 
     /// Fields get values that the packet determines, in a way that is not modelled.
-    pub fn write_chosen_fields(
+    pub fn write_stateless_unknown_fields(
         &mut self,
         change: &mut PacketChange,
         fields: FieldSet,
         content: u64,
-        place: TableAtHook,
+        place: TableEvaluationPoint,
     ) {
         let hook = place.hook();
         self.write_free_variable_bits(change, fields, |bit| {
             let bit = TargetChoice::OtherFieldBit(bit);
-            FreeVariable::ChosenBit { content, hook, change: 0, bit }
+            FreeVariable::StatelessTargetBit { content, hook, change: 0, bit }
         });
     }
 
@@ -351,7 +351,7 @@ impl DiagramContext<'_> {
 
 /// What a target writes whatever the packet was before. Whether the packet returns is asked of
 /// everything, so that values of packets that differ are never compared alone.
-fn make_packet_free_question(who: u64, content: u64) -> StatefulQuestion {
+fn make_packet_independent_question(who: u64, content: u64) -> StatefulQuestion {
     StatefulQuestion {
         state_id: who,
         content,
@@ -360,7 +360,11 @@ fn make_packet_free_question(who: u64, content: u64) -> StatefulQuestion {
 }
 
 /// A question of a target that may depend on every field.
-fn make_whole_packet_question(who: u64, content: u64, place: TableAtHook) -> StatefulQuestion {
+fn make_whole_packet_question(
+    who: u64,
+    content: u64,
+    place: TableEvaluationPoint,
+) -> StatefulQuestion {
     let of = StatefulTestInput { hook: Some(place.hook()), read_fields: FieldSet::ALL, change: 0 };
     StatefulQuestion { state_id: who, content, state_input: of }
 }

@@ -181,8 +181,12 @@ impl TerminalTable {
         effects.extend_from_slice(self.effect_lists.get(b.effects));
         let mut asked = self.question_lists.get(a.stateful_questions).clone();
         for ask in self.question_lists.get(b.stateful_questions).clone() {
-            let of =
-                self.state_input_after(ask.state_input, a.change, a.stateful_questions, questions);
+            let of = self.state_input_after_change(
+                ask.state_input,
+                a.change,
+                a.stateful_questions,
+                questions,
+            );
             asked.push(StatefulQuestion { state_input: of, ..ask });
         }
         let both = Terminal {
@@ -217,7 +221,7 @@ impl TerminalTable {
     }
 
     /// Whether a change takes bits from what the packet does not say.
-    pub fn has_free_variables(&self, change: u32) -> bool {
+    pub fn has_change_free_variables(&self, change: u32) -> bool {
         let sources = self.changes.get(change).bit_sources.values();
         sources.flat_map(|s| &s.xor_levels).any(|level| *level >= self.fields_end)
     }
@@ -241,19 +245,19 @@ impl TerminalTable {
                 let change = self.compose_changes(change, later, asked, questions);
                 FreeVariable::StatelessTest { content, hook, change }
             }
-            FreeVariable::ChosenBit { content, hook, change: later, bit } => {
+            FreeVariable::StatelessTargetBit { content, hook, change: later, bit } => {
                 let change = self.compose_changes(change, later, asked, questions);
-                FreeVariable::ChosenBit { content, hook, change, bit }
+                FreeVariable::StatelessTargetBit { content, hook, change, bit }
             }
             FreeVariable::StatefulTest { who, content, nth, of } => {
                 let nth = nth + self.count_questions(asked, who, content);
-                let of = self.state_input_after(of, change, asked, questions);
+                let of = self.state_input_after_change(of, change, asked, questions);
                 FreeVariable::StatefulTest { who, content, nth, of }
             }
-            FreeVariable::WrittenBit { who, content, nth, of, bit } => {
+            FreeVariable::StatefulTargetBit { who, content, nth, of, bit } => {
                 let nth = nth + self.count_questions(asked, who, content);
-                let of = self.state_input_after(of, change, asked, questions);
-                FreeVariable::WrittenBit { who, content, nth, of, bit }
+                let of = self.state_input_after_change(of, change, asked, questions);
+                FreeVariable::StatefulTargetBit { who, content, nth, of, bit }
             }
         };
         let number = questions.intern(renamed, || what);
@@ -268,7 +272,7 @@ impl TerminalTable {
     }
 
     /// What a stateful match sees of a packet after a change and some questions.
-    fn state_input_after(
+    fn state_input_after_change(
         &mut self,
         of: StatefulTestInput,
         change: u32,

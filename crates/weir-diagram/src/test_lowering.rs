@@ -37,8 +37,8 @@ impl LoweredTest {
 }
 
 impl PacketSpace<'_> {
-    /// A test of a rule, as [`lower_to_located_tests`](weir_model::lower_to_located_tests) returns
-    /// it. `who` identifies the rule's stateful tests.
+    /// A test of a rule, as [`lower_to_tests_with_match_index`](weir_model::lower_to_tests_with_match_index)
+    /// returns it. `who` identifies the rule's stateful tests.
     pub(crate) fn lower_test(
         &mut self,
         rule: &Rule,

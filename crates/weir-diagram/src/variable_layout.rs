@@ -37,7 +37,7 @@ pub(crate) enum VariableBlock {
 
 /// Where a packet is in its datagram, what of its header is there, and its protocol.
 const HEADER_BLOCKS: [VariableBlock; 5] = [
-    VariableBlock::Field(Field::Fragment),
+    VariableBlock::Field(Field::IsLaterFragment),
     VariableBlock::FragmentOffsetOne,
     VariableBlock::TruncatedHeader,
     VariableBlock::TruncatedAfterPorts,
@@ -52,7 +52,7 @@ const SOURCE_BLOCKS: [VariableBlock; 3] = [
 /// What few rulesets ask for. A plain field of the table that stands nowhere here comes last.
 const RARELY_TESTED_BLOCKS: [VariableBlock; 9] = [
     VariableBlock::Redirected,
-    VariableBlock::Field(Field::Icmp),
+    VariableBlock::Field(Field::IcmpTypeAndCode),
     VariableBlock::Field(Field::TcpFlags),
     VariableBlock::Field(Field::Mark),
     VariableBlock::Field(Field::CtMark),
@@ -105,7 +105,7 @@ impl VariableOrder {
             ],
         };
         let mut blocks = [parts.concat(), RARELY_TESTED_BLOCKS.to_vec()].concat();
-        for block in Field::independent_fields().map(VariableBlock::Field) {
+        for block in Field::plain_fields().map(VariableBlock::Field) {
             if !blocks.contains(&block) {
                 blocks.push(block);
             }
@@ -171,7 +171,9 @@ impl VariableLayout {
             VariableLayout { family, blocks: Vec::new(), fields_end: 0, device_classes: devices };
         for block in order.blocks() {
             let bits = match block {
-                VariableBlock::Field(Field::Iif | Field::Oif) => layout.device_classes.code_width(),
+                VariableBlock::Field(Field::Iif | Field::Oif) => {
+                    layout.device_classes.class_number_bit_width()
+                }
                 VariableBlock::Field(Field::CtState) => ct_bit::COUNT,
                 VariableBlock::Field(Field::PktType) => 2,
                 VariableBlock::Field(field) => field.bit_width(family),
@@ -201,7 +203,7 @@ impl VariableLayout {
     }
 
     /// The block of a level; `None` for an opaque test.
-    pub fn block_at(&self, level: u32) -> Option<(VariableBlock, LevelRange)> {
+    pub fn block_at_level(&self, level: u32) -> Option<(VariableBlock, LevelRange)> {
         let after = self.blocks.partition_point(|(_, l)| l.first <= level);
         self.blocks[..after].iter().rev().find(|(_, l)| level < l.end()).copied()
     }
@@ -268,17 +270,17 @@ impl DeviceNameClasses {
     }
 
     /// Bits of a class's number.
-    pub fn code_width(&self) -> u32 {
+    pub fn class_number_bit_width(&self) -> u32 {
         usize::BITS - (self.class_names.len() - 1).leading_zeros()
     }
 
     /// One name of each class.
-    pub fn class_names(&self) -> &[String] {
+    pub fn class_example_names(&self) -> &[String] {
         &self.class_names
     }
 
     /// A class in words: the name that rules test, `ppp+` for names that only the prefix matches.
-    pub fn class_label(&self, class: usize) -> Option<String> {
+    pub fn describe_device_class(&self, class: usize) -> Option<String> {
         let name = self.class_names.get(class)?;
         if name.is_empty() {
             return Some("none".to_owned());
@@ -323,7 +325,7 @@ mod tests {
         for (i, a) in apart.iter().enumerate() {
             assert!(apart[i + 1..].iter().all(|b| class(a) != class(b)), "{a}");
         }
-        for (i, name) in devices.class_names().iter().enumerate() {
+        for (i, name) in devices.class_example_names().iter().enumerate() {
             assert_eq!(class(name), Some(i as u32), "{name}");
         }
     }
@@ -332,8 +334,9 @@ mod tests {
     fn a_class_is_worded_by_what_rules_ask_for_and_no_name_is_invented() {
         let asked = [("eth0", false), ("eth", true), ("ppp", true)];
         let devices = DeviceNameClasses::new(asked.map(|(n, p)| (n.to_owned(), p)));
-        let word =
-            |name| devices.class_label(devices.class_of_name(name).expect("a class") as usize);
+        let word = |name| {
+            devices.describe_device_class(devices.class_of_name(name).expect("a class") as usize)
+        };
         for (name, want) in [
             ("eth0", "eth0"),
             ("eth7", "other eth+"),
@@ -355,12 +358,12 @@ mod tests {
                     assert_eq!(levels.first, end, "{block:?}");
                     end = levels.end();
                     if levels.bit_count > 0 {
-                        assert_eq!(layout.block_at(levels.first).map(|b| b.0), Some(*block));
-                        assert_eq!(layout.block_at(end - 1).map(|b| b.0), Some(*block));
+                        assert_eq!(layout.block_at_level(levels.first).map(|b| b.0), Some(*block));
+                        assert_eq!(layout.block_at_level(end - 1).map(|b| b.0), Some(*block));
                     }
                 }
                 assert_eq!(end, layout.fields_end);
-                assert_eq!(layout.block_at(end), None);
+                assert_eq!(layout.block_at_level(end), None);
             }
         }
     }

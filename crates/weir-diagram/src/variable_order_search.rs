@@ -9,17 +9,17 @@ use weir_model::{Chain, ChainGraph, Family, Firewall, Rule, Ruleset, Table};
 use crate::chain::BuildError;
 use crate::comparison_types::{ComparedPath, StatefulTestPairing};
 use crate::compose::DiagramContext;
-use crate::journey::{ComparedSide, list_journey_stages};
-use crate::packet_space::{PacketSpace, SpaceOptions};
-use crate::state_id::StateIdResolver;
+use crate::journey::{ComparedRuleset, list_journey_stages};
+use crate::packet_space::{PacketSpace, PacketSpaceOptions};
+use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::variable_layout::VariableOrder;
 
 /// Rules that are left, about, and the fewest that a chain is thinned to.
 const THINNED_RULES_MAX: usize = 1200;
 const THINNED_CHAIN_RULES_MIN: usize = 8;
 /// What one try may take.
-const TRY_MEMORY_BYTES: usize = 128 << 20;
-const TRY_STEPS_MAX: u64 = 3_000_000;
+const PER_ORDER_MEMORY_BYTES_MAX: usize = 128 << 20;
+const PER_ORDER_STEPS_MAX: u64 = 3_000_000;
 
 /// The orders, the one that takes the fewest steps for the thinned ruleset first.
 pub(crate) fn rank_variable_orders(
@@ -38,7 +38,7 @@ pub(crate) fn rank_variable_orders(
     };
     let thin = Firewall { v4, v6, sets: Vec::new() };
     // By how much an order is worse than the best one does not matter.
-    let mut fewest = TRY_STEPS_MAX;
+    let mut fewest = PER_ORDER_STEPS_MAX;
     orders.sort_by_cached_key(|order| {
         let steps = count_build_steps(family, *order, &thin, ways, fewest).unwrap_or(u64::MAX);
         fewest = fewest.min(steps);
@@ -92,16 +92,16 @@ fn count_build_steps(
     ways: &[ComparedPath],
     steps_max: u64,
 ) -> Result<u64, BuildError> {
-    let options = SpaceOptions { order, memory_bytes: TRY_MEMORY_BYTES };
+    let options = PacketSpaceOptions { order, memory_bytes: PER_ORDER_MEMORY_BYTES_MAX };
     let mut meaning =
         DiagramContext::new(PacketSpace::for_firewalls(family, &[firewall], options)?);
     meaning.space.store.steps_max = steps_max;
     let from = meaning.space.store.node_count();
-    let side = [ComparedSide::new(
+    let side = [ComparedRuleset::new(
         firewall,
         family,
         0,
-        StateIdResolver::new(firewall, StatefulTestPairing::ByCredit),
+        StatefulTestIdResolver::new(firewall, StatefulTestPairing::ByCredit),
         false,
     )];
     let mut keep = Vec::new();

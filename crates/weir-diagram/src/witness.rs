@@ -4,9 +4,9 @@ use weir_model::{Addr, Family, Field, Hook, Match, Packet};
 use weir_packet::{Transport, tcp_flag};
 use weir_semantics::ConnectionFact;
 
-use crate::descriptions::describe_match;
 use crate::encode::{Assignment, decode_packet, encode_packet};
 use crate::free_variable::{FieldBit, FreeVariable, TargetChoice};
+use crate::match_and_field_descriptions::describe_match;
 use crate::node_store::{DiagramRef, LEAF_LEVEL, LimitReached};
 use crate::packet_space::{PacketSet, PacketSpace};
 
@@ -41,7 +41,9 @@ impl Assumption {
         match self.variable {
             FreeVariable::StatelessTest { change, .. } => change != 0,
             FreeVariable::StatefulTest { of, .. } => of.change != 0,
-            FreeVariable::ChosenBit { .. } | FreeVariable::WrittenBit { .. } => true,
+            FreeVariable::StatelessTargetBit { .. } | FreeVariable::StatefulTargetBit { .. } => {
+                true
+            }
         }
     }
 }
@@ -117,11 +119,12 @@ enum WrittenQuantity {
 /// A question about a bit that a target writes, as that about the whole, what that is, and the bit.
 fn split_bit_variable(variable: FreeVariable) -> Option<(FreeVariable, WrittenQuantity, u8)> {
     match variable {
-        FreeVariable::WrittenBit { who, content, nth, of, bit: FieldBit(field, bit) } => {
-            let whole = FreeVariable::WrittenBit { who, content, nth, of, bit: FieldBit(field, 0) };
+        FreeVariable::StatefulTargetBit { who, content, nth, of, bit: FieldBit(field, bit) } => {
+            let whole =
+                FreeVariable::StatefulTargetBit { who, content, nth, of, bit: FieldBit(field, 0) };
             Some((whole, WrittenQuantity::Field(field), bit))
         }
-        FreeVariable::ChosenBit { content, hook, change, bit: choice } => {
+        FreeVariable::StatelessTargetBit { content, hook, change, bit: choice } => {
             let (whole, written, bit) = match choice {
                 TargetChoice::OtherFieldBit(FieldBit(field, bit)) => (
                     TargetChoice::OtherFieldBit(FieldBit(field, 0)),
@@ -134,9 +137,13 @@ fn split_bit_variable(variable: FreeVariable) -> Option<(FreeVariable, WrittenQu
                 TargetChoice::PortBit(bit) => {
                     (TargetChoice::PortBit(0), WrittenQuantity::Port, bit)
                 }
-                TargetChoice::HasChanged => return None,
+                TargetChoice::NatChangedPacket => return None,
             };
-            Some((FreeVariable::ChosenBit { content, hook, change, bit: whole }, written, bit))
+            Some((
+                FreeVariable::StatelessTargetBit { content, hook, change, bit: whole },
+                written,
+                bit,
+            ))
         }
         _ => None,
     }
@@ -195,28 +202,29 @@ impl PacketSpace<'_> {
         let hook = match variable {
             FreeVariable::StatelessTest { hook, .. } => hook,
             FreeVariable::StatefulTest { of, .. } => of.hook,
-            FreeVariable::WrittenBit { .. } => None,
-            FreeVariable::ChosenBit { hook, .. } => Some(hook),
+            FreeVariable::StatefulTargetBit { .. } => None,
+            FreeVariable::StatelessTargetBit { hook, .. } => Some(hook),
         };
         let words = match (&asked, variable) {
             (Some(m), _) => describe_match(m),
             (
                 None,
-                FreeVariable::ChosenBit {
+                FreeVariable::StatelessTargetBit {
                     bit: TargetChoice::OtherFieldBit(FieldBit(field, bit)),
                     ..
                 }
-                | FreeVariable::WrittenBit { bit: FieldBit(field, bit), .. },
+                | FreeVariable::StatefulTargetBit { bit: FieldBit(field, bit), .. },
             ) => format!("bit {bit} of the {} that a target writes", field.row().name),
-            (None, FreeVariable::ChosenBit { bit: TargetChoice::AddrBit(bit), .. }) => {
+            (None, FreeVariable::StatelessTargetBit { bit: TargetChoice::AddrBit(bit), .. }) => {
                 format!("bit {bit} of the address that a translation chooses")
             }
-            (None, FreeVariable::ChosenBit { bit: TargetChoice::PortBit(bit), .. }) => {
+            (None, FreeVariable::StatelessTargetBit { bit: TargetChoice::PortBit(bit), .. }) => {
                 format!("bit {bit} of the port that a translation chooses")
             }
-            (None, FreeVariable::ChosenBit { bit: TargetChoice::HasChanged, .. }) => {
-                "a translation changes the packet".to_owned()
-            }
+            (
+                None,
+                FreeVariable::StatelessTargetBit { bit: TargetChoice::NatChangedPacket, .. },
+            ) => "a translation changes the packet".to_owned(),
             (None, FreeVariable::StatelessTest { content, .. })
                 if content == ConnectionFact::NatTableTraversed.digest() =>
             {
@@ -261,7 +269,7 @@ impl PacketSpace<'_> {
         };
         packet.smac = Some([2, 0, 0, 0, 0, 1]);
         // Some device that no rule names, rather than none.
-        let names = self.layout.device_classes.class_names();
+        let names = self.layout.device_classes.class_example_names();
         let unnamed = names.get(1).unwrap_or(&names[0]);
         (packet.iif, packet.oif) = (unnamed.clone(), unnamed.clone());
         encode_packet(&self.layout, &packet).expect("a usual packet has a code")

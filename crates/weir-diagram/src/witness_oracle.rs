@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use weir_model::rule_match::SetMatch;
 use weir_model::{Addr, Firewall, Hook, Match, Packet};
 use weir_semantics::interpreter::default_nat_mapping;
-use weir_semantics::question_digest::{digest_content, digest_nat_question};
+use weir_semantics::question_digest::{digest_content, digest_existing_nat_question};
 use weir_semantics::{
     ConnectionFact, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
 };
 
 use crate::comparison_types::StatefulTestPairing;
 use crate::free_variable::{FreeVariable, TargetChoice};
-use crate::state_id::StateIdResolver;
+use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::witness::{Assumption, Witness};
 
 /// Gives the answers of a [`Witness`]; what it has no assumption on does not hold.
@@ -22,7 +22,7 @@ use crate::witness::{Assumption, Witness};
 #[derive(Clone, Debug)]
 pub struct WitnessOracle<'w> {
     assumptions: &'w [Assumption],
-    state_ids: StateIdResolver,
+    state_ids: StatefulTestIdResolver,
     evaluation_counts: HashMap<(u64, u64), u32>,
     /// Stateful tests that were evaluated, with their results.
     pub(crate) stateful_evaluations: Vec<StatefulEvaluation>,
@@ -49,7 +49,7 @@ impl Witness {
     ) -> WitnessOracle<'_> {
         WitnessOracle {
             assumptions: &self.assumptions,
-            state_ids: StateIdResolver::new(firewall, identity),
+            state_ids: StatefulTestIdResolver::new(firewall, identity),
             evaluation_counts: HashMap::new(),
             stateful_evaluations: Vec::new(),
         }
@@ -59,7 +59,7 @@ impl Witness {
 impl Oracle for WitnessOracle<'_> {
     fn answer(&mut self, question: &OracleQuestion<'_>) -> bool {
         if question.stateful {
-            let ask = (self.state_ids.state_id(question.rule), question.content_digest);
+            let ask = (self.state_ids.stateful_test_id(question.rule), question.content_digest);
             let nth = self.evaluation_counts.entry(ask).or_default();
             let same = |o: &&Assumption| match o.variable {
                 FreeVariable::StatefulTest { who, content, nth: n, of } => {
@@ -121,10 +121,12 @@ impl Oracle for WitnessOracle<'_> {
         let (mut addr, mut port) = (packet.daddr.0, packet.ports().map(|p| p.1));
         let mut found = false;
         for assumption in self.assumptions {
-            let FreeVariable::ChosenBit { content, hook: at, bit, .. } = assumption.variable else {
+            let FreeVariable::StatelessTargetBit { content, hook: at, bit, .. } =
+                assumption.variable
+            else {
                 continue;
             };
-            if content != digest_nat_question() || at != hook {
+            if content != digest_existing_nat_question() || at != hook {
                 continue;
             }
             found = true;
@@ -147,13 +149,13 @@ impl Oracle for WitnessOracle<'_> {
 
     fn choose_written_value(&mut self, write: &UnknownWrite<'_>) -> u128 {
         let UnknownWrite { question, field, old_value: old } = *write;
-        let ask = (self.state_ids.state_id(question.rule), question.content_digest);
+        let ask = (self.state_ids.stateful_test_id(question.rule), question.content_digest);
         let met = self.evaluation_counts.get(&ask).copied().unwrap_or(0);
         let of = |o: &Assumption| match o.variable {
-            FreeVariable::WrittenBit { who, content, nth, bit, .. } => {
+            FreeVariable::StatefulTargetBit { who, content, nth, bit, .. } => {
                 ((who, content) == ask && nth + 1 == met && bit.0 == field).then_some(bit.1)
             }
-            FreeVariable::ChosenBit {
+            FreeVariable::StatelessTargetBit {
                 content,
                 hook,
                 bit: TargetChoice::OtherFieldBit(bit),
@@ -176,7 +178,9 @@ impl Oracle for WitnessOracle<'_> {
         let NatQuestion { hook, target, packet } = *translation;
         let digest = digest_content(target);
         let of = |o: &&Assumption| match o.variable {
-            FreeVariable::ChosenBit { content, hook: at, .. } => content == digest && at == hook,
+            FreeVariable::StatelessTargetBit { content, hook: at, .. } => {
+                content == digest && at == hook
+            }
             _ => false,
         };
         let found: Vec<&Assumption> = self.assumptions.iter().filter(of).collect();
@@ -187,7 +191,9 @@ impl Oracle for WitnessOracle<'_> {
         for assumption in
             found.iter().filter(|o| count_differing_fields(o.packet.as_ref(), packet) == nearest)
         {
-            let FreeVariable::ChosenBit { bit, .. } = assumption.variable else { continue };
+            let FreeVariable::StatelessTargetBit { bit, .. } = assumption.variable else {
+                continue;
+            };
             match (bit, &mut port) {
                 (TargetChoice::AddrBit(bit), _) => {
                     addr = addr & !(1 << bit) | u128::from(assumption.answer) << bit;
@@ -196,7 +202,7 @@ impl Oracle for WitnessOracle<'_> {
                     *port = *port & !(1 << bit) | u16::from(assumption.answer) << bit;
                 }
                 (TargetChoice::PortBit(_), None)
-                | (TargetChoice::HasChanged | TargetChoice::OtherFieldBit(_), _) => {}
+                | (TargetChoice::NatChangedPacket | TargetChoice::OtherFieldBit(_), _) => {}
             }
         }
         Some((Addr(addr), port))
@@ -240,7 +246,7 @@ mod tests {
             hook: Some(hook),
             answer: true,
             packet: None,
-            variable: FreeVariable::ChosenBit { content, hook, change: 0, bit },
+            variable: FreeVariable::StatelessTargetBit { content, hook, change: 0, bit },
         };
         let witness = Witness { packet: packet.clone(), assumptions: vec![assumption] };
         let mut answers = witness.to_oracle(&Firewall::default(), StatefulTestPairing::ByRuleText);

@@ -6,10 +6,10 @@ use weir_diagram::{
 };
 use weir_model::{Family, Firewall, Hook};
 use weir_semantics::{Interpreter, JourneyKind, OutcomeDifference, Verdict};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 
 fn v4(text: &str) -> Firewall {
-    let ruleset = match parse(text, &ParseOptions::default()) {
+    let ruleset = match parse(text, &ParserSettings::default()) {
         Ok(ruleset) => ruleset,
         Err(e) => panic!("{e:?}\n{text}"),
     };
@@ -229,8 +229,9 @@ fn a_loop_and_too_little_memory_are_unknown_and_say_why() {
     let table = &mut looped.v4.as_mut().expect("a ruleset").tables[0];
     let chain = table.chains.iter_mut().find(|c| &*c.name == "a").expect("chain a");
     chain.rules[0].target = weir_model::Target::Jump("a".into());
-    let why =
-        |comparison: &Comparison| comparison.undecided_parts().next().map(|(_, w)| w.to_owned());
+    let why = |comparison: &Comparison| {
+        comparison.undecided_comparisons().next().map(|(_, w)| w.to_owned())
+    };
     let found = compared(&looped, &looped, &by_text());
     let said = why(&found).unwrap_or_else(|| panic!("it is known: {found:#?}"));
     assert!(said.contains("chain a of table filter"), "{said}");
@@ -267,7 +268,7 @@ fn the_witness_shows_the_difference_to_whoever_runs_it() {
         filter("-A FORWARD -m set ! --match-set unknown src -j DROP\n-A FORWARD -p tcp -j DROP");
     let comparison = compared(&one, &other, &by_text());
     for (part, found) in comparison.differences() {
-        let weir_diagram::ComparedPath::Entry(entry) = part.path else { continue };
+        let weir_diagram::ComparedPath::WholeJourney(entry) = part.path else { continue };
         let run = |firewall| {
             let mut answers = found.witness.to_oracle(firewall, StatefulTestPairing::ByRuleText);
             Interpreter::new(firewall).journey(&found.witness.packet, entry, &mut answers).verdict

@@ -4,10 +4,10 @@ use weir_diagram::{EvaluationPoint, PacketSet, PacketSpace};
 use weir_model::{Chain, Family, Firewall, Hook, Packet, Policy, Rule, RuleIndex, Ruleset, Table};
 use weir_model::{Match, TableName, Target};
 use weir_semantics::{CountedObject, Interpreter, Oracle, OracleQuestion, Verdict};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::packet::parse_packet;
 use weir_testkit::verdict_cases::read_verdict_cases;
-use weir_traffic::{TrafficOptions, generate_packets};
+use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
 /// Answers by the match alone, as a set of packets has it.
 struct ByMatch(u64);
@@ -68,7 +68,7 @@ fn compare(firewall: &Firewall, family: Family, sent: &[Packet], seen: &mut Seen
     let mut space = PacketSpace::new(family, firewall);
     let at = EvaluationPoint::at_hook(Hook::Forward);
     let holds = space.packets_matching_rule(rule, at).expect("room");
-    let drops = space.packets_dropped_by_rule(rule, at).expect("room");
+    let drops = space.packets_dropped_as_truncated(rule, at).expect("room");
     for packet in sent.iter().filter(|p| p.family == family) {
         for seed in 0..2 {
             let mut answers = ByMatch(seed);
@@ -101,7 +101,7 @@ fn sets_hold_what_the_interpreter_counts_for_every_rule_of_the_cases() {
     for case in read_verdict_cases(&weir_testkit::testdata::testdata_path("verdicts")) {
         let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
         let sets = weir_syntax::ipset::parse(&case.sets).expect("good sets");
-        let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+        let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
         let ruleset = parse(&case.rules, &options).expect("a good ruleset");
         let said = case.packet.iter().map(|p| parse_packet(&p.words).expect("good words"));
         let said: Vec<Packet> = said.collect();
@@ -109,7 +109,7 @@ fn sets_hold_what_the_interpreter_counts_for_every_rule_of_the_cases() {
             let firewall = one_rule(rule, family, &sets);
             let options = TrafficOptions { max_packets: 150, ..TrafficOptions::default() };
             let ruleset = firewall.ruleset(family).expect("a ruleset");
-            let mut sent = generate_packets(ruleset, &firewall.sets, &options);
+            let mut sent = generate_rule_boundary_packets(ruleset, &firewall.sets, &options);
             sent.extend(said.iter().cloned());
             compare(&firewall, family, &sent, &mut seen);
         }
@@ -131,7 +131,7 @@ fn first_rule(firewall: &Firewall) -> (PacketSpace<'_>, PacketSet) {
 
 fn forward(lines: &str) -> Firewall {
     let text = format!("*filter\n:FORWARD ACCEPT [0:0]\n{lines}\nCOMMIT\n");
-    let ruleset = parse(&text, &ParseOptions::default()).expect("a good ruleset");
+    let ruleset = parse(&text, &ParserSettings::default()).expect("a good ruleset");
     Firewall { v4: Some(ruleset), ..Firewall::default() }
 }
 
@@ -150,7 +150,7 @@ fn the_witness_of_a_rule_is_a_packet_that_it_counts() {
     for case in read_verdict_cases(&weir_testkit::testdata::testdata_path("verdicts")) {
         let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
         let sets = weir_syntax::ipset::parse(&case.sets).expect("good sets");
-        let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+        let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
         let ruleset = parse(&case.rules, &options).expect("a good ruleset");
         for (_, _, rule) in ruleset.rules() {
             let firewall = one_rule(rule, family, &sets);
@@ -198,7 +198,7 @@ fn covered_is_what_the_union_covers() {
     assert!((space.packet_share(rest).expect("room") - 1.0 / 256.0).abs() < 1e-12);
     let nodes = space.node_count();
     let mut kept = [rest, union];
-    space.retain_sets(&mut kept);
+    space.retain_packet_sets(&mut kept);
     assert!(space.node_count() < nodes);
     let regions = space.regions(kept[0], 5).expect("room");
     assert_eq!(regions[0].to_string(), "ip saddr 11.0.0.0/8");
@@ -274,7 +274,7 @@ fn regions_that_make_up_a_set_have_its_share() {
 
 #[test]
 fn a_space_without_memory_says_so() {
-    let options = weir_diagram::SpaceOptions { memory_bytes: 0, ..Default::default() };
+    let options = weir_diagram::PacketSpaceOptions { memory_bytes: 0, ..Default::default() };
     let firewall = Firewall::default();
     assert!(PacketSpace::for_firewalls(Family::V4, &[&firewall], options).is_err());
 }

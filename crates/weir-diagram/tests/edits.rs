@@ -3,8 +3,8 @@
 use weir_diagram::{CompareOptions, ComparisonVerdict, StatefulTestPairing, compare_firewalls};
 use weir_model::{Family, Firewall, PortSpan, Rule, RuleIndex, Target};
 use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
-use weir_syntax::iptables::{ParseOptions, parse};
-use weir_traffic::{TrafficOptions, generate_packets};
+use weir_syntax::iptables::{ParserSettings, parse};
+use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
 struct Rng(u64);
 
@@ -34,7 +34,7 @@ fn ruleset(rng: &mut Rng) -> Firewall {
     lines += "-A FORWARD -p icmp -j ACCEPT\n-A FORWARD -m limit --limit 5/min -j LOG\n";
     let chains: String = (0..4).map(|n| format!(":net{n} - [0:0]\n")).collect();
     let text = format!("*filter\n:FORWARD DROP [0:0]\n{chains}{lines}COMMIT\n");
-    let ruleset = parse(&text, &ParseOptions::default()).expect("a good ruleset");
+    let ruleset = parse(&text, &ParserSettings::default()).expect("a good ruleset");
     Firewall { v4: Some(ruleset), ..Firewall::default() }
 }
 
@@ -128,7 +128,7 @@ fn some_packet_differs(one: &Firewall, other: &Firewall) -> bool {
     [one, other].iter().any(|f| {
         let ruleset = f.v4.as_ref().expect("a ruleset");
         let options = TrafficOptions { max_packets: 400, ..TrafficOptions::default() };
-        generate_packets(ruleset, &[], &options).iter().any(|p| {
+        generate_rule_boundary_packets(ruleset, &[], &options).iter().any(|p| {
             let run = |i: &Interpreter<'_>| {
                 i.journey(p, JourneyKind::Forward, &mut SeededOracle(1)).verdict
             };

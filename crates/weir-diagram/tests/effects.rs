@@ -3,14 +3,14 @@
 
 use weir_diagram::{CompareOptions, StatefulTestPairing, compare_firewalls};
 use weir_model::{Family, Firewall};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 
 const SETS: &str = "create s hash:ip family inet skbinfo\nadd s 10.0.0.1 skbmark 0x1\n\
                     create t hash:ip family inet\ncreate u hash:ip family inet\n\
                     create l list:set size 8\nadd l u\n";
 
 fn firewall(text: &str) -> Firewall {
-    let ruleset = match parse(text, &ParseOptions::default()) {
+    let ruleset = match parse(text, &ParserSettings::default()) {
         Ok(ruleset) => ruleset,
         Err(errors) => panic!("{}", weir_syntax::render_diagnostics(&errors, "text", text, false)),
     };
@@ -214,7 +214,7 @@ fn a_ruleset_that_has_fragments_put_together_is_not_equal_to_one_that_has_not() 
 #[test]
 fn fragments_make_no_difference_to_rules_that_cannot_tell_them_from_datagrams() {
     let of = |rule: &str, family: Family| {
-        let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+        let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
         let text = format!(
             "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -j ACCEPT\n-A FORWARD {rule}\nCOMMIT\n"
         );

@@ -7,7 +7,7 @@ use weir_diagram::{CompareOptions, StatefulTestPairing, compare_firewalls};
 use weir_model::effect::TARGET_ROWS;
 use weir_model::{Addr, Family, Field, Firewall};
 use weir_semantics::{Interpreter, JourneyKind, NatQuestion, Oracle, OracleQuestion, Verdict};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::packet::parse_packet;
 
 /// Settles what a translation leaves open.
@@ -163,7 +163,7 @@ fn every_write_of_a_known_value_is_done_by_interpreter_and_diagrams() {
                 };
                 let text = format!("*{table}\n{hooks}{rules}COMMIT\n{behind}");
                 let family = if v6 { Family::V6 } else { Family::V4 };
-                let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+                let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
                 let ruleset = parse(&text, &options).unwrap_or_else(|e| panic!("{text}\n{e:?}"));
                 match family {
                     Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },

@@ -3,11 +3,11 @@
 use weir_diagram::{CONTRADICTORY_ANSWERS_REASON, DiagramLookup};
 use weir_model::{Family, Firewall, Packet};
 use weir_semantics::{Interpreter, JourneyKind, Oracle, OracleQuestion, SeededOracle};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::packet::parse_packet;
 
 fn v4(rules: &str) -> Firewall {
-    let ruleset = parse(rules, &ParseOptions::default()).expect("good rules");
+    let ruleset = parse(rules, &ParserSettings::default()).expect("good rules");
     Firewall { v4: Some(ruleset), ..Firewall::default() }
 }
 
@@ -23,7 +23,7 @@ fn looked(
     answers: &mut dyn Oracle,
 ) -> Result<Option<String>, &'static str> {
     let lookup = DiagramLookup::new(one, Family::V4, 1 << 28, 1_000_000).expect("room");
-    let mut overhearing = lookup.record_answers(answers);
+    let mut overhearing = lookup.recording_oracle(answers);
     let outcome = Interpreter::new(other).journey(packet, JourneyKind::Forward, &mut overhearing);
     let heard = overhearing.into_recorded_answers();
     lookup.find_disagreement(packet, JourneyKind::Forward, &outcome, &heard)

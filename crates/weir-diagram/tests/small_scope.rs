@@ -6,7 +6,7 @@ use weir_diagram::{
 };
 use weir_model::{Family, Firewall, Hook, Packet};
 use weir_semantics::{AlwaysFalseOracle, AlwaysTrueOracle, Interpreter};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::packet::parse_packet;
 
 const RULES: [&str; 8] = [
@@ -33,7 +33,7 @@ fn firewall(chain: &[usize]) -> Firewall {
     let table = if chain.contains(&7) { "mangle" } else { "filter" };
     let lines: String = chain.iter().map(|r| format!("-A FORWARD {}\n", RULES[*r])).collect();
     let text = format!("*{table}\n:FORWARD ACCEPT [0:0]\n{lines}COMMIT\n");
-    let ruleset = parse(&text, &ParseOptions::default()).expect("a good ruleset");
+    let ruleset = parse(&text, &ParserSettings::default()).expect("a good ruleset");
     Firewall { v4: Some(ruleset), ..Firewall::default() }
 }
 

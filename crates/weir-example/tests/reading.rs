@@ -3,7 +3,7 @@
 use weir_example::{
     IspOptions, RuleListKind, RuleListOptions, generate_isp_ruleset, generate_rule_list,
 };
-use weir_syntax::iptables::{ParseOptions, parse, print};
+use weir_syntax::iptables::{ParserSettings, parse, print};
 
 /// The lines that are neither comment nor blank, tables in a fixed order.
 fn tables(text: &str) -> Vec<String> {
@@ -15,7 +15,7 @@ fn tables(text: &str) -> Vec<String> {
 }
 
 fn prints_itself(text: &str) {
-    let ruleset = parse(text, &ParseOptions::default()).unwrap_or_else(|errors| {
+    let ruleset = parse(text, &ParserSettings::default()).unwrap_or_else(|errors| {
         panic!("{} errors, the first: {}", errors.len(), errors[0].message);
     });
     let (written, printed) = (tables(text), tables(&print(&ruleset, false)));

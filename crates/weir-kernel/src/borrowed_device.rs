@@ -12,7 +12,7 @@ use rustix::mount::mount_bind;
 use weir_packet::Mac;
 
 use crate::device_name::check_device_name;
-use crate::device_return::home_mount_path;
+use crate::device_return::starting_netns_mount_path;
 use crate::ethtool::has_gro;
 use crate::rtnetlink::{LinkAddress, LinkInfo, LinkSocket};
 use crate::session_record::BorrowedDevice;
@@ -75,7 +75,7 @@ impl Namespace {
     ///
     /// # Errors
     /// Where there is no such device, or it is not an Ethernet.
-    pub fn read_device(&self, device: &str) -> Result<DeviceState, KernelError> {
+    pub fn read_device_state(&self, device: &str) -> Result<DeviceState, KernelError> {
         DeviceState::read_from_kernel(&mut self.open_link_socket()?, device)
     }
 }
@@ -88,7 +88,7 @@ impl Session {
     /// use, maybe to reach this machine.
     pub fn check_device_unused(&self, device: &str) -> Result<DeviceState, KernelError> {
         check_device_name(device)?;
-        let seen = DeviceState::read_from_kernel(&mut open_home_links()?, device)?;
+        let seen = DeviceState::read_from_kernel(&mut open_starting_netns_links()?, device)?;
         match &seen.in_use_reason {
             None => Ok(seen),
             Some(why) => {
@@ -112,7 +112,7 @@ impl Session {
         check_device_name(name)?;
         let seen = self.check_device_unused(device)?;
         let has_gro = has_gro(device).map_err(KernelError::io("read feature of", device))?;
-        self.mount_home_namespace()?;
+        self.bind_mount_starting_netns()?;
         let borrowed = BorrowedDevice {
             device: device.to_owned(),
             name: name.to_owned(),
@@ -120,7 +120,7 @@ impl Session {
             has_gro,
         };
         self.journal().update_record(|record| record.borrowed.push(borrowed))?;
-        open_home_links()?
+        open_starting_netns_links()?
             .move_to_namespace(device, namespace.fd(), Some(name))
             .map_err(KernelError::netlink("lend device", device))
     }
@@ -141,8 +141,8 @@ impl Session {
     }
 
     /// Keeps the namespace that weir was started in, so that it is found from any other one.
-    fn mount_home_namespace(&self) -> Result<(), KernelError> {
-        let home = home_mount_path(self.run_name());
+    fn bind_mount_starting_netns(&self) -> Result<(), KernelError> {
+        let home = starting_netns_mount_path(self.run_name());
         if home.exists() {
             return Ok(());
         }
@@ -154,7 +154,7 @@ impl Session {
 }
 
 /// The links of the namespace that weir was started in.
-fn open_home_links() -> Result<LinkSocket, KernelError> {
+fn open_starting_netns_links() -> Result<LinkSocket, KernelError> {
     LinkSocket::open().map_err(KernelError::io("open links of", "the user's namespace"))
 }
 

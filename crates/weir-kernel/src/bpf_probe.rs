@@ -10,7 +10,7 @@ const LIVE_FRAMES_FLAG: u32 = 2;
 
 /// Kinds of program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProgramKind {
+pub(crate) enum BpfProgramKind {
     /// On a link, before the stack.
     Xdp,
     /// At a netfilter hook (Linux 6.4).
@@ -58,12 +58,12 @@ struct ProgTestRunAttr {
 }
 
 /// Loads a program that returns 1: XDP_DROP, or NF_ACCEPT.
-pub(crate) fn load_minimal_program(kind: ProgramKind) -> io::Result<OwnedFd> {
+pub(crate) fn load_minimal_program(kind: BpfProgramKind) -> io::Result<OwnedFd> {
     // r0 = 1; exit
     let program: [u64; 2] = [0x0000_0001_0000_00b7, 0x0000_0000_0000_0095];
     let (prog_type, expected_attach_type) = match kind {
-        ProgramKind::Xdp => (6, 0),
-        ProgramKind::Netfilter => (32, 45),
+        BpfProgramKind::Xdp => (6, 0),
+        BpfProgramKind::Netfilter => (32, 45),
     };
     let license = c"GPL";
     let attr = ProgLoadAttr {

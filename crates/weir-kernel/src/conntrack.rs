@@ -9,8 +9,8 @@ use crate::netlink::{
 };
 use crate::{KernelError, Namespace};
 
-const MSG_NEW: u8 = 0;
-const MSG_DELETE: u8 = 2;
+const IPCTNL_MSG_NEW: u8 = 0;
+const IPCTNL_MSG_CT_DELETE: u8 = 2;
 
 const CTA_TUPLE_ORIG: u16 = 1;
 const CTA_TUPLE_REPLY: u16 = 2;
@@ -129,7 +129,7 @@ impl KernelConntrackTable {
     pub fn open(namespace: &Namespace) -> Result<KernelConntrackTable, KernelError> {
         let name = namespace.name().to_owned();
         let socket = namespace
-            .enter(|| NetlinkSocket::open(NetlinkProtocol::Netfilter))?
+            .call_inside(|| NetlinkSocket::open(NetlinkProtocol::Netfilter))?
             .map_err(KernelError::io("open connection table of", &name))?;
         Ok(KernelConntrackTable { socket, namespace_name: name })
     }
@@ -146,7 +146,7 @@ impl KernelConntrackTable {
         let mut refused = Vec::new();
         for some in entries.chunks(256) {
             let requests: Vec<NetlinkRequest> =
-                some.iter().flat_map(build_entry_requests).collect();
+                some.iter().flat_map(build_entry_with_expectation).collect();
             let answer = self.socket.send_collecting_refusals(&requests);
             refused.extend(
                 answer.map_err(KernelError::netlink("add connections to", &self.namespace_name))?,
@@ -160,15 +160,18 @@ impl KernelConntrackTable {
     /// # Errors
     /// Where the kernel refuses.
     pub fn flush(&mut self) -> Result<(), KernelError> {
-        let done = self
-            .socket
-            .send_and_check(&[NetfilterSubsystem::Conntrack.new_request(MSG_DELETE, 0, 0, 0)]);
+        let done = self.socket.send_and_check(&[NetfilterSubsystem::Conntrack.new_request(
+            IPCTNL_MSG_CT_DELETE,
+            0,
+            0,
+            0,
+        )]);
         done.map_err(KernelError::netlink("flush connections of", &self.namespace_name))
     }
 }
 
 /// What makes an entry, and the one that it announces.
-fn build_entry_requests(entry: &ConntrackEntry) -> impl Iterator<Item = NetlinkRequest> {
+fn build_entry_with_expectation(entry: &ConntrackEntry) -> impl Iterator<Item = NetlinkRequest> {
     let announced = entry.expected_tuple.as_ref();
     let announced =
         announced.map(|announced| build_expectation_request(&entry.original, announced));
@@ -177,8 +180,12 @@ fn build_entry_requests(entry: &ConntrackEntry) -> impl Iterator<Item = NetlinkR
 
 fn build_entry_request(entry: &ConntrackEntry) -> NetlinkRequest {
     let family = address_family_number(entry.original.family);
-    let mut request =
-        NetfilterSubsystem::Conntrack.new_request(MSG_NEW, NLM_F_CREATE | NLM_F_EXCL, family, 0);
+    let mut request = NetfilterSubsystem::Conntrack.new_request(
+        IPCTNL_MSG_NEW,
+        NLM_F_CREATE | NLM_F_EXCL,
+        family,
+        0,
+    );
     let m = &mut request.attributes;
     m.put_nested(CTA_TUPLE_ORIG, |m| put_tuple(m, &entry.original));
     m.put_nested(CTA_TUPLE_REPLY, |m| put_tuple(m, &entry.reply));
@@ -221,8 +228,12 @@ fn build_expectation_request(
     announced: &ConntrackTuple,
 ) -> NetlinkRequest {
     let family = address_family_number(master.family);
-    let mut request =
-        NetfilterSubsystem::Expectations.new_request(MSG_NEW, NLM_F_CREATE | NLM_F_EXCL, family, 0);
+    let mut request = NetfilterSubsystem::Expectations.new_request(
+        IPCTNL_MSG_NEW,
+        NLM_F_CREATE | NLM_F_EXCL,
+        family,
+        0,
+    );
     let m = &mut request.attributes;
     m.put_nested(CTA_EXPECT_MASTER, |m| put_tuple(m, master));
     m.put_nested(CTA_EXPECT_TUPLE, |m| put_tuple(m, announced));

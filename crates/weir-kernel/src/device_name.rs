@@ -14,7 +14,7 @@ pub(crate) fn check_device_name(name: &str) -> Result<(), KernelError> {
     } else {
         return Ok(());
     };
-    Err(KernelError::InvalidName { what: "device", name: name.to_owned(), why })
+    Err(KernelError::InvalidNamespaceOrDeviceName { what: "device", name: name.to_owned(), why })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::session_record::{self, BorrowedDevice, SessionRecord};
 use crate::{KernelError, Namespace};
 
 /// Where the namespace that devices were borrowed from is mounted during a run.
-pub(crate) fn home_mount_path(run: &str) -> PathBuf {
+pub(crate) fn starting_netns_mount_path(run: &str) -> PathBuf {
     SessionRecord::session_directory(run).join("home")
 }
 
@@ -21,7 +21,7 @@ pub(crate) fn return_borrowed_devices(
     if record.borrowed.is_empty() {
         return Vec::new();
     }
-    let home = home_mount_path(&record.run);
+    let home = starting_netns_mount_path(&record.run);
     let own = namespaces
         .iter()
         .filter(|name| session_record::parse_namespace_run(name) == Some(&record.run));
@@ -50,6 +50,6 @@ fn return_device(
         home.set_device_up(device)?;
     }
     // Its other features were never changed.
-    home.enter(|| set_offload_feature(device, OffloadFeature::Gro, borrowed.has_gro))?
+    home.call_inside(|| set_offload_feature(device, OffloadFeature::Gro, borrowed.has_gro))?
         .map_err(KernelError::io("set feature of", device))
 }

@@ -7,14 +7,14 @@ use std::process::{Command, Stdio};
 use serde::Serialize;
 use weir_packet::{Addr, Family};
 
-use crate::bpf_probe::{self, ProgramKind};
+use crate::bpf_probe::{self, BpfProgramKind};
 use crate::conntrack::{ConntrackEntry, ConntrackTuple, KernelConntrackTable, TupleL4Key};
 use crate::nflog::NflogReceiver;
 use crate::{KernelError, Namespace, Session, VethOptions};
 
 /// One probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DoctorProbe {
+pub struct DoctorProbeResult {
     /// What.
     pub name: String,
     /// Whether it is there.
@@ -32,7 +32,7 @@ const IPSET_TYPES: [&str; 6] =
     ["hash:ip", "hash:net", "hash:ip,port", "hash:net,port", "bitmap:ip", "list:set"];
 
 /// Tries everything. Nothing outside of namespaces of our own changes.
-pub fn run_probes() -> Vec<DoctorProbe> {
+pub fn run_probes() -> Vec<DoctorProbeResult> {
     let mut out = vec![probe_root(), probe_kernel_version(), probe_processors()];
     out.extend(probe_programs());
     let namespace = Session::new().and_then(|s| Ok((s.create_namespace("doctor")?, s)));
@@ -56,14 +56,14 @@ pub fn run_probes() -> Vec<DoctorProbe> {
     out
 }
 
-fn passed_probe(name: &str, detail: String, lacking: &str) -> DoctorProbe {
+fn passed_probe(name: &str, detail: String, lacking: &str) -> DoctorProbeResult {
     let (name, lacking) = (name.to_owned(), lacking.to_owned());
-    DoctorProbe { name, ok: true, detail, lacking, cure: String::new() }
+    DoctorProbeResult { name, ok: true, detail, lacking, cure: String::new() }
 }
 
-fn failed_probe(name: &str, detail: String, lacking: &str, cure: &str) -> DoctorProbe {
+fn failed_probe(name: &str, detail: String, lacking: &str, cure: &str) -> DoctorProbeResult {
     let (lacking, cure) = (lacking.to_owned(), cure.to_owned());
-    DoctorProbe { name: name.to_owned(), ok: false, detail, lacking, cure }
+    DoctorProbeResult { name: name.to_owned(), ok: false, detail, lacking, cure }
 }
 
 fn probe_from_result<E: ToString>(
@@ -71,14 +71,14 @@ fn probe_from_result<E: ToString>(
     result: Result<String, E>,
     lacking: &str,
     cure: &str,
-) -> DoctorProbe {
+) -> DoctorProbeResult {
     match result {
         Ok(detail) => passed_probe(name, detail, lacking),
         Err(e) => failed_probe(name, e.to_string(), lacking, cure),
     }
 }
 
-fn probe_root() -> DoctorProbe {
+fn probe_root() -> DoctorProbeResult {
     let lacking = "rules, namespaces and counters need root; files can be read and compiled";
     if rustix::process::geteuid().is_root() {
         passed_probe("root", "yes".to_owned(), lacking)
@@ -87,7 +87,7 @@ fn probe_root() -> DoctorProbe {
     }
 }
 
-fn probe_kernel_version() -> DoctorProbe {
+fn probe_kernel_version() -> DoctorProbeResult {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let numbers: Vec<u32> =
         release.split(['.', '-']).map_while(|n| n.parse().ok()).take(2).collect();
@@ -98,7 +98,7 @@ fn probe_kernel_version() -> DoctorProbe {
     }
 }
 
-fn probe_processors() -> DoctorProbe {
+fn probe_processors() -> DoctorProbeResult {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     let lacking = "generator and firewall of the lab share one processor";
     let detail = count.to_string();
@@ -110,7 +110,7 @@ fn probe_processors() -> DoctorProbe {
 }
 
 /// The programs that weir, its artefacts and its build run.
-fn probe_programs() -> Vec<DoctorProbe> {
+fn probe_programs() -> Vec<DoctorProbeResult> {
     [
         ("ip", &["ip", "-V"][..], "namespaces cannot be created", "apt install iproute2"),
         (
@@ -185,7 +185,7 @@ fn read_program_version(argv: &[&str]) -> Result<String, String> {
     }
 }
 
-fn probe_veth(session: &Session, namespace: &Namespace) -> DoctorProbe {
+fn probe_veth(session: &Session, namespace: &Namespace) -> DoctorProbeResult {
     let options = VethOptions { gro: true, ..VethOptions::default() };
     let made = session.create_veth_pair(namespace, "probe0", namespace, "probe1", &options);
     let cure = "a kernel with CONFIG_VETH";
@@ -198,7 +198,7 @@ fn probe_veth(session: &Session, namespace: &Namespace) -> DoctorProbe {
 }
 
 /// The legacy tables, each by loading an empty one.
-fn probe_iptables_tables(namespace: &Namespace) -> Vec<DoctorProbe> {
+fn probe_iptables_tables(namespace: &Namespace) -> Vec<DoctorProbeResult> {
     let families =
         [("iptables", "iptables-legacy-restore"), ("ip6tables", "ip6tables-legacy-restore")];
     families
@@ -222,7 +222,7 @@ fn probe_iptables_tables(namespace: &Namespace) -> Vec<DoctorProbe> {
         .collect()
 }
 
-fn probe_ipset_types(namespace: &Namespace) -> Vec<DoctorProbe> {
+fn probe_ipset_types(namespace: &Namespace) -> Vec<DoctorProbeResult> {
     let lacking = "the ipset form is limited to the available types";
     let missing: Vec<&str> = IPSET_TYPES
         .into_iter()
@@ -251,7 +251,7 @@ fn probe_ipset_types(namespace: &Namespace) -> Vec<DoctorProbe> {
     )]
 }
 
-fn probe_nft(namespace: &Namespace) -> Vec<DoctorProbe> {
+fn probe_nft(namespace: &Namespace) -> Vec<DoctorProbeResult> {
     let load = |text: &str| {
         namespace.run_command(&["nft", "-f", "-"], text.as_bytes()).map(|_| "yes".into())
     };
@@ -284,7 +284,7 @@ fn probe_nft(namespace: &Namespace) -> Vec<DoctorProbe> {
     ]
 }
 
-fn probe_ctnetlink(namespace: &Namespace) -> DoctorProbe {
+fn probe_ctnetlink(namespace: &Namespace) -> DoctorProbeResult {
     let make = || -> Result<String, KernelError> {
         let mut table = KernelConntrackTable::open(namespace)?;
         let (saddr, daddr) = (Addr(0xc000_0201), Addr(0xc000_0202));
@@ -318,19 +318,19 @@ fn probe_ctnetlink(namespace: &Namespace) -> DoctorProbe {
     )
 }
 
-fn probe_nflog(namespace: &Namespace) -> DoctorProbe {
+fn probe_nflog(namespace: &Namespace) -> DoctorProbeResult {
     let bound = NflogReceiver::bind(namespace, 64_977, 64).map(|_| "group 64977".to_owned());
     let cure = "a kernel with CONFIG_NETFILTER_NETLINK_LOG";
     probe_from_result("nflog", bound, "verify cannot watch packets", cure)
 }
 
-fn probe_bpf() -> Vec<DoctorProbe> {
+fn probe_bpf() -> Vec<DoctorProbeResult> {
     let btf = Path::new("/sys/kernel/btf/vmlinux");
     let btf = match btf.metadata() {
         Ok(m) => Ok(format!("{} KiB", m.len() / 1024)),
         Err(e) => Err(e),
     };
-    let xdp = bpf_probe::load_minimal_program(ProgramKind::Xdp);
+    let xdp = bpf_probe::load_minimal_program(BpfProgramKind::Xdp);
     let live = match &xdp {
         Ok(program) => bpf_probe::run_live_frames(program),
         Err(e) => Err(e.kind().into()),
@@ -357,7 +357,7 @@ fn probe_bpf() -> Vec<DoctorProbe> {
         ),
         probe_from_result(
             "BPF on a netfilter hook",
-            bpf_probe::load_minimal_program(ProgramKind::Netfilter).map(drop).map(yes),
+            bpf_probe::load_minimal_program(BpfProgramKind::Netfilter).map(drop).map(yes),
             "no eBPF form on this kernel",
             "Linux 6.4 or newer, with CONFIG_NETFILTER_BPF_LINK",
         ),

@@ -42,7 +42,7 @@ pub enum KernelError {
     },
     /// A name that cannot be used for a namespace or a device.
     #[error("{what} name `{name}` is not usable: {why}")]
-    InvalidName {
+    InvalidNamespaceOrDeviceName {
         /// `namespace` or `device`.
         what: &'static str,
         /// The name.

@@ -31,7 +31,7 @@ impl IpsetCounterReader {
     /// Where the kernel has no ipset.
     pub fn open(namespace: &Namespace) -> Result<IpsetCounterReader, KernelError> {
         let socket = namespace
-            .enter(|| NetlinkSocket::open(NetlinkProtocol::Netfilter))?
+            .call_inside(|| NetlinkSocket::open(NetlinkProtocol::Netfilter))?
             .map_err(KernelError::io("open sets of", namespace.name()))?;
         Ok(IpsetCounterReader { socket })
     }

@@ -106,7 +106,7 @@ impl Namespace {
     ///
     /// # Errors
     /// Where the system refuses (not root).
-    pub fn enter<T>(&self, f: impl FnOnce() -> T) -> Result<T, KernelError> {
+    pub fn call_inside<T>(&self, f: impl FnOnce() -> T) -> Result<T, KernelError> {
         let _guard = self.enter_guarded()?;
         Ok(f())
     }
@@ -161,7 +161,7 @@ impl Namespace {
 
     /// Its links.
     pub(crate) fn open_link_socket(&self) -> Result<LinkSocket, KernelError> {
-        self.enter(LinkSocket::open)?.map_err(KernelError::io("open links of", self.name()))
+        self.call_inside(LinkSocket::open)?.map_err(KernelError::io("open links of", self.name()))
     }
 
     /// The descriptor that stands for it.
@@ -204,7 +204,7 @@ impl Namespace {
     /// Where there is no such sysctl, or it refuses the value.
     pub fn set_sysctl(&self, key: &str, value: &str) -> Result<(), KernelError> {
         let path = sysctl_path(key);
-        self.enter(|| write_sysctl(&path, value))?
+        self.call_inside(|| write_sysctl(&path, value))?
             .map_err(KernelError::io_at_path("set sysctl", &path))
     }
 
@@ -215,7 +215,7 @@ impl Namespace {
     pub fn read_sysctl(&self, key: &str) -> Result<String, KernelError> {
         let path = sysctl_path(key);
         let text = self
-            .enter(|| fs::read_to_string(&path))?
+            .call_inside(|| fs::read_to_string(&path))?
             .map_err(KernelError::io_at_path("read sysctl", &path))?;
         Ok(text.trim_end().to_owned())
     }
@@ -234,7 +234,7 @@ impl Namespace {
     /// # Errors
     /// Where there is no such device.
     pub fn has_gro(&self, device: &str) -> Result<bool, KernelError> {
-        self.enter(|| has_gro(device))?
+        self.call_inside(|| has_gro(device))?
             .map_err(KernelError::io("read feature of", self.qualified_device_name(device)))
     }
 
@@ -258,7 +258,7 @@ impl Namespace {
         feature: OffloadFeature,
         on: bool,
     ) -> Result<(), KernelError> {
-        self.enter(|| set_offload_feature(device, feature, on))?
+        self.call_inside(|| set_offload_feature(device, feature, on))?
             .map_err(KernelError::io("set feature of", self.qualified_device_name(device)))
     }
 
@@ -285,7 +285,7 @@ impl Namespace {
             )?;
             Ok(rustix::net::netdevice::name_to_index(&socket, device)?)
         };
-        self.enter(look)?
+        self.call_inside(look)?
             .map_err(KernelError::io("find device", self.qualified_device_name(device)))
     }
 }

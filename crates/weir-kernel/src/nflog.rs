@@ -7,13 +7,13 @@ use crate::netlink::netfilter::{NFGENMSG_BYTES, NetfilterSubsystem};
 use crate::netlink::{NetlinkProtocol, NetlinkSocket};
 use crate::{KernelError, Namespace};
 
-const MSG_PACKET: u8 = 0;
-const MSG_CONFIG: u8 = 1;
-const CFG_CMD: u16 = 1;
-const CFG_MODE: u16 = 2;
-const CFG_QTHRESH: u16 = 5;
-const CMD_BIND: u8 = 1;
-const COPY_PACKET: u8 = 2;
+const NFULNL_MSG_PACKET: u8 = 0;
+const NFULNL_MSG_CONFIG: u8 = 1;
+const NFULA_CFG_CMD: u16 = 1;
+const NFULA_CFG_MODE: u16 = 2;
+const NFULA_CFG_QTHRESH: u16 = 5;
+const NFULNL_CFG_CMD_BIND: u8 = 1;
+const NFULNL_COPY_PACKET: u8 = 2;
 
 /// Receives the packets of one group of one namespace.
 #[derive(Debug)]
@@ -51,16 +51,16 @@ impl NflogReceiver {
     ) -> Result<NflogReceiver, KernelError> {
         let action = "bind log group in";
         let mut socket = namespace
-            .enter(|| NetlinkSocket::open(NetlinkProtocol::Netfilter))?
+            .call_inside(|| NetlinkSocket::open(NetlinkProtocol::Netfilter))?
             .map_err(KernelError::io(action, namespace.name()))?;
-        let mut bind = NetfilterSubsystem::Log.new_request(MSG_CONFIG, 0, 0, group);
-        bind.attributes.put(CFG_CMD, &[CMD_BIND]);
-        let mut configure = NetfilterSubsystem::Log.new_request(MSG_CONFIG, 0, 0, group);
+        let mut bind = NetfilterSubsystem::Log.new_request(NFULNL_MSG_CONFIG, 0, 0, group);
+        bind.attributes.put(NFULA_CFG_CMD, &[NFULNL_CFG_CMD_BIND]);
+        let mut configure = NetfilterSubsystem::Log.new_request(NFULNL_MSG_CONFIG, 0, 0, group);
         let mut mode = copy_bytes.to_be_bytes().to_vec();
-        mode.extend_from_slice(&[COPY_PACKET, 0]);
-        configure.attributes.put(CFG_MODE, &mode);
+        mode.extend_from_slice(&[NFULNL_COPY_PACKET, 0]);
+        configure.attributes.put(NFULA_CFG_MODE, &mode);
         // Every packet at once: the reader waits for it.
-        configure.attributes.put(CFG_QTHRESH, &1u32.to_be_bytes());
+        configure.attributes.put(NFULA_CFG_QTHRESH, &1u32.to_be_bytes());
         let bound = socket.send_and_check(&[bind, configure]);
         bound.map_err(KernelError::netlink(action, namespace.name()))?;
         Ok(NflogReceiver { socket, namespace_name: namespace.name().to_owned() })
@@ -76,8 +76,8 @@ impl NflogReceiver {
     ) -> Result<usize, KernelError> {
         let mut count = 0;
         loop {
-            let received = self.socket.receive_datagram(|message| {
-                if message.kind == NetfilterSubsystem::Log.message_type(MSG_PACKET) {
+            let received = self.socket.try_receive_messages(|message| {
+                if message.kind == NetfilterSubsystem::Log.message_type(NFULNL_MSG_PACKET) {
                     count += 1;
                     f(parse_logged_packet(message.attributes(NFGENMSG_BYTES)?)?);
                 }

@@ -8,24 +8,24 @@ use crate::netlink::{NLM_F_DUMP, NetlinkProtocol, NetlinkRequest, NetlinkSocket}
 use crate::xtables_counters::PacketByteCount;
 use crate::{KernelError, Namespace};
 
-const MSG_GETRULE: u8 = 7;
-const MSG_GETSETELEM: u8 = 13;
+const NFT_MSG_GETRULE: u8 = 7;
+const NFT_MSG_GETSETELEM: u8 = 13;
 /// The name of the table, in rules and in lists of elements.
-const TABLE_ATTRIBUTE: u16 = 1;
-const ELEM_LIST_SET: u16 = 2;
-const ELEM_LIST_ELEMENTS: u16 = 3;
-const ELEM_KEY: u16 = 1;
-const ELEM_FLAGS: u16 = 3;
-const ELEM_EXPR: u16 = 7;
-const ELEM_EXPRESSIONS: u16 = 11;
+const TABLE_NAME_ATTRIBUTE: u16 = 1;
+const NFTA_SET_ELEM_LIST_SET: u16 = 2;
+const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
+const NFTA_SET_ELEM_KEY: u16 = 1;
+const NFTA_SET_ELEM_FLAGS: u16 = 3;
+const NFTA_SET_ELEM_EXPR: u16 = 7;
+const NFTA_SET_ELEM_EXPRESSIONS: u16 = 11;
 const NFTA_DATA_VALUE: u16 = 1;
-const ELEM_FLAG_INTERVAL_END: u32 = 1;
-const RULE_CHAIN: u16 = 2;
-const RULE_EXPRESSIONS: u16 = 4;
-const EXPR_NAME: u16 = 1;
-const EXPR_DATA: u16 = 2;
-const COUNTER_BYTES: u16 = 1;
-const COUNTER_PACKETS: u16 = 2;
+const NFT_SET_ELEM_INTERVAL_END: u32 = 1;
+const NFTA_RULE_CHAIN: u16 = 2;
+const NFTA_RULE_EXPRESSIONS: u16 = 4;
+const NFTA_EXPR_NAME: u16 = 1;
+const NFTA_EXPR_DATA: u16 = 2;
+const NFTA_COUNTER_BYTES: u16 = 1;
+const NFTA_COUNTER_PACKETS: u16 = 2;
 /// A dump that takes longer is broken.
 const DUMP_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -64,7 +64,7 @@ impl NftCounterReader {
             _ => 1,
         };
         let socket = namespace
-            .enter(|| NetlinkSocket::open(NetlinkProtocol::Netfilter))?
+            .call_inside(|| NetlinkSocket::open(NetlinkProtocol::Netfilter))?
             .map_err(KernelError::io("open nft table", table))?;
         Ok(NftCounterReader { socket, family, table: table.to_owned() })
     }
@@ -74,7 +74,7 @@ impl NftCounterReader {
     /// # Errors
     /// Where the kernel refuses.
     pub fn read_rule_counters(&mut self) -> Result<Vec<RuleCounterValue>, KernelError> {
-        let request = self.dump_request(MSG_GETRULE);
+        let request = self.dump_request(NFT_MSG_GETRULE);
         let rules = self.socket.dump_objects(
             &request,
             DUMP_TIMEOUT,
@@ -94,11 +94,12 @@ impl NftCounterReader {
         &mut self,
         set: &str,
     ) -> Result<Vec<(Vec<u8>, PacketByteCount)>, KernelError> {
-        let mut request = self.dump_request(MSG_GETSETELEM);
-        request.attributes.put_text(ELEM_LIST_SET, set);
+        let mut request = self.dump_request(NFT_MSG_GETSETELEM);
+        request.attributes.put_text(NFTA_SET_ELEM_LIST_SET, set);
         let counts =
             self.socket.dump_objects(&request, DUMP_TIMEOUT, Vec::new, |counts, message| {
-                let elements = message.attributes(NFGENMSG_BYTES)?.find(ELEM_LIST_ELEMENTS);
+                let elements =
+                    message.attributes(NFGENMSG_BYTES)?.find(NFTA_SET_ELEM_LIST_ELEMENTS);
                 let Some(elements) = elements else { return Ok(()) };
                 for element in elements.nested_attributes()?.iter() {
                     counts.extend(parse_element_counter(element.nested_attributes()?)?);
@@ -112,7 +113,7 @@ impl NftCounterReader {
     fn dump_request(&self, message: u8) -> NetlinkRequest {
         let mut request =
             NetfilterSubsystem::NfTables.new_request(message, NLM_F_DUMP, self.family, 0);
-        request.attributes.put_text(TABLE_ATTRIBUTE, &self.table);
+        request.attributes.put_text(TABLE_NAME_ATTRIBUTE, &self.table);
         request
     }
 }
@@ -127,12 +128,12 @@ struct RuleCounterDump {
 
 impl RuleCounterDump {
     fn add_rule(&mut self, rule: NetlinkAttributes<'_>) -> Result<(), MalformedNetlink> {
-        let chain = rule.require(RULE_CHAIN)?.to_text();
+        let chain = rule.require(NFTA_RULE_CHAIN)?.to_text();
         if chain != self.chain {
             (self.chain, self.number) = (chain, 0);
         }
         self.number += 1;
-        let Some(expressions) = rule.find(RULE_EXPRESSIONS) else { return Ok(()) };
+        let Some(expressions) = rule.find(NFTA_RULE_EXPRESSIONS) else { return Ok(()) };
         if let Some(count) = sum_counter_expressions(expressions)? {
             let (chain, number) = (self.chain.clone(), self.number);
             self.counts.push(RuleCounterValue { chain, number, count });
@@ -145,12 +146,13 @@ impl RuleCounterDump {
 fn parse_element_counter(
     element: NetlinkAttributes<'_>,
 ) -> Result<Option<(Vec<u8>, PacketByteCount)>, MalformedNetlink> {
-    let flags = element.find(ELEM_FLAGS).map_or(Ok(0), |flags| flags.be32())?;
-    let Some(key) = element.find(ELEM_KEY) else { return Ok(None) };
+    let flags = element.find(NFTA_SET_ELEM_FLAGS).map_or(Ok(0), |flags| flags.be32())?;
+    let Some(key) = element.find(NFTA_SET_ELEM_KEY) else { return Ok(None) };
     let key = key.nested_attributes()?.find(NFTA_DATA_VALUE);
-    let Some(key) = key.filter(|_| flags & ELEM_FLAG_INTERVAL_END == 0) else { return Ok(None) };
-    let one = element.find(ELEM_EXPR).map(parse_counter_expression).transpose()?.flatten();
-    let several = || element.find(ELEM_EXPRESSIONS).map(sum_counter_expressions).transpose();
+    let Some(key) = key.filter(|_| flags & NFT_SET_ELEM_INTERVAL_END == 0) else { return Ok(None) };
+    let one = element.find(NFTA_SET_ELEM_EXPR).map(parse_counter_expression).transpose()?.flatten();
+    let several =
+        || element.find(NFTA_SET_ELEM_EXPRESSIONS).map(sum_counter_expressions).transpose();
     let count = match one {
         Some(count) => count,
         None => several()?.flatten().unwrap_or_default(),
@@ -178,10 +180,13 @@ fn parse_counter_expression(
     expression: NetlinkAttribute<'_>,
 ) -> Result<Option<PacketByteCount>, MalformedNetlink> {
     let expression = expression.nested_attributes()?;
-    if expression.find(EXPR_NAME).is_none_or(|name| name.value != b"counter\0") {
+    if expression.find(NFTA_EXPR_NAME).is_none_or(|name| name.value != b"counter\0") {
         return Ok(None);
     }
-    let data = expression.require(EXPR_DATA)?.nested_attributes()?;
+    let data = expression.require(NFTA_EXPR_DATA)?.nested_attributes()?;
     let number = |kind| data.require(kind)?.be64();
-    Ok(Some(PacketByteCount { packets: number(COUNTER_PACKETS)?, bytes: number(COUNTER_BYTES)? }))
+    Ok(Some(PacketByteCount {
+        packets: number(NFTA_COUNTER_PACKETS)?,
+        bytes: number(NFTA_COUNTER_BYTES)?,
+    }))
 }

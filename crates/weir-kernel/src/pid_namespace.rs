@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-use crate::process::{self, ProcessId};
+use crate::process::{self, PidWithStartTime};
 
 /// Inode of the initial PID namespace (`PROC_PID_INIT_INO` in include/linux/proc_ns.h).
 const INITIAL_PID_NS_INODE: u64 = 0xEFFF_FFFC;
@@ -37,7 +37,7 @@ pub(crate) enum ProcessLiveness {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordedProcess<'a> {
     /// Its id in its own namespace.
-    pub id: ProcessId,
+    pub id: PidWithStartTime,
     /// The boot, where it is known.
     pub boot_id: Option<&'a str>,
     /// The inode of its PID namespace, where it is known.
@@ -79,7 +79,7 @@ impl PidNamespace {
     }
 
     /// The outcome of a process that another process wrote down.
-    pub(crate) fn process_fate(&self, noted: RecordedProcess<'_>) -> ProcessLiveness {
+    pub(crate) fn process_liveness(&self, noted: RecordedProcess<'_>) -> ProcessLiveness {
         if noted.boot_id.is_some_and(|boot| boot != self.boot_id) {
             // A boot id can be mounted over, and a process that runs proves that it was.
             let is_here = noted.pid_namespace == Some(self.inode);
@@ -90,10 +90,10 @@ impl PidNamespace {
             };
         }
         let namespace = match noted.pid_namespace {
-            Some(inode) if inode == self.inode => return local_process_fate(noted.id),
+            Some(inode) if inode == self.inode => return local_process_liveness(noted.id),
             other => other,
         };
-        let seen = ProcessCandidates::scan_proc(noted.id.pid, namespace, self.inode);
+        let seen = ProcessesWithPid::scan_proc(noted.id.pid, namespace, self.inode);
         if seen
             .processes
             .iter()
@@ -113,7 +113,7 @@ impl PidNamespace {
     }
 
     /// The id that a process has here; `None` if it has ended or cannot be seen.
-    pub(crate) fn local_process_id(&self, noted: RecordedProcess<'_>) -> Option<ProcessId> {
+    pub(crate) fn local_process_id(&self, noted: RecordedProcess<'_>) -> Option<PidWithStartTime> {
         if noted.boot_id.is_some_and(|boot| boot != self.boot_id) {
             return None;
         }
@@ -121,14 +121,14 @@ impl PidNamespace {
             return Some(noted.id).filter(|id| id.is_alive());
         }
         let seen =
-            ProcessCandidates::scan_proc(noted.id.pid, Some(noted.pid_namespace?), self.inode);
+            ProcessesWithPid::scan_proc(noted.id.pid, Some(noted.pid_namespace?), self.inode);
         seen.processes.into_iter().find(|id| id.start == noted.id.start)
     }
 }
 
 /// The outcome of a process of this PID namespace.
-fn local_process_fate(id: ProcessId) -> ProcessLiveness {
-    match ProcessId::from_pid(id.pid) {
+fn local_process_liveness(id: PidWithStartTime) -> ProcessLiveness {
+    match PidWithStartTime::from_pid(id.pid) {
         None => ProcessLiveness::Dead,
         Some(other) if other == id => ProcessLiveness::Alive,
         // A time namespace moves the start times that are read in it.
@@ -147,18 +147,18 @@ fn shares_time_namespace(pid: u32) -> bool {
 
 /// Processes that have an id in their own namespace.
 #[derive(Default)]
-struct ProcessCandidates {
-    processes: Vec<ProcessId>,
+struct ProcessesWithPid {
+    processes: Vec<PidWithStartTime>,
     /// Whether any process of the namespace is there.
     has_namespace: bool,
     /// Whether a process has that id in a namespace that could not be read.
     has_unreadable: bool,
 }
 
-impl ProcessCandidates {
+impl ProcessesWithPid {
     /// Those with the id `pid` in `namespace`, or in any; `own` is the namespace of this process.
-    fn scan_proc(pid: u32, namespace: Option<u64>, own: u64) -> ProcessCandidates {
-        let mut seen = ProcessCandidates::default();
+    fn scan_proc(pid: u32, namespace: Option<u64>, own: u64) -> ProcessesWithPid {
+        let mut seen = ProcessesWithPid::default();
         for local in process::list_process_ids() {
             let status = fs::read_to_string(format!("/proc/{local}/status")).unwrap_or_default();
             let ids = parse_nspid(&status);
@@ -178,7 +178,7 @@ impl ProcessCandidates {
             }
             seen.has_namespace |= namespace.is_some();
             if is_candidate {
-                seen.processes.extend(ProcessId::from_pid(local));
+                seen.processes.extend(PidWithStartTime::from_pid(local));
             }
         }
         seen
@@ -195,48 +195,50 @@ fn parse_nspid(status: &str) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    fn noted(id: ProcessId, here: &PidNamespace) -> RecordedProcess<'_> {
+    fn noted(id: PidWithStartTime, here: &PidNamespace) -> RecordedProcess<'_> {
         RecordedProcess { id, boot_id: Some(here.boot_id()), pid_namespace: Some(here.inode()) }
     }
 
     #[test]
     fn a_process_of_this_namespace_is_judged_by_its_start() {
-        let (here, own) = (PidNamespace::of_this_process().unwrap(), ProcessId::of_this_process());
-        assert_eq!(here.process_fate(noted(own, &here)), ProcessLiveness::Alive);
-        let other = ProcessId { start: own.start + 1, ..own };
-        assert_eq!(here.process_fate(noted(other, &here)), ProcessLiveness::Dead);
+        let (here, own) =
+            (PidNamespace::of_this_process().unwrap(), PidWithStartTime::of_this_process());
+        assert_eq!(here.process_liveness(noted(own, &here)), ProcessLiveness::Alive);
+        let other = PidWithStartTime { start: own.start + 1, ..own };
+        assert_eq!(here.process_liveness(noted(other, &here)), ProcessLiveness::Dead);
         assert_eq!(here.local_process_id(noted(own, &here)), Some(own));
         assert_eq!(here.local_process_id(noted(other, &here)), None);
     }
 
     #[test]
     fn of_an_earlier_boot_only_a_process_that_runs_is_alive() {
-        let (here, own) = (PidNamespace::of_this_process().unwrap(), ProcessId::of_this_process());
+        let (here, own) =
+            (PidNamespace::of_this_process().unwrap(), PidWithStartTime::of_this_process());
         let earlier = |id| RecordedProcess { boot_id: Some("earlier"), ..noted(id, &here) };
         assert_eq!(
-            here.process_fate(earlier(own)),
+            here.process_liveness(earlier(own)),
             ProcessLiveness::Alive,
             "a boot id that was mounted over"
         );
-        let other = ProcessId { start: own.start + 1, ..own };
-        assert_eq!(here.process_fate(earlier(other)), ProcessLiveness::Dead);
+        let other = PidWithStartTime { start: own.start + 1, ..own };
+        assert_eq!(here.process_liveness(earlier(other)), ProcessLiveness::Dead);
         assert_eq!(here.local_process_id(earlier(own)), None);
     }
 
     #[test]
     fn a_namespace_that_is_not_seen_is_judged_from_the_initial_one_only() {
         let (own, boot) =
-            (ProcessId::of_this_process(), PidNamespace::of_this_process().unwrap().boot_id);
+            (PidWithStartTime::of_this_process(), PidNamespace::of_this_process().unwrap().boot_id);
         let elsewhere = |inode| PidNamespace { boot_id: boot.clone(), inode };
         let gone = RecordedProcess { id: own, boot_id: None, pid_namespace: Some(7) };
-        assert_eq!(elsewhere(INITIAL_PID_NS_INODE).process_fate(gone), ProcessLiveness::Dead);
-        let ProcessLiveness::NotVisible(why) = elsewhere(8).process_fate(gone) else {
+        assert_eq!(elsewhere(INITIAL_PID_NS_INODE).process_liveness(gone), ProcessLiveness::Dead);
+        let ProcessLiveness::NotVisible(why) = elsewhere(8).process_liveness(gone) else {
             panic!("it cannot be seen")
         };
         assert!(why.ends_with("of the PID namespace 7"), "{why}");
         // Without a namespace the process itself is found, from any namespace.
         let nowhere = RecordedProcess { pid_namespace: None, ..gone };
-        assert_eq!(elsewhere(8).process_fate(nowhere), ProcessLiveness::Alive);
+        assert_eq!(elsewhere(8).process_liveness(nowhere), ProcessLiveness::Alive);
     }
 
     #[test]

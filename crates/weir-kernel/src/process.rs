@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 
 /// A process: ids are used again, ids with a start time are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ProcessId {
+pub struct PidWithStartTime {
     /// Process id.
     pub pid: u32,
     /// When it started, in clock ticks since boot (`/proc/<pid>/stat`, field 22).
     pub start: u64,
 }
 
-impl ProcessId {
+impl PidWithStartTime {
     /// The running process with that id; `None` if there is none, or only its zombie.
-    pub fn from_pid(pid: u32) -> Option<ProcessId> {
+    pub fn from_pid(pid: u32) -> Option<PidWithStartTime> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The second field is the command in parentheses and may hold anything, spaces included.
         let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
@@ -28,17 +28,17 @@ impl ProcessId {
         if matches!(state, "Z" | "X") {
             return None;
         }
-        Some(ProcessId { pid, start: fields.nth(18)?.parse().ok()? })
+        Some(PidWithStartTime { pid, start: fields.nth(18)?.parse().ok()? })
     }
 
     /// This process.
-    pub fn of_this_process() -> ProcessId {
-        ProcessId::from_pid(std::process::id()).expect("this process is running")
+    pub fn of_this_process() -> PidWithStartTime {
+        PidWithStartTime::from_pid(std::process::id()).expect("this process is running")
     }
 
     /// Whether it still runs.
     pub fn is_alive(self) -> bool {
-        ProcessId::from_pid(self.pid) == Some(self)
+        PidWithStartTime::from_pid(self.pid) == Some(self)
     }
 
     /// Kills it (SIGKILL) and waits until it has ended, at most `limit`.
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_killed_process_is_not_alive_even_as_a_zombie() {
         let mut child = Command::new("sleep").arg("100").spawn().unwrap();
-        let id = ProcessId::from_pid(child.id()).unwrap();
+        let id = PidWithStartTime::from_pid(child.id()).unwrap();
         assert!(id.is_alive());
         id.kill_and_wait(Duration::from_secs(10)).unwrap();
         assert!(!id.is_alive());
@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn another_start_time_is_another_process() {
-        let own = ProcessId::of_this_process();
-        let other = ProcessId { start: own.start + 1, ..own };
+        let own = PidWithStartTime::of_this_process();
+        let other = PidWithStartTime { start: own.start + 1, ..own };
         assert!(own.is_alive() && !other.is_alive());
         other.kill_and_wait(Duration::from_secs(1)).unwrap();
     }

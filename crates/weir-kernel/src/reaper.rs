@@ -20,13 +20,13 @@ use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 use rustix::mount::{UnmountFlags, unmount};
 
 use crate::device_return::return_borrowed_devices;
-use crate::path_below;
 use crate::paths::{
     BPFFS_MOUNT, NETNS_DIRECTORY, PIN_DIRECTORY, SESSION_DIRECTORY, SYSCTL_DIRECTORY,
 };
 use crate::pid_namespace::{PidNamespace, ProcessLiveness};
-use crate::process::{self, ProcessId};
+use crate::process::{self, PidWithStartTime};
 use crate::session_record::{self, SessionRecord};
+use crate::symlink_safe_paths;
 
 /// How long a killed process may take to end.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -59,11 +59,11 @@ pub fn reap_dead_sessions() -> ReapReport {
         let record = match record {
             Ok(record) => record,
             Err(why) => {
-                reaped.skipped.push(format!("session {run}: {why}; {UNUSABLE_FILE_CURE}"));
+                reaped.skipped.push(format!("session {run}: {why}; {UNUSABLE_SESSION_FILE_CURE}"));
                 continue;
             }
         };
-        match here.process_fate(record.recorded_process(record.owner)) {
+        match here.process_liveness(record.recorded_process(record.owner)) {
             ProcessLiveness::Alive => (),
             ProcessLiveness::Dead => reaped.removed.append(&mut remove_session(&record, &here)),
             ProcessLiveness::NotVisible(why) => {
@@ -78,7 +78,7 @@ pub fn reap_dead_sessions() -> ReapReport {
 }
 
 /// What to do about a session file that is not used.
-const UNUSABLE_FILE_CURE: &str =
+const UNUSABLE_SESSION_FILE_CURE: &str =
     "remove the file; the next `weir reap` finds the leftovers by name";
 
 /// One reaper at a time; the lock is released with the descriptor.
@@ -127,7 +127,7 @@ pub(crate) fn remove_session(record: &SessionRecord, here: &PidNamespace) -> Vec
     }
     let pins = SessionRecord::pin_directory(&record.run);
     for pin in record.pins.iter().chain([&pins]) {
-        if path_below::remove_below(Path::new(BPFFS_MOUNT), pin).is_ok() {
+        if symlink_safe_paths::remove_below(Path::new(BPFFS_MOUNT), pin).is_ok() {
             removed.push(format!("pins {}", pin.display()));
         }
     }
@@ -139,8 +139,11 @@ pub(crate) fn remove_session(record: &SessionRecord, here: &PidNamespace) -> Vec
         }
     }
     for sysctl in &record.sysctls {
-        let file =
-            path_below::open_below(Path::new(SYSCTL_DIRECTORY), &sysctl.path, OFlags::WRONLY);
+        let file = symlink_safe_paths::open_below(
+            Path::new(SYSCTL_DIRECTORY),
+            &sysctl.path,
+            OFlags::WRONLY,
+        );
         let written = file.and_then(|f| fs::File::from(f).write_all(sysctl.value.as_bytes()));
         if written.is_ok() {
             removed.push(format!("sysctl {}", sysctl.path.display()));
@@ -170,7 +173,7 @@ pub(crate) fn remove_namespace(name: &str) -> Vec<String> {
 }
 
 /// Processes whose network namespace is the one at `path`, this process omitted.
-fn processes_in_namespace(path: &Path) -> Vec<ProcessId> {
+fn processes_in_namespace(path: &Path) -> Vec<PidWithStartTime> {
     let Ok(wanted) = fs::metadata(path) else { return Vec::new() };
     let is_inside = |pid: &u32| {
         fs::metadata(format!("/proc/{pid}/ns/net"))
@@ -181,6 +184,6 @@ fn processes_in_namespace(path: &Path) -> Vec<ProcessId> {
         .into_iter()
         .filter(|pid| *pid != own)
         .filter(is_inside)
-        .filter_map(ProcessId::from_pid)
+        .filter_map(PidWithStartTime::from_pid)
         .collect()
 }

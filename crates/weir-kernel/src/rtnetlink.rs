@@ -15,17 +15,17 @@ use crate::netlink::{
     NetlinkSocket,
 };
 
-const LINK_HEADER_BYTES: usize = 16;
-const ADDRESS_HEADER_BYTES: usize = 8;
+const IFINFOMSG_BYTES: usize = 16;
+const IFADDRMSG_BYTES: usize = 8;
 
-const LINK_MAC: u16 = 1;
-const LINK_NAME: u16 = 3;
-const LINK_MTU: u16 = 4;
-const LINK_MASTER: u16 = 10;
-const LINK_INFO: u16 = 18;
-const LINK_NAMESPACE_FD: u16 = 28;
-const LINK_TX_QUEUES: u16 = 31;
-const LINK_RX_QUEUES: u16 = 32;
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_MASTER: u16 = 10;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_NET_NS_FD: u16 = 28;
+const IFLA_NUM_TX_QUEUES: u16 = 31;
+const IFLA_NUM_RX_QUEUES: u16 = 32;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
@@ -114,7 +114,7 @@ impl LinkSocket {
             &ifinfomsg_header(0, 0, 0),
         );
         put_link_attributes(&mut request.attributes, a);
-        request.attributes.put_nested(LINK_INFO, |info| {
+        request.attributes.put_nested(IFLA_LINKINFO, |info| {
             info.put(IFLA_INFO_KIND, b"veth");
             info.put_nested(IFLA_INFO_DATA, |data| {
                 data.put_nested_with_header(VETH_INFO_PEER, &ifinfomsg_header(0, 0, 0), |peer| {
@@ -136,7 +136,7 @@ impl LinkSocket {
     pub(crate) fn rename_link(&mut self, device: &str, name: &str) -> Result<(), NetlinkError> {
         let index = self.link_by_name(device)?.index;
         let mut request = link_flags_request(LinkRef::Index(index), 0, 0);
-        request.attributes.put_text(LINK_NAME, name);
+        request.attributes.put_text(IFLA_IFNAME, name);
         self.socket.send_and_check(&[request])
     }
 
@@ -151,7 +151,7 @@ impl LinkSocket {
         let mut request = link_flags_request(LinkRef::Index(index), 0, 0);
         put_net_ns_fd(&mut request.attributes, namespace);
         if let Some(name) = name {
-            request.attributes.put_text(LINK_NAME, name);
+            request.attributes.put_text(IFLA_IFNAME, name);
         }
         self.socket.send_and_check(&[request])
     }
@@ -169,17 +169,17 @@ impl LinkSocket {
     fn get_link(&mut self, which: LinkRef<'_>) -> Result<LinkInfo, NetlinkError> {
         self.socket.get_object(&link_request(libc::RTM_GETLINK, which, 0, 0), |message| {
             let [_, _, _, _, i0, i1, i2, i3, f0, f1, f2, f3, ..] =
-                message.fixed_header::<LINK_HEADER_BYTES>()?;
+                message.fixed_header::<IFINFOMSG_BYTES>()?;
             let flags = u32::from_ne_bytes([f0, f1, f2, f3]);
-            let attributes = message.attributes(LINK_HEADER_BYTES)?;
+            let attributes = message.attributes(IFINFOMSG_BYTES)?;
             Ok(LinkInfo {
                 index: u32::from_ne_bytes([i0, i1, i2, i3]),
-                name: attributes.require(LINK_NAME)?.to_text(),
+                name: attributes.require(IFLA_IFNAME)?.to_text(),
                 // Tunnels have addresses of other lengths there.
-                mac: attributes.find(LINK_MAC).and_then(|mac| mac.fixed_bytes().ok()),
+                mac: attributes.find(IFLA_ADDRESS).and_then(|mac| mac.fixed_bytes().ok()),
                 is_up: flags & IFF_UP != 0,
                 has_carrier: flags & IFF_LOWER_UP != 0,
-                master: attributes.find(LINK_MASTER).map(NetlinkAttribute::u32).transpose()?,
+                master: attributes.find(IFLA_MASTER).map(NetlinkAttribute::u32).transpose()?,
             })
         })
     }
@@ -206,14 +206,13 @@ impl LinkSocket {
 
     /// The addresses of a link.
     pub(crate) fn link_addresses(&mut self, index: u32) -> Result<Vec<LinkAddress>, NetlinkError> {
-        let request =
-            NetlinkRequest::new(libc::RTM_GETADDR, NLM_F_DUMP, &[0; ADDRESS_HEADER_BYTES]);
+        let request = NetlinkRequest::new(libc::RTM_GETADDR, NLM_F_DUMP, &[0; IFADDRMSG_BYTES]);
         self.socket.dump_objects(&request, DUMP_TIMEOUT, Vec::new, |addresses, message| {
             let [family, prefix, _, scope, i0, i1, i2, i3] = message.fixed_header()?;
             if u32::from_ne_bytes([i0, i1, i2, i3]) != index {
                 return Ok(());
             }
-            let attributes = message.attributes(ADDRESS_HEADER_BYTES)?;
+            let attributes = message.attributes(IFADDRMSG_BYTES)?;
             // With a peer, `IFA_ADDRESS` is the peer's.
             let local = attributes.find(IFA_LOCAL).or_else(|| attributes.find(IFA_ADDRESS));
             let ip = match (local, i32::from(family)) {
@@ -259,15 +258,15 @@ fn link_request(kind: u16, which: LinkRef<'_>, flags: u32, mask: u32) -> Netlink
         }
         LinkRef::Name(name) => {
             let mut request = NetlinkRequest::new(kind, 0, &ifinfomsg_header(0, flags, mask));
-            request.attributes.put_text(LINK_NAME, name);
+            request.attributes.put_text(IFLA_IFNAME, name);
             request
         }
     }
 }
 
 /// `struct ifinfomsg` of any family and type.
-fn ifinfomsg_header(index: u32, flags: u32, mask: u32) -> [u8; LINK_HEADER_BYTES] {
-    let mut header = [0; LINK_HEADER_BYTES];
+fn ifinfomsg_header(index: u32, flags: u32, mask: u32) -> [u8; IFINFOMSG_BYTES] {
+    let mut header = [0; IFINFOMSG_BYTES];
     header[4..8].copy_from_slice(&index.to_ne_bytes());
     header[8..12].copy_from_slice(&flags.to_ne_bytes());
     header[12..].copy_from_slice(&mask.to_ne_bytes());
@@ -275,21 +274,21 @@ fn ifinfomsg_header(index: u32, flags: u32, mask: u32) -> [u8; LINK_HEADER_BYTES
 }
 
 fn put_link_attributes(attributes: &mut AttributeWriter, link: NewLink<'_>) {
-    attributes.put_text(LINK_NAME, link.name);
+    attributes.put_text(IFLA_IFNAME, link.name);
     if let Some(mac) = link.mac {
-        attributes.put(LINK_MAC, &mac);
+        attributes.put(IFLA_ADDRESS, &mac);
     }
     if link.mtu != 0 {
-        attributes.put(LINK_MTU, &link.mtu.to_ne_bytes());
+        attributes.put(IFLA_MTU, &link.mtu.to_ne_bytes());
     }
     if link.queues != 0 {
-        attributes.put(LINK_TX_QUEUES, &link.queues.to_ne_bytes());
-        attributes.put(LINK_RX_QUEUES, &link.queues.to_ne_bytes());
+        attributes.put(IFLA_NUM_TX_QUEUES, &link.queues.to_ne_bytes());
+        attributes.put(IFLA_NUM_RX_QUEUES, &link.queues.to_ne_bytes());
     }
 }
 
 fn put_net_ns_fd(attributes: &mut AttributeWriter, namespace: BorrowedFd<'_>) {
-    attributes.put(LINK_NAMESPACE_FD, &namespace.as_raw_fd().to_ne_bytes());
+    attributes.put(IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
 }
 
 #[cfg(test)]

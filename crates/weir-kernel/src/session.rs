@@ -16,11 +16,11 @@ use crate::live_session::LiveSession;
 use crate::namespace::{die_with_parent, run_to_completion, sysctl_path, write_sysctl};
 use crate::paths;
 use crate::pid_namespace::PidNamespace;
-use crate::process::ProcessId;
+use crate::process::PidWithStartTime;
 use crate::session_record::{self, SavedSysctl, SessionOwner, SessionRecord};
 use crate::{KernelError, Namespace, reaper};
 
-static SESSION_COUNT: AtomicU32 = AtomicU32::new(0);
+static PROCESS_SESSION_COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// Owner of namespaces, processes, pins and changed sysctls; dropping it removes them all.
 ///
@@ -70,11 +70,11 @@ impl Session {
         let unclear = |message| KernelError::ForeignProcMount { message };
         let here = PidNamespace::of_this_process().map_err(unclear)?;
         reaper::reap_dead_sessions();
-        let owner = ProcessId::of_this_process();
+        let owner = PidWithStartTime::of_this_process();
         let run = session_record::encode_run_name(
             owner,
             &here,
-            SESSION_COUNT.fetch_add(1, Ordering::Relaxed),
+            PROCESS_SESSION_COUNT.fetch_add(1, Ordering::Relaxed),
         );
         let owner = SessionOwner { id: owner, pid_namespace: Some(here.inode()) };
         let journal = SessionJournal::begin(&run, owner, here.boot_id())?;
@@ -101,7 +101,7 @@ impl Session {
         let name = format!("weir-{}-{role}", self.run_name());
         if role.is_empty() || !role.bytes().all(plain) {
             let why = "letters, digits, `-` and `_` are allowed";
-            return Err(KernelError::InvalidName { what: "namespace", name, why });
+            return Err(KernelError::InvalidNamespaceOrDeviceName { what: "namespace", name, why });
         }
         self.journal.update_record(|record| record.namespaces.push(name.clone()))?;
         let mut add = Command::new("ip");
@@ -140,7 +140,7 @@ impl Session {
     /// # Errors
     /// Where the session file cannot be written.
     pub fn adopt_process(&self, child: &Child) -> Result<(), KernelError> {
-        let Some(id) = ProcessId::from_pid(child.id()) else { return Ok(()) };
+        let Some(id) = PidWithStartTime::from_pid(child.id()) else { return Ok(()) };
         self.journal.update_record(|record| {
             record.children.retain(|c| c.is_alive());
             record.children.push(id);

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::KernelError;
 use crate::device_name::check_device_name;
-use crate::path_below::is_below;
 use crate::paths::{BPFFS_MOUNT, PIN_DIRECTORY, SESSION_DIRECTORY, SYSCTL_DIRECTORY};
 use crate::pid_namespace::{PidNamespace, RecordedProcess};
-use crate::process::ProcessId;
+use crate::process::PidWithStartTime;
+use crate::symlink_safe_paths::is_below;
 
 /// A session file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub(crate) struct SessionRecord {
     /// Name of the session; the names of its namespaces are `weir-<run>-<role>`.
     pub run: String,
     /// The process that owns it.
-    pub owner: ProcessId,
+    pub owner: PidWithStartTime,
     /// Inode of the owner's PID namespace, to which all process IDs here belong; `None` if the
     /// owner is known only from a name, or if an earlier weir wrote the file.
     #[serde(default)]
@@ -35,7 +35,7 @@ pub(crate) struct SessionRecord {
     /// Pinned objects outside of the session's own pin folder.
     pub pins: Vec<PathBuf>,
     /// Processes that it started outside of its namespaces.
-    pub children: Vec<ProcessId>,
+    pub children: Vec<PidWithStartTime>,
     /// Global sysctls that it changed, with the value before.
     pub sysctls: Vec<SavedSysctl>,
     /// Devices of the user's that are in its namespaces.
@@ -67,7 +67,7 @@ pub(crate) struct BorrowedDevice {
 
 impl BorrowedDevice {
     /// Whether its names are names of devices: they become arguments of `ip`.
-    fn check_names(&self) -> Result<(), KernelError> {
+    fn check_device_names(&self) -> Result<(), KernelError> {
         check_device_name(&self.device)?;
         check_device_name(&self.name)
     }
@@ -77,14 +77,14 @@ impl BorrowedDevice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SessionOwner {
     /// Its id in its own PID namespace.
-    pub id: ProcessId,
+    pub id: PidWithStartTime,
     /// Inode of that namespace; names of earlier weirs have none.
     pub pid_namespace: Option<u64>,
 }
 
 /// The run's name contains its owner, so that a namespace identifies its owner even if the session
 /// file is lost. PID, start time, PID namespace, and a count for several sessions of one process.
-pub(crate) fn encode_run_name(owner: ProcessId, here: &PidNamespace, count: u32) -> String {
+pub(crate) fn encode_run_name(owner: PidWithStartTime, here: &PidNamespace, count: u32) -> String {
     format!("{:x}.{:x}.{:x}.{count:x}", owner.pid, owner.start, here.inode())
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn parse_run_owner(run: &str) -> Option<SessionOwner> {
         [pid, start, namespace, _] => (pid, start, Some(namespace)),
         _ => return None,
     };
-    let id = ProcessId { pid: u32::try_from(pid).ok()?, start };
+    let id = PidWithStartTime { pid: u32::try_from(pid).ok()?, start };
     Some(SessionOwner { id, pid_namespace })
 }
 
@@ -124,7 +124,7 @@ impl SessionRecord {
     }
 
     /// A process of the session, with what its id means.
-    pub fn recorded_process(&self, id: ProcessId) -> RecordedProcess<'_> {
+    pub fn recorded_process(&self, id: PidWithStartTime) -> RecordedProcess<'_> {
         RecordedProcess { id, boot_id: self.boot.as_deref(), pid_namespace: self.pid_namespace }
     }
 
@@ -200,7 +200,7 @@ impl SessionRecord {
         }
         self.borrowed
             .iter()
-            .try_for_each(BorrowedDevice::check_names)
+            .try_for_each(BorrowedDevice::check_device_names)
             .map_err(|error| error.to_string())
     }
 }
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_namespace_tells_its_owner() {
-        let owner = ProcessId { pid: 4711, start: 99_000_000 };
+        let owner = PidWithStartTime { pid: 4711, start: 99_000_000 };
         let here = PidNamespace::of_this_process().unwrap();
         let run = encode_run_name(owner, &here, 3);
         let name = format!("weir-{run}-wan-0");
@@ -228,7 +228,8 @@ mod tests {
 
     #[test]
     fn a_file_that_names_what_no_session_makes_is_refused() {
-        let owner = SessionOwner { id: ProcessId { pid: 7, start: 9 }, pid_namespace: Some(5) };
+        let owner =
+            SessionOwner { id: PidWithStartTime { pid: 7, start: 9 }, pid_namespace: Some(5) };
         let run = "7.9.5.0";
         let whole = SessionRecord {
             namespaces: vec![format!("weir-{run}-fw_1")],
@@ -240,7 +241,7 @@ mod tests {
         let wrong = [
             SessionRecord { run: "../../..".to_owned(), ..whole.clone() },
             SessionRecord { run: "7.9.5.1".to_owned(), ..whole.clone() },
-            SessionRecord { owner: ProcessId { pid: 1, start: 9 }, ..whole.clone() },
+            SessionRecord { owner: PidWithStartTime { pid: 1, start: 9 }, ..whole.clone() },
             SessionRecord { pid_namespace: None, ..whole.clone() },
             SessionRecord { namespaces: vec!["weir-7.9.5.1-fw".to_owned()], ..whole.clone() },
             SessionRecord { namespaces: vec![format!("weir-{run}-../../x")], ..whole.clone() },

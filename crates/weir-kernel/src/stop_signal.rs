@@ -16,7 +16,7 @@ extern "C" fn set_stop_flag(_signal: libc::c_int) {
 ///
 /// # Errors
 /// Where the system refuses a handler.
-pub fn install_signal_handlers() -> io::Result<()> {
+pub fn install_stop_signal_handlers() -> io::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: a zeroed sigaction is valid; the handler only stores to an atomic, which is
         // async-signal-safe, and lives as long as the program.
@@ -32,7 +32,7 @@ pub fn install_signal_handlers() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether one of the signals arrived since [`install_signal_handlers`].
+/// Whether one of the signals arrived since [`install_stop_signal_handlers`].
 pub fn is_stop_requested() -> bool {
     STOP_REQUESTED.load(Ordering::SeqCst)
 }

@@ -11,10 +11,10 @@ use weir_packet::Family;
 
 use crate::{KernelError, Namespace};
 
-const SO_GET_INFO: i32 = 64;
-const SO_GET_ENTRIES: i32 = 65;
-const GET_INFO_BYTES: usize = 84;
-const GET_ENTRIES_HEADER_BYTES: usize = 40;
+const IPT_SO_GET_INFO: i32 = 64;
+const IPT_SO_GET_ENTRIES: i32 = 65;
+const IPT_GETINFO_BYTES: usize = 84;
+const IPT_GET_ENTRIES_HEADER_BYTES: usize = 40;
 
 /// Packets and bytes of one entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct PacketByteCount {
 
 /// Place of an entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct EntryPlace {
+pub struct RuleOrPolicyPosition {
     /// Chain.
     pub chain: String,
     /// Number from 1; `None` is a built-in chain's policy.
@@ -41,7 +41,7 @@ pub struct TableCounterReader {
     family: Family,
     table: String,
     buffer: Vec<u64>,
-    places: Vec<EntryPlace>,
+    places: Vec<RuleOrPolicyPosition>,
     /// For each entry with a counter, whether it has a place: the implied ends of user chains
     /// have none.
     has_place: Vec<bool>,
@@ -79,8 +79,9 @@ impl TableCounterReader {
             let raw = Some(ipproto::RAW);
             rustix::net::socket_with(domain, SocketType::RAW, SocketFlags::CLOEXEC, raw)
         };
-        let fd =
-            namespace.enter(open)?.map_err(|e| KernelError::io("open table", table)(e.into()))?;
+        let fd = namespace
+            .call_inside(open)?
+            .map_err(|e| KernelError::io("open table", table)(e.into()))?;
         let (table, buffer) = (table.to_owned(), Vec::new());
         let mut counters = TableCounterReader {
             fd,
@@ -90,18 +91,18 @@ impl TableCounterReader {
             places: Vec::new(),
             has_place: Vec::new(),
         };
-        counters.load_places()?;
+        counters.load_rule_positions()?;
         Ok(counters)
     }
 
     /// The places of all rules and policies, in the order in which
     /// [`read_counters`](Self::read_counters) gives their counters, as they were when the table was
     /// opened.
-    pub fn places(&self) -> &[EntryPlace] {
+    pub fn rule_and_policy_positions(&self) -> &[RuleOrPolicyPosition] {
         &self.places
     }
 
-    fn load_places(&mut self) -> Result<(), KernelError> {
+    fn load_rule_positions(&mut self) -> Result<(), KernelError> {
         let info = self.read_table_info()?;
         self.fetch_entries(&info)?;
         let Some(all) = locate_entries(self.buffered_entries(), &info, &entry_layout(self.family))
@@ -167,15 +168,15 @@ impl TableCounterReader {
         let length = self.buffer.len() * 8;
         // SAFETY: u64 has no padding and no invalid bytes, and u8 needs no alignment.
         let all = unsafe { std::slice::from_raw_parts(self.buffer.as_ptr().cast::<u8>(), length) };
-        &all[GET_ENTRIES_HEADER_BYTES.min(length)..]
+        &all[IPT_GET_ENTRIES_HEADER_BYTES.min(length)..]
     }
 
-    fn read_table_info(&self) -> Result<TableInfo, KernelError> {
-        let mut bytes = [0u8; GET_INFO_BYTES];
+    fn read_table_info(&self) -> Result<IptGetInfo, KernelError> {
+        let mut bytes = [0u8; IPT_GETINFO_BYTES];
         bytes[..self.table.len()].copy_from_slice(self.table.as_bytes());
-        self.get_socket_option(SO_GET_INFO, bytes.as_mut_ptr(), GET_INFO_BYTES)?;
+        self.get_socket_option(IPT_SO_GET_INFO, bytes.as_mut_ptr(), IPT_GETINFO_BYTES)?;
         let word = |i: usize| u32::from_ne_bytes(bytes[i..i + 4].try_into().expect("four bytes"));
-        Ok(TableInfo {
+        Ok(IptGetInfo {
             hooks: word(32),
             hook_entries: std::array::from_fn(|i| word(36 + 4 * i)),
             underflow: std::array::from_fn(|i| word(56 + 4 * i)),
@@ -184,8 +185,8 @@ impl TableCounterReader {
         })
     }
 
-    fn fetch_entries(&mut self, info: &TableInfo) -> Result<(), KernelError> {
-        let length = GET_ENTRIES_HEADER_BYTES + info.bytes;
+    fn fetch_entries(&mut self, info: &IptGetInfo) -> Result<(), KernelError> {
+        let length = IPT_GET_ENTRIES_HEADER_BYTES + info.bytes;
         let mut buffer = vec![0u64; length.div_ceil(8)];
         let start = buffer.as_mut_ptr().cast::<u8>();
         let name = self.table.as_bytes();
@@ -195,7 +196,7 @@ impl TableCounterReader {
             let size = (info.bytes as u32).to_ne_bytes();
             std::ptr::copy_nonoverlapping(size.as_ptr(), start.add(32), 4);
         }
-        self.get_socket_option(SO_GET_ENTRIES, start, length)?;
+        self.get_socket_option(IPT_SO_GET_ENTRIES, start, length)?;
         self.buffer = buffer;
         Ok(())
     }
@@ -223,7 +224,7 @@ impl TableCounterReader {
 }
 
 /// struct ipt_getinfo.
-struct TableInfo {
+struct IptGetInfo {
     hooks: u32,
     hook_entries: [u32; 5],
     underflow: [u32; 5],
@@ -231,7 +232,7 @@ struct TableInfo {
     bytes: usize,
 }
 
-const HOOK_CHAINS: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
+const CHAIN_NAME_BY_HOOK: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
 
 fn read_u16(bytes: &[u8], at: usize) -> u16 {
     u16::from_ne_bytes([bytes[at], bytes[at + 1]])
@@ -251,10 +252,10 @@ fn is_error_target(entry: &[u8], layout: &EntryLayout) -> bool {
 /// One walk over the table: each entry's place, `None` for the implied end of a user chain.
 fn locate_entries(
     bytes: &[u8],
-    info: &TableInfo,
+    info: &IptGetInfo,
     layout: &EntryLayout,
-) -> Option<Vec<Option<EntryPlace>>> {
-    let mut out: Vec<Option<EntryPlace>> = Vec::with_capacity(info.entry_count);
+) -> Option<Vec<Option<RuleOrPolicyPosition>>> {
+    let mut out: Vec<Option<RuleOrPolicyPosition>> = Vec::with_capacity(info.entry_count);
     let (mut at, mut number) = (0, 0);
     let mut chain = String::new();
     let mut in_user_chain = false;
@@ -266,7 +267,7 @@ fn locate_entries(
     while at < info.bytes {
         let entry = bytes.get(at..).filter(|b| b.len() >= layout.counters_offset + 16)?;
         if let Some(hook) = head(at) {
-            (chain, number, in_user_chain) = (HOOK_CHAINS[hook].to_owned(), 0, false);
+            (chain, number, in_user_chain) = (CHAIN_NAME_BY_HOOK[hook].to_owned(), 0, false);
         }
         if is_error_target(entry, layout) {
             if in_user_chain {
@@ -277,10 +278,10 @@ fn locate_entries(
             let name = entry.get(target + 32..target + 62)?.split(|b| *b == 0).next()?;
             (chain, number, in_user_chain) = (String::from_utf8_lossy(name).into_owned(), 0, true);
         } else if policy(at) {
-            out.push(Some(EntryPlace { chain: chain.clone(), number: None }));
+            out.push(Some(RuleOrPolicyPosition { chain: chain.clone(), number: None }));
         } else {
             number += 1;
-            out.push(Some(EntryPlace { chain: chain.clone(), number: Some(number) }));
+            out.push(Some(RuleOrPolicyPosition { chain: chain.clone(), number: Some(number) }));
         }
         at += usize::from(read_u16(entry, layout.next_offset)).max(1);
     }

@@ -26,7 +26,7 @@ fn session() -> Session {
 }
 
 fn open(namespace: &Namespace, protocol: NetlinkProtocol) -> NetlinkSocket {
-    namespace.enter(|| NetlinkSocket::open(protocol)).unwrap().unwrap()
+    namespace.call_inside(|| NetlinkSocket::open(protocol)).unwrap().unwrap()
 }
 
 /// A request for a table of nf_tables.
@@ -165,7 +165,7 @@ fn an_object_with_more_bytes_than_the_buffer_had_is_read_whole() {
     a.run_command(&["nft", "add rule ip t c log group 5"], b"").unwrap();
     let mut log = weir_kernel::nflog::NflogReceiver::bind(&a, 5, 1 << 16).unwrap();
     a.set_device_up("lo").unwrap();
-    let socket = a.enter(|| std::net::UdpSocket::bind("127.0.0.1:0")).unwrap().unwrap();
+    let socket = a.call_inside(|| std::net::UdpSocket::bind("127.0.0.1:0")).unwrap().unwrap();
     let payload = vec![7; 60_000];
     socket.send_to(&payload, socket.local_addr().unwrap()).unwrap();
     assert!(log.wait_readable(LIMIT).unwrap());

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use weir_kernel::process::ProcessId;
+use weir_kernel::process::PidWithStartTime;
 use weir_kernel::{Session, VethEndOptions, VethOptions, reaper};
 
 /// Tests that compare the whole machine before and after run one at a time.
@@ -64,10 +64,10 @@ fn a_session_makes_namespaces_and_links_and_takes_all_of_it_back() {
     assert!(fw.has_gro("eth0").unwrap() && wan.has_gro("wan0").unwrap());
     fw.set_gro("eth0", false).unwrap();
     assert!(!fw.has_gro("eth0").unwrap());
-    let server = fw.enter(|| TcpListener::bind("192.0.2.1:7")).unwrap().unwrap();
+    let server = fw.call_inside(|| TcpListener::bind("192.0.2.1:7")).unwrap().unwrap();
     let limit = Duration::from_secs(5);
     let address = server.local_addr().unwrap();
-    wan.enter(|| TcpStream::connect_timeout(&address, limit)).unwrap().unwrap();
+    wan.call_inside(|| TcpStream::connect_timeout(&address, limit)).unwrap().unwrap();
     assert_eq!(
         output("ip", &["netns", "exec", fw.name(), "cat", "/sys/class/net/eth0/mtu"]),
         "1500\n"
@@ -91,10 +91,10 @@ fn the_thread_is_back_after_entering_even_when_the_work_panics() {
     let before = own();
     let session = Session::new().unwrap();
     let ns = session.create_namespace("a").unwrap();
-    let inside = ns.enter(own).unwrap();
+    let inside = ns.call_inside(own).unwrap();
     assert_ne!(inside, before);
     assert_eq!(inside.to_string_lossy(), format!("net:[{}]", ns.inode()));
-    let panicked = std::panic::catch_unwind(|| ns.enter(|| panic!("on purpose")));
+    let panicked = std::panic::catch_unwind(|| ns.call_inside(|| panic!("on purpose")));
     assert!(panicked.is_err());
     assert_eq!(own(), before);
 }
@@ -171,9 +171,9 @@ fn after_kill_9_the_next_session_removes_all() {
     let burst = output("sysctl", &["-n", "net.core.message_burst"]);
     let (mut owner, lines) = start_owner("ready");
     let run = run_of(&lines);
-    let children: Vec<ProcessId> = lines.last().unwrap()["ready ".len()..]
+    let children: Vec<PidWithStartTime> = lines.last().unwrap()["ready ".len()..]
         .split(' ')
-        .filter_map(|pid| ProcessId::from_pid(pid.parse().unwrap()))
+        .filter_map(|pid| PidWithStartTime::from_pid(pid.parse().unwrap()))
         .collect();
     assert_eq!(children.len(), 2);
     assert_eq!(names("/run/netns", &run).len(), 2);
@@ -241,7 +241,7 @@ fn a_borrowed_device_comes_back_as_it_was_and_one_in_use_is_not_lent() {
     let gro = VethOptions { gro: true, ..VethOptions::default() };
     world.create_veth_pair(&home, "d0", &peer, "p0", &gro).unwrap();
     let seen =
-        || (home.read_device("d0").unwrap(), home.ifindex("d0").unwrap(), home.has_gro("d0"));
+        || (home.read_device_state("d0").unwrap(), home.ifindex("d0").unwrap(), home.has_gro("d0"));
     let (device, index, gro) = seen();
     // This thread stands for a weir that was started there.
     let _inside = home.enter_guarded().unwrap();
@@ -249,9 +249,9 @@ fn a_borrowed_device_comes_back_as_it_was_and_one_in_use_is_not_lent() {
     let (room, other) =
         (session.create_namespace("room").unwrap(), session.create_namespace("other").unwrap());
     session.borrow_device("d0", &room, "eth0").unwrap();
-    assert!(home.read_device("d0").is_err(), "it is not in two places");
+    assert!(home.read_device_state("d0").is_err(), "it is not in two places");
     session.move_borrowed_device("eth0", &room, &other).unwrap();
-    assert_eq!(other.read_device("eth0").unwrap().mac, device.mac);
+    assert_eq!(other.read_device_state("eth0").unwrap().mac, device.mac);
     other.set_gro("eth0", false).unwrap();
     drop(session);
     let back = seen();
@@ -262,7 +262,7 @@ fn a_borrowed_device_comes_back_as_it_was_and_one_in_use_is_not_lent() {
     let room = session.create_namespace("room").unwrap();
     let said = session.borrow_device("d0", &room, "eth0").unwrap_err().to_string();
     assert!(said.contains("d0") && said.contains("192.0.2.1"), "{said}");
-    assert!(home.read_device("d0").is_ok());
+    assert!(home.read_device_state("d0").is_ok());
 }
 
 /// Not a test of its own: reaps where the tests below start it, and prints the result of it.
@@ -356,7 +356,7 @@ fn a_session_file_with_a_path_that_leads_elsewhere_is_not_used() {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("precious")).unwrap();
     fs::write(folder.join("file"), "old").unwrap();
-    let own = ProcessId::of_this_process();
+    let own = PidWithStartTime::of_this_process();
     // A process with this id that started at another time: it is dead.
     let (pid, start) = (own.pid, own.start + 1);
     let namespace = fs::metadata("/proc/self/ns/pid").unwrap().ino();

@@ -1,8 +1,8 @@
 //! BPF programs that send, answer and count.
 
 pub mod end_tally;
-mod endpoint_totals;
-pub mod generator;
-mod histogram;
+pub mod frame_generator;
+mod latency_histogram;
+mod per_endpoint_counts;
 pub mod sink;
-pub mod tcp;
+pub mod stateless_tcp;

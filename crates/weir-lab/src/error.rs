@@ -13,10 +13,10 @@ use weir_study::StudyError;
 pub enum LabError {
     /// A study, its subjects or its hosts cannot be read, or cannot be run as requested.
     #[error(transparent)]
-    Study(#[from] StudyError),
+    UnusableStudy(#[from] StudyError),
     /// A file could not be read or written.
     #[error("{action} {}: {source}", path.display())]
-    File {
+    FileIo {
         /// `read`, `write`, …
         action: &'static str,
         /// Which.
@@ -26,10 +26,10 @@ pub enum LabError {
     },
     /// The folder for the records is not empty.
     #[error("{}: the folder is not empty; records are never overwritten", .0.display())]
-    FolderNotEmpty(PathBuf),
+    RecordFolderNotEmpty(PathBuf),
     /// What is in the folder is not part of this run.
     #[error("{}: cannot resume this run: {what}", path.display())]
-    CannotResume {
+    CannotResumeRun {
         /// The folder of the records.
         path: PathBuf,
         /// Why not.
@@ -37,7 +37,7 @@ pub enum LabError {
     },
     /// A command of the study or of a subject failed.
     #[error("{what} at {scenario}: `{command}` ended with {status}: {message}")]
-    Command {
+    CommandFailed {
         /// Which: `ruleset`, `load of tree`, …
         what: String,
         /// Where.
@@ -51,7 +51,7 @@ pub enum LabError {
     },
     /// A program that replaces weir's own clients.
     #[error("`{command}`: {message}")]
-    ExternalClient {
+    ExternalClientFailed {
         /// Its command line.
         command: String,
         /// What went wrong, or what of its output is not understood.
@@ -85,7 +85,7 @@ pub enum LabError {
         "{what}: {key}{place} is {now}, {need} are needed, and the limit is global; \
          `--allow-global` raises it for the run and restores it"
     )]
-    GlobalLimitTooLow {
+    GlobalSysctlTooLow {
         /// What needs it.
         what: String,
         /// The sysctl.
@@ -99,7 +99,7 @@ pub enum LabError {
     },
     /// The firewall's host refused a request, or is unreachable.
     #[error("{0}")]
-    FirewallHost(String),
+    FirewallHostFailure(String),
     /// The kernel refused something else.
     #[error("{action}: {source}")]
     SystemCall {
@@ -122,7 +122,7 @@ pub enum LabError {
 impl LabError {
     /// Whether a command reported that there is nothing to measure (status 77).
     pub(crate) fn is_nothing_to_measure(&self) -> bool {
-        matches!(self, LabError::Command { status, .. } if status == "exit status: 77")
+        matches!(self, LabError::CommandFailed { status, .. } if status == "exit status: 77")
     }
 
     /// For `map_err`: an operation on a file that failed.
@@ -131,7 +131,7 @@ impl LabError {
         path: &Path,
     ) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
-        move |source| LabError::File { action, path, source }
+        move |source| LabError::FileIo { action, path, source }
     }
 
     /// For `map_err`: something with a BPF program that failed.

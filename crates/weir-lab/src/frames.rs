@@ -17,9 +17,9 @@ use weir_packet::{Mac, pcap};
 use crate::LabError;
 
 /// Longest frame that fits into a slot of the generator's small table, tag included.
-pub const SMALL_FRAME_MAX_BYTES: usize = 120;
+pub const SMALL_TABLE_MAX_FRAME_BYTES: usize = 120;
 /// The same of its table for larger frames.
-pub const LARGE_FRAME_MAX_BYTES: usize = 1528;
+pub const LARGE_TABLE_MAX_FRAME_BYTES: usize = 1528;
 /// Most frames of the small table: 128 MiB.
 pub const SMALL_TABLE_MAX_FRAMES: usize = 1 << 20;
 /// Most frames of the other one: 96 MiB.
@@ -108,7 +108,7 @@ pub fn check_sendable(frames: &[Frame]) -> Result<(), String> {
 
 /// Whether any of the frames needs the table for larger ones.
 pub(crate) fn needs_large_table(frames: &[Frame]) -> bool {
-    frames.iter().any(|frame| frame.bytes.len() + TRIAL_TAG_BYTES > SMALL_FRAME_MAX_BYTES)
+    frames.iter().any(|frame| frame.bytes.len() + TRIAL_TAG_BYTES > SMALL_TABLE_MAX_FRAME_BYTES)
 }
 
 /// The frame as it is sent: addressed, with its tag, lengths and checksums correct.

@@ -3,15 +3,15 @@
 //! In a run over two machines, the machine on which weir is started sends and counts, on two of its
 //! interfaces; the firewall is another machine, reached by `ssh` ([`remote`]). There `weir lab
 //! agent` ([`agent`]) creates namespaces, loads rulesets and reads counters on request
-//! ([`protocol`]). The rest of a run uses only the traits of [`target`].
+//! ([`agent_protocol`]). The rest of a run uses only the traits of [`target`].
 
 pub mod agent;
-pub(crate) mod boot;
-pub(crate) mod command;
+pub(crate) mod agent_protocol;
+pub(crate) mod kernel_boot;
 pub(crate) mod local;
-pub(crate) mod protocol;
 pub(crate) mod remote;
-pub mod router;
-pub(crate) mod shell;
+pub mod router_config;
+pub(crate) mod shell_command;
 mod ssh;
+pub(crate) mod study_command;
 pub(crate) mod target;

@@ -1,11 +1,11 @@
 //! Observations of machine, kernel and links: counters, cores, drop reasons, samples over time.
 
 pub(crate) mod conntrack_sampling;
+pub mod core_noise;
 pub mod counters;
-pub mod cpu;
 pub mod drop_reasons;
 pub mod environment;
 pub(crate) mod kernel_log;
 pub(crate) mod kernel_memory;
-pub(crate) mod proc;
 pub mod proc_net_file;
+pub(crate) mod proc_parsers;

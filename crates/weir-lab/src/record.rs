@@ -17,7 +17,7 @@ use weir_study::LoadedStudy;
 /// Nothing may be in the folder of the records.
 pub(crate) fn refuse_nonempty_folder(out: &Path) -> Result<(), LabError> {
     match fs::read_dir(out).map(|mut entries| entries.next().is_some()) {
-        Ok(true) => Err(LabError::FolderNotEmpty(out.to_owned())),
+        Ok(true) => Err(LabError::RecordFolderNotEmpty(out.to_owned())),
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(LabError::file_error("read", out)(error))
         }
@@ -108,32 +108,32 @@ fn build_record_subjects(run: &RunState<'_>) -> Vec<RunSubject> {
             load: subject.load.trim().to_owned(),
             lets_through_pps: subject.lets_through_pps,
             lacking: run.unmeasurable_subjects.get(name).cloned(),
-            limit: describe_unmeasured(run, name),
+            limit: describe_nothing_to_measure(run, name),
         }
     };
     run.loaded_study.study.subjects.iter().map(|name| subject(name.get_ref())).collect()
 }
 
 /// A subject that reported that it has nothing to measure, or that its load has nothing to time.
-fn describe_unmeasured(run: &RunState<'_>, name: &str) -> Option<String> {
+fn describe_nothing_to_measure(run: &RunState<'_>, name: &str) -> Option<String> {
     let nothing = "its command reports that there is nothing to measure";
     let left_out = run.nothing_to_measure.iter();
     // Where nothing but loads is measured, these are what is omitted.
     let is_loads = run.loaded_study.study.traffic.is_none();
     let left_out = left_out.chain(run.nothing_to_time.iter().filter(|_| is_loads));
-    let measured = describe_points(left_out, name).map(|at| format!("{nothing} at {at}"));
+    let measured = format_points_of_subject(left_out, name).map(|at| format!("{nothing} at {at}"));
     let timed = run
         .nothing_to_time
         .iter()
         .filter(|place| !is_loads && !run.nothing_to_measure.contains(place));
-    let timed = describe_points(timed, name)
+    let timed = format_points_of_subject(timed, name)
         .map(|at| format!("its loads are not timed at {at}: {nothing} in a namespace of its own"));
     let both: Vec<String> = measured.into_iter().chain(timed).collect();
     (!both.is_empty()).then(|| both.join("; "))
 }
 
 /// The points of a subject, in words.
-fn describe_points<'a>(
+fn format_points_of_subject<'a>(
     all: impl Iterator<Item = &'a (Scenario, String)>,
     name: &str,
 ) -> Option<String> {

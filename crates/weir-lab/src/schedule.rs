@@ -2,15 +2,15 @@
 //! for a rate.
 
 pub(crate) mod generated_files;
-pub mod kernel_runs;
 pub(crate) mod load;
-pub(crate) mod measure;
 pub(crate) mod options;
-pub(crate) mod probe;
+pub(crate) mod packet_trials;
+pub mod per_kernel_runs;
+pub(crate) mod probe_trials;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod run_progress;
+mod run_setup;
 pub(crate) mod run_state;
-pub(crate) mod search;
-mod setup;
+pub(crate) mod subject_rate_search;
 pub(crate) mod workloads;

@@ -15,20 +15,20 @@ use weir_stats::estimate::{self, Estimate};
 use weir_stats::{ConnectionClose, Scenario};
 
 use crate::LabError;
-use crate::bpf_program::tcp::ConnectionPlan;
+use crate::bpf_program::stateless_tcp::ConnectionPlan;
 use crate::frames::flows::{FlowPopularity, FlowProtocol, FlowSpec, FrameSize};
-use crate::observe::cpu::last_allowed_core;
+use crate::observe::core_noise::last_allowed_core;
 use crate::topology::{TestFirewall, Topology};
-use crate::trial::empty_firewall;
+use crate::trial::empty_firewall_check;
 use crate::trial::runner::{DropCountSource, TrialRunner};
 use crate::workload::frames::FrameWorkload;
-use crate::workload::tcp::TcpWorkload;
+use crate::workload::stateless_tcp::StatelessTcpWorkload;
 use weir_stats::TrialResults;
 use weir_study::ConnectionLoad;
 use weir_study::FirewallDevices;
 
 /// Parts of the self-test; a block measures them in forward and reverse order.
-pub const PART_COUNT: usize = 7;
+pub const SELF_TEST_MEASUREMENT_COUNT: usize = 7;
 
 /// How the self-test is run.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ pub struct SelfTestOptions {
 
 /// One part of it.
 #[derive(Clone, Debug, Serialize)]
-pub struct SelfTestPart {
+pub struct SelfTestMeasurement {
     /// What was done.
     pub name: String,
     /// Packets a second that arrived: median of the trials.
@@ -66,7 +66,7 @@ pub struct SelfTestPart {
 #[derive(Clone, Debug, Serialize)]
 pub struct SelfTestReport {
     /// Its parts.
-    pub parts: Vec<SelfTestPart>,
+    pub parts: Vec<SelfTestMeasurement>,
     /// How many times faster connections are without tracking: what the laboratory must see.
     pub without_tracking: Option<Estimate>,
     /// How many times as long as a frame a packet of a connection takes through the same kind of
@@ -77,9 +77,9 @@ pub struct SelfTestReport {
     pub scheduling: String,
 }
 
-impl SelfTestPart {
-    fn new(name: &str) -> SelfTestPart {
-        SelfTestPart {
+impl SelfTestMeasurement {
+    fn new(name: &str) -> SelfTestMeasurement {
+        SelfTestMeasurement {
             name: name.to_owned(),
             pps: 0.0,
             connections_per_second: 0.0,
@@ -113,7 +113,9 @@ enum SelfTestSetup {
 }
 
 /// The parts with their names, in their order; `direct` is the index of the link's device.
-fn list_self_test_parts(direct: u32) -> [(&'static str, SelfTestSetup); PART_COUNT] {
+fn list_self_test_parts(
+    direct: u32,
+) -> [(&'static str, SelfTestSetup); SELF_TEST_MEASUREMENT_COUNT] {
     let flows = |size| FlowSpec {
         size,
         flow_count: 1024,
@@ -156,15 +158,15 @@ pub fn run_self_test(
     let least = runner.resources.create_firewall(Some(&connection_load), false)?;
     disable_gro(&mut runner, &least)?;
     for firewall in [&plain, &tracked, &least] {
-        empty_firewall::check_connections_complete(&mut runner, firewall, 0)?;
+        empty_firewall_check::check_connections_complete(&mut runner, firewall, 0)?;
     }
     let track = b"table ip weir {\nchain forward {\ntype filter hook forward priority 0\n\
         ct state new,established accept\n}\n}\n";
     tracked.namespace.run_command(&["nft", "-f", "-"], track)?;
     let ways = list_self_test_parts(direct);
     let many = (connection_load.endpoints.client_count, connection_load.endpoints.server_count);
-    let mut parts: Vec<SelfTestPart> =
-        ways.iter().map(|(name, _)| SelfTestPart::new(name)).collect();
+    let mut parts: Vec<SelfTestMeasurement> =
+        ways.iter().map(|(name, _)| SelfTestMeasurement::new(name)).collect();
     let there: Vec<usize> = (0..ways.len()).collect();
     let order: Vec<usize> = there.iter().chain(there.iter().rev()).copied().collect();
     // The first pass is a warm-up.
@@ -172,7 +174,7 @@ pub fn run_self_test(
         for at in &order {
             let (name, way) = &ways[*at];
             progress(name);
-            let mut part = SelfTestPart::new(name);
+            let mut part = SelfTestMeasurement::new(name);
             match way {
                 SelfTestSetup::DirectLink(ifindex, flows) => {
                     measure_direct_link(&mut runner, *ifindex, flows, options, &mut part)?;
@@ -197,15 +199,21 @@ pub fn run_self_test(
             }
         }
     }
-    Ok(SelfTestReport::from_parts(parts, runner.describe_scheduling(options.trial_duration)?))
+    Ok(SelfTestReport::from_measurements(
+        parts,
+        runner.describe_scheduling(options.trial_duration)?,
+    ))
 }
 
 impl SelfTestReport {
     /// Of the parts in their order, with their medians.
-    fn from_parts(mut parts: Vec<SelfTestPart>, scheduling: String) -> SelfTestReport {
+    fn from_measurements(
+        mut parts: Vec<SelfTestMeasurement>,
+        scheduling: String,
+    ) -> SelfTestReport {
         let ratio = |over: &[f64], under: &[f64]| {
             let pairs: Vec<(f64, f64)> =
-                average_block_legs(over).zip(average_block_legs(under)).collect();
+                average_rates_per_block(over).zip(average_rates_per_block(under)).collect();
             estimate::estimate_median_ratio(&pairs, 1)
         };
         let [.., frames, plain, _, tracked] = &parts[..] else { unreachable!("there are seven") };
@@ -222,8 +230,8 @@ impl SelfTestReport {
     }
 }
 
-impl SelfTestPart {
-    fn add_trial(&mut self, trial: SelfTestPart) {
+impl SelfTestMeasurement {
+    fn add_trial(&mut self, trial: SelfTestMeasurement) {
         self.offered += trial.offered;
         self.delivered += trial.delivered;
         self.dropped += trial.dropped;
@@ -234,7 +242,7 @@ impl SelfTestPart {
 }
 
 /// Both legs of each block together.
-fn average_block_legs(rates: &[f64]) -> impl Iterator<Item = f64> {
+fn average_rates_per_block(rates: &[f64]) -> impl Iterator<Item = f64> {
     rates.chunks(2).map(|legs| legs.iter().sum::<f64>() / legs.len() as f64)
 }
 
@@ -251,7 +259,7 @@ fn measure_direct_link(
     ifindex: u32,
     flows: &FlowSpec,
     options: &SelfTestOptions,
-    part: &mut SelfTestPart,
+    part: &mut SelfTestMeasurement,
 ) -> Result<(), LabError> {
     load_flow_frames(runner, flows)?;
     let (played, arrived) = runner.send_over_direct_link(ifindex, options.trial_duration)?;
@@ -266,7 +274,7 @@ fn measure_router_frames(
     firewall: &TestFirewall,
     flows: &FlowSpec,
     options: &SelfTestOptions,
-    part: &mut SelfTestPart,
+    part: &mut SelfTestMeasurement,
 ) -> Result<(), LabError> {
     load_flow_frames(runner, flows)?;
     let mut workload = FrameWorkload::new(FrameWorkload::overload_plan(options.trial_duration));
@@ -296,7 +304,7 @@ fn measure_connections(
     firewall: &TestFirewall,
     (clients, servers): (u32, u32),
     options: &SelfTestOptions,
-    part: &mut SelfTestPart,
+    part: &mut SelfTestMeasurement,
 ) -> Result<(), LabError> {
     runner
         .resources
@@ -313,8 +321,11 @@ fn measure_connections(
         secret: runner.resources.next_trial_tag(1),
         flood_syns_per_connection: 0,
     };
-    let seen =
-        runner.run_trial(firewall, &mut TcpWorkload::new(open), DropCountSource::NotCounted)?;
+    let seen = runner.run_trial(
+        firewall,
+        &mut StatelessTcpWorkload::new(open),
+        DropCountSource::NotCounted,
+    )?;
     let TrialResults::Connections(record) = &seen.measured else {
         unreachable!("a workload of connections records them")
     };

@@ -8,28 +8,28 @@
 //! route, so one table of frames serves all.
 
 mod connection_paths;
-pub(crate) mod firewall;
 mod gateway;
 mod local;
 pub(crate) mod probe_routes;
 mod remote;
+pub(crate) mod test_firewall;
 
 use std::path::Path;
 
 use weir_kernel::{Namespace, Session};
 use weir_packet::Mac;
-use weir_study::{ConnectionPath, Endpoints, FirewallDevices, HostsFile};
+use weir_study::{ConnectionPath, Endpoints, FirewallDevices, LabHostsFile};
 
 use crate::LabError;
 use crate::bpf_program::sink::Sink;
-use crate::bpf_program::tcp::TcpEnds;
-use crate::host::router::{FIREWALL_IN_MAC, SINK_ADDRESS, SOURCE_MAC};
+use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
+use crate::host::router_config::{FIREWALL_IN_MAC, SINK_ADDRESS, SOURCE_MAC};
 use crate::host::target::{Host, SharedExecTarget};
 use crate::observe::counters::DeviceDropReader;
 use crate::topology::local::{GatewayLinks, LocalTestbed};
 use crate::topology::remote::RemoteTestbed;
 
-pub use crate::topology::firewall::TestFirewall;
+pub use crate::topology::test_firewall::TestFirewall;
 
 /// The source and the sink of a run, and the machine that its firewalls are on.
 pub struct Topology {
@@ -57,7 +57,7 @@ impl Topology {
     /// that are not there or in use.
     pub(crate) fn use_remote_host(
         &mut self,
-        hosts: &HostsFile,
+        hosts: &LabHostsFile,
         weir: &Path,
         version: &str,
     ) -> Result<(), LabError> {
@@ -113,7 +113,7 @@ impl Topology {
     }
 
     /// A sysctl of the firewalls' machine that is a number.
-    pub(crate) fn read_machine_sysctl(&self, key: &str) -> Result<u64, LabError> {
+    pub(crate) fn read_firewall_host_sysctl(&self, key: &str) -> Result<u64, LabError> {
         let text =
             self.firewall_host().read_proc_file(&format!("sys/{}", key.replace('.', "/")))?;
         text.trim().parse().map_err(|_| {
@@ -122,7 +122,7 @@ impl Topology {
             } else {
                 "this machine"
             };
-            LabError::FirewallHost(format!("{host} has no sysctl {key}"))
+            LabError::FirewallHostFailure(format!("{host} has no sysctl {key}"))
         })
     }
 
@@ -174,7 +174,7 @@ impl Topology {
         let local = &mut self.local;
         let link = local.create_two_link_gateway(ipv6)?;
         if self.has_probe_routes {
-            local.enable_probe_routes(&link)?;
+            local.add_firewall_probe_routes(&link)?;
         }
         let GatewayLinks { namespace, source_device: near, sink_device: far } = link;
         let FirewallDevices { input, output } = &local.devices;
@@ -183,8 +183,8 @@ impl Topology {
         // Packets that the ring behind the source's device cannot accept are counted by both of its
         // ends (veth_get_stats64 in drivers/net/veth.c), so only the firewall's end is read.
         let devices = DeviceDropReader::default()
-            .with_devices(&namespace, &[input, output])?
-            .with_devices(&local.sink_namespace, &[&far])?;
+            .with_rx_and_tx_drops(&namespace, &[input, output])?
+            .with_rx_and_tx_drops(&local.sink_namespace, &[&far])?;
         let ifindex = local.source_namespace.ifindex(&near)?;
         local.assemble_firewall(namespace, ifindex, devices, (near, far))
     }
@@ -197,16 +197,16 @@ impl Topology {
     pub fn create_connection_path(
         &mut self,
         path: ConnectionPath,
-        ends: &mut TcpEnds,
+        ends: &mut StatelessTcpEndpoints,
         endpoints: &Endpoints,
     ) -> Result<TestFirewall, LabError> {
         let local = &mut self.local;
         match (path, &mut self.remote) {
             (ConnectionPath::Gateway, Some(remote)) => {
-                remote.create_connection_firewall(local, ends, endpoints)
+                remote.create_stateless_tcp_firewall(local, ends, endpoints)
             }
             (ConnectionPath::Gateway, None) => {
-                gateway::create_connection_gateway(local, ends, endpoints)
+                gateway::create_stateless_tcp_gateway(local, ends, endpoints)
             }
             (_, Some(_)) => unreachable!("other paths over hosts are refused before a run"),
             (ConnectionPath::OneArmed, None) => {
@@ -221,12 +221,12 @@ impl Topology {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub(crate) fn create_socket_firewall(
+    pub(crate) fn create_kernel_socket_firewall(
         &mut self,
         endpoints: &Endpoints,
         ports: u16,
     ) -> Result<TestFirewall, LabError> {
-        gateway::create_socket_gateway(&mut self.local, endpoints, ports)
+        gateway::create_kernel_socket_gateway(&mut self.local, endpoints, ports)
     }
 
     /// Makes a host that is alone, with nothing but its loopback device.

@@ -1,7 +1,7 @@
 //! The traffic of a trial: frames, connections of the small TCP or of sockets, datagrams over
 //! loopback, probes. Each is a [`workload_trait::Workload`].
 
-mod completion_sampling;
+mod completed_connection_sampling;
 mod frame_arrivals;
 pub(crate) mod frames;
 mod latency;
@@ -9,6 +9,6 @@ pub(crate) mod loopback;
 pub(crate) mod probe;
 mod settle;
 pub(crate) mod sockets;
-pub(crate) mod tcp;
+pub(crate) mod stateless_tcp;
 pub(crate) mod workload_resources;
 pub(crate) mod workload_trait;

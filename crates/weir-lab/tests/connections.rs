@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use weir_kernel::Session;
-use weir_lab::bpf_program::end_tally::EndTallies;
-use weir_lab::bpf_program::tcp::{ConnectionPlan, OpenResult, TcpEnds};
-use weir_lab::host::router::{FIREWALL_IN_MAC, SOURCE_MAC};
+use weir_lab::bpf_program::end_tally::ClientServerTallies;
+use weir_lab::bpf_program::stateless_tcp::{
+    ConnectionOpenResult, ConnectionPlan, StatelessTcpEndpoints,
+};
+use weir_lab::host::router_config::{FIREWALL_IN_MAC, SOURCE_MAC};
 use weir_lab::topology::{TestFirewall, Topology};
 use weir_stats::{ConnectionClose, ConnectionCounts};
 use weir_study::ConnectionPath;
@@ -20,7 +22,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 struct Pipeline {
     topology: Topology,
-    ends: TcpEnds,
+    ends: StatelessTcpEndpoints,
     firewall: TestFirewall,
     secret: u32,
     flood: u32,
@@ -50,7 +52,7 @@ impl Pipeline {
         };
         let mut topology =
             Topology::new(Session::new().unwrap(), FirewallDevices::default()).unwrap();
-        let mut ends = TcpEnds::new(&endpoints, FIREWALL_IN_MAC, SOURCE_MAC).unwrap();
+        let mut ends = StatelessTcpEndpoints::new(&endpoints, FIREWALL_IN_MAC, SOURCE_MAC).unwrap();
         let firewall = topology
             .create_connection_path(ConnectionPath::Gateway, &mut ends, &endpoints)
             .unwrap();
@@ -72,7 +74,7 @@ impl Pipeline {
         close: ConnectionClose,
         rate: u64,
         count: u64,
-    ) -> (OpenResult, EndTallies, ConnectionCounts) {
+    ) -> (ConnectionOpenResult, ClientServerTallies, ConnectionCounts) {
         self.secret += 1;
         let open = ConnectionPlan {
             duration: self.duration,
@@ -111,7 +113,7 @@ fn connections_are_complete_behind_an_empty_firewall() {
     {
         let (opened, ends, record) = pipeline.open(close, 0, 1000);
         assert_eq!((opened.offered, record.completed), (1000, 1000), "{close:?}: {ends:?}");
-        assert_eq!(ends.received(), 1000 * packets);
+        assert_eq!(ends.connection_packets_received(), 1000 * packets);
         assert_eq!(opened.offered + ends.answers_sent(), 1000 * packets);
         assert_eq!((record.invalid, record.resets, record.icmp), (0, 0, 0));
         assert_eq!(record.establish.count, 1000);
@@ -261,7 +263,11 @@ fn a_flood_stands_evenly_between_connections_and_is_counted_apart() {
     pipeline.flood = 4;
     let (opened, ends, record) = pipeline.open(ConnectionClose::Fin, 0, 500);
     assert_eq!((opened.offered, opened.flood, record.completed), (500, 2000, 500), "{ends:?}");
-    assert_eq!((ends.server.flood, ends.received()), (2000, 500 * 7), "all of it arrives");
+    assert_eq!(
+        (ends.server.flood, ends.connection_packets_received()),
+        (2000, 500 * 7),
+        "all of it arrives"
+    );
     pipeline.nft(
         "table ip t { chain f { type filter hook prerouting priority raw;
            ip saddr 198.18.128.0/17 drop } }",

@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_kernel::Session;
-use weir_lab::bpf_program::generator::{Generator, SendPlan};
+use weir_lab::bpf_program::frame_generator::{FrameGenerator, SendPlan};
 use weir_lab::bpf_program::sink::SinkCounts;
 use weir_lab::frames::Frame;
-use weir_lab::host::router::{FIREWALL_IN_MAC, SOURCE_MAC};
+use weir_lab::host::router_config::{FIREWALL_IN_MAC, SOURCE_MAC};
 use weir_lab::topology::{TestFirewall, Topology};
 use weir_study::FirewallDevices;
 
@@ -47,7 +47,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 struct Pipeline {
     topology: Topology,
     firewall: TestFirewall,
-    generator: Generator,
+    generator: FrameGenerator,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -61,7 +61,7 @@ impl Pipeline {
         let mut topology =
             Topology::new(Session::new().unwrap(), FirewallDevices::default()).unwrap();
         let firewall = topology.create_firewall(frames.iter().any(Frame::is_ipv6)).unwrap();
-        let mut generator = Generator::new().unwrap();
+        let mut generator = FrameGenerator::new().unwrap();
         generator.load_frames(frames, 0x77, FIREWALL_IN_MAC, SOURCE_MAC).unwrap();
         topology.sink().set_expected_tag(0x77);
         Pipeline { topology, firewall, generator, _alone: alone }
@@ -81,7 +81,7 @@ impl Pipeline {
         }
     }
 
-    fn play(&mut self, play: &SendPlan) -> weir_lab::bpf_program::generator::SendResult {
+    fn play(&mut self, play: &SendPlan) -> weir_lab::bpf_program::frame_generator::SendResult {
         let source = self.topology.source_namespace().clone();
         self.generator.send_frames(&source, self.firewall.send_ifindex, play).unwrap()
     }

@@ -152,11 +152,14 @@ fn a_study_runs_from_its_file_to_its_records() {
         );
     }
     assert_eq!(of(&record, "linear", TrialKind::Load).count(), 2 * 2);
-    assert!(of(&record, "linear", TrialKind::Add).all(|trial| trial.added_rules() == 3));
+    assert!(of(&record, "linear", TrialKind::Add).all(|trial| trial.added_rule_count() == 3));
     assert_eq!(of(&record, "linear", TrialKind::Add).count(), 2);
     let read = weir_stats::run_folder::load_record(&study.with_file_name("records")).unwrap();
     assert!(read == record, "records are read as they were written");
-    assert!(matches!(run_study(&study), Err(LabError::FolderNotEmpty(_))), "records are kept");
+    assert!(
+        matches!(run_study(&study), Err(LabError::RecordFolderNotEmpty(_))),
+        "records are kept"
+    );
 }
 
 #[test]
@@ -279,7 +282,7 @@ fn the_highest_rate_without_much_loss_is_searched() {
     let study = study("searched", r#""linear""#, axes);
     let out = study.with_file_name("records");
     // Wide enough for any machine to come to an end.
-    let goal = SearchGoal { loss_ratio: 0.05, width: 0.3, ..SearchGoal::PARTIAL_LOSS };
+    let goal = SearchGoal { loss_ratio: 0.05, width: 0.3, ..SearchGoal::HALF_PERCENT_LOSS };
     let options = StudyRunOptions { search: Some(goal), ..options() };
     let record = execute_study(&study, &out, &options, &mut |_| ()).unwrap();
     let kept = weir_stats::run_folder::load_record(&out).unwrap();
@@ -300,13 +303,13 @@ fn a_search_where_every_frame_has_to_be_dropped_is_refused() {
         let study = study(name, r#""linear""#, r#"{ rules = [8], source = ["far"] }"#);
         let verdicts = frames::verdicts_path(&study.with_file_name("far.pcap"));
         fs::write(verdicts, format!("{verdict}\n").repeat(16)).unwrap();
-        let goal = SearchGoal { loss_ratio: 0.05, width: 0.3, ..SearchGoal::PARTIAL_LOSS };
+        let goal = SearchGoal { loss_ratio: 0.05, width: 0.3, ..SearchGoal::HALF_PERCENT_LOSS };
         let options = StudyRunOptions { search: Some(goal), ..options() };
         execute_study(&study, &study.with_file_name("records"), &options, &mut |_| ())
     };
     assert_eq!(search("search-some", "accept").unwrap().searches.len(), 1);
     let error = search("search-none", "drop").unwrap_err();
-    assert!(matches!(error, LabError::Study(StudyError::InvalidOptions(_))), "{error}");
+    assert!(matches!(error, LabError::UnusableStudy(StudyError::InvalidOptions(_))), "{error}");
     let said = error.to_string();
     assert!(said.contains("`--search` at rules=8 source=far: every frame"), "{said}");
 }

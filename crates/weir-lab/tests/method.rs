@@ -5,7 +5,7 @@
 
 use weir_random::Rng;
 use weir_stats::trial_selection::{TrialSelection, estimate_selection_ratio};
-use weir_stats::{Estimate, Quantity, RatioDifference, Scenario, Trial, TrialKind};
+use weir_stats::{Estimate, Quantity, RatioAgainstOne, Scenario, Trial, TrialKind};
 use weir_study::trial_plan::plan_block;
 use weir_study::{PlannedTrial, Variant};
 
@@ -91,8 +91,8 @@ fn interleaving_finds_a_small_difference_on_a_drifting_machine() {
 fn the_same_twice_is_seldom_called_different() {
     let different = (0..100)
         .filter(|seed| {
-            estimate(&interleaved(*seed), "same", *seed).classify_difference(0.02)
-                != RatioDifference::None
+            estimate(&interleaved(*seed), "same", *seed).classify_ratio_against_one(0.02)
+                != RatioAgainstOne::None
         })
         .count();
     assert!(different <= 5, "{different} of 100");
@@ -102,8 +102,8 @@ fn the_same_twice_is_seldom_called_different() {
 fn one_subject_after_another_is_caught_to_mislead() {
     let wrong = (0..100)
         .filter(|seed| {
-            estimate(&one_after_another(*seed), "same", *seed).classify_difference(0.02)
-                != RatioDifference::None
+            estimate(&one_after_another(*seed), "same", *seed).classify_ratio_against_one(0.02)
+                != RatioAgainstOne::None
         })
         .count();
     assert!(wrong >= 50, "{wrong} of 100: the drift alone makes a difference");

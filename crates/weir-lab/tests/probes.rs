@@ -137,7 +137,7 @@ fn a_stream_arrives_segment_by_segment() {
     let record = run_study(&study).unwrap();
     let trial = asked(&record, "none", "stream", "idle");
     assert_eq!(trial.state, TrialState::Accepted, "{:?}", trial.rejection_reason);
-    let stream = trial.stream_result().unwrap();
+    let stream = trial.bulk_tcp_stream_result().unwrap();
     assert!(stream.bytes > 0 && stream.seconds > 0.0);
     // Neither before the firewall nor in it are segments put together.
     let received = trial.observations.snmp["Ip.InReceives"];
@@ -152,7 +152,7 @@ fn a_probe_that_cannot_be_is_refused() {
         ("kinds = [\"icmp\"]\nloads = [\"idle\"]\nsubjects = [\"nobody\"]", "no subject `nobody`"),
     ] {
         let error = run_study(&study("refused-probe", r#""none""#, probe)).unwrap_err();
-        let LabError::Study(StudyError::InvalidFile { message: said, .. }) = &error else {
+        let LabError::UnusableStudy(StudyError::InvalidFile { message: said, .. }) = &error else {
             panic!("{error}")
         };
         assert!(said.contains(message), "{probe}: {said}");

@@ -56,7 +56,7 @@ fn run_refused(name: &str, study: &str, subjects: &str, options: &StudyRunOption
     let error = execute_study(&folder, &out, options, &mut |_| ()).unwrap_err();
     if matches!(
         error,
-        LabError::Study(StudyError::InvalidFile { .. } | StudyError::InvalidOptions(_))
+        LabError::UnusableStudy(StudyError::InvalidFile { .. } | StudyError::InvalidOptions(_))
     ) {
         assert!(!out.exists(), "{name}: refused before anything is written");
     }
@@ -89,7 +89,7 @@ fn a_search_of_what_plays_no_frames_is_refused_before_the_run() {
     assert!(
         !matches!(
             frames,
-            LabError::Study(StudyError::InvalidFile { .. } | StudyError::InvalidOptions(_))
+            LabError::UnusableStudy(StudyError::InvalidFile { .. } | StudyError::InvalidOptions(_))
         ),
         "{frames}"
     );
@@ -140,7 +140,7 @@ fn a_subject_against_itself_has_to_fit_the_study() {
     assert!(
         !matches!(
             fits,
-            LabError::Study(StudyError::InvalidFile { .. } | StudyError::InvalidOptions(_))
+            LabError::UnusableStudy(StudyError::InvalidFile { .. } | StudyError::InvalidOptions(_))
         ),
         "{fits}"
     );

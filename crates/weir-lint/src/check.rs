@@ -6,11 +6,11 @@ use crate::context::LintContext;
 use crate::finding::Finding;
 use crate::lint::Severity;
 use crate::lint_levels::LintLevel;
+use crate::lint_options::LintOptions;
 use crate::lints::run_follow_up_lints;
 use crate::merge_findings::merge_by_root_cause;
-use crate::options::LintOptions;
 use crate::registry::LINT_FAMILIES;
-use crate::suppression_comments::apply_suppressions;
+use crate::suppression_comments::filter_suppressed_findings;
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
@@ -59,7 +59,7 @@ pub fn lint_without_grouping(firewall: &Firewall, options: &LintOptions) -> Chec
         assign_severity(finding, options);
     }
     all.retain(|f| options.levels.effective_level(f.lint) != LintLevel::Allow);
-    let (mut findings, suppressed) = apply_suppressions(firewall, all, &options.levels);
+    let (mut findings, suppressed) = filter_suppressed_findings(firewall, all, &options.levels);
     sort_findings(&mut findings);
     CheckReport { findings, suppressed_count: suppressed }
 }

@@ -8,7 +8,7 @@ use crate::chain_reachability::{
 };
 use crate::finding::{Finding, RelatedPlace, RulesetEdit};
 use crate::lint::Lint;
-use crate::options::LintOptions;
+use crate::lint_options::LintOptions;
 use crate::packet_set_flow::{PacketSetFlow, RulePosition};
 
 /// A firewall that is checked.
@@ -37,13 +37,13 @@ impl<'a> LintContext<'a> {
         let tables = firewall.rulesets().flat_map(|r| r.tables.iter().map(move |t| (r, t)));
         let tables = tables.map(|(ruleset, table)| {
             let flow = PacketSetFlow::new(firewall, ruleset, table);
-            let catch_all = find_catch_all_rules(ruleset, table, flow.graph());
-            let reachable = find_reachable_chains(table, flow.graph(), &catch_all);
+            let catch_all = find_catch_all_rules(ruleset, table, flow.chain_graph());
+            let reachable = find_reachable_chains(table, flow.chain_graph(), &catch_all);
             TableContext {
                 ruleset,
                 table,
                 chains_behind_catch_all: find_chains_behind_catch_all(
-                    flow.graph(),
+                    flow.chain_graph(),
                     &catch_all,
                     &reachable,
                 ),
@@ -80,7 +80,7 @@ impl<'a> TableContext<'a> {
     }
 
     /// Says something of a rule.
-    pub fn rule_finding(
+    pub fn new_rule_finding(
         &self,
         lint: &'static Lint,
         chain: usize,
@@ -88,24 +88,29 @@ impl<'a> TableContext<'a> {
         message: impl Into<String>,
     ) -> Finding {
         let span = self.chain(chain).rules[rule].span;
-        self.new_finding(lint, self.rule_or_policy_id(chain, Some(rule)), span, message.into())
-            .with_program(self.program_of_rule((chain, rule)))
+        self.new_finding_at_place(
+            lint,
+            self.rule_or_policy_id(chain, Some(rule)),
+            span,
+            message.into(),
+        )
+        .with_managing_program(self.program_of_rule((chain, rule)))
     }
 
     /// Says something of a chain.
-    pub fn chain_finding(
+    pub fn new_chain_finding(
         &self,
         lint: &'static Lint,
         chain: usize,
         message: impl Into<String>,
     ) -> Finding {
-        self.new_finding(
+        self.new_finding_at_place(
             lint,
             self.rule_or_policy_id(chain, None),
             self.chain(chain).span,
             message.into(),
         )
-        .with_program(self.program_of_chain(chain))
+        .with_managing_program(self.program_of_chain(chain))
     }
 
     /// The program that wrote a rule.
@@ -130,7 +135,7 @@ impl<'a> TableContext<'a> {
     }
 
     /// A rule, or a chain, as what is to blame.
-    pub fn id_and_span(&self, chain: usize, rule: Option<usize>) -> (RuleId, Span) {
+    pub fn rule_or_chain_id_and_span(&self, chain: usize, rule: Option<usize>) -> (RuleId, Span) {
         let span = match rule {
             Some(rule) => self.chain(chain).rules[rule].span,
             None => self.chain(chain).span,
@@ -143,7 +148,7 @@ impl<'a> TableContext<'a> {
         self.rule_or_policy_id(chain, rule).to_string()
     }
 
-    fn new_finding(
+    fn new_finding_at_place(
         &self,
         lint: &'static Lint,
         place: RuleId,
@@ -158,12 +163,12 @@ impl<'a> TableContext<'a> {
     }
 
     /// The edit that removes a rule.
-    pub fn remove_rule_edit(&self, chain: usize, rule: usize) -> RulesetEdit {
+    pub fn edit_removing_rule(&self, chain: usize, rule: usize) -> RulesetEdit {
         RulesetEdit::RemoveRule { rule: self.rule_or_policy_id(chain, Some(rule)) }
     }
 
     /// Another rule that has to do with a finding.
-    pub fn related_rule(
+    pub fn related_place_of_rule(
         &self,
         chain: usize,
         rule: usize,

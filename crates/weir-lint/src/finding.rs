@@ -67,7 +67,7 @@ impl Finding {
     }
 
     /// Caused by what a program wrote.
-    pub(crate) fn with_program(mut self, program: Option<ManagingProgram>) -> Finding {
+    pub(crate) fn with_managing_program(mut self, program: Option<ManagingProgram>) -> Finding {
         self.program = program;
         self
     }

@@ -15,7 +15,7 @@ use crate::apply_edits::apply_edits;
 use crate::check::lint_without_grouping;
 use crate::finding::{Finding, RulesetEdit};
 use crate::lint_levels::LintLevel;
-use crate::options::LintOptions;
+use crate::lint_options::LintOptions;
 use crate::registry::all_lints;
 
 /// Rounds of finding and editing at most.
@@ -111,17 +111,18 @@ pub fn apply_fixes(firewall: &Firewall, options: &FixOptions) -> FixResult {
             now.truncate(1);
         }
         let mut after = apply_edits(&fixed.firewall, &collect_edits(&now));
-        let lost = lost_conntrack_uses(&fixed.firewall, &after);
+        let lost = find_lost_conntrack_demands(&fixed.firewall, &after);
         for (family, what) in lost.into_iter().flatten() {
             let why = match what {
                 ConntrackDemand::Tracking => UnfixedReason::LastConntrackUse,
                 _ => UnfixedReason::LastReassemblyUse,
             };
             let switches = |rule: &Rule, of| of == family && rule_conntrack_demand(rule) == what;
-            after = withhold_fixes_touching(&fixed.firewall, why, switches, &mut now, &mut left);
+            after =
+                withhold_fixes_touching_rules(&fixed.firewall, why, switches, &mut now, &mut left);
         }
         if changes_named_objects(&fixed.firewall, &after) {
-            after = withhold_fixes_touching(
+            after = withhold_fixes_touching_rules(
                 &fixed.firewall,
                 UnfixedReason::ChangesNamedObject,
                 uses_shared_objects,
@@ -162,7 +163,7 @@ fn reason_not_to_fix(f: &Finding, options: &FixOptions) -> Option<UnfixedReason>
 }
 
 /// By family, what the rules switch on before and not after.
-fn lost_conntrack_uses(
+fn find_lost_conntrack_demands(
     before: &Firewall,
     after: &Firewall,
 ) -> [Option<(Family, ConntrackDemand)>; 2] {
@@ -183,7 +184,7 @@ fn changes_named_objects(before: &Firewall, after: &Firewall) -> bool {
 
 /// Leaves the findings whose fixes touch rules of a kind, which matter by being there; the firewall
 /// after all other fixes.
-fn withhold_fixes_touching(
+fn withhold_fixes_touching_rules(
     firewall: &Firewall,
     why: UnfixedReason,
     kind: impl Fn(&Rule, Family) -> bool + Copy,

@@ -10,9 +10,9 @@
 //!
 //! Findings about shadowed or redundant rules are certain: packets are treated as sets
 //! ([`weir_partition::hyper_rect`]), rules as operations on such sets
-//! ([`weir_partition::MatchSpace`]), chains as what is left of them ([`packet_set_flow`]). If that
-//! is too much work, nothing is reported. All of it is a few passes over the rules: 23,000 of them
-//! take about a second.
+//! ([`weir_partition::RulePacketBoxes`]), chains as what is left of them ([`packet_set_flow`]). If
+//! that is too much work, nothing is reported. All of it is a few passes over the rules: 23,000 of
+//! them take about a second.
 //!
 //! Not part of this crate: printing, and any change that is not requested. It uses only the model
 //! and its sets of packets; tests verify the findings with the interpreter and the diagrams.
@@ -28,9 +28,9 @@ mod fix;
 mod lint;
 mod lint_family;
 mod lint_levels;
+mod lint_options;
 mod lints;
 mod merge_findings;
-mod options;
 mod packet_set_flow;
 mod registry;
 mod root_cause;
@@ -45,8 +45,8 @@ pub use self::finding::{Finding, Fix, RelatedPlace, RulesetEdit};
 pub use self::fix::{FixOptions, FixResult, UnfixedReason, apply_fixes};
 pub use self::lint::{Lint, Severity};
 pub use self::lint_levels::{LintLevel, LintLevels};
-pub use self::lints::LINEAR_RUN_THRESHOLD;
-pub use self::options::LintOptions;
+pub use self::lint_options::LintOptions;
+pub use self::lints::LINEAR_ADDRESS_RULES_THRESHOLD;
 pub use self::registry::{UnknownLint, all_lints, find_lint};
 pub use self::ruleset_counts::{
     ChainRuleCount, MatchOrTargetCount, RulesetCounts, TableRuleCount, count_ruleset,

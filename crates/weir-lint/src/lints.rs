@@ -1,6 +1,5 @@
 //! The lints: one file for each, or for a few that are detected together.
 
-pub(crate) mod catch_all;
 pub(crate) mod contradictory_tests;
 pub(crate) mod costly_match;
 pub(crate) mod fragments_bypassing_drop;
@@ -11,6 +10,7 @@ pub(crate) mod loopback_and_nat;
 pub(crate) mod malformed_weir_comments;
 pub(crate) mod missing_final_drop;
 pub(crate) mod overlapping_rules;
+pub(crate) mod rules_after_catch_all;
 pub(crate) mod shadowed_rules;
 pub(crate) mod stateful_limits;
 pub(crate) mod uncounted_rules;
@@ -20,7 +20,7 @@ pub(crate) mod unneeded_conntrack;
 pub(crate) mod unreachable_and_empty_chains;
 pub(crate) mod unused_and_full_sets;
 
-pub use self::linear_rule_runs::LINEAR_RUN_THRESHOLD;
+pub use self::linear_rule_runs::LINEAR_ADDRESS_RULES_THRESHOLD;
 use crate::context::LintContext;
 use crate::finding::Finding;
 

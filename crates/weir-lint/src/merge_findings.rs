@@ -29,10 +29,10 @@ pub(crate) fn merge_by_root_cause(all: Vec<Finding>) -> Vec<Finding> {
             }
         }
     }
-    groups.into_iter().filter_map(merge_findings).collect()
+    groups.into_iter().filter_map(merge_finding_group).collect()
 }
 
-fn merge_findings(group: Vec<Finding>) -> Option<Finding> {
+fn merge_finding_group(group: Vec<Finding>) -> Option<Finding> {
     let n = group.len();
     let mut rest = group.into_iter();
     let mut first = rest.next()?;

@@ -23,7 +23,7 @@ mod overlap_index;
 use std::cell::{Cell as Counter, OnceCell};
 
 use weir_model::{Chain, ChainGraph, ChainJump, Field, Firewall, Rule, Ruleset, Table, Target};
-use weir_partition::{BoxLowering, HyperRect, MatchSpace};
+use weir_partition::{BoxLowering, HyperRect, RulePacketBoxes};
 
 pub(crate) use self::outcome_without_rule::Decider;
 use self::overlap_index::OverlapIndex;
@@ -31,13 +31,13 @@ use self::overlap_index::OverlapIndex;
 /// Maximum number of boxes of a set; with more, nothing is reported.
 const MAX_BOXES_PER_SET: usize = 128;
 /// Cells that are remembered of what a chain decides.
-const MAX_DECIDED_BOXES: usize = 8;
+const MAX_DECIDED_BOXES_PER_CHAIN: usize = 8;
 /// Jumps that are followed into each other.
 const MAX_JUMP_DEPTH: usize = 12;
 /// Jumps to a chain that are distinguished.
 const MAX_CALLERS_FOLLOWED: usize = 16;
 /// Boxes that are examined for one table; with more, nothing further is reported about it.
-const MAX_EXAMINED_BOXES: u64 = 100_000_000;
+const MAX_EXAMINED_BOXES_PER_TABLE: u64 = 100_000_000;
 
 /// A rule: chain and index.
 pub(crate) type RulePosition = (usize, usize);
@@ -45,7 +45,7 @@ pub(crate) type RulePosition = (usize, usize);
 /// The rules of a table as what they do to sets of packets.
 pub(crate) struct PacketSetFlow<'a> {
     table: &'a Table,
-    match_spaces: Vec<Vec<MatchSpace>>,
+    match_spaces: Vec<Vec<RulePacketBoxes>>,
     /// The rules that jump or go to a chain.
     callers: Vec<Vec<RulePosition>>,
     /// The jumps between the chains.
@@ -93,17 +93,17 @@ impl<'a> PacketSetFlow<'a> {
         flow
     }
 
-    pub fn match_space(&self, (chain, rule): RulePosition) -> &MatchSpace {
+    pub fn match_space(&self, (chain, rule): RulePosition) -> &RulePacketBoxes {
         &self.match_spaces[chain][rule]
     }
 
     /// The jumps between the chains.
-    pub fn graph(&self) -> &ChainGraph<'a> {
+    pub fn chain_graph(&self) -> &ChainGraph<'a> {
         &self.graph
     }
 
     /// The rules that jump or go to a chain.
-    pub fn callers(&self, chain: usize) -> &[RulePosition] {
+    pub fn callers_of_chain(&self, chain: usize) -> &[RulePosition] {
         &self.callers[chain]
     }
 
@@ -111,7 +111,7 @@ impl<'a> PacketSetFlow<'a> {
     pub fn may_match_neighbour_discovery(&self, at: RulePosition) -> bool {
         let proto = |c: &HyperRect| c.restrict_to_interval(Field::Proto, (58, 58));
         let kinds = |c: HyperRect| {
-            c.restrict_to_interval(Field::Icmp, (135 << 8, (136 << 8) | 0xff)).is_some()
+            c.restrict_to_interval(Field::IcmpTypeAndCode, (135 << 8, (136 << 8) | 0xff)).is_some()
         };
         self.match_space(at).matched_boxes.iter().any(|c| proto(c).is_some_and(kinds))
     }
@@ -120,7 +120,7 @@ impl<'a> PacketSetFlow<'a> {
     pub fn earlier_overlapping_deciders(&self, at: RulePosition) -> Vec<RulePosition> {
         let cells = &self.match_space(at).matched_boxes;
         let mut rules: Vec<usize> =
-            cells.iter().flat_map(|cell| self.removing_rules_overlapping_box(at.0, cell)).collect();
+            cells.iter().flat_map(|cell| self.rules_removing_packets_of_box(at.0, cell)).collect();
         rules.sort_unstable();
         rules.dedup();
         if self.charge_examined_boxes(rules.len()) {
@@ -148,7 +148,7 @@ impl<'a> PacketSetFlow<'a> {
     /// Counts work; whether there was too much.
     fn charge_examined_boxes(&self, cells: usize) -> bool {
         self.examined_boxes.set(self.examined_boxes.get() + cells as u64);
-        self.examined_boxes.get() > MAX_EXAMINED_BOXES
+        self.examined_boxes.get() > MAX_EXAMINED_BOXES_PER_TABLE
     }
 
     /// Whether no packet reaches the rule that it matches, drops or evaluates a stateful match for;
@@ -166,7 +166,7 @@ impl<'a> PacketSetFlow<'a> {
             return None;
         }
         let mut by = Vec::new();
-        self.is_decided_before_rule(at, cells, 0, &mut by).then(|| {
+        self.are_boxes_decided_before_rule(at, cells, 0, &mut by).then(|| {
             by.sort_unstable();
             by.dedup();
             by
@@ -174,7 +174,7 @@ impl<'a> PacketSetFlow<'a> {
     }
 
     /// Whether none of the packets arrives at a rule.
-    fn is_decided_before_rule(
+    fn are_boxes_decided_before_rule(
         &self,
         at: RulePosition,
         cells: Vec<HyperRect>,
@@ -194,7 +194,7 @@ impl<'a> PacketSetFlow<'a> {
             return false;
         }
         callers.iter().all(|caller| match self.intersect_match_space(*caller, &left) {
-            Some(cells) => self.is_decided_before_rule(*caller, cells, depth + 1, by),
+            Some(cells) => self.are_boxes_decided_before_rule(*caller, cells, depth + 1, by),
             None => false,
         })
     }
@@ -218,7 +218,7 @@ impl<'a> PacketSetFlow<'a> {
         cell: HyperRect,
         by: &mut Vec<RulePosition>,
     ) -> Vec<HyperRect> {
-        let mut before = self.removing_rules_overlapping_box(at.0, &cell);
+        let mut before = self.rules_removing_packets_of_box(at.0, &cell);
         before.retain(|rule| *rule < at.1);
         if self.charge_examined_boxes(1 + before.len()) {
             return vec![cell];
@@ -276,7 +276,7 @@ impl<'a> PacketSetFlow<'a> {
         if rule.target.leaves_chain() {
             return reach.matched_boxes.iter().any(done);
         }
-        let Some(to) = self.graph.callee(at.0, at.1) else { return false };
+        let Some(to) = self.graph.chain_entered_by_rule(at.0, at.1) else { return false };
         let near = reach.matched_boxes.iter().filter(|c| c.intersects(cell));
         near.into_iter().any(|jump| {
             let ends = self.boxes_decided_in_chain(to, 0).iter().filter_map(|end| end.and(jump));
@@ -300,7 +300,7 @@ impl<'a> PacketSetFlow<'a> {
             let rule = self.rule((chain, i));
             let hot = reach.dropped_boxes.iter().filter(|h| h.1).map(|h| h.0.clone());
             let mut found: Vec<HyperRect> = hot.collect();
-            match (&rule.target, self.graph.callee(chain, i)) {
+            match (&rule.target, self.graph.chain_entered_by_rule(chain, i)) {
                 (Target::Jump(_) | Target::Goto(_), Some(to)) if reach.is_exact => {
                     let ends = self.boxes_decided_in_chain(to, depth + 1);
                     let both =
@@ -317,7 +317,7 @@ impl<'a> PacketSetFlow<'a> {
             });
             for cell in found {
                 ends.retain(|e| !cell.covers(e));
-                if ends.len() < MAX_DECIDED_BOXES {
+                if ends.len() < MAX_DECIDED_BOXES_PER_CHAIN {
                     ends.push(cell);
                 }
             }
@@ -338,7 +338,7 @@ impl<'a> PacketSetFlow<'a> {
     }
 
     /// The same for rules that may remove packets.
-    fn removing_rules_overlapping_box(&self, chain: usize, cell: &HyperRect) -> Vec<usize> {
+    fn rules_removing_packets_of_box(&self, chain: usize, cell: &HyperRect) -> Vec<usize> {
         let takes = |rule: usize| {
             !self.rule((chain, rule)).target.falls_through()
                 || !self.match_spaces[chain][rule].dropped_boxes.is_empty()

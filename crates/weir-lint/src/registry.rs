@@ -12,7 +12,7 @@ use crate::lints::*;
 
 /// All families, in the order of evaluation.
 pub(crate) static LINT_FAMILIES: &[&LintFamily] = &[
-    &catch_all::LINT_FAMILY,
+    &rules_after_catch_all::LINT_FAMILY,
     &contradictory_tests::LINT_FAMILY,
     &shadowed_rules::LINT_FAMILY,
     &unreachable_and_empty_chains::LINT_FAMILY,

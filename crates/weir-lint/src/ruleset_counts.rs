@@ -74,8 +74,8 @@ pub fn count_ruleset(firewall: &Firewall) -> RulesetCounts {
             *targets.entry(target_name(&rule.target).to_owned()).or_default() += 1;
         }
     }
-    counts.matches = sort_by_count(matches);
-    counts.targets = sort_by_count(targets);
+    counts.matches = sort_names_by_count(matches);
+    counts.targets = sort_names_by_count(targets);
     counts
 }
 
@@ -95,7 +95,7 @@ fn count_rules_per_table(ruleset: &Ruleset, counts: &mut RulesetCounts) {
     }
 }
 
-fn sort_by_count(counts: HashMap<String, usize>) -> Vec<MatchOrTargetCount> {
+fn sort_names_by_count(counts: HashMap<String, usize>) -> Vec<MatchOrTargetCount> {
     let mut all: Vec<_> =
         counts.into_iter().map(|(name, count)| MatchOrTargetCount { name, count }).collect();
     all.sort_by(|a, b| b.count.cmp(&a.count).then(a.name.cmp(&b.name)));

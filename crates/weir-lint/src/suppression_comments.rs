@@ -30,7 +30,7 @@ enum SuppressionScope {
 }
 
 /// What is not allowed, and how many findings are. Comments that allow nothing are findings.
-pub(crate) fn apply_suppressions(
+pub(crate) fn filter_suppressed_findings(
     firewall: &Firewall,
     all: Vec<Finding>,
     levels: &LintLevels,
@@ -49,7 +49,9 @@ pub(crate) fn apply_suppressions(
         .into_iter()
         .filter(|f| {
             let mut allowed = false;
-            for i in suppression_scopes_of(f).iter().filter_map(|s| by_scope.get(s)).flatten() {
+            for i in
+                suppression_scopes_of_finding(f).iter().filter_map(|s| by_scope.get(s)).flatten()
+            {
                 if comments[*i].lint_ids.iter().any(|id| id == f.lint_id()) {
                     comments[*i].is_used = true;
                     allowed = true;
@@ -78,7 +80,7 @@ pub(crate) fn apply_suppressions(
 }
 
 /// The scopes that a finding is in: its own, and that of the rule to blame.
-fn suppression_scopes_of(f: &Finding) -> Vec<SuppressionScope> {
+fn suppression_scopes_of_finding(f: &Finding) -> Vec<SuppressionScope> {
     let Some(place) = &f.place else { return vec![SuppressionScope::Set(f.span)] };
     let own =
         [SuppressionScope::Rule(place.clone()), SuppressionScope::Table(place.family, place.table)];
@@ -111,16 +113,22 @@ fn collect_suppressions(firewall: &Firewall, bad: &mut Vec<Finding>) -> Vec<Supp
         for table in &ruleset.tables {
             let span = table.chains.first().map_or(Span::NONE, |c| c.span);
             let scope = SuppressionScope::Table(family, table.name);
-            parse_leading_comments(&table.leading_comments, &scope, span, &mut out, bad);
+            parse_suppression_comments(&table.leading_comments, &scope, span, &mut out, bad);
             for chain in &table.chains {
                 let scope =
                     SuppressionScope::Rule(RuleId::for_policy(family, table.name, &chain.name));
-                parse_leading_comments(&chain.leading_comments, &scope, chain.span, &mut out, bad);
+                parse_suppression_comments(
+                    &chain.leading_comments,
+                    &scope,
+                    chain.span,
+                    &mut out,
+                    bad,
+                );
                 for (i, rule) in chain.rules.iter().enumerate() {
                     if !rule.leading_comments.is_empty() {
                         let id = RuleId::for_rule(family, table.name, &chain.name, i);
                         let scope = SuppressionScope::Rule(id);
-                        parse_leading_comments(
+                        parse_suppression_comments(
                             &rule.leading_comments,
                             &scope,
                             rule.span,
@@ -133,7 +141,7 @@ fn collect_suppressions(firewall: &Firewall, bad: &mut Vec<Finding>) -> Vec<Supp
         }
     }
     for set in &firewall.sets {
-        parse_leading_comments(
+        parse_suppression_comments(
             &set.leading_comments,
             &SuppressionScope::Set(set.span),
             set.span,
@@ -144,7 +152,7 @@ fn collect_suppressions(firewall: &Firewall, bad: &mut Vec<Finding>) -> Vec<Supp
     out
 }
 
-fn parse_leading_comments(
+fn parse_suppression_comments(
     comments: &[String],
     scope: &SuppressionScope,
     span: Span,

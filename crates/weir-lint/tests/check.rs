@@ -5,10 +5,10 @@ use weir_lint::{
     apply_fixes, count_ruleset, lint_firewall, lint_with_default_options,
 };
 use weir_model::{Firewall, RuleId};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 
 fn firewall(text: &str, sets: &str) -> Firewall {
-    let ruleset = parse(text, &ParseOptions::default()).expect("a good ruleset");
+    let ruleset = parse(text, &ParserSettings::default()).expect("a good ruleset");
     let sets = weir_syntax::ipset::parse(sets).expect("good sets");
     Firewall { v4: Some(ruleset), v6: None, sets }
 }

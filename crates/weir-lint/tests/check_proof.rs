@@ -5,8 +5,8 @@
 use weir_lint::{Finding, apply_edits, lint_with_default_options};
 use weir_model::{Family, Firewall, RuleId, TableName};
 use weir_semantics::{Interpreter, JourneyKind, Outcome, SeededOracle};
-use weir_syntax::iptables::{ParseOptions, parse};
-use weir_traffic::{TrafficOptions, generate_packets};
+use weir_syntax::iptables::{ParserSettings, parse};
+use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
 /// A stream of choices; the same seed, the same ruleset.
 struct Rng(u64);
@@ -100,7 +100,7 @@ fn target(rng: &mut Rng, depth: usize) -> String {
 }
 
 fn firewall(text: &str) -> Firewall {
-    let options = ParseOptions { family: Some(Family::V4), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(Family::V4), ..ParserSettings::default() };
     let ruleset = parse(text, &options).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     Firewall { v4: Some(ruleset), ..Firewall::default() }
 }
@@ -121,7 +121,7 @@ fn compare(before: &Firewall, after: &Firewall, count: usize, counters: bool) ->
     for entry in [JourneyKind::Forward] {
         let options =
             TrafficOptions { journey_kind: entry, max_packets: count, ..TrafficOptions::default() };
-        for packet in generate_packets(ruleset, &before.sets, &options) {
+        for packet in generate_rule_boundary_packets(ruleset, &before.sets, &options) {
             let a = old.journey(&packet, entry, &mut SeededOracle(1));
             let b = new.journey(&packet, entry, &mut SeededOracle(1));
             if let Some(what) = differs(&a, &b, counters) {

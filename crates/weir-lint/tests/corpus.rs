@@ -12,10 +12,10 @@ use weir_lint::{Finding, LintOptions, RulesetEdit, Severity, apply_edits, check}
 use weir_model::{Family, Firewall, Policy, Rule, RuleId, Ruleset, TableName};
 use weir_packet::Transport;
 use weir_semantics::{Interpreter, JourneyKind, Outcome, SeededOracle, Verdict};
-use weir_syntax::iptables::{ParseOptions, parse, print_rule};
+use weir_syntax::iptables::{ParserSettings, parse, print_rule};
 use weir_testkit::random_ruleset::TestRng;
 use weir_testkit::testdata;
-use weir_traffic::{TrafficOptions, generate_packets};
+use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
 /// Findings that are confirmed.
 const SAMPLE: usize = 100;
@@ -40,7 +40,7 @@ fn cases() -> Vec<Case> {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let bytes = std::fs::read(&path).expect("a readable file");
             let text = String::from_utf8_lossy(&bytes);
-            let Ok(ruleset) = parse(&text, &ParseOptions::default()) else { continue };
+            let Ok(ruleset) = parse(&text, &ParserSettings::default()) else { continue };
             let firewall = match ruleset.family {
                 Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
                 Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
@@ -135,7 +135,7 @@ fn follow(case: &Case, ruleset: &Ruleset, watched: &BTreeSet<RuleId>) -> Seen {
             max_packets: PACKETS,
             ..TrafficOptions::default()
         };
-        for packet in generate_packets(ruleset, &case.firewall.sets, &options) {
+        for packet in generate_rule_boundary_packets(ruleset, &case.firewall.sets, &options) {
             let outcome = interpreter.journey(&packet, entry, &mut SeededOracle(1));
             seen.tried = seen.tried.max(outcome.rules_tried);
             for place in outcome.hits.iter().filter_map(|hit| hit.rule_id(ruleset.family)) {
@@ -369,7 +369,7 @@ fn neighbours(firewall: &Firewall, ruleset: &Ruleset) -> Said {
         ..Default::default()
     };
     let mut sent = 0;
-    for mut packet in generate_packets(ruleset, &firewall.sets, &options) {
+    for mut packet in generate_rule_boundary_packets(ruleset, &firewall.sets, &options) {
         // Unsolicited packets of the link; those of lo are no neighbours.
         if packet.proto != 58 || packet.iif == "lo" || packet.fragment.offset > 0 {
             continue;

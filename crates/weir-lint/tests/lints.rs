@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use weir_lint::{Lint, LintLevel, LintLevels, LintOptions, Severity, all_lints, lint_firewall};
 use weir_model::{Family, Firewall};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 
 /// The ruleset that the blocks of a section make up.
 fn ruleset(section: &str) -> Firewall {
@@ -14,7 +14,7 @@ fn ruleset(section: &str) -> Firewall {
     while let (Some(_), Some(block)) = (sections.next(), sections.next()) {
         let (kind, text) = block.split_once('\n').expect("a block of lines");
         let rules = |family| {
-            let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+            let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
             parse(text, &options).map_err(|errors| format!("{errors:?}"))
         };
         match kind {

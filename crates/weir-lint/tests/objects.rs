@@ -7,11 +7,11 @@ use weir_lint::{FixOptions, UnfixedReason, apply_fixes};
 use weir_model::effect::shared_objects::{SharedObjects, rules_in_load_order};
 use weir_model::{Family, Firewall, Ruleset};
 use weir_semantics::{AlwaysTrueOracle, Interpreter, JourneyKind, OutcomeDifference};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::packet::parse_packet;
 
 fn ruleset(text: &str, family: Family) -> Ruleset {
-    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
     match parse(text, &options) {
         Ok(ruleset) => ruleset,
         Err(errors) => panic!("{}", weir_syntax::render_diagnostics(&errors, "text", text, false)),

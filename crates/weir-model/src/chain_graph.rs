@@ -41,10 +41,10 @@ pub struct ChainGraph<'n> {
 
 /// How far a depth-first walk is with a chain.
 #[derive(Clone, Copy, PartialEq)]
-enum WalkState {
-    New,
-    Open,
-    Done,
+enum DepthFirstState {
+    Unvisited,
+    OnWalkPath,
+    Finished,
 }
 
 impl<'n> ChainGraph<'n> {
@@ -64,7 +64,7 @@ impl<'n> ChainGraph<'n> {
 
     /// The graph of chains that are not those of a [`Table`]: their names, and for each of them the
     /// rules that lead to others, in order.
-    pub fn from_names<C>(names: impl IntoIterator<Item = &'n str>, mut calls: C) -> Self
+    pub fn from_names_and_jumps<C>(names: impl IntoIterator<Item = &'n str>, mut calls: C) -> Self
     where
         C: FnMut(usize) -> Vec<(usize, &'n str)>,
     {
@@ -104,7 +104,7 @@ impl<'n> ChainGraph<'n> {
     }
 
     /// The chain that a rule leads to.
-    pub fn callee(&self, chain: usize, rule: usize) -> Option<usize> {
+    pub fn chain_entered_by_rule(&self, chain: usize, rule: usize) -> Option<usize> {
         let jumps = &self.jumps[chain];
         let at = jumps.partition_point(|j| j.rule < rule);
         jumps.get(at).filter(|j| j.rule == rule).map(|j| j.to)
@@ -144,7 +144,7 @@ impl<'n> ChainGraph<'n> {
     }
 
     /// The chains that `start` reaches with the fewest jumps to each, nearest first.
-    pub fn distances(&self, start: usize) -> Vec<(usize, usize)> {
+    pub fn chains_by_jump_distance(&self, start: usize) -> Vec<(usize, usize)> {
         let mut seen = vec![false; self.len()];
         seen[start] = true;
         let (mut open, mut out) = (VecDeque::from([(start, 0)]), Vec::new());
@@ -165,7 +165,7 @@ impl<'n> ChainGraph<'n> {
     /// A chain that reaches itself.
     pub fn callees_first(&self, start: usize) -> Result<Vec<usize>, usize> {
         let (mut order, mut closing) = (Vec::new(), None);
-        let mut states = vec![WalkState::New; self.len()];
+        let mut states = vec![DepthFirstState::Unvisited; self.len()];
         self.depth_first_from(start, &mut states, &mut order, &mut |j| {
             closing.get_or_insert(j.to);
         });
@@ -203,9 +203,9 @@ impl<'n> ChainGraph<'n> {
     }
 
     fn depth_first_all(&self, closes: &mut dyn FnMut(&ChainJump)) -> Vec<usize> {
-        let (mut order, mut states) = (Vec::new(), vec![WalkState::New; self.len()]);
+        let (mut order, mut states) = (Vec::new(), vec![DepthFirstState::Unvisited; self.len()]);
         for start in 0..self.len() {
-            if states[start] == WalkState::New {
+            if states[start] == DepthFirstState::Unvisited {
                 self.depth_first_from(start, &mut states, &mut order, closes);
             }
         }
@@ -217,27 +217,27 @@ impl<'n> ChainGraph<'n> {
     fn depth_first_from(
         &self,
         start: usize,
-        states: &mut [WalkState],
+        states: &mut [DepthFirstState],
         order: &mut Vec<usize>,
         closes: &mut dyn FnMut(&ChainJump),
     ) {
-        states[start] = WalkState::Open;
+        states[start] = DepthFirstState::OnWalkPath;
         let mut stack = vec![(start, 0)];
         while let Some((chain, next)) = stack.last_mut() {
             let Some(jump) = self.jumps[*chain].get(*next) else {
-                states[*chain] = WalkState::Done;
+                states[*chain] = DepthFirstState::Finished;
                 order.push(*chain);
                 stack.pop();
                 continue;
             };
             *next += 1;
             match states[jump.to] {
-                WalkState::New => {
-                    states[jump.to] = WalkState::Open;
+                DepthFirstState::Unvisited => {
+                    states[jump.to] = DepthFirstState::OnWalkPath;
                     stack.push((jump.to, 0));
                 }
-                WalkState::Open => closes(jump),
-                WalkState::Done => {}
+                DepthFirstState::OnWalkPath => closes(jump),
+                DepthFirstState::Finished => {}
             }
         }
     }

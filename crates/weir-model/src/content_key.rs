@@ -15,14 +15,14 @@ use crate::ruleset::{Rule, Ruleset};
 
 /// A rule by its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ContentKey {
+pub struct RuleContentKey {
     /// The first half of the SHA-256 of where the rule stands and what it says.
     pub digest: u128,
     /// How many equal rules stand before it in its chain.
     pub ordinal: u32,
 }
 
-impl fmt::Display for ContentKey {
+impl fmt::Display for RuleContentKey {
     /// 32 hexadecimal digits, and the ordinal where there are equal rules before it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.digest)?;
@@ -35,17 +35,17 @@ impl fmt::Display for ContentKey {
 
 /// The keys of a ruleset's rules, in order. `text` prints a rule in its canonical form, without
 /// counters; no two rules that differ may be printed alike.
-pub fn content_keys(
+pub fn compute_rule_content_keys(
     ruleset: &Ruleset,
     text: impl Fn(&Rule) -> String,
-) -> impl Iterator<Item = (ContentKey, RuleId, &Rule)> {
+) -> impl Iterator<Item = (RuleContentKey, RuleId, &Rule)> {
     let mut seen: HashMap<u128, u32> = HashMap::new();
     ruleset.rules_with_ids().map(move |(id, rule)| {
         let digest = digest_rule(&id, &text(rule));
         let count = seen.entry(digest).or_default();
         let ordinal = *count;
         *count += 1;
-        (ContentKey { digest, ordinal }, id, rule)
+        (RuleContentKey { digest, ordinal }, id, rule)
     })
 }
 

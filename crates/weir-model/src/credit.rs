@@ -18,12 +18,12 @@ pub const fn iptables_tool_name(family: Family) -> &'static str {
 /// that rule's own counter. Keys begin with the tool: `iptables/filter/FORWARD/3`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct CreditMap(pub BTreeMap<String, Vec<Counter>>);
+pub struct CreditMap(pub BTreeMap<String, Vec<CounterLocation>>);
 
 /// A counter that some tool can read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "in", rename_all = "kebab-case")]
-pub enum Counter {
+pub enum CounterLocation {
     /// A rule of `iptables-save -c` (or `ip6tables-save -c`).
     Rule {
         /// `iptables` or `ip6tables`.

@@ -6,7 +6,7 @@
 //! barrier: safe by default.
 //!
 //! [`Field::read`] and [`Field::write`] say where a packet has a field. A row with a usual value is
-//! a *plain* field ([`Field::independent_fields`]): interpreter, diagrams, boxes, traffic and the
+//! a *plain* field ([`Field::plain_fields`]): interpreter, diagrams, boxes, traffic and the
 //! packet language need to know nothing else about it.
 
 mod display;
@@ -30,7 +30,7 @@ pub enum Field {
     /// Protocol; for IPv6 the last header.
     Proto,
     /// 1 on second and later fragments.
-    Fragment,
+    IsLaterFragment,
     /// Source port.
     Sport,
     /// Destination port.
@@ -38,7 +38,7 @@ pub enum Field {
     /// TCP flags octet.
     TcpFlags,
     /// ICMP type (upper eight bits) and code.
-    Icmp,
+    IcmpTypeAndCode,
     /// Source MAC address.
     SourceMac,
     /// Conntrack state as one bit of [`ct_state`], plus its SNAT and DNAT bits.
@@ -141,11 +141,11 @@ pub const FIELDS: [FieldRow; 18] = {
         field_row(Field::Saddr,     "saddr",    Network,   (32, 128),  Some((12, 8)),  "-s",              ("ip saddr", "ip6 saddr"),          Mergeable, None),
         field_row(Field::Daddr,     "daddr",    Network,   (32, 128),  Some((16, 24)), "-d",              ("ip daddr", "ip6 daddr"),          Mergeable, None),
         field_row(Field::Proto,     "proto",    Network,   (8, 8),     Some((9, 6)),   "-p",              ("meta l4proto", "meta l4proto"),   Mergeable, None),
-        field_row(Field::Fragment,  "fragment", Network,   (1, 1),     Some((6, 40)),  "-f",              ("ip frag-off & 0x1fff != 0", ""),  KeepSeparate,    None),
+        field_row(Field::IsLaterFragment,  "fragment", Network,   (1, 1),     Some((6, 40)),  "-f",              ("ip frag-off & 0x1fff != 0", ""),  KeepSeparate,    None),
         field_row(Field::Sport,     "sport",    Transport, (16, 16),   Some((0, 0)),   "--sport",         ("th sport", "th sport"),           Mergeable, None),
         field_row(Field::Dport,     "dport",    Transport, (16, 16),   Some((2, 2)),   "--dport",         ("th dport", "th dport"),           Mergeable, None),
         field_row(Field::TcpFlags,  "flags",    Transport, (8, 8),     Some((13, 13)), "--tcp-flags",     ("tcp flags", "tcp flags"),         KeepSeparate,    None),
-        field_row(Field::Icmp,      "icmp",     Transport, (16, 16),   Some((0, 0)),   "--icmp-type",     ("icmp type", "icmpv6 type"),       Mergeable, None),
+        field_row(Field::IcmpTypeAndCode,      "icmp",     Transport, (16, 16),   Some((0, 0)),   "--icmp-type",     ("icmp type", "icmpv6 type"),       Mergeable, None),
         field_row(Field::SourceMac, "smac",     Link,      (48, 48),   Some((6, 6)),   "--mac-source",    ("ether saddr", "ether saddr"),     Mergeable, None),
         field_row(Field::CtState,   "ct state", Meta,      (7, 7),     None,           "--ctstate",       ("ct state", "ct state"),           KeepSeparate,    None),
         field_row(Field::Mark,      "mark",     Meta,      (32, 32),   None,           "--mark",          ("meta mark", "meta mark"),         Mergeable, Some(0)),
@@ -201,7 +201,7 @@ impl Field {
     }
 
     /// The plain fields ([`FieldRow::ordinary_value`]): those of headers, then metadata.
-    pub fn independent_fields() -> impl Iterator<Item = Field> {
+    pub fn plain_fields() -> impl Iterator<Item = Field> {
         let of = |meta: bool| {
             let is_plain = move |row: &&FieldRow| {
                 row.ordinary_value.is_some() && (row.layer == Layer::Meta) == meta
@@ -223,8 +223,8 @@ impl Field {
             Field::Saddr => FieldReading::Value(packet.saddr.0),
             Field::Daddr => FieldReading::Value(packet.daddr.0),
             Field::Proto => FieldReading::Value(packet.proto.into()),
-            Field::Fragment => FieldReading::Value((packet.fragment.offset != 0).into()),
-            Field::Sport | Field::Dport | Field::TcpFlags | Field::Icmp => {
+            Field::IsLaterFragment => FieldReading::Value((packet.fragment.offset != 0).into()),
+            Field::Sport | Field::Dport | Field::TcpFlags | Field::IcmpTypeAndCode => {
                 self.read_transport(packet)
             }
             Field::SourceMac => match packet.smac {
@@ -256,7 +256,7 @@ impl Field {
         match self {
             Field::Saddr => packet.saddr = Addr(value),
             Field::Daddr => packet.daddr = Addr(value),
-            Field::Sport | Field::Dport | Field::TcpFlags | Field::Icmp => {
+            Field::Sport | Field::Dport | Field::TcpFlags | Field::IcmpTypeAndCode => {
                 self.write_transport(packet, value);
             }
             Field::SourceMac if packet.smac.is_some() => {
@@ -278,7 +278,7 @@ impl Field {
                 }
             }
             Field::SourceMac | Field::CtMark => {}
-            Field::Iif | Field::Oif | Field::Proto | Field::Fragment | Field::CtState => {}
+            Field::Iif | Field::Oif | Field::Proto | Field::IsLaterFragment | Field::CtState => {}
         }
     }
 
@@ -299,7 +299,7 @@ impl Field {
                 Field::Dport,
             ) => *dport = value as u16,
             (Transport::Tcp { flags, .. }, Field::TcpFlags) => *flags = value as u8,
-            (Transport::Icmp { kind, code, .. }, Field::Icmp) => {
+            (Transport::Icmp { kind, code, .. }, Field::IcmpTypeAndCode) => {
                 [*kind, *code] = (value as u16).to_be_bytes();
             }
             _ => {}
@@ -317,7 +317,7 @@ impl Field {
         match (&packet.transport, self) {
             (Transport::Truncated, _) => FieldReading::Truncated,
             (Transport::Tcp { flags, .. }, Field::TcpFlags) => FieldReading::Value((*flags).into()),
-            (Transport::Icmp { kind, code, .. }, Field::Icmp) => {
+            (Transport::Icmp { kind, code, .. }, Field::IcmpTypeAndCode) => {
                 FieldReading::Value(u128::from(*kind) << 8 | u128::from(*code))
             }
             (_, Field::Sport) => {
@@ -359,12 +359,12 @@ mod tests {
     #[test]
     fn a_plain_field_holds_every_value_of_its_width_and_changes_no_other() {
         assert_eq!(
-            Field::independent_fields().collect::<Vec<_>>(),
+            Field::plain_fields().collect::<Vec<_>>(),
             [Field::Ttl, Field::Tos, Field::Mark]
         );
         for family in [Family::V4, Family::V6] {
             let before = Packet::new(family, Addr(1), Addr(2), 17);
-            for field in Field::independent_fields() {
+            for field in Field::plain_fields() {
                 assert_eq!(
                     field.read(&before),
                     FieldReading::Value(field.row().ordinary_value.expect("plain"))

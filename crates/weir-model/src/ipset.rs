@@ -64,7 +64,7 @@ pub enum SetDataType {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SetOption {
     /// `range 192.0.2.0-192.0.2.255` of a bitmap of addresses.
-    Range(Addr, Addr),
+    AddrRange(Addr, Addr),
     /// `range 0-1023` of a bitmap of ports.
     PortRange(u16, u16),
     /// `netmask 24`.
@@ -78,9 +78,9 @@ pub enum SetOption {
     /// `maxelem 65536`.
     MaxElem(u32),
     /// `timeout 300`: the default of its elements, in seconds.
-    Timeout(u32),
+    DefaultElementTimeout(u32),
     /// `size 8` of a list.
-    Size(u32),
+    ListSize(u32),
     /// `markmask 0x…`.
     MarkMask(u32),
     /// `counters`.
@@ -118,14 +118,14 @@ pub struct Element {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ElementPart {
     /// Address or prefix; `len` is the family's width for a single address.
-    Net {
+    AddrOrPrefix {
         /// Address under its prefix.
         addr: Addr,
         /// Prefix length.
         len: u8,
     },
     /// A port with its protocol (`tcp:80`), ICMP type and code in the two bytes of `port`.
-    Port {
+    ProtoAndPort {
         /// Protocol number; `None` in a bitmap of ports.
         proto: Option<u8>,
         /// Port.
@@ -143,5 +143,5 @@ pub enum ElementPart {
         name: SharedName,
     },
     /// A set of a list.
-    Set(SharedName),
+    MemberSet(SharedName),
 }

@@ -26,9 +26,9 @@ mod span;
 pub mod target;
 
 pub use chain_graph::{ChainGraph, ChainJump};
-pub use content_key::{ContentKey, content_keys};
+pub use content_key::{RuleContentKey, compute_rule_content_keys};
 pub use counters::Counters;
-pub use credit::{Counter, CreditMap, iptables_tool_name};
+pub use credit::{CounterLocation, CreditMap, iptables_tool_name};
 pub use effect::{
     ChangingSets, ConntrackDemand, FieldSet, Hotdrop, TargetTermination, match_effects,
     target_effects,
@@ -40,7 +40,7 @@ pub use rule_index::RuleIndex;
 pub use rule_match::{
     AddrMatch, BaseMatch, FragmentMatch, IfaceMatch, Match, PortSpan, ProtoMatch,
 };
-pub use rule_test::{Predicate, RuleTests, Test, lower_to_located_tests, lower_to_tests};
+pub use rule_test::{Predicate, RuleTests, Test, lower_to_tests, lower_to_tests_with_match_index};
 pub use ruleset::{Chain, Firewall, Hook, Policy, Rule, Ruleset, Table, TableName};
 pub use shared_name::SharedName;
 pub use span::Span;

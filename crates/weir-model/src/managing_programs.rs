@@ -114,7 +114,7 @@ pub fn preserved_program_of_chain(chain: &str) -> Option<ManagingProgram> {
 /// assert_eq!(program_of_chain_or_set("my_allow"), None);
 /// ```
 pub fn program_of_chain_or_set(name: &str) -> Option<ManagingProgram> {
-    const NAME_PREFIXES: [(&str, ManagingProgram); 17] = [
+    const PROGRAM_BY_NAME_PREFIX: [(&str, ManagingProgram); 17] = [
         ("DOCKER-", ManagingProgram::Docker),
         ("KUBE-", ManagingProgram::KubeProxy),
         ("ufw-", ManagingProgram::Ufw),
@@ -136,7 +136,8 @@ pub fn program_of_chain_or_set(name: &str) -> Option<ManagingProgram> {
     if name == "DOCKER" {
         return Some(ManagingProgram::Docker);
     }
-    let named = NAME_PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, p)| *p);
+    let named =
+        PROGRAM_BY_NAME_PREFIX.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, p)| *p);
     named.or_else(|| is_firewalld_chain_name(name).then_some(ManagingProgram::Firewalld))
 }
 
@@ -206,7 +207,7 @@ fn is_firewalld_default_rule(table: &Table, chain: &Chain, rule: &Rule) -> bool 
 
 /// Programs that keep chains of a firewall, and how many rules are in them; those of `touched` are
 /// omitted.
-pub fn count_rules_by_program(
+pub fn count_preserved_rules_by_program(
     firewall: &Firewall,
     touched: &[ManagingProgram],
 ) -> Vec<(ManagingProgram, usize)> {
@@ -227,17 +228,19 @@ pub fn count_rules_by_program(
 /// `POST_external_allow`: a hook's word, then `ZONES`, `POLICIES`, `direct` or a zone with one of
 /// firewalld's parts.
 fn is_firewalld_chain_name(chain: &str) -> bool {
-    const HOOK_PREFIXES: [&str; 5] =
+    const FIREWALLD_HOOK_PREFIXES: [&str; 5] =
         ["INPUT_", "OUTPUT_", "FORWARD_", "PREROUTING_", "POSTROUTING_"];
-    const GLOBAL_PARTS: [&str; 3] = ["ZONES", "POLICIES", "direct"];
-    const ZONE_PREFIXES: [&str; 5] = ["IN_", "FWDI_", "FWDO_", "PRE_", "POST_"];
-    const ZONE_SUFFIXES: [&str; 5] = ["_log", "_deny", "_allow", "_pre", "_post"];
-    let of_all = HOOK_PREFIXES.iter().any(|b| {
-        chain.strip_prefix(b).is_some_and(|rest| GLOBAL_PARTS.iter().any(|w| rest.contains(w)))
+    const FIREWALLD_GLOBAL_CHAIN_WORDS: [&str; 3] = ["ZONES", "POLICIES", "direct"];
+    const FIREWALLD_ZONE_PREFIXES: [&str; 5] = ["IN_", "FWDI_", "FWDO_", "PRE_", "POST_"];
+    const FIREWALLD_ZONE_SUFFIXES: [&str; 5] = ["_log", "_deny", "_allow", "_pre", "_post"];
+    let of_all = FIREWALLD_HOOK_PREFIXES.iter().any(|b| {
+        chain
+            .strip_prefix(b)
+            .is_some_and(|rest| FIREWALLD_GLOBAL_CHAIN_WORDS.iter().any(|w| rest.contains(w)))
     });
-    let of_a_zone = ZONE_PREFIXES.iter().any(|b| {
+    let of_a_zone = FIREWALLD_ZONE_PREFIXES.iter().any(|b| {
         chain.strip_prefix(b).is_some_and(|zone| {
-            ZONE_SUFFIXES.iter().any(|p| zone.ends_with(p))
+            FIREWALLD_ZONE_SUFFIXES.iter().any(|p| zone.ends_with(p))
                 || ["public", "trusted", "external", "internal", "home", "work", "dmz", "block"]
                     .contains(&zone)
                 || zone == "drop"

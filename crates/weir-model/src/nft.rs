@@ -90,7 +90,7 @@ pub enum Statement {
     /// Looks the key up; a hit counts in the element and gives its verdict.
     Vmap {
         /// What is looked up.
-        key: Vec<MapKeyPart>,
+        key: Vec<MapKeyExpression>,
         /// Name of the map.
         map: String,
     },
@@ -167,7 +167,7 @@ pub enum LoadExpression {
     FragmentOffset,
     /// `@th,0,24`: the first three bytes of the transport header. A length that the fast path does
     /// not take, so that later fragments have none (net/netfilter/nft_payload.c).
-    TransportHeaderStart,
+    TransportFirstThreeBytes,
     /// `th sport`: two bytes at 0 of the transport header, fragment or not.
     Sport,
     /// `th dport`: two bytes at 2 of the transport header, fragment or not.
@@ -201,7 +201,7 @@ pub enum LoadExpression {
 impl LoadExpression {
     /// True for what lies in the transport header: the fast path of nft_payload reads it in later
     /// fragments too (net/netfilter/nf_tables_core.c).
-    pub const fn is_in_transport_header(self) -> bool {
+    pub const fn can_load_in_later_fragment(self) -> bool {
         matches!(
             self,
             LoadExpression::Sport
@@ -223,7 +223,7 @@ impl LoadExpression {
             | LoadExpression::Ttl
             | LoadExpression::Tos => 0xff,
             LoadExpression::EtherSaddr => 0xffff_ffff_ffff,
-            LoadExpression::TransportHeaderStart => 0xff_ffff,
+            LoadExpression::TransportFirstThreeBytes => 0xff_ffff,
             LoadExpression::FragmentOffset => 0x1fff,
             _ => u32::MAX as u128,
         }
@@ -356,7 +356,7 @@ impl OpaqueStatement {
 
 /// One part of a map's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MapKeyPart {
+pub struct MapKeyExpression {
     /// What is loaded.
     pub expression: LoadExpression,
     /// `& mask` before the lookup.
@@ -369,7 +369,7 @@ pub struct VerdictMap {
     /// Name.
     pub name: String,
     /// Parts of the key.
-    pub key: Vec<MapKeyPart>,
+    pub key: Vec<MapKeyExpression>,
     /// `flags interval`: elements may be spans.
     pub has_intervals: bool,
     /// Elements; no two hold the same key.

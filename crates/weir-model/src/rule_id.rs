@@ -4,11 +4,11 @@
 //! [`RuleId`] is what people and manifests name a rule by. [`RuleIndex`] stands for it in the
 //! credit of rules and elements, which passes copy and merge by the million; [`RuleIdTable`] leads
 //! from one to the other. Both are those of one text: a rule that is inserted moves all behind it.
-//! The [`ContentKey`](crate::ContentKey) of a rule stays.
+//! The [`RuleContentKey`](crate::RuleContentKey) of a rule stays.
 
 use std::fmt;
 
-use crate::credit::{Counter, iptables_tool_name};
+use crate::credit::{CounterLocation, iptables_tool_name};
 use crate::rule_index::RuleIndex;
 use crate::ruleset::{Firewall, Rule, Ruleset, TableName};
 use crate::{Family, SharedName};
@@ -54,13 +54,13 @@ impl fmt::Display for RuleId {
 }
 
 /// The counter of the rule or policy itself.
-impl From<&RuleId> for Counter {
-    fn from(id: &RuleId) -> Counter {
+impl From<&RuleId> for CounterLocation {
+    fn from(id: &RuleId) -> CounterLocation {
         let tool = iptables_tool_name(id.family).to_owned();
         let (table, chain) = (id.table.to_string(), id.chain.to_string());
         match id.number {
-            Some(number) => Counter::Rule { tool, table, chain, number },
-            None => Counter::Policy { tool, table, chain },
+            Some(number) => CounterLocation::Rule { tool, table, chain, number },
+            None => CounterLocation::Policy { tool, table, chain },
         }
     }
 }

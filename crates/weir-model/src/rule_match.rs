@@ -129,7 +129,7 @@ pub enum Match {
     /// `-m multiport`.
     Multiport {
         /// Which port.
-        which: PortSide,
+        which: MultiportSelector,
         /// At most 15 slots, a range takes two.
         ports: Negatable<Vec<PortSpan>>,
     },
@@ -197,7 +197,7 @@ pub struct IcmpTypeMatch {
 
 /// Which of the two ports a test reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PortSide {
+pub enum MultiportSelector {
     /// `--sports`.
     Source,
     /// `--dports`.

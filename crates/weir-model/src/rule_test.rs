@@ -8,7 +8,7 @@
 use crate::effect::{Hotdrop, match_effects};
 use crate::field::Field;
 use crate::rule_match::{
-    AddrMatch, IfaceMatch, Match, Negatable, PortSide, PortSpan, TtlComparison,
+    AddrMatch, IfaceMatch, Match, MultiportSelector, Negatable, PortSpan, TtlComparison,
 };
 use crate::ruleset::Rule;
 use crate::{Addr, Family, SharedName};
@@ -114,7 +114,7 @@ pub fn lower_to_tests(rule: &Rule, family: Family) -> RuleTests {
 
 /// The tests of [`lower_to_tests`], each with the index of the match it comes from; `None` for the
 /// base tests (`-s -d -i -o -p -f`).
-pub fn lower_to_located_tests(rule: &Rule, family: Family) -> Vec<(Option<usize>, Test)> {
+pub fn lower_to_tests_with_match_index(rule: &Rule, family: Family) -> Vec<(Option<usize>, Test)> {
     let mut tests = Vec::new();
     push_base_tests(&mut tests, rule);
     let mut out: Vec<_> = tests.drain(..).map(|t| (None, t)).collect();
@@ -135,7 +135,7 @@ fn push_base_tests(out: &mut RuleTests, rule: &Rule) {
         push_value_test(out, Field::Proto, p.proto.into(), p.negated);
     }
     if let Some(f) = base.fragment {
-        push_value_test(out, Field::Fragment, 1, f.negated);
+        push_value_test(out, Field::IsLaterFragment, 1, f.negated);
     }
 }
 
@@ -222,18 +222,22 @@ fn push_match_tests(out: &mut RuleTests, index: usize, m: &Match, family: Family
             } else {
                 (base | u128::from(value.codes.0), base | u128::from(value.codes.1))
             };
-            out.push(build_field_test(Field::Icmp, Predicate::InSpans(vec![codes]), *negated));
+            out.push(build_field_test(
+                Field::IcmpTypeAndCode,
+                Predicate::InSpans(vec![codes]),
+                *negated,
+            ));
         }
         Match::Multiport { which, ports: Negatable { negated, value } } => {
             let spans: Vec<_> = value.iter().copied().map(port_interval).collect();
             out.push(match which {
-                PortSide::Source => {
+                MultiportSelector::Source => {
                     build_field_test(Field::Sport, Predicate::InSpans(spans), *negated)
                 }
-                PortSide::Destination => {
+                MultiportSelector::Destination => {
                     build_field_test(Field::Dport, Predicate::InSpans(spans), *negated)
                 }
-                PortSide::Either => Test::EitherPort { spans, negated: *negated },
+                MultiportSelector::Either => Test::EitherPort { spans, negated: *negated },
             });
         }
         Match::IpRange { src, dst } => {
@@ -243,7 +247,7 @@ fn push_match_tests(out: &mut RuleTests, index: usize, m: &Match, family: Family
                 }
             }
         }
-        _ => out.extend(metadata_test(index, m, family)),
+        _ => out.extend(lower_single_test_match(index, m, family)),
     }
 }
 
@@ -260,7 +264,7 @@ fn opaque_test(index: usize, m: &Match, family: Family) -> Test {
 }
 
 /// The matches that are one test of one field, and those that no field says.
-fn metadata_test(index: usize, m: &Match, family: Family) -> Option<Test> {
+fn lower_single_test_match(index: usize, m: &Match, family: Family) -> Option<Test> {
     Some(match m {
         Match::Mac(Negatable { negated, value }) => {
             let mac = value.iter().fold(0, |n, b| n << 8 | u128::from(*b));

@@ -51,7 +51,7 @@ proptest! {
             let reached: Vec<bool> = (0..CHAINS).map(|c| first(c).is_some()).collect();
             prop_assert_eq!(&graph.reachable_from([start]), &reached);
 
-            let distances = graph.distances(start);
+            let distances = graph.chains_by_jump_distance(start);
             prop_assert!(distances.is_sorted_by_key(|(_, distance)| *distance));
             prop_assert_eq!(distances.len(), reached.iter().filter(|r| **r).count());
             for (chain, distance) in distances {
@@ -101,7 +101,7 @@ proptest! {
         for (from, chain) in chains.iter().enumerate() {
             for (rule, target) in chain.rules.iter().map(|r| &r.target).enumerate() {
                 let to = target.jump_target().and_then(|name| name.parse().ok());
-                prop_assert_eq!(graph.callee(from, rule), to);
+                prop_assert_eq!(graph.chain_entered_by_rule(from, rule), to);
                 all.extend(to.map(|to| ChainJump { from, rule, to }));
             }
         }
@@ -131,15 +131,15 @@ fn chains_may_nest_as_deeply_as_there_are_chains() {
     const DEEP: usize = 100_000;
     let names: Vec<String> = (0..=DEEP).map(|n| n.to_string()).collect();
     let next = |n: usize| names.get(n + 1).map(|name| (0, &**name)).into_iter().collect();
-    let graph = ChainGraph::from_names(names.iter().map(|n| &**n), next);
+    let graph = ChainGraph::from_names_and_jumps(names.iter().map(|n| &**n), next);
     assert_eq!(graph.max_jump_depth(0), Ok(DEEP));
     assert_eq!(graph.callees_first(0).map(|order| order[0]), Ok(DEEP));
-    assert_eq!(graph.distances(0).last(), Some(&(DEEP, DEEP)));
+    assert_eq!(graph.chains_by_jump_distance(0).last(), Some(&(DEEP, DEEP)));
     assert!(graph.reachable_from([0]).iter().all(|reached| *reached));
     assert!(!graph.has_loop());
 
     let back = |n: usize| vec![(0, &*names[(n + 1) % names.len()])];
-    let ring = ChainGraph::from_names(names.iter().map(|n| &**n), back);
+    let ring = ChainGraph::from_names_and_jumps(names.iter().map(|n| &**n), back);
     assert_eq!(ring.max_jump_depth(0), Err(0));
     assert_eq!(ring.back_edges(), [ChainJump { from: DEEP, rule: 0, to: 0 }]);
 }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use weir_model::{
-    Chain, ContentKey, Family, Policy, Rule, RuleId, Ruleset, Table, TableName, Target,
-    content_keys,
+    Chain, Family, Policy, Rule, RuleContentKey, RuleId, Ruleset, Table, TableName, Target,
+    compute_rule_content_keys,
 };
 
 /// A ruleset of two tables of two chains, with rules that are told apart by a number.
@@ -34,9 +34,9 @@ fn text(rule: &Rule) -> String {
 }
 
 /// The keys with the chain, of 0 to 3, and the text that they stand for.
-fn keys(rules: &[(usize, u8)]) -> Vec<(ContentKey, (TableName, String), String)> {
+fn keys(rules: &[(usize, u8)]) -> Vec<(RuleContentKey, (TableName, String), String)> {
     let ruleset = ruleset(rules);
-    let keys = content_keys(&ruleset, text);
+    let keys = compute_rule_content_keys(&ruleset, text);
     keys.map(|(key, id, rule)| (key, (id.table, id.chain.to_string()), text(rule))).collect()
 }
 
@@ -65,13 +65,13 @@ proptest! {
     #[test]
     fn equal_rules_are_told_apart_by_their_order_alone(rules in rules(), gone in 0..20_usize) {
         let before = keys(&rules);
-        let distinct: HashSet<ContentKey> = before.iter().map(|k| k.0).collect();
+        let distinct: HashSet<RuleContentKey> = before.iter().map(|k| k.0).collect();
         prop_assert_eq!(distinct.len(), rules.len());
         // Of equal rules the last ordinal goes, whichever of them is deleted.
         if gone < rules.len() {
             let mut fewer = rules.clone();
             fewer.remove(gone);
-            let after: HashSet<ContentKey> = keys(&fewer).into_iter().map(|k| k.0).collect();
+            let after: HashSet<RuleContentKey> = keys(&fewer).into_iter().map(|k| k.0).collect();
             prop_assert!(after.is_subset(&distinct));
             prop_assert_eq!(after.len() + 1, distinct.len());
         }
@@ -81,7 +81,8 @@ proptest! {
 #[test]
 fn a_key_is_the_same_in_every_version() {
     let rules = ruleset(&[(2, 1), (2, 1)]);
-    let all: Vec<String> = content_keys(&rules, text).map(|(key, ..)| key.to_string()).collect();
+    let all: Vec<String> =
+        compute_rule_content_keys(&rules, text).map(|(key, ..)| key.to_string()).collect();
     let digest = "dca3ce38a3364b7141dcf5f900bbea2c";
     assert_eq!(all, [digest.to_owned(), format!("{digest}+1")]);
 }
@@ -89,11 +90,11 @@ fn a_key_is_the_same_in_every_version() {
 #[test]
 fn family_table_and_chain_are_part_of_a_key() {
     let key = |chain| keys(&[(chain, 1)])[0].0;
-    let four: HashSet<ContentKey> = (0..4).map(key).collect();
+    let four: HashSet<RuleContentKey> = (0..4).map(key).collect();
     assert_eq!(four.len(), 4);
     let mut v6 = ruleset(&[(2, 1)]);
     v6.family = Family::V6;
-    let (other, id, rule) = content_keys(&v6, text).next().expect("a rule");
+    let (other, id, rule) = compute_rule_content_keys(&v6, text).next().expect("a rule");
     assert_ne!(other, key(2));
     assert_eq!(id, RuleId::for_rule(Family::V6, TableName::Filter, &"FORWARD".into(), 0));
     assert_eq!(

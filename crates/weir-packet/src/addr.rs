@@ -34,7 +34,7 @@ impl Family {
     /// The mask of a prefix.
     ///
     /// ```
-    /// assert_eq!(weir_packet::Family::V4.mask(24), 0xffff_ff00);
+    /// assert_eq!(weir_packet::Family::V4.netmask(24), 0xffff_ff00);
     /// ```
     ///
     /// # Units and ranges
@@ -53,10 +53,10 @@ impl Family {
     ///
     /// ```
     /// use weir_packet::Family;
-    /// assert_eq!(Family::V4.prefix_len(0xffff_0000), Some(16));
-    /// assert_eq!(Family::V4.prefix_len(0xffff_00ff), None);
+    /// assert_eq!(Family::V4.prefix_len_of_mask(0xffff_0000), Some(16));
+    /// assert_eq!(Family::V4.prefix_len_of_mask(0xffff_00ff), None);
     /// ```
-    pub const fn prefix_len(self, mask: u128) -> Option<u32> {
+    pub const fn prefix_len_of_mask(self, mask: u128) -> Option<u32> {
         match contiguous_host_mask(mask, self.max_addr()) {
             Some(host) if mask <= self.max_addr() => Some(self.addr_bits() - host.count_ones()),
             _ => None,

@@ -146,7 +146,7 @@ impl Packet {
                 out.extend_from_slice(&[*kind, *code, 0, 0]);
                 out.extend_from_slice(rest);
             }
-            Transport::None | Transport::Truncated => {}
+            Transport::NoParsedHeader | Transport::Truncated => {}
         }
     }
 
@@ -161,7 +161,7 @@ impl Packet {
                 bytes[8..12].copy_from_slice(&crc);
                 return;
             }
-            Transport::Dccp { .. } | Transport::None | Transport::Truncated => return,
+            Transport::Dccp { .. } | Transport::NoParsedHeader | Transport::Truncated => return,
         };
         let is_udp = matches!(self.transport, Transport::Udp { .. });
         if is_udp && self.family == Family::V4 && self.is_fragment() && self.proto == proto::UDP {

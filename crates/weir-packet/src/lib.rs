@@ -15,5 +15,7 @@ mod parse;
 pub mod pcap;
 
 pub use addr::{Addr, Family};
-pub use packet::{ConntrackInfo, CtState, Fragment, Mac, Packet, PktType, Transport, tcp_flag};
+pub use packet::{
+    ConntrackInfo, CtState, FragmentFields, Mac, Packet, PktType, Transport, tcp_flag,
+};
 pub use parse::ParseError;

@@ -47,7 +47,7 @@ pub struct Packet {
     /// built as no-operation (RFC 791, section 3.1); a packet with options is not parsed.
     pub ip_options: u8,
     /// Where in its datagram this packet lies.
-    pub fragment: Fragment,
+    pub fragment: FragmentFields,
     /// Protocol number; for IPv6 the last header after extension headers.
     pub proto: u8,
     /// What follows the network header.
@@ -64,7 +64,7 @@ pub struct Packet {
 
 /// Fragment fields of the network header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Fragment {
+pub struct FragmentFields {
     /// Offset in units of eight bytes, 0 to 8191.
     pub offset: u16,
     /// More fragments follow.
@@ -124,7 +124,7 @@ pub enum Transport {
         rest: [u8; 4],
     },
     /// A protocol without a header that rules test, or a later fragment: bytes are the payload.
-    None,
+    NoParsedHeader,
     /// A header of `proto` that is truncated: the bytes that are there are the payload. Legacy
     /// iptables drops such a packet when a rule looks at its ports.
     Truncated,
@@ -199,9 +199,9 @@ impl Packet {
             ttl: 64,
             ident: 0,
             ip_options: 0,
-            fragment: Fragment::default(),
+            fragment: FragmentFields::default(),
             proto,
-            transport: Transport::None,
+            transport: Transport::NoParsedHeader,
             payload: Vec::new(),
             pkttype: PktType::Unicast,
             mark: 0,
@@ -216,7 +216,7 @@ impl Packet {
             | Transport::Udp { sport, dport }
             | Transport::Sctp { sport, dport, .. }
             | Transport::Dccp { sport, dport } => Some((sport, dport)),
-            Transport::Icmp { .. } | Transport::None | Transport::Truncated => None,
+            Transport::Icmp { .. } | Transport::NoParsedHeader | Transport::Truncated => None,
         }
     }
 
@@ -227,7 +227,7 @@ impl Packet {
             Transport::Udp { .. } | Transport::Icmp { .. } => 8,
             Transport::Sctp { .. } => 12,
             Transport::Dccp { .. } => 4,
-            Transport::None | Transport::Truncated => 0,
+            Transport::NoParsedHeader | Transport::Truncated => 0,
         }
     }
 

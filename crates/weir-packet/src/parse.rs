@@ -1,7 +1,7 @@
 //! Bytes to packet: the inverse of the builder.
 
 use crate::build::proto;
-use crate::{Addr, Family, Fragment, Packet, Transport};
+use crate::{Addr, Family, FragmentFields, Packet, Transport};
 
 /// Why bytes are no packet that [`Packet`] can hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ fn parse_v4(bytes: &[u8]) -> Result<Packet, ParseError> {
     let mut p = Packet::new(Family::V4, saddr, daddr, header[9]);
     (p.tos, p.ttl, p.ident) = (header[1], header[8], read_be16(&header[4..]));
     let flags = read_be16(&header[6..]);
-    p.fragment = Fragment {
+    p.fragment = FragmentFields {
         offset: flags & 0x1fff,
         more_fragments: flags & 0x2000 != 0,
         dont_fragment: flags & 0x4000 != 0,
@@ -122,8 +122,11 @@ fn parse_v6(bytes: &[u8]) -> Result<Packet, ParseError> {
         body = &body[8..];
         p.proto = fragment[0];
         let offset = read_be16(&fragment[2..]);
-        p.fragment =
-            Fragment { offset: offset >> 3, more_fragments: offset & 1 == 1, dont_fragment: false };
+        p.fragment = FragmentFields {
+            offset: offset >> 3,
+            more_fragments: offset & 1 == 1,
+            dont_fragment: false,
+        };
         p.ident = read_be16(&fragment[6..]);
         if !p.is_fragment() {
             return Err(ParseError::UnsupportedHeader("an atomic fragment header"));
@@ -140,7 +143,7 @@ fn parse_v6(bytes: &[u8]) -> Result<Packet, ParseError> {
 /// The transport header and the payload out of what follows the network header.
 fn split_transport(p: &mut Packet, body: &[u8]) {
     let (transport, header_bytes) = if p.fragment.offset != 0 {
-        (Transport::None, 0)
+        (Transport::NoParsedHeader, 0)
     } else {
         parse_transport(p.family, p.proto, body)
     };
@@ -155,7 +158,7 @@ fn parse_transport(family: Family, number: u8, body: &[u8]) -> (Transport, usize
         (proto::ICMP, Family::V4) | (proto::ICMPV6, Family::V6) => 8,
         (proto::SCTP, _) => 12,
         (proto::DCCP, _) => 4,
-        _ => return (Transport::None, 0),
+        _ => return (Transport::NoParsedHeader, 0),
     };
     if body.len() < wanted {
         return (Transport::Truncated, 0);

@@ -1,7 +1,7 @@
 //! Every packet that can be built is read back the same.
 
 use proptest::prelude::*;
-use weir_packet::{Addr, Family, Fragment, Mac, Packet, Transport};
+use weir_packet::{Addr, Family, FragmentFields, Mac, Packet, Transport};
 
 fn transport(proto: u8) -> BoxedStrategy<Transport> {
     let ports = || (any::<u16>(), any::<u16>());
@@ -20,7 +20,7 @@ fn transport(proto: u8) -> BoxedStrategy<Transport> {
         1 | 58 => any::<(u8, u8, [u8; 4])>()
             .prop_map(|(kind, code, rest)| Transport::Icmp { kind, code, rest })
             .boxed(),
-        _ => Just(Transport::None).boxed(),
+        _ => Just(Transport::NoParsedHeader).boxed(),
     }
 }
 
@@ -59,12 +59,13 @@ fn packet() -> impl Strategy<Value = Packet> {
             let (offset, more, dont) = pieces;
             match shape {
                 1 => {
-                    p.fragment = Fragment { offset, more_fragments: more, dont_fragment: false };
+                    p.fragment =
+                        FragmentFields { offset, more_fragments: more, dont_fragment: false };
                     if offset != 0 {
-                        p.transport = Transport::None;
+                        p.transport = Transport::NoParsedHeader;
                     }
                 }
-                2 if p.transport != Transport::None => {
+                2 if p.transport != Transport::NoParsedHeader => {
                     p.transport = Transport::Truncated;
                     p.payload.truncate(3);
                 }

@@ -46,12 +46,12 @@ impl fmt::Display for BarrierReason {
 /// ```
 /// use weir_model::rule_match::{Match, SetMatch};
 /// use weir_model::{Family, Rule, Target};
-/// use weir_partition::{Barrier, barrier};
+/// use weir_partition::{BarrierReason, find_barrier_reason};
 /// let mut rule = Rule::new(Target::Accept);
-/// assert_eq!(barrier(&rule, Family::V4), None);
+/// assert_eq!(find_barrier_reason(&rule, Family::V4), None);
 /// let set = SetMatch { negated: false, name: "s".into(), src_directions: vec![true], options: vec![] };
 /// rule.matches.push(Match::Set(set));
-/// assert_eq!(barrier(&rule, Family::V4), Some(Barrier::Set));
+/// assert_eq!(find_barrier_reason(&rule, Family::V4), Some(BarrierReason::ChangeableSet));
 /// ```
 pub fn find_barrier_reason(rule: &Rule, family: Family) -> Option<BarrierReason> {
     for t in lower_to_tests(rule, family) {

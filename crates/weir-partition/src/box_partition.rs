@@ -15,8 +15,8 @@ use thiserror::Error;
 use weir_model::Rule;
 
 use crate::barrier::{BarrierReason, find_barrier_reason};
+use crate::box_lowering::{BoxLowering, RulePacketBoxes};
 use crate::hyper_rect::HyperRect;
-use crate::match_space::{BoxLowering, MatchSpace};
 
 /// What a partition may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,10 +74,10 @@ impl PartitionError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BoxDecision {
     /// The target of a rule, by index in the run. The rule counts the packet.
-    Rule(usize),
+    DecidedByRule(usize),
     /// A rule reads a transport header that is truncated: the packet is dropped, and the rule does
     /// not count it.
-    TruncatedHeader(usize),
+    TruncatedHeaderDrop(usize),
     /// Nothing: the packet continues after the run.
     ContinueAfterRun,
 }
@@ -120,8 +120,8 @@ pub struct RunBox {
 /// let boxes = partition_run(&mut lowering, &table.chains[0].rules, BoxBudget::default()).unwrap();
 /// let decisions: Vec<_> = boxes.iter().map(|b| (&b.credited_rules[..], b.decision)).collect();
 /// // TCP, and the protocols below and above it.
-/// let other = (&[0][..], BoxDecision::None);
-/// assert_eq!(decisions, [(&[0][..], BoxDecision::Rule(1)), other, other]);
+/// let other = (&[0][..], BoxDecision::ContinueAfterRun);
+/// assert_eq!(decisions, [(&[0][..], BoxDecision::DecidedByRule(1)), other, other]);
 /// ```
 ///
 /// # Errors
@@ -132,7 +132,7 @@ pub fn partition_run(
     budget: BoxBudget,
 ) -> Result<Vec<RunBox>, PartitionError> {
     let mut cutter = BoxPartitioner { finished_boxes: Vec::new(), comparisons: 0 };
-    let (packets, credited) = (lowering.all_packets(), Vec::new());
+    let (packets, credited) = (lowering.all_packets_with_valid_codes(), Vec::new());
     let mut open =
         vec![RunBox { packets, credited_rules: credited, decision: BoxDecision::ContinueAfterRun }];
     for (rule, of) in rules.iter().enumerate() {
@@ -140,7 +140,7 @@ pub fn partition_run(
             return Err(PartitionError::Barrier { rule, why });
         }
         let space = lowering.lower_rule(of);
-        if !is_exact_match_space(&space) {
+        if !has_exact_packet_boxes(&space) {
             return Err(PartitionError::InexactRule { rule });
         }
         open = cutter.split_by_rule(open, rule, &space, of.target.leaves_chain());
@@ -153,7 +153,7 @@ pub fn partition_run(
     Ok(cutter.finished_boxes)
 }
 
-fn is_exact_match_space(space: &MatchSpace) -> bool {
+fn has_exact_packet_boxes(space: &RulePacketBoxes) -> bool {
     space.is_exact
         && space.stateful_boxes.is_empty()
         && space.dropped_boxes.iter().all(|(_, exact)| *exact)
@@ -170,7 +170,7 @@ impl BoxPartitioner {
         &mut self,
         open: Vec<RunBox>,
         rule: usize,
-        space: &MatchSpace,
+        space: &RulePacketBoxes,
         leaves: bool,
     ) -> Vec<RunBox> {
         let mut behind = Vec::with_capacity(open.len());
@@ -178,14 +178,15 @@ impl BoxPartitioner {
             self.comparisons += space.dropped_boxes.len() + space.matched_boxes.len();
             let mut left = vec![packets];
             for (hot, _) in &space.dropped_boxes {
-                let (credited, decision) = (&credited, BoxDecision::TruncatedHeader(rule));
+                let (credited, decision) = (&credited, BoxDecision::TruncatedHeaderDrop(rule));
                 let of = |packets| RunBox { packets, credited_rules: credited.clone(), decision };
-                self.finished_boxes.extend(split_boxes(&mut left, hot).into_iter().map(of));
+                self.finished_boxes
+                    .extend(split_off_intersection(&mut left, hot).into_iter().map(of));
             }
             for cell in &space.matched_boxes {
-                let inside = split_boxes(&mut left, cell).into_iter();
+                let inside = split_off_intersection(&mut left, cell).into_iter();
                 if leaves {
-                    let (credited, decision) = (&credited, BoxDecision::Rule(rule));
+                    let (credited, decision) = (&credited, BoxDecision::DecidedByRule(rule));
                     let of =
                         |packets| RunBox { packets, credited_rules: credited.clone(), decision };
                     self.finished_boxes.extend(inside.map(of));
@@ -204,7 +205,7 @@ impl BoxPartitioner {
 }
 
 /// Takes what is inside of a box out of some boxes that do not overlap.
-fn split_boxes(boxes: &mut Vec<HyperRect>, by: &HyperRect) -> Vec<HyperRect> {
+fn split_off_intersection(boxes: &mut Vec<HyperRect>, by: &HyperRect) -> Vec<HyperRect> {
     let mut inside = Vec::new();
     let mut outside = Vec::with_capacity(boxes.len());
     for rect in boxes.drain(..) {

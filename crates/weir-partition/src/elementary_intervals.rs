@@ -1,7 +1,7 @@
 //! A run of rules over the values of one field.
 //!
 //! All rules of the run test the same field by intervals. A packet has one value of the field, so
-//! only rules whose test contains that value can match it. The values are divided into stretches on
+//! only rules whose test contains that value can match it. The values are divided into split_elementary_intervals on
 //! which the list of these rules is constant: nothing changes between two neighbouring ends of the
 //! rules' intervals. Equal lists are one *class*. This is the partition of a run into boxes for a
 //! single field, in the time that sorting takes.
@@ -96,12 +96,12 @@ pub struct ElementaryIntervals {
 /// them. `budget`: rules that all lists may hold together.
 ///
 /// ```
-/// use weir_partition::stretches;
+/// use weir_partition::split_elementary_intervals;
 /// // 10-29 logs, 20-24 accepts, 10-29 drops.
 /// let rules = [vec![(10, 29)], vec![(20, 24)], vec![(10, 29)]];
-/// let found = stretches(&rules, &[false, true, true], 100).unwrap();
-/// assert_eq!(found.stretches, [((10, 19), 0), ((20, 24), 1), ((25, 29), 0)]);
-/// assert_eq!(found.lists, [vec![0, 2], vec![0, 1]]);
+/// let found = split_elementary_intervals(&rules, &[false, true, true], 100).unwrap();
+/// assert_eq!(found.intervals, [((10, 19), 0), ((20, 24), 1), ((25, 29), 0)]);
+/// assert_eq!(found.rule_lists, [vec![0, 2], vec![0, 1]]);
 /// ```
 ///
 /// # Errors

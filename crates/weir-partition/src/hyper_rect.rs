@@ -19,7 +19,7 @@ use crate::interval::Interval;
 
 /// Whether a field is an axis of numbers: what a rule asks of it is a span or a mask, and every
 /// packet that the rule can match has it. Of a connection's mark the latter is not known.
-const fn is_number_axis(row: &FieldRow) -> bool {
+const fn is_number_axis_field(row: &FieldRow) -> bool {
     let is_combined = matches!(row.merge_class, MergeClass::Mergeable);
     is_combined && !matches!(row.field, Field::PktType | Field::CtMark)
 }
@@ -27,7 +27,7 @@ const fn is_number_axis(row: &FieldRow) -> bool {
 const NUMBER_AXIS_COUNT: usize = {
     let (mut field, mut axes) = (0, 0);
     while field < FIELDS.len() {
-        axes += is_number_axis(&FIELDS[field]) as usize;
+        axes += is_number_axis_field(&FIELDS[field]) as usize;
         field += 1;
     }
     axes
@@ -38,7 +38,7 @@ pub(crate) const NUMBER_AXIS_FIELDS: [Field; NUMBER_AXIS_COUNT] = {
     let mut numbers = [Field::Saddr; NUMBER_AXIS_COUNT];
     let (mut field, mut axis) = (0, 0);
     while field < FIELDS.len() {
-        if is_number_axis(&FIELDS[field]) {
+        if is_number_axis_field(&FIELDS[field]) {
             numbers[axis] = FIELDS[field].field;
             axis += 1;
         }
@@ -48,7 +48,7 @@ pub(crate) const NUMBER_AXIS_FIELDS: [Field; NUMBER_AXIS_COUNT] = {
 };
 
 /// Where the span of a field stands in a box; beyond the last axis for a field that is none.
-const AXIS_BY_FIELD: [u8; FIELDS.len()] = {
+const NUMBER_AXIS_BY_FIELD: [u8; FIELDS.len()] = {
     let mut axes = [NUMBER_AXIS_COUNT as u8; FIELDS.len()];
     let mut axis = 0;
     while axis < NUMBER_AXIS_COUNT {
@@ -60,7 +60,7 @@ const AXIS_BY_FIELD: [u8; FIELDS.len()] = {
 
 /// The axis of a field; `None` where it is none.
 pub(crate) fn find_number_axis(field: Field) -> Option<usize> {
-    Some(AXIS_BY_FIELD[field as usize].into()).filter(|axis| *axis < NUMBER_AXIS_COUNT)
+    Some(NUMBER_AXIS_BY_FIELD[field as usize].into()).filter(|axis| *axis < NUMBER_AXIS_COUNT)
 }
 
 /// The highest number on the axis of a field that a packet may have: packets put together by the
@@ -136,19 +136,19 @@ pub mod header_code {
     use super::CodeSet;
 
     /// The transport header is there.
-    pub const WHOLE: usize = 0;
+    pub const COMPLETE_HEADER: usize = 0;
     /// Its ports are there, not all of it.
-    pub const PORTS_ONLY: usize = 1;
+    pub const TRUNCATED_AFTER_PORTS: usize = 1;
     /// Not even the ports are there.
-    pub const NO_PORTS: usize = 2;
+    pub const TRUNCATED_BEFORE_PORTS: usize = 2;
     /// A fragment at offset 1.
     pub const FRAGMENT_OFFSET_1: usize = 3;
     /// A fragment further on.
-    pub const LATER_FRAGMENT: usize = 4;
+    pub const FRAGMENT_OFFSET_ABOVE_1: usize = 4;
 
     /// Second and later fragments.
-    pub fn fragment_codes() -> CodeSet {
-        CodeSet::from_codes([FRAGMENT_OFFSET_1, LATER_FRAGMENT])
+    pub fn collect_later_fragment_codes() -> CodeSet {
+        CodeSet::from_codes([FRAGMENT_OFFSET_1, FRAGMENT_OFFSET_ABOVE_1])
     }
 }
 
@@ -179,7 +179,7 @@ impl HyperRect {
     ///
     /// # Panics
     /// Where the field is no axis of numbers ([`HyperRect::has_number_axis`]).
-    pub fn interval(&self, field: Field) -> Interval {
+    pub fn interval_of_field(&self, field: Field) -> Interval {
         self.spans[find_number_axis(field).expect("an axis of numbers")]
     }
 
@@ -216,7 +216,7 @@ impl HyperRect {
     }
 
     /// The part for which a test is true (or false); `None` if there is none.
-    pub fn restrict_by_atom(&self, atom: u32, holds: bool) -> Option<HyperRect> {
+    pub fn restrict_by_atomic_test(&self, atom: u32, holds: bool) -> Option<HyperRect> {
         let mut cell = self.clone();
         match self.atoms.binary_search_by_key(&atom, |a| a.0) {
             Ok(at) => return (self.atoms[at].1 == holds).then_some(cell),
@@ -238,7 +238,7 @@ impl HyperRect {
             *mine = mine.and(*theirs);
         }
         for (atom, holds) in &other.atoms {
-            cell = cell.restrict_by_atom(*atom, *holds)?;
+            cell = cell.restrict_by_atomic_test(*atom, *holds)?;
         }
         Some(cell)
     }
@@ -247,7 +247,10 @@ impl HyperRect {
     pub fn intersects(&self, other: &HyperRect) -> bool {
         self.spans.iter().zip(&other.spans).all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
             && self.code_sets.iter().zip(&other.code_sets).all(|(a, b)| !a.and(*b).is_empty())
-            && self.atoms.iter().all(|(atom, holds)| other.atom_value(*atom) != Some(!holds))
+            && self
+                .atoms
+                .iter()
+                .all(|(atom, holds)| other.atomic_test_result(*atom) != Some(!holds))
     }
 
     /// Whether every packet of the other is in this one.
@@ -258,10 +261,13 @@ impl HyperRect {
                 .iter()
                 .zip(&other.code_sets)
                 .all(|(a, b)| b.and(a.complement()).is_empty())
-            && self.atoms.iter().all(|(atom, holds)| other.atom_value(*atom) == Some(*holds))
+            && self
+                .atoms
+                .iter()
+                .all(|(atom, holds)| other.atomic_test_result(*atom) == Some(*holds))
     }
 
-    fn atom_value(&self, atom: u32) -> Option<bool> {
+    fn atomic_test_result(&self, atom: u32) -> Option<bool> {
         let at = self.atoms.binary_search_by_key(&atom, |a| a.0).ok()?;
         Some(self.atoms[at].1)
     }
@@ -297,8 +303,8 @@ impl HyperRect {
             rest.code_sets[class] = rest.code_sets[class].and(*bits);
         }
         for (atom, holds) in &other.atoms {
-            out.extend(rest.restrict_by_atom(*atom, !holds));
-            match rest.restrict_by_atom(*atom, *holds) {
+            out.extend(rest.restrict_by_atomic_test(*atom, !holds));
+            match rest.restrict_by_atomic_test(*atom, *holds) {
                 Some(inside) => rest = inside,
                 None => return,
             }
@@ -323,7 +329,7 @@ mod tests {
         let mut left = Vec::new();
         a.minus(&b, &mut left);
         let size = |c: &HyperRect| {
-            let (s, d) = (c.interval(Field::Saddr), c.interval(Field::Dport));
+            let (s, d) = (c.interval_of_field(Field::Saddr), c.interval_of_field(Field::Dport));
             (s.1 - s.0 + 1) * (d.1 - d.0 + 1)
         };
         let cut = a.and(&b).expect("they meet");
@@ -347,12 +353,13 @@ mod tests {
     #[test]
     fn an_atom_parts_a_cell_in_two() {
         let all = HyperRect::all_packets(Family::V4);
-        let (yes, no) = (all.restrict_by_atom(3, true), all.restrict_by_atom(3, false));
+        let (yes, no) =
+            (all.restrict_by_atomic_test(3, true), all.restrict_by_atomic_test(3, false));
         let (yes, no) = (yes.expect("it may hold"), no.expect("it may not"));
         assert!(!yes.intersects(&no) && all.covers(&yes) && !yes.covers(&all));
         let mut left = Vec::new();
         all.minus(&yes, &mut left);
         assert_eq!(left, [no]);
-        assert_eq!(yes.restrict_by_atom(3, false), None);
+        assert_eq!(yes.restrict_by_atomic_test(3, false), None);
     }
 }

@@ -30,10 +30,10 @@ pub fn join_intervals(mut intervals: Vec<Interval>) -> Vec<Interval> {
 ///
 /// ```
 /// use weir_partition::IntervalSet;
-/// let high = IntervalSet::of([(1024, 65535)]);
-/// let web = IntervalSet::of([(80, 80), (443, 443), (8080, 8080)]);
-/// assert_eq!(web.and(&high), IntervalSet::of([(8080, 8080)]));
-/// assert_eq!(web.minus(&high), IntervalSet::of([(80, 80), (443, 443)]));
+/// let high = IntervalSet::from_intervals([(1024, 65535)]);
+/// let web = IntervalSet::from_intervals([(80, 80), (443, 443), (8080, 8080)]);
+/// assert_eq!(web.and(&high), IntervalSet::from_intervals([(8080, 8080)]));
+/// assert_eq!(web.minus(&high), IntervalSet::from_intervals([(80, 80), (443, 443)]));
 /// assert!(!web.is_disjoint(&high) && !high.covers(&web));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]

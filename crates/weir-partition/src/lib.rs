@@ -6,8 +6,8 @@
 //!
 //! **Values of one field.** Rules test a number by intervals ([`IntervalSet`]), by bits under a
 //! mask ([`BitPattern`]), or, mostly for addresses, by a [`Prefix`], which is both. Devices are
-//! names and prefixes of names. [`predicate`] decides for any two tests of a field whether they
-//! exclude or imply each other.
+//! names and prefixes of names. [`predicate_relations`] decides for any two tests of a field
+//! whether they exclude or imply each other.
 //!
 //! **Rules by their tests.** [`TestAlgebra`] decides from the tests of two rules alone: are they
 //! disjoint, does one cover the other, may they be exchanged? It needs no memory and is
@@ -16,8 +16,8 @@
 //! **Rules as boxes.** A [`HyperRect`] has an interval, or a set of codes, on each axis. The axis
 //! of the transport header keeps ports three-valued: they are present, or absent in a later
 //! fragment, or the header is truncated and the packet dropped. [`BoxLowering`] turns a rule into
-//! boxes ([`MatchSpace`]): what it matches, what it drops by its evaluation, and whether that is
-//! exact. Fields that a table changes during the traversal are never assumed to be known.
+//! boxes ([`RulePacketBoxes`]): what it matches, what it drops by its evaluation, and whether that
+//! is exact. Fields that a table changes during the traversal are never assumed to be known.
 //!
 //! **Runs of rules.** [`partition_run`] divides all packets into boxes on which a run behaves
 //! uniformly: a deciding rule and the rules credited before it. [`split_elementary_intervals()`]
@@ -31,26 +31,26 @@
 //! ```
 //! use weir_model::{Family, Field};
 //! use weir_partition::HyperRect;
-//! let all = HyperRect::all(Family::V4);
-//! let web = all.within(Field::Dport, (80, 80)).unwrap();
-//! let site = all.within(Field::Saddr, (0x0a00_0000, 0x0aff_ffff)).unwrap();
+//! let all = HyperRect::all_packets(Family::V4);
+//! let web = all.restrict_to_interval(Field::Dport, (80, 80)).unwrap();
+//! let site = all.restrict_to_interval(Field::Saddr, (0x0a00_0000, 0x0aff_ffff)).unwrap();
 //! let mut left = Vec::new();
 //! web.minus(&site, &mut left);
 //! assert_eq!(left.len(), 2, "port 80 from below and from above 10.0.0.0/8");
-//! assert!(left.iter().all(|rest| web.holds(rest) && !rest.intersects(&site)));
+//! assert!(left.iter().all(|rest| web.covers(rest) && !rest.intersects(&site)));
 //! ```
 
 #![forbid(unsafe_code)]
 
 mod barrier;
 mod bit_pattern;
+mod box_lowering;
 mod box_partition;
 mod elementary_intervals;
 pub mod hyper_rect;
 pub mod interval;
-mod match_space;
 mod packet_box;
-pub mod predicate;
+pub mod predicate_relations;
 mod prefix;
 mod test_algebra;
 
@@ -59,12 +59,12 @@ pub use self::barrier::{
     reads_transport_header,
 };
 pub use self::bit_pattern::BitPattern;
+pub use self::box_lowering::{AtomicTest, BoxLowering, RulePacketBoxes};
 pub use self::box_partition::{BoxBudget, BoxDecision, PartitionError, RunBox, partition_run};
 pub use self::elementary_intervals::{
     ElementaryIntervals, RuleListInterner, RuleListsTooLong, split_elementary_intervals,
 };
 pub use self::hyper_rect::{CodeAxis, CodeSet, HyperRect};
 pub use self::interval::{Interval, IntervalSet};
-pub use self::match_space::{AtomicTest, BoxLowering, MatchSpace};
 pub use self::prefix::Prefix;
 pub use self::test_algebra::{TestAlgebra, is_disjoint_device, take_tests_before_transport};

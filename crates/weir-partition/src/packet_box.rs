@@ -4,10 +4,10 @@ use weir_model::rule_match::ct_state;
 use weir_model::{Field, FieldReading, Packet, SharedName};
 use weir_packet::Transport;
 
+use crate::box_lowering::{AtomicTest, BoxLowering};
 use crate::hyper_rect::{
     CodeAxis, CodeSet, HyperRect, MISSING_MAC_VALUE, NUMBER_AXIS_FIELDS, header_code,
 };
-use crate::match_space::{AtomicTest, BoxLowering};
 
 /// The states in the order in which [`CodeAxis::CtState`] counts them.
 const CT_STATES_BY_CODE: [u16; 5] = [
@@ -50,14 +50,14 @@ impl BoxLowering<'_> {
         for (axis, code) in codes {
             point = point.restrict_to_codes(axis, code).expect("a value of the axis");
         }
-        for (atom, number) in self.numbered_atoms() {
+        for (atom, number) in self.numbered_atomic_tests() {
             let holds = match atom {
                 AtomicTest::MaskedField { field, value: wanted, mask } => {
                     read_field_or_zero(packet, *field) & mask == *wanted
                 }
                 AtomicTest::SetMembership { name, dirs } => in_set(name, dirs),
             };
-            point = point.restrict_by_atom(number, holds).expect("a value of the axis");
+            point = point.restrict_by_atomic_test(number, holds).expect("a value of the axis");
         }
         point
     }
@@ -96,11 +96,15 @@ fn read_multiport_ports(packet: &Packet) -> Option<(u16, u16)> {
 fn encode_header_presence(packet: &Packet) -> usize {
     match (packet.fragment.offset, &packet.transport) {
         (1, _) => header_code::FRAGMENT_OFFSET_1,
-        (2.., _) => header_code::LATER_FRAGMENT,
-        (0, Transport::Truncated) if packet.payload.len() < 4 => header_code::NO_PORTS,
-        (0, Transport::Truncated) => header_code::PORTS_ONLY,
-        (0, Transport::Dccp { .. }) if packet.payload.len() < 8 => header_code::PORTS_ONLY,
-        (0, _) => header_code::WHOLE,
+        (2.., _) => header_code::FRAGMENT_OFFSET_ABOVE_1,
+        (0, Transport::Truncated) if packet.payload.len() < 4 => {
+            header_code::TRUNCATED_BEFORE_PORTS
+        }
+        (0, Transport::Truncated) => header_code::TRUNCATED_AFTER_PORTS,
+        (0, Transport::Dccp { .. }) if packet.payload.len() < 8 => {
+            header_code::TRUNCATED_AFTER_PORTS
+        }
+        (0, _) => header_code::COMPLETE_HEADER,
     }
 }
 

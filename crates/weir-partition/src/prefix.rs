@@ -24,7 +24,7 @@ impl Prefix {
     /// ```
     /// use weir_partition::Prefix;
     /// use weir_model::Family;
-    /// let p = Prefix::of(Family::V4, 0xc000_02ff, 24);
+    /// let p = Prefix::containing_addr(Family::V4, 0xc000_02ff, 24);
     /// assert_eq!(p.addr, 0xc000_0200);
     /// ```
     pub const fn containing_addr(family: Family, addr: u128, len: u32) -> Prefix {
@@ -36,7 +36,7 @@ impl Prefix {
         if m.negated {
             return None;
         }
-        let len = family.prefix_len(m.mask.0)?;
+        let len = family.prefix_len_of_mask(m.mask.0)?;
         Some(Prefix { addr: m.addr.0, len })
     }
 

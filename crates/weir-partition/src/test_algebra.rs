@@ -11,7 +11,7 @@ use weir_model::{
 };
 
 use crate::barrier::{find_barrier_reason, reads_transport_header};
-use crate::predicate::{implies, is_disjoint};
+use crate::predicate_relations::{implies, is_disjoint};
 
 /// What can be told of the rules of one table.
 ///
@@ -30,7 +30,7 @@ use crate::predicate::{implies, is_disjoint};
 ///     leading_comments: vec![],
 ///     trailing_comments: vec![],
 /// };
-/// let algebra = TestAlgebra::of(&table, Family::V4);
+/// let algebra = TestAlgebra::for_table(&table, Family::V4);
 /// assert!(algebra.can_commute(&rule(6), &rule(17)));
 /// assert!(!algebra.can_commute(&rule(6), &rule(6)));
 /// let all = algebra.tests_of_rule(&Rule::new(Target::Drop));

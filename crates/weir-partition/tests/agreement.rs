@@ -3,9 +3,9 @@
 use weir_model::{Family, Firewall, Hook, Packet, Policy, Ruleset, TableName, Target};
 use weir_partition::{BoxBudget, BoxDecision, BoxLowering, PartitionError, RunBox, partition_run};
 use weir_semantics::{AlwaysFalseOracle, Interpreter, Verdict};
-use weir_syntax::iptables::ParseOptions;
+use weir_syntax::iptables::ParserSettings;
 use weir_testkit::random_ruleset::{self, RulesetShape, TestRng};
-use weir_traffic::{TrafficOptions, generate_packets};
+use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
 /// A filter table with one chain, whose rules are a run of a random chain. Jumps become counters,
 /// so that what is listed is what counts.
@@ -18,7 +18,7 @@ fn run_of(seed: u64) -> Firewall {
     };
     let text = random_ruleset::generate_ruleset(seed, &shape);
     let family = if shape.v6 { Family::V6 } else { Family::V4 };
-    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
     let read = weir_syntax::iptables::parse(&text, &options);
     let mut ruleset: Ruleset = read.unwrap_or_else(|e| panic!("seed {seed}: {e:?}\n{text}"));
     let table = ruleset.tables.iter_mut().find(|t| t.name == TableName::Filter).expect("a filter");
@@ -59,11 +59,11 @@ fn walked(interpreter: &Interpreter<'_>, packet: &Packet) -> (Vec<usize>, bool) 
 fn said(run: &RunBox, targets: &[Target]) -> (Vec<usize>, bool) {
     let mut rules = run.credited_rules.clone();
     let dropped = match run.decision {
-        BoxDecision::Rule(rule) => {
+        BoxDecision::DecidedByRule(rule) => {
             rules.push(rule);
             targets[rule] == Target::Drop
         }
-        BoxDecision::TruncatedHeader(_) => true,
+        BoxDecision::TruncatedHeaderDrop(_) => true,
         BoxDecision::ContinueAfterRun => false,
     };
     (rules, dropped)
@@ -97,7 +97,7 @@ fn every_packet_is_in_one_box_and_meets_what_the_box_says() {
         let interpreter = Interpreter::new(&firewall);
         let targets: Vec<Target> = run.iter().map(|r| r.target.clone()).collect();
         let options = TrafficOptions { max_packets: 400, seed, ..TrafficOptions::default() };
-        for packet in generate_packets(&ruleset, &[], &options) {
+        for packet in generate_rule_boundary_packets(&ruleset, &[], &options) {
             let point = lowering.box_of_packet(&packet, &|_, _| false);
             let of: Vec<&RunBox> = boxes.iter().filter(|b| b.packets.covers(&point)).collect();
             let [one] = of[..] else {
@@ -106,8 +106,8 @@ fn every_packet_is_in_one_box_and_meets_what_the_box_says() {
             let (is, expected) = (said(one, &targets), walked(&interpreter, &packet));
             assert_eq!(is, expected, "seed {seed}: {one:?} {packet:?}");
             compared += 1;
-            decided += usize::from(matches!(one.decision, BoxDecision::Rule(_)));
-            cut += usize::from(matches!(one.decision, BoxDecision::TruncatedHeader(_)));
+            decided += usize::from(matches!(one.decision, BoxDecision::DecidedByRule(_)));
+            cut += usize::from(matches!(one.decision, BoxDecision::TruncatedHeaderDrop(_)));
             credited += one.credited_rules.len();
         }
     }
@@ -121,7 +121,8 @@ fn every_packet_is_in_one_box_and_meets_what_the_box_says() {
 fn no_device_is_beside_the_empty_prefix() {
     let text = "*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\n:OUTPUT ACCEPT\n\
                 -A FORWARD -i eth1 -j ACCEPT\n-A FORWARD ! -i + -j DROP\nCOMMIT\n";
-    let ruleset = weir_syntax::iptables::parse(text, &ParseOptions::default()).expect("a ruleset");
+    let ruleset =
+        weir_syntax::iptables::parse(text, &ParserSettings::default()).expect("a ruleset");
     let firewall = Firewall { v4: Some(ruleset.clone()), ..Firewall::default() };
     let table = ruleset.table(&TableName::Filter).expect("a filter");
     let rules = &table.chain("FORWARD").expect("a chain").rules;
@@ -140,7 +141,8 @@ fn a_budget_that_is_exceeded_names_the_rule() {
     let text = "*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\n:OUTPUT ACCEPT\n\
                 -A FORWARD -s 10.0.0.0/8 -j ACCEPT\n-A FORWARD -d 10.0.0.0/8 -j DROP\n\
                 -A FORWARD -p tcp -m tcp --dport 22 -j ACCEPT\nCOMMIT\n";
-    let ruleset = weir_syntax::iptables::parse(text, &ParseOptions::default()).expect("a ruleset");
+    let ruleset =
+        weir_syntax::iptables::parse(text, &ParserSettings::default()).expect("a ruleset");
     let firewall = Firewall { v4: Some(ruleset.clone()), ..Firewall::default() };
     let table = ruleset.table(&TableName::Filter).expect("a filter");
     let rules = &table.chain("FORWARD").expect("a chain").rules;

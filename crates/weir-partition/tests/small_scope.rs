@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use weir_model::{Family, Field, Predicate, SharedName};
 use weir_partition::interval::Interval;
-use weir_partition::predicate::{implies, is_disjoint};
+use weir_partition::predicate_relations::{implies, is_disjoint};
 use weir_partition::{
     BitPattern, CodeAxis, CodeSet, HyperRect, IntervalSet, Prefix, split_elementary_intervals,
 };
@@ -59,7 +59,9 @@ fn small_box() -> impl Strategy<Value = Option<HyperRect>> {
             .restrict_to_interval(Field::Saddr, saddr)?
             .restrict_to_interval(Field::Dport, dport)?
             .restrict_to_codes(CodeAxis::HeaderPresence, codes)?;
-        atoms.into_iter().try_fold(rect, |rect, (atom, holds)| rect.restrict_by_atom(atom, holds))
+        atoms
+            .into_iter()
+            .try_fold(rect, |rect, (atom, holds)| rect.restrict_by_atomic_test(atom, holds))
     })
 }
 
@@ -76,8 +78,8 @@ fn points() -> Vec<HyperRect> {
                     CodeSet::from_codes([header as usize]),
                 )
             })
-            .and_then(|r| r.restrict_by_atom(0, atoms & 1 == 1))
-            .and_then(|r| r.restrict_by_atom(1, atoms & 2 == 2));
+            .and_then(|r| r.restrict_by_atomic_test(0, atoms & 1 == 1))
+            .and_then(|r| r.restrict_by_atomic_test(1, atoms & 2 == 2));
         out.push(point.expect("a point"));
     }
     out

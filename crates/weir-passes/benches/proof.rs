@@ -7,8 +7,8 @@
 use weir_diagram::{CompareOptions, CompareScope, ComparisonVerdict, compare_firewalls};
 use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_model::{Family, Firewall, Hook};
-use weir_passes::{Equivalence, Evidence, Pass, RunOptions, passes, run_checked_passes};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_passes::{CheckedPassesOptions, Equivalence, Evidence, Pass, passes, run_checked_passes};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::BenchmarkClock;
 
 fn main() {
@@ -23,7 +23,7 @@ fn main() {
 }
 
 fn proof(name: &str, text: &str) {
-    let ruleset = match parse(text, &ParseOptions::default()) {
+    let ruleset = match parse(text, &ParserSettings::default()) {
         Ok(ruleset) => ruleset,
         Err(_) => return println!("{name}: cannot be read"),
     };
@@ -35,7 +35,7 @@ fn proof(name: &str, text: &str) {
         matches!(pass.equivalence(), Equivalence::Strict | Equivalence::SummedCounters)
     };
     let all: Vec<&dyn Pass> = passes::ALL_PASSES.into_iter().filter(strict).collect();
-    let mut options = RunOptions { trust: true, ..RunOptions::default() };
+    let mut options = CheckedPassesOptions { trust: true, ..CheckedPassesOptions::default() };
     options.pass.allow_counter_loss = true;
     let run =
         run_checked_passes(&before, &all, &options, &mut |_, _| {}).expect("nothing is compared");

@@ -47,7 +47,7 @@ impl ChainNameAllocator {
     }
 
     /// A name for the chain that a run is divided in.
-    pub fn allocate_tree_name(&mut self) -> SharedName {
+    pub fn allocate_tree_root_name(&mut self) -> SharedName {
         self.allocate_with_suffix("top")
     }
 

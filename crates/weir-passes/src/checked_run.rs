@@ -4,7 +4,7 @@
 //!
 //! 1. *structure* ([`structure_check`]): every original rule still has a counter, stateful rules
 //!    occur as often as before, chains of other programs are unchanged;
-//! 2. *packets* ([`check`]): on and around every boundary of every rule, before and after, by the
+//! 2. *packets* ([`equivalence_check`]): on and around every boundary of every rule, before and after, by the
 //!    interpreter; only this check covers counters;
 //! 3. *proof*: both rulesets as diagrams, which covers all packets at once, except for counters. It
 //!    may exceed its memory, and does not support every sense of equality: then the pass is
@@ -21,19 +21,20 @@ use weir_diagram::{CompareOptions, StatefulTestPairing};
 use weir_model::{Family, Firewall, IpSet, Packet, RuleIdTable, Ruleset};
 use weir_semantics::{JourneyKind, SeededOracle};
 
-use crate::check::{
-    self, CheckOptions, Counterexample, EquivalenceJudge, PayloadOracle, ProgressFn, ProofResult,
+use crate::equivalence_check::{
+    self, Counterexample, EquivalenceJudge, PacketCheckOptions, PayloadOracle, ProgressFn,
+    ProofResult,
 };
 use crate::structure_check::{self, StructureViolation};
 use crate::{CounterPreservation, Equivalence, Pass, PassContext, PassOptions, RewrittenRuleset};
 
 /// How passes are run and checked.
 #[derive(Clone, Debug)]
-pub struct RunOptions {
+pub struct CheckedPassesOptions {
     /// How passes work.
     pub pass: PassOptions,
     /// What is sent through both.
-    pub check: CheckOptions,
+    pub check: PacketCheckOptions,
     /// Nothing is compared.
     pub trust: bool,
     /// Memory that a proof may take, in bytes.
@@ -43,11 +44,11 @@ pub struct RunOptions {
     pub proof_steps: u64,
 }
 
-impl Default for RunOptions {
+impl Default for CheckedPassesOptions {
     fn default() -> Self {
-        RunOptions {
+        CheckedPassesOptions {
             pass: PassOptions::default(),
-            check: CheckOptions { seed: 1, packets: 20_000 },
+            check: PacketCheckOptions { seed: 1, packets: 20_000 },
             trust: false,
             proof_bytes: 1 << 30,
             proof_steps: CompareOptions::default().steps_max,
@@ -57,7 +58,7 @@ impl Default for RunOptions {
 
 /// The result of all passes.
 #[derive(Clone, Debug)]
-pub struct CheckedRun {
+pub struct CheckedPassesResult {
     /// The rewritten firewall.
     pub firewall: Firewall,
     /// The sets that passes made, by the family they are for.
@@ -92,7 +93,7 @@ pub struct PassReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoProofReason {
     /// The pass changes the text of questions ([`Equivalence::StrictOnPacketBytes`]).
-    QuestionTextChanged,
+    OracleQuestionTextChanged,
     /// The pass drops packets early ([`Equivalence::EarlyDrop`]).
     DropsBeforeConntrack,
     /// The pass keeps packets from conntrack ([`Equivalence::Untracked`]).
@@ -104,7 +105,7 @@ pub enum NoProofReason {
 impl fmt::Display for NoProofReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            NoProofReason::QuestionTextChanged => {
+            NoProofReason::OracleQuestionTextChanged => {
                 "stateful tests have a different text, by which diagrams identify them"
             }
             NoProofReason::DropsBeforeConntrack => {
@@ -165,12 +166,12 @@ impl PassRefusalReason {
 pub fn run_checked_passes(
     firewall: &Firewall,
     passes: &[&dyn Pass],
-    options: &RunOptions,
+    options: &CheckedPassesOptions,
     progress: &mut ProgressFn<'_>,
-) -> Result<CheckedRun, RefusedPass> {
+) -> Result<CheckedPassesResult, RefusedPass> {
     let places =
         [Family::V4, Family::V6].map(|f| firewall.ruleset(f).map(RuleIdTable::from_ruleset));
-    let mut run = CheckedRun {
+    let mut run = CheckedPassesResult {
         firewall: firewall.clone(),
         generated_sets: Vec::new(),
         compiled_runs: Vec::new(),
@@ -194,16 +195,16 @@ pub fn run_checked_passes(
 type PreparedPackets = Option<Vec<(JourneyKind, Vec<Packet>)>>;
 
 fn run_checked_pass(
-    run: &mut CheckedRun,
+    run: &mut CheckedPassesResult,
     pass: &dyn Pass,
     places: &[Option<RuleIdTable>; 2],
-    options: &RunOptions,
+    options: &CheckedPassesOptions,
     sample: &mut PreparedPackets,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(), PassRefusalReason> {
     let count = |f: &Firewall| f.rulesets().flat_map(Ruleset::rules).count();
     let rules = count(&run.firewall);
-    let note = |run: &mut CheckedRun, rules, tried, evidence| {
+    let note = |run: &mut CheckedPassesResult, rules, tried, evidence| {
         run.steps.push(PassReport {
             pass: pass.name(),
             rule_counts: rules,
@@ -214,7 +215,7 @@ fn run_checked_pass(
     if pass.counter_preservation() == CounterPreservation::Lost && !options.pass.allow_counter_loss
     {
         let why = "it loses counters (permitted by --allow counters)".to_owned();
-        note(run, (rules, rules), None, Evidence::Skipped(why));
+        note(run, (rules, rules), None, Evidence::PassNotRun(why));
         return Ok(());
     }
     progress("rewriting", 0.0);
@@ -260,7 +261,7 @@ fn check_rewrite_structure(
     after: &Firewall,
     rewrites: &[(Family, &RuleIdTable, RewrittenRuleset)],
     pass: &dyn Pass,
-    options: &RunOptions,
+    options: &CheckedPassesOptions,
 ) -> Result<(), StructureViolation> {
     for (family, places, rewritten) in rewrites {
         let ruleset = before.ruleset(*family).expect("it was rewritten");
@@ -273,8 +274,8 @@ fn check_rewrite_structure(
             &context,
         )?;
     }
-    structure_check::check_user_sets(before, after)?;
-    structure_check::check_shared_objects(before, after)
+    structure_check::check_user_sets_unchanged(before, after)?;
+    structure_check::check_shared_objects_unchanged(before, after)
 }
 
 fn apply_rewrite(firewall: &mut Firewall, rewritten: &RewrittenRuleset) {
@@ -286,7 +287,7 @@ fn apply_rewrite(firewall: &mut Firewall, rewritten: &RewrittenRuleset) {
     firewall.sets.extend(rewritten.sets.iter().cloned());
 }
 
-fn record_unchanged_rules(run: &mut CheckedRun, kept: Vec<UnchangedRule>) {
+fn record_unchanged_rules(run: &mut CheckedPassesResult, kept: Vec<UnchangedRule>) {
     for kept in kept {
         if !run.unchanged_rules.contains(&kept) {
             run.unchanged_rules.push(kept);
@@ -299,14 +300,15 @@ fn compare_before_after(
     before: &Firewall,
     after: &Firewall,
     equivalence: Equivalence,
-    options: &RunOptions,
+    options: &CheckedPassesOptions,
     sample: &mut PreparedPackets,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(MeanRulesTried, Evidence<NoProofReason>), PassRefusalReason> {
     progress("checking packets", 0.1);
-    let own =
-        sample.take().unwrap_or_else(|| check::generate_check_packets(before, &options.check, 1));
-    let next = check::generate_check_packets(after, &options.check, 1);
+    let own = sample
+        .take()
+        .unwrap_or_else(|| equivalence_check::generate_check_packets(before, &options.check, 1));
+    let next = equivalence_check::generate_check_packets(after, &options.check, 1);
     let mut judge = EquivalenceJudge::new(equivalence, before, after);
     let mut answers = PayloadOracle(SeededOracle(options.check.seed));
     let mut packets = 0;
@@ -337,13 +339,13 @@ fn prove_pass(
     before: &Firewall,
     after: &Firewall,
     equivalence: Equivalence,
-    options: &RunOptions,
+    options: &CheckedPassesOptions,
 ) -> Result<Option<NoProofReason>, PassRefusalReason> {
     // A diagram supports only the strict senses. If it finds no difference, that proves the others
     // as well; if it does, the difference may be what the pass changes on purpose.
     let beyond = match equivalence {
         Equivalence::Strict | Equivalence::SummedCounters => None,
-        Equivalence::StrictOnPacketBytes => Some(NoProofReason::QuestionTextChanged),
+        Equivalence::StrictOnPacketBytes => Some(NoProofReason::OracleQuestionTextChanged),
         Equivalence::EarlyDrop => Some(NoProofReason::DropsBeforeConntrack),
         Equivalence::Untracked => Some(NoProofReason::ConntrackStateDiffers),
     };
@@ -354,7 +356,7 @@ fn prove_pass(
         regions_max: 1,
         ..CompareOptions::default()
     };
-    match (check::prove_equivalence(before, after, &compare), beyond) {
+    match (equivalence_check::prove_equivalence(before, after, &compare), beyond) {
         // Equal packet by packet; but conntrack knows less of them.
         (ProofResult::Equal, Some(NoProofReason::DropsBeforeConntrack)) => {
             Ok(Some(NoProofReason::DropsBeforeConntrack))

@@ -136,7 +136,7 @@ impl CostModel {
     }
 
     /// The cost of trying all of `rules` rules in vain.
-    pub fn linear_ns(&self, rules: usize) -> f64 {
+    pub fn full_list_scan_ns(&self, rules: usize) -> f64 {
         self.check_ns * rules as f64
     }
 }
@@ -148,8 +148,8 @@ mod tests {
     #[test]
     fn a_long_list_is_dearer_than_a_tree_and_a_short_one_is_not() {
         let cost = CostModel::default();
-        assert!(cost.tree_search_ns(10_000) < cost.linear_ns(10_000) / 20.0);
-        assert!(cost.tree_search_ns(3) <= cost.linear_ns(3));
+        assert!(cost.tree_search_ns(10_000) < cost.full_list_scan_ns(10_000) / 20.0);
+        assert!(cost.tree_search_ns(3) <= cost.full_list_scan_ns(3));
     }
 
     #[test]

@@ -7,14 +7,14 @@
 //!
 //! [`passes`] has all passes by name; [`Pass`] is their interface. No pass prints, loads or
 //! measures anything, and none is trusted: [`run_checked_passes`] compares the ruleset before and
-//! after each of them ([`check`], [`structure_check`]).
+//! after each of them ([`equivalence_check`], [`structure_check`]).
 
 #![forbid(unsafe_code)]
 
 mod chain_names;
-pub mod check;
 mod checked_run;
 pub mod cost;
+pub mod equivalence_check;
 pub mod packet_cost;
 mod pass;
 pub mod passes;
@@ -26,12 +26,12 @@ pub mod skeleton;
 pub mod structure_check;
 
 pub use chain_names::ChainNameAllocator;
-pub use check::{CheckOptions, Counterexample, ProgressFn};
 pub use checked_run::{
-    CheckedRun, MeanRulesTried, NoProofReason, PassRefusalReason, PassReport, RefusedPass,
-    RunOptions, run_checked_passes,
+    CheckedPassesOptions, CheckedPassesResult, MeanRulesTried, NoProofReason, PassRefusalReason,
+    PassReport, RefusedPass, run_checked_passes,
 };
 pub use cost::{CalibrationSlopes, CostModel};
+pub use equivalence_check::{Counterexample, PacketCheckOptions, ProgressFn};
 pub use pass::{CounterPreservation, Equivalence, Pass, PassContext, PassOptions};
 pub use rule_runs::AddressAxis;
 pub use skeleton::{Skeleton, SkeletonError};

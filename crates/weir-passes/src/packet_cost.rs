@@ -31,7 +31,7 @@ pub struct PacketStepCounts {
 
 impl PacketStepCounts {
     /// The kinds of steps with their number and cost, in the order of the fields.
-    pub fn cost_items(&self, cost: &CostModel) -> [(&'static str, u64, f64); 6] {
+    pub fn cost_by_step_kind(&self, cost: &CostModel) -> [(&'static str, u64, f64); 6] {
         [
             ("rules evaluated", self.checks, cost.check_ns),
             ("jumps followed", self.jumps, cost.jump_ns),
@@ -44,7 +44,7 @@ impl PacketStepCounts {
 
     /// The whole, in nanoseconds.
     pub fn total_ns(&self, cost: &CostModel) -> f64 {
-        self.cost_items(cost).iter().map(|(_, steps, ns)| *steps as f64 * ns).sum()
+        self.cost_by_step_kind(cost).iter().map(|(_, steps, ns)| *steps as f64 * ns).sum()
     }
 }
 
@@ -104,7 +104,7 @@ fn count_prefix_lengths(set: &IpSet) -> u64 {
     let parts = set.elements.iter().flat_map(|e| &e.parts);
     let mut lengths: Vec<u8> = parts
         .filter_map(|part| match part {
-            ElementPart::Net { len, .. } => Some(*len),
+            ElementPart::AddrOrPrefix { len, .. } => Some(*len),
             _ => None,
         })
         .collect();
@@ -119,7 +119,7 @@ mod tests {
     use weir_model::Family;
     use weir_semantics::trace::trace_journey;
     use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind};
-    use weir_syntax::iptables::ParseOptions;
+    use weir_syntax::iptables::ParserSettings;
     use weir_syntax::packet::parse_packet;
     use weir_syntax::{ipset, iptables};
 
@@ -132,7 +132,7 @@ mod tests {
             :a - [0:0]\n-A FORWARD -s 192.0.2.1/32 -j DROP\n-A FORWARD -p udp -j a\n\
             -A a -m set --match-set nets src -j DROP\n\
             -A a -p tcp -m set --match-set nets src -j DROP\nCOMMIT\n";
-        let options = ParseOptions { known_sets: Some(&sets), ..ParseOptions::default() };
+        let options = ParserSettings { known_sets: Some(&sets), ..ParserSettings::default() };
         let v4 = Some(iptables::parse(rules, &options).unwrap());
         let firewall = Firewall { v4, v6: None, sets: sets.clone() };
         let interpreter = Interpreter::new(&firewall);

@@ -155,7 +155,7 @@ pub(crate) fn chain_mut<'r>(
 }
 
 /// Beginning of the names of sets that are made for a family.
-pub(crate) fn set_name_prefix(options: &PassOptions, family: Family) -> String {
+pub(crate) fn format_set_name_prefix(options: &PassOptions, family: Family) -> String {
     let letter = if family == Family::V4 { 4 } else { 6 };
     format!("w{letter}-{}-", options.set_name_id)
 }

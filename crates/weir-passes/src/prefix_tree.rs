@@ -108,7 +108,7 @@ impl TreeBuilder<'_> {
     fn rewrite_chain(&mut self, chain: &Chain) -> Chain {
         let mut items: Vec<RunCandidate<'_>> =
             chain.rules.iter().map(|r| RunCandidate::from_rule(r, self.family)).collect();
-        order_counting_rules(&mut items, self.family);
+        reorder_count_only_rules(&mut items, self.family);
         let compiled_before = self.compiled_runs.len();
         let rules = self.build_chain_rules(&mut items, &AddressAxis::BOTH, None, true);
         if self.compiled_runs.len() == compiled_before {
@@ -175,7 +175,7 @@ impl TreeBuilder<'_> {
                         self.record_tree(run, axis, before, at_root.len());
                     }
                     if comes_back {
-                        let top = self.names.allocate_tree_name();
+                        let top = self.names.allocate_tree_root_name();
                         self.new_chains
                             .push(Chain { rules: at_root, ..Chain::new(top.clone(), None) });
                         at_root = vec![Rule::new(Target::Jump(top))];
@@ -241,7 +241,7 @@ impl TreeBuilder<'_> {
                 }
                 match self.plan_tree(&items[range.clone()], axis) {
                     Ok(Some((plan, cost_ns))) => {
-                        let gain = self.options.cost.linear_ns(range.len()) - cost_ns;
+                        let gain = self.options.cost.full_list_scan_ns(range.len()) - cost_ns;
                         if best.as_ref().is_none_or(|(g, ..)| gain > *g) {
                             best = Some((gain, range, axis, plan));
                         }
@@ -350,7 +350,7 @@ fn make_goto_rule(chain: SharedName) -> Rule {
 /// test only a destination. The order of two counting rules does not matter, unless one of them
 /// reads a transport header: legacy iptables drops a packet whose header is truncated at the first
 /// such test.
-fn order_counting_rules(items: &mut [RunCandidate<'_>], family: Family) {
+fn reorder_count_only_rules(items: &mut [RunCandidate<'_>], family: Family) {
     for segment in rule_runs::split_at_barriers(items) {
         let ChainSegment::BetweenBarriers(range) = segment else { continue };
         let mut from = range.start;

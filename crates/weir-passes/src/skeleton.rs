@@ -10,7 +10,7 @@
 //! use weir_model::{Addr, Family, TableName};
 //! use weir_passes::{AddressAxis, Prefix, Skeleton};
 //!
-//! let host = |a: [u8; 4]| Prefix::of(Family::V4, u32::from_be_bytes(a).into(), 32);
+//! let host = |a: [u8; 4]| Prefix::containing_addr(Family::V4, u32::from_be_bytes(a).into(), 32);
 //! let mut tree =
 //!     Skeleton::new("bw", AddressAxis::Source, Family::V4, TableName::Mangle, &[8, 16, 24]).unwrap();
 //! tree.add_entry_chain("FORWARD");

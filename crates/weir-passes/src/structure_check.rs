@@ -64,11 +64,11 @@ pub fn check_structure(
     equivalence: Equivalence,
     context: &PassContext<'_>,
 ) -> Result<(), StructureViolation> {
-    check_credit(before, after, dead, context)?;
+    check_no_credit_lost(before, after, dead, context)?;
     if equivalence == Equivalence::SummedCounters {
         check_merged_rules(before, after, context)?;
     }
-    check_stateful_rules(before, after, context)?;
+    check_stateful_rule_counts(before, after, context)?;
     check_protected_chains(before, after, context)?;
     let on = |r: &Ruleset| total_conntrack_demand(r.rules().map(|(_, _, r)| r));
     match (on(before), on(after)) {
@@ -87,7 +87,10 @@ pub fn check_structure(
 ///
 /// # Errors
 /// [`StructureViolation::SharedObjectChanged`].
-pub fn check_shared_objects(before: &Firewall, after: &Firewall) -> Result<(), StructureViolation> {
+pub fn check_shared_objects_unchanged(
+    before: &Firewall,
+    after: &Firewall,
+) -> Result<(), StructureViolation> {
     let [before, after] = [before, after].map(|f| SharedObjects::from_rulesets(f.rulesets()));
     match before.first_differing_object(&after) {
         Some(object) => Err(StructureViolation::SharedObjectChanged(object.to_string())),
@@ -99,7 +102,10 @@ pub fn check_shared_objects(before: &Firewall, after: &Firewall) -> Result<(), S
 ///
 /// # Errors
 /// [`StructureViolation::UserSetChanged`].
-pub fn check_user_sets(before: &Firewall, after: &Firewall) -> Result<(), StructureViolation> {
+pub fn check_user_sets_unchanged(
+    before: &Firewall,
+    after: &Firewall,
+) -> Result<(), StructureViolation> {
     match before.sets.iter().find(|s| after.find_set(&s.name) != Some(s)) {
         Some(set) => Err(StructureViolation::UserSetChanged(set.name.to_string())),
         None => Ok(()),
@@ -111,7 +117,7 @@ fn collect_credited_rules(ruleset: &Ruleset) -> BTreeSet<RuleIndex> {
 }
 
 /// Elements of sets count for rules, too: their credit is in the context.
-fn check_credit(
+fn check_no_credit_lost(
     before: &Ruleset,
     after: &Ruleset,
     dead: &[RuleIndex],
@@ -163,7 +169,7 @@ fn count_stateful_rules(ruleset: &Ruleset) -> BTreeMap<(Vec<RuleIndex>, String),
     out
 }
 
-fn check_stateful_rules(
+fn check_stateful_rule_counts(
     before: &Ruleset,
     after: &Ruleset,
     context: &PassContext<'_>,

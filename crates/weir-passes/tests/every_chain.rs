@@ -13,12 +13,12 @@ use weir_model::{
     Addr, CtState, Family, Firewall, Packet, Rule, RuleIdTable, RuleIndex, Ruleset, Span,
 };
 use weir_packet::{ConntrackInfo, Transport, tcp_flag};
-use weir_passes::check::{PayloadOracle, find_counterexample};
+use weir_passes::equivalence_check::{PayloadOracle, find_counterexample};
 use weir_passes::{
     CostModel, Equivalence, Pass, PassContext, PassOptions, passes, structure_check,
 };
 use weir_semantics::{JourneyKind, SeededOracle};
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 
 /// Rules by the letters of an alphabet; `NET` and `PART` are prefixes, one in the other.
 struct Alphabet {
@@ -209,7 +209,7 @@ impl Words {
             let _ = writeln!(text, "-A X {rule}");
         }
         let text = said(&(text + "COMMIT\n"), family);
-        let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+        let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
         let mut around = iptables::parse(&text, &options).unwrap_or_else(|d| {
             panic!("{}", weir_syntax::render_diagnostics(&d, "alphabet", &text, false))
         });
@@ -272,14 +272,14 @@ fn universe(family: Family) -> Vec<(JourneyKind, Packet)> {
         tcp(1000, 23, 0),
         tcp(22, 1000, ack),
         (6, Transport::Truncated, 0),
-        (6, Transport::None, 1),
+        (6, Transport::NoParsedHeader, 1),
         (17, Transport::Udp { sport: 1000, dport: 53 }, 0),
         (17, Transport::Udp { sport: 53, dport: 1000 }, 0),
         (17, Transport::Udp { sport: 1000, dport: 54 }, 0),
         (17, Transport::Truncated, 0),
-        (17, Transport::None, 2),
+        (17, Transport::NoParsedHeader, 2),
         (icmp, Transport::Icmp { kind: 8, code: 0, rest: [0; 4] }, 0),
-        (47, Transport::None, 0),
+        (47, Transport::NoParsedHeader, 0),
     ];
     let mut out = Vec::new();
     for entry in JourneyKind::ALL {

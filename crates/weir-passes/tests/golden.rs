@@ -6,10 +6,10 @@ use weir_model::{Family, RuleIdTable, Ruleset};
 use weir_passes::prefix_tree::TreeOptions;
 use weir_passes::set_folding::SetFoldOptions;
 use weir_passes::{
-    CostModel, PassContext, PassOptions, RewrittenRuleset, RunOptions, passes, prefix_tree,
-    set_folding,
+    CheckedPassesOptions, CostModel, PassContext, PassOptions, RewrittenRuleset, passes,
+    prefix_tree, set_folding,
 };
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 use weir_testkit::testdata;
 
 const CUT: &str = "\n---\n";
@@ -26,7 +26,7 @@ fn eager() -> CostModel {
 }
 
 fn read(rules: &str) -> Ruleset {
-    let options = ParseOptions { family: Some(Family::V4), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(Family::V4), ..ParserSettings::default() };
     match iptables::parse(rules, &options) {
         Ok(ruleset) => ruleset,
         Err(d) => panic!("{}", weir_syntax::render_diagnostics(&d, "case", rules, false)),
@@ -129,7 +129,8 @@ fn each_pass_has_a_case_in_which_it_acts_and_one_in_which_it_does_not() {
             let rules = case.split_once(CUT).map_or(case.trim_end(), |(rules, _)| rules);
             let v4 = read(&format!("{rules}\n"));
             let firewall = weir_model::Firewall { v4: Some(v4), ..Default::default() };
-            let options = RunOptions { pass: options(), ..RunOptions::default() };
+            let options =
+                CheckedPassesOptions { pass: options(), ..CheckedPassesOptions::default() };
             let run = weir_passes::run_checked_passes(&firewall, &[pass], &options, &mut |_, _| {})
                 .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
             match run.firewall == firewall {

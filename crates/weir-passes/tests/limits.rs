@@ -1,11 +1,11 @@
 //! If a proof does not finish, the pass is checked on packets, and says so.
 
 use weir_model::{Family, Firewall};
-use weir_passes::{CheckOptions, Evidence, RunOptions, passes, run_checked_passes};
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_passes::{CheckedPassesOptions, Evidence, PacketCheckOptions, passes, run_checked_passes};
+use weir_syntax::iptables::{self, ParserSettings};
 
 fn read(rules: &str) -> Firewall {
-    let options = ParseOptions { family: Some(Family::V4), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(Family::V4), ..ParserSettings::default() };
     let v4 = iptables::parse(rules, &options).expect("good rules");
     Firewall { v4: Some(v4), ..Firewall::default() }
 }
@@ -17,9 +17,9 @@ fn a_pass_that_is_not_proven_within_its_steps_or_memory_is_checked_on_packets() 
          -A FORWARD -s 192.0.2.1/32 -j ACCEPT\n-A FORWARD -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n",
     );
     let pass = passes::find_pass("remove_duplicates").expect("the pass is there");
-    let by = |change: fn(&mut RunOptions)| {
-        let check = CheckOptions { seed: 1, packets: 400 };
-        let mut options = RunOptions { check, ..RunOptions::default() };
+    let by = |change: fn(&mut CheckedPassesOptions)| {
+        let check = PacketCheckOptions { seed: 1, packets: 400 };
+        let mut options = CheckedPassesOptions { check, ..CheckedPassesOptions::default() };
         options.pass.allow_counter_loss = true;
         change(&mut options);
         let run =
@@ -28,8 +28,8 @@ fn a_pass_that_is_not_proven_within_its_steps_or_memory_is_checked_on_packets() 
         run.steps[0].evidence.clone()
     };
     assert!(matches!(by(|_| {}), Evidence::Proven(packets) if packets > 0));
-    let steps: fn(&mut RunOptions) = |options| options.proof_steps = 10;
-    let memory: fn(&mut RunOptions) = |options| options.proof_bytes = 0;
+    let steps: fn(&mut CheckedPassesOptions) = |options| options.proof_steps = 10;
+    let memory: fn(&mut CheckedPassesOptions) = |options| options.proof_bytes = 0;
     for (limit, wanted) in
         [(steps, "not proven within"), (memory, "need more than the allowed 0 MiB")]
     {

@@ -1,12 +1,12 @@
 //! No pass loses the rule that creates or configures what other rules use by name.
 
 use weir_model::{Family, Firewall};
-use weir_passes::structure_check::{StructureViolation, check_shared_objects};
-use weir_passes::{CheckOptions, RunOptions, passes, run_checked_passes};
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_passes::structure_check::{StructureViolation, check_shared_objects_unchanged};
+use weir_passes::{CheckedPassesOptions, PacketCheckOptions, passes, run_checked_passes};
+use weir_syntax::iptables::{self, ParserSettings};
 
 fn read(rules: &str) -> Firewall {
-    let options = ParseOptions { family: Some(Family::V4), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(Family::V4), ..ParserSettings::default() };
     let text = format!("*filter\n:INPUT ACCEPT [0:0]\n:U - [0:0]\n:V - [0:0]\n{rules}COMMIT\n");
     let v4 = iptables::parse(&text, &options).expect("good rules");
     Firewall { v4: Some(v4), ..Firewall::default() }
@@ -38,12 +38,16 @@ fn rulesets() -> [Firewall; 3] {
 fn every_pass_keeps_the_rules_that_make_what_others_use() {
     for firewall in rulesets() {
         for pass in passes::ALL_PASSES {
-            let check = CheckOptions { seed: 1, packets: 100 };
-            let mut options = RunOptions { check, ..RunOptions::default() };
+            let check = PacketCheckOptions { seed: 1, packets: 100 };
+            let mut options = CheckedPassesOptions { check, ..CheckedPassesOptions::default() };
             options.pass.allow_counter_loss = true;
             let run = run_checked_passes(&firewall, &[pass], &options, &mut |_, _| {});
             let run = run.unwrap_or_else(|e| panic!("{}: {e}", pass.name()));
-            assert!(check_shared_objects(&firewall, &run.firewall).is_ok(), "{}", pass.name());
+            assert!(
+                check_shared_objects_unchanged(&firewall, &run.firewall).is_ok(),
+                "{}",
+                pass.name()
+            );
         }
     }
 }
@@ -51,7 +55,7 @@ fn every_pass_keeps_the_rules_that_make_what_others_use() {
 #[test]
 fn a_pass_that_loses_the_rule_that_makes_an_object_is_refused() {
     for (number, before) in rulesets().into_iter().enumerate() {
-        assert!(check_shared_objects(&before, &before).is_ok());
+        assert!(check_shared_objects_unchanged(&before, &before).is_ok());
         let mut after = before.clone();
         for chain in &mut after.v4.as_mut().expect("a ruleset").tables[0].chains {
             match (&*chain.name, number) {
@@ -62,7 +66,7 @@ fn a_pass_that_loses_the_rule_that_makes_an_object_is_refused() {
         }
         assert!(
             matches!(
-                check_shared_objects(&before, &after),
+                check_shared_objects_unchanged(&before, &after),
                 Err(StructureViolation::SharedObjectChanged(_))
             ),
             "{after:?}"

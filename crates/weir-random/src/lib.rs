@@ -15,7 +15,7 @@
 /// use weir_random::Rng;
 ///
 /// let mut rng = Rng::new(1_234_567);
-/// assert_eq!(rng.bits(), 6_457_827_717_110_365_317);
+/// assert_eq!(rng.next_u64(), 6_457_827_717_110_365_317);
 /// assert!(rng.below(6) < 6);
 /// ```
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ impl Rng {
     }
 
     /// One of several; `None` where there is none.
-    pub fn choose<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+    pub fn pick_if_any<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         (!of.is_empty()).then(|| self.pick(of))
     }
 

@@ -5,11 +5,11 @@
 //! a description for screen readers. The values are in the markers' `data-` attributes, which the
 //! page's script reads.
 
-pub(crate) mod curve_chart;
-pub(crate) mod line_chart;
+pub(crate) mod linear_curve_chart;
+pub(crate) mod log_line_chart;
 pub(crate) mod noise_strips;
-pub(crate) mod row_chart;
-pub(crate) mod search_trace;
+pub(crate) mod rate_search_chart;
+pub(crate) mod subject_row_chart;
 
 use maud::{Markup, html};
 
@@ -87,12 +87,12 @@ fn render_svg(caption: &Caption<'_>, size: ChartSize, class: &str, inside: &Mark
 }
 
 /// Stands in place of a drawing without a single value that its axes can show.
-fn render_empty_chart(caption: &Caption<'_>, class: &str) -> Markup {
+fn render_not_drawn_note(caption: &Caption<'_>, class: &str) -> Markup {
     html! { p class={ "chart about " (class) } { "Not drawn, no values: " (caption.title) "." } }
 }
 
 /// Text at a place.
-fn render_text(class: &str, x: f64, y: f64, text: &str) -> Markup {
+fn render_svg_text(class: &str, x: f64, y: f64, text: &str) -> Markup {
     html! { text class=(class) x=(format_svg_coordinate(x)) y=(format_svg_coordinate(y)) { (text) } }
 }
 

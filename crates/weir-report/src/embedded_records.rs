@@ -3,9 +3,9 @@
 use weir_stats::{RunRecord, Trial};
 
 /// What stands in front of the coordinates of a trial, and behind them.
-const COLUMNS_BEFORE_AXES: [&str; 8] =
+const CSV_COLUMNS_BEFORE_AXES: [&str; 8] =
     ["number", "kind", "subject", "copy", "block", "order", "leg", "repeat"];
-const COLUMNS_AFTER_AXES: [&str; 16] = [
+const CSV_COLUMNS_AFTER_AXES: [&str; 16] = [
     "offered",
     "delivered",
     "leaked",
@@ -31,8 +31,8 @@ pub(crate) fn trials_to_csv(record: &RunRecord) -> String {
     let mut write = |fields: Vec<String>| {
         writer.write_record(fields).expect("writing to memory, as many fields in every line");
     };
-    let names = COLUMNS_BEFORE_AXES.iter().chain(&axes).chain(&COLUMNS_AFTER_AXES);
-    write(names.map(|name| escape_formula(name)).collect());
+    let names = CSV_COLUMNS_BEFORE_AXES.iter().chain(&axes).chain(&CSV_COLUMNS_AFTER_AXES);
+    write(names.map(|name| escape_spreadsheet_formula(name)).collect());
     for trial in &record.trials {
         write(trial_csv_fields(trial, &axes));
     }
@@ -44,8 +44,8 @@ pub(crate) fn trials_to_csv(record: &RunRecord) -> String {
 fn trial_csv_fields(trial: &Trial, axes: &[&str]) -> Vec<String> {
     let before = [
         trial.number.to_string(),
-        serialized_word(&trial.kind),
-        escape_formula(&trial.subject),
+        serialized_variant_name(&trial.kind),
+        escape_spreadsheet_formula(&trial.subject),
         trial.copy_index.to_string(),
         trial.block.to_string(),
         trial.order_in_block.to_string(),
@@ -53,7 +53,7 @@ fn trial_csv_fields(trial: &Trial, axes: &[&str]) -> Vec<String> {
         trial.repeat_count.to_string(),
     ];
     let at = axes.iter().map(|axis| {
-        escape_formula(
+        escape_spreadsheet_formula(
             &trial.scenario.coordinate(axis).map(ToString::to_string).unwrap_or_default(),
         )
     });
@@ -67,13 +67,13 @@ fn trial_csv_fields(trial: &Trial, axes: &[&str]) -> Vec<String> {
         trial.seconds.to_string(),
         trial.pps.to_string(),
         trial.rate_pps.to_string(),
-        trial.added_rules().to_string(),
+        trial.added_rule_count().to_string(),
         trial.noise.psi.to_string(),
         trial.noise.steal.to_string(),
         trial.noise.spin_ratio.to_string(),
         trial.noise.switches.to_string(),
-        serialized_word(&trial.state),
-        escape_formula(trial.rejection_reason.as_deref().unwrap_or("")),
+        serialized_variant_name(&trial.state),
+        escape_spreadsheet_formula(trial.rejection_reason.as_deref().unwrap_or("")),
     ];
     before.into_iter().chain(at).chain(behind).collect()
 }
@@ -85,13 +85,13 @@ pub(crate) fn record_to_json(record: &RunRecord) -> String {
 }
 
 /// The word that a value is in JSON, e.g. of a state.
-fn serialized_word<T: serde::Serialize>(value: &T) -> String {
+fn serialized_variant_name<T: serde::Serialize>(value: &T) -> String {
     let json = serde_json::to_value(value).ok();
     json.as_ref().and_then(|value| value.as_str()).unwrap_or_default().to_owned()
 }
 
 /// Text that a spreadsheet does not take for a formula.
-fn escape_formula(text: &str) -> String {
+fn escape_spreadsheet_formula(text: &str) -> String {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     if formula { format!("'{text}") } else { text.to_owned() }
 }

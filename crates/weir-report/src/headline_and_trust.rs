@@ -1,18 +1,18 @@
 //! The first sentence of a page, and whether to trust it.
 
 use weir_stats::{
-    ClaimOutcome, RatioDifference, RunSubject, Trial, TrialKind, TrialState,
+    ClaimOutcome, RatioAgainstOne, RunSubject, Trial, TrialKind, TrialState,
     max_packets_within_limit, trial_selection,
 };
 
 use crate::number_format::{
     format_count, format_interval, format_percent, format_ratio, format_ratio_near_one,
-    format_ratio_number,
+    format_ratio_without_times_sign,
 };
 use crate::report_model::{ReportModel, subject_label};
 
 /// Effects below this share are not reported as a difference, whatever their interval is.
-const MIN_REPORTED_EFFECT: f64 = 0.02;
+const MIN_REPORTED_RELATIVE_CHANGE: f64 = 0.02;
 
 /// The verdict, in parts: the number stands out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +47,9 @@ pub(crate) fn build_headline(model: &ReportModel<'_>) -> HeadlineParts {
     };
     let name = format!("weir’s {} form", gain.subject.name);
     let reference = subject_label(headline.reference);
-    let interval = format_interval(&gain.ratio, format_ratio_number);
-    if gain.ratio.classify_difference(MIN_REPORTED_EFFECT) == RatioDifference::None {
+    let interval = format_interval(&gain.ratio, format_ratio_without_times_sign);
+    if gain.ratio.classify_ratio_against_one(MIN_REPORTED_RELATIVE_CHANGE) == RatioAgainstOne::None
+    {
         return HeadlineParts {
             lead_text: format!("{place}{name} and {reference} do not differ:"),
             number: format_ratio(gain.ratio.value),
@@ -133,7 +134,7 @@ pub(crate) fn assess_trust(model: &ReportModel<'_>) -> (Trust, Vec<String>) {
     check_completeness(model, &mut reasons);
     check_packet_sums(model, &mut reasons);
     check_noise(model, &mut reasons);
-    check_cpu_pressure(model, &mut reasons);
+    note_cpu_pressure(model, &mut reasons);
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.0));
     let trust = reasons.first().map_or(Trust::Ok, |(trust, _)| *trust);
     (trust, reasons.into_iter().map(|(_, reason)| reason).collect())
@@ -183,11 +184,11 @@ fn excess_leaked_packets(model: &ReportModel<'_>, trial: &Trial) -> u64 {
 }
 
 /// Blocks below which an interval is little more than the values themselves.
-const MIN_BLOCKS: u32 = 3;
+const MIN_BLOCKS_FOR_INTERVAL: u32 = 3;
 
 fn check_noise(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
     let run = &model.record.run;
-    if run.preset.blocks < MIN_BLOCKS {
+    if run.preset.blocks < MIN_BLOCKS_FOR_INTERVAL {
         let times = if run.preset.blocks == 1 { "once" } else { "twice" };
         let reason = format!("Every point was measured only {times}: intervals mean little.");
         reasons.push((Trust::Noisy, reason));
@@ -236,11 +237,11 @@ fn check_noise(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
 
 /// Other work on the machine. It does not itself reduce the trust: its effect on the numbers shows
 /// in the subject that is measured twice.
-fn check_cpu_pressure(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
-    const BUSY_PRESSURE_SHARE: f64 = 0.25;
+fn note_cpu_pressure(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
+    const BUSY_CPU_PRESSURE_TIME_SHARE: f64 = 0.25;
     let rates = model.accepted_trials().filter(|trial| trial.kind == TrialKind::Rate);
-    let Some(median) =
-        trial_selection::median_cpu_pressure(rates).filter(|median| *median > BUSY_PRESSURE_SHARE)
+    let Some(median) = trial_selection::median_cpu_pressure(rates)
+        .filter(|median| *median > BUSY_CPU_PRESSURE_TIME_SHARE)
     else {
         return;
     };

@@ -20,7 +20,7 @@ pub(crate) fn format_count(n: u64) -> String {
 }
 
 /// The value on an axis, numbers with their thousands apart.
-pub(crate) fn format_coordinate(value: &Coordinate) -> String {
+pub(crate) fn format_axis_value(value: &Coordinate) -> String {
     match value {
         Coordinate::Number(n) => format_count(*n),
         Coordinate::Text(text) => text.clone(),
@@ -28,7 +28,7 @@ pub(crate) fn format_coordinate(value: &Coordinate) -> String {
 }
 
 /// `value` with `digits` significant digits, never as a power of ten.
-fn format_significant(value: f64, digits: usize) -> String {
+fn format_significant_digits(value: f64, digits: usize) -> String {
     if !value.is_finite() {
         return "–".to_owned();
     }
@@ -64,7 +64,7 @@ fn format_with_si_prefix(value: f64, digits: usize, unit: &str) -> String {
     let rounded = value.abs() * (1.0 + 0.5 * 10f64.powi(-(digits as i32)));
     let (scale, prefix) =
         SI_PREFIXES.iter().copied().find(|(scale, _)| rounded >= *scale).unwrap_or(SI_PREFIXES[6]);
-    let number = format_significant(value / scale, digits);
+    let number = format_significant_digits(value / scale, digits);
     let suffix = format!("{prefix}{unit}");
     if suffix.is_empty() { number } else { format!("{number}{NARROW_NO_BREAK_SPACE}{suffix}") }
 }
@@ -75,7 +75,7 @@ pub(crate) fn format_rate(value: f64) -> String {
 }
 
 /// A time: `41.2 ms`.
-pub(crate) fn format_seconds(value: f64) -> String {
+pub(crate) fn format_si_seconds(value: f64) -> String {
     format_with_si_prefix(value, 3, "s")
 }
 
@@ -93,12 +93,12 @@ impl ValueUnit {
     pub(crate) fn format_value(self, value: f64) -> String {
         match self {
             ValueUnit::Rate => format_rate(value),
-            ValueUnit::Seconds => format_seconds(value),
+            ValueUnit::Seconds => format_si_seconds(value),
         }
     }
 
     /// A value beside an axis with even steps, with the digits that it needs: `1.5 M`, `250 ms`.
-    pub(crate) fn format_short(self, value: f64) -> String {
+    pub(crate) fn format_without_trailing_zeros(self, value: f64) -> String {
         let text = self.format_value(value);
         let number: String = text.chars().take_while(|c| *c != NARROW_NO_BREAK_SPACE).collect();
         if !number.contains('.') {
@@ -119,19 +119,19 @@ impl ValueUnit {
 
 /// A ratio: `31×`, `3.1×`, `0.95×`.
 pub(crate) fn format_ratio(value: f64) -> String {
-    format!("{}×", format_ratio_number(value))
+    format!("{}×", format_ratio_without_times_sign(value))
 }
 
 /// A ratio without its sign: three digits around 1, where they matter, two elsewhere.
-pub(crate) fn format_ratio_number(value: f64) -> String {
+pub(crate) fn format_ratio_without_times_sign(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
     }
     match value.abs() {
         v if v >= 99.5 => format_count(value.round() as u64),
-        v if v >= 9.95 => format_significant(value, 2),
+        v if v >= 9.95 => format_significant_digits(value, 2),
         v if (0.095..1.995).contains(&v) => format!("{value:.2}"),
-        _ => format_significant(value, 2),
+        _ => format_significant_digits(value, 2),
     }
 }
 
@@ -151,19 +151,19 @@ pub(crate) fn format_interval(estimate: &Estimate, print: impl Fn(f64) -> String
 /// An estimate with its interval and unit, for a terminal: `1.42 M [1.40 M, 1.44 M] packets/s`.
 pub fn format_estimate_with_unit(quantity: Quantity, estimate: &Estimate) -> String {
     use Quantity as Q;
-    let nanoseconds: fn(f64) -> String = |value| format_seconds(value / 1e9);
+    let nanoseconds: fn(f64) -> String = |value| format_si_seconds(value / 1e9);
     let (print, unit): (fn(f64) -> String, &str) = match quantity {
         Q::Pps => (format_rate, " packets/s"),
         Q::ConnectionsPerSecond | Q::ConnectionsResetPerSecond => (format_rate, " connections/s"),
         Q::HandshakesPerSecond => (format_rate, " handshakes/s"),
         Q::BytesPerConnection => (format_rate, " bytes a connection"),
-        Q::LoadSeconds => (format_seconds, " to load"),
-        Q::AddSeconds => (format_seconds, " to add a rule"),
+        Q::LoadSeconds => (format_si_seconds, " to load"),
+        Q::AddSeconds => (format_si_seconds, " to add a rule"),
         Q::RoundTripNsP50 => (nanoseconds, " there and back"),
         Q::ResponseNsP50 => (nanoseconds, " to answer"),
         Q::StreamBytesPerSecond => (format_rate, " bytes/s"),
         Q::LossRatio => (format_percent, " lost"),
-        _ => (format_ratio_number, ""),
+        _ => (format_ratio_without_times_sign, ""),
     };
     let text = format!("{} {}{unit}", print(estimate.value), format_interval(estimate, print));
     text.replace(NARROW_NO_BREAK_SPACE, " ")
@@ -192,7 +192,7 @@ pub(crate) fn format_bytes(n: u64) -> String {
 }
 
 /// A length of time: `4 min 12 s`.
-pub(crate) fn format_duration(seconds: f64) -> String {
+pub(crate) fn format_hours_minutes_seconds(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         return "–".to_owned();
     }
@@ -213,7 +213,7 @@ pub(crate) fn format_svg_coordinate(value: f64) -> String {
 }
 
 /// The day of an RFC 3339 time, and its hour and minute.
-pub(crate) fn format_date(text: &str) -> String {
+pub(crate) fn format_date_and_time(text: &str) -> String {
     match (text.get(..10), text.get(11..16)) {
         (Some(day), Some(time)) => format!("{day}, {time} UTC"),
         _ => text.to_owned(),
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn times_have_their_unit() {
-        let plain = |value| format_seconds(value).replace(NARROW_NO_BREAK_SPACE, " ");
+        let plain = |value| format_si_seconds(value).replace(NARROW_NO_BREAK_SPACE, " ");
         assert_eq!(plain(0.0412), "41.2 ms");
         assert_eq!(plain(1.5), "1.50 s");
         assert_eq!(plain(0.000_001_5), "1.50 µs");
@@ -259,7 +259,9 @@ mod tests {
         assert_eq!(plain(1e6), "1 M");
         assert_eq!(plain(500_000.0), "500 k");
         assert_eq!(plain(20.0), "20");
-        let short = |value| ValueUnit::Rate.format_short(value).replace(NARROW_NO_BREAK_SPACE, " ");
+        let short = |value| {
+            ValueUnit::Rate.format_without_trailing_zeros(value).replace(NARROW_NO_BREAK_SPACE, " ")
+        };
         assert_eq!(
             [short(1.5e6), short(2e6), short(0.0), short(600.0)],
             ["1.5 M", "2 M", "0", "600"]

@@ -1,17 +1,17 @@
 //! The page: its order, its header, and its first screen.
 
 mod claims_section;
-mod connections_section;
-mod core_shares_section;
-mod endpoint_section;
+mod connection_plots;
 mod estimate_tables;
-mod figures_section;
+mod latency_probe_tables;
 mod paper_figures;
-mod probe_section;
+mod per_core_packet_shares;
+mod per_endpoint_rates;
 mod provenance_section;
+mod rate_and_load_time_plots;
+mod rate_search_section;
 mod run_overlay;
-mod search_section;
-mod time_series;
+mod trial_time_series;
 mod trust_section;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -20,10 +20,10 @@ use weir_stats::RunRecord;
 use crate::extra_section::ExtraSection;
 use crate::headline_and_trust::build_headline;
 use crate::number_format::{
-    format_count, format_date, format_interval, format_percent, format_rate, format_ratio,
-    format_ratio_number,
+    format_count, format_date_and_time, format_interval, format_percent, format_rate, format_ratio,
+    format_ratio_without_times_sign,
 };
-use crate::report_model::{Headline, ReportModel, subject_label};
+use crate::report_model::{HeadlineGains, ReportModel, subject_label};
 
 pub use run_overlay::NamedRun;
 
@@ -62,18 +62,18 @@ pub fn render_page_of_runs(runs: &[NamedRun<'_>], extras: &[ExtraSection]) -> St
             body {
                 (render_page_header(record))
                 main {
-                    (render_opening(&model))
-                    (figures_section::render_main_plot(&model))
-                    (figures_section::render_facet_plots(&model))
+                    (render_headline_and_gains(&model))
+                    (rate_and_load_time_plots::render_main_plot(&model))
+                    (rate_and_load_time_plots::render_facet_plots(&model))
                     @if let Some(runs) = &overlay { (run_overlay::render_section(runs)) }
-                    (connections_section::render_section(&model))
-                    (endpoint_section::render_section(&model))
-                    (core_shares_section::render_section(&model))
-                    (time_series::render_section(&model))
+                    (connection_plots::render_section(&model))
+                    (per_endpoint_rates::render_section(&model))
+                    (per_core_packet_shares::render_section(&model))
+                    (trial_time_series::render_section(&model))
                     (paper_figures::render_section(&model))
-                    (search_section::render_section(&model))
-                    (figures_section::render_load_plots(&model))
-                    (probe_section::render_section(&model))
+                    (rate_search_section::render_section(&model))
+                    (rate_and_load_time_plots::render_load_time_plots(&model))
+                    (latency_probe_tables::render_section(&model))
                     @for extra in extras { (self::render_extra_section(extra)) }
                     (estimate_tables::render_estimates_section(&model))
                     (claims_section::render_section(&model))
@@ -120,7 +120,7 @@ fn render_page_header(record: &RunRecord) -> Markup {
                 "weir"
             }
             span { (run.title) }
-            span.when { (run.preset.name) " preset · " (format_date(&run.date)) }
+            span.when { (run.preset.name) " preset · " (format_date_and_time(&run.date)) }
         }
     }
 }
@@ -129,7 +129,7 @@ fn format_run_count(runs: usize) -> String {
     if runs == 1 { "one run".to_owned() } else { format!("{} runs", format_count(runs as u64)) }
 }
 
-fn render_opening(model: &ReportModel<'_>) -> Markup {
+fn render_headline_and_gains(model: &ReportModel<'_>) -> Markup {
     let verdict = build_headline(model);
     let run = &model.record.run;
     html! {
@@ -157,7 +157,7 @@ fn render_opening(model: &ReportModel<'_>) -> Markup {
 }
 
 /// What each of weir's forms gains, best first.
-fn render_gains(model: &ReportModel<'_>, headline: &Headline<'_>) -> Markup {
+fn render_gains(model: &ReportModel<'_>, headline: &HeadlineGains<'_>) -> Markup {
     html! {
         ul.gains {
             @for gain in &headline.gains {
@@ -172,7 +172,7 @@ fn render_gains(model: &ReportModel<'_>, headline: &Headline<'_>) -> Markup {
                     }
                     div.big {
                         (format_ratio(gain.ratio.value)) " "
-                        small { (format_interval(&gain.ratio, format_ratio_number)) }
+                        small { (format_interval(&gain.ratio, format_ratio_without_times_sign)) }
                     }
                     div.note {
                         "what " (subject_label(headline.reference)) " " (model.quantity_verb())

@@ -32,7 +32,7 @@ pub(crate) struct ReportModel<'a> {
     /// A colour for each subject, in the order of the run.
     pub(crate) styles: Vec<SeriesStyle>,
     /// The gain that the page begins with.
-    pub(crate) headline: Option<Headline<'a>>,
+    pub(crate) headline: Option<HeadlineGains<'a>>,
 }
 
 /// A point of the axes that are not the horizontal one.
@@ -53,7 +53,7 @@ pub(crate) struct Gain<'a> {
 }
 
 /// All gains at one point, the best first.
-pub(crate) struct Headline<'a> {
+pub(crate) struct HeadlineGains<'a> {
     pub(crate) facet_index: usize,
     pub(crate) reference: &'a RunSubject,
     /// Where on the axis.
@@ -156,7 +156,7 @@ impl<'a> ReportModel<'a> {
     }
 
     /// What a reader sees of a subject that a record names.
-    pub(crate) fn label_by_name(&self, name: &str) -> String {
+    pub(crate) fn subject_label_by_name(&self, name: &str) -> String {
         let mut subjects = self.record.run.subjects.iter();
         subjects.find(|one| one.name == name).map_or_else(|| name.to_owned(), subject_label)
     }
@@ -232,8 +232,8 @@ impl<'a> ReportModel<'a> {
     }
 
     /// The facet in which weir's best form gains least: what is true there is true elsewhere.
-    fn find_headline(&self) -> Option<Headline<'a>> {
-        let least = |headline: &Headline<'_>| {
+    fn find_headline(&self) -> Option<HeadlineGains<'a>> {
+        let least = |headline: &HeadlineGains<'_>| {
             headline.gains.first().map_or(f64::INFINITY, |gain| gain.ratio.value)
         };
         (0..self.facets.len())
@@ -241,7 +241,7 @@ impl<'a> ReportModel<'a> {
             .min_by(|a, b| least(a).total_cmp(&least(b)))
     }
 
-    fn headline_of_facet(&self, facet: usize) -> Option<Headline<'a>> {
+    fn headline_of_facet(&self, facet: usize) -> Option<HeadlineGains<'a>> {
         let reference = self.reference?;
         for value in self.axis_values().into_iter().rev() {
             let scenario = self.scenario_at(&self.facets[facet].scenario, value);
@@ -260,7 +260,7 @@ impl<'a> ReportModel<'a> {
                 .collect();
             if !gains.is_empty() {
                 gains.sort_by(|a, b| b.ratio.value.total_cmp(&a.ratio.value));
-                return Some(Headline {
+                return Some(HeadlineGains {
                     facet_index: facet,
                     reference,
                     axis_value: value,
@@ -375,7 +375,7 @@ fn axis_value_title(axis: &ScenarioAxis, value: &Coordinate) -> String {
         (Some(title), _) => title.clone(),
         (None, Coordinate::Text(text)) => text.clone(),
         (None, Coordinate::Number(_)) => {
-            format!("{} {}", number_format::format_coordinate(value), axis_title(axis))
+            format!("{} {}", number_format::format_axis_value(value), axis_title(axis))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_stats::claim::{Bounds, ClaimSource};
+use weir_stats::claim::{ClaimBounds, ClaimSource};
 use weir_stats::{
     Claim, ClaimOutcome, ClaimRecord, ClaimTest, ConnectionClose, ConnectionCounts, ConntrackTable,
     Coordinate, DropCount, Estimate, HostEnvironment, NoiseFloor, Paper, PaperFigure, PaperValue,
@@ -285,8 +285,8 @@ fn sample_claims() -> Vec<ClaimRecord> {
         quantity: Quantity::Pps,
         of: SubjectPoint { subject: subject.to_owned(), at: near.with_coordinate("rules", to) },
         to: SubjectPoint { subject: subject.to_owned(), at: near.with_coordinate("rules", from) },
-        within: Bounds { min: Some(0.8), max: None },
-        shape: Bounds { min: Some(0.5), max: None },
+        within: ClaimBounds { min: Some(0.8), max: None },
+        shape: ClaimBounds { min: Some(0.5), max: None },
     };
     let claim = |id: &str, by, text: &str, test| Claim {
         id: id.to_owned(),

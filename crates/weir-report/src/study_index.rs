@@ -4,24 +4,26 @@
 use std::collections::BTreeMap;
 
 use maud::{DOCTYPE, Markup, html};
-use weir_study::claims_registry::{self, ClaimItem, ClaimItemKind, ClaimItemStatus, RegistryEntry};
+use weir_study::claims_registry::{
+    self, PaperStatement, PaperStatementKind, PaperStatementStatus, StudyClaims,
+};
 
 use crate::page::render_head_elements;
 
 /// File beside the index that holds the report of a study's newest run; `None` without one.
-pub fn report_file_name(entry: &RegistryEntry) -> Option<String> {
+pub fn report_file_name(entry: &StudyClaims) -> Option<String> {
     entry.run.as_ref().map(|_| format!("{}.html", entry.study))
 }
 
 /// File beside the index that holds the trials of that run.
-pub fn trials_file_name(entry: &RegistryEntry) -> Option<String> {
+pub fn trials_file_name(entry: &StudyClaims) -> Option<String> {
     entry.run.as_ref().map(|_| format!("{}.jsonl", entry.study))
 }
 
 /// The index as one HTML page that opens offline.
 ///
 /// All of it is text; nothing is read as HTML. The same entries give the same bytes.
-pub fn render_index(entries: &[RegistryEntry], version: &str) -> String {
+pub fn render_index(entries: &[StudyClaims], version: &str) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -36,7 +38,7 @@ pub fn render_index(entries: &[RegistryEntry], version: &str) -> String {
                         "computed from the records of the newest kept run, or says why there is none."
                     }
                     (render_status_counts(entries))
-                    (render_contents(entries))
+                    (render_table_of_contents(entries))
                     @for entry in entries { (render_study_section(entry)) }
                 }
                 footer { "Written by weir " (version) "." }
@@ -47,14 +49,14 @@ pub fn render_index(entries: &[RegistryEntry], version: &str) -> String {
 }
 
 /// All that is listed of a study: what the paper says, and weir's own claims.
-fn listed_claim_items(entry: &RegistryEntry) -> impl Iterator<Item = &ClaimItem> {
+fn list_statements_and_own_claims(entry: &StudyClaims) -> impl Iterator<Item = &PaperStatement> {
     entry.items.iter().chain(&entry.own)
 }
 
 /// How many items have which status, by the words of it.
-fn render_status_counts(entries: &[RegistryEntry]) -> Markup {
-    let mut counts: BTreeMap<String, (ClaimItemStatus, usize)> = BTreeMap::new();
-    for item in entries.iter().flat_map(listed_claim_items) {
+fn render_status_counts(entries: &[StudyClaims]) -> Markup {
+    let mut counts: BTreeMap<String, (PaperStatementStatus, usize)> = BTreeMap::new();
+    for item in entries.iter().flat_map(list_statements_and_own_claims) {
         counts.entry(item.status.to_string()).or_insert((item.status, 0)).1 += 1;
     }
     html! {
@@ -65,7 +67,7 @@ fn render_status_counts(entries: &[RegistryEntry]) -> Markup {
 }
 
 /// Every study with the way to it, and to its report.
-fn render_contents(entries: &[RegistryEntry]) -> Markup {
+fn render_table_of_contents(entries: &[StudyClaims]) -> Markup {
     html! {
         nav.contents aria-labelledby="contents" {
             h2 #contents { "Contents" }
@@ -83,7 +85,7 @@ fn render_contents(entries: &[RegistryEntry]) -> Markup {
     }
 }
 
-fn render_study_section(entry: &RegistryEntry) -> Markup {
+fn render_study_section(entry: &StudyClaims) -> Markup {
     html! {
         section id=(entry.study) {
             h2 { (entry.title) }
@@ -100,11 +102,11 @@ fn render_study_section(entry: &RegistryEntry) -> Markup {
             @if let Some(kept) = &entry.self_test {
                 p.about { (claims_registry::describe_aa_test(kept)) "." }
             }
-            @if listed_claim_items(entry).next().is_some() {
+            @if list_statements_and_own_claims(entry).next().is_some() {
                 div.scroll {
                     table.claims {
                         thead { tr { th { "claim" } th { "outcome" } th { "evidence" } } }
-                        tbody { @for item in listed_claim_items(entry) { (render_claim_row(item)) } }
+                        tbody { @for item in list_statements_and_own_claims(entry) { (render_claim_row(item)) } }
                     }
                 }
             }
@@ -112,11 +114,11 @@ fn render_study_section(entry: &RegistryEntry) -> Markup {
     }
 }
 
-fn render_claim_row(item: &ClaimItem) -> Markup {
+fn render_claim_row(item: &PaperStatement) -> Markup {
     html! {
         tr {
             td {
-                @if item.kind != ClaimItemKind::Own { b { (item.number) } " " }
+                @if item.kind != PaperStatementKind::Own { b { (item.number) } " " }
                 (item.text)
                 @if !item.place.is_empty() { " " span.range { "(" (item.place) ")" } }
             }
@@ -132,22 +134,22 @@ fn render_claim_row(item: &ClaimItem) -> Markup {
 }
 
 /// The reason, or else the numbers that decided.
-fn evidence_text(item: &ClaimItem) -> String {
+fn evidence_text(item: &PaperStatement) -> String {
     let estimates = item.evidence.iter().filter_map(|one| one.estimate.as_ref());
     let numbers = || estimates.map(claims_registry::format_estimate).collect::<Vec<_>>().join("; ");
     item.why.clone().unwrap_or_else(numbers)
 }
 
-fn render_status_badge(status: ClaimItemStatus) -> Markup {
+fn render_status_badge(status: PaperStatementStatus) -> Markup {
     let class = match status {
-        ClaimItemStatus::Reproduced => "ok",
-        ClaimItemStatus::ReproducedInShape => "noisy",
-        ClaimItemStatus::NotReproduced => "invalid",
-        ClaimItemStatus::NotBuilt
-        | ClaimItemStatus::NotRun
-        | ClaimItemStatus::NotMeasured
-        | ClaimItemStatus::NeedsHardware
-        | ClaimItemStatus::NotPreserved => "plain",
+        PaperStatementStatus::Reproduced => "ok",
+        PaperStatementStatus::ReproducedInShape => "noisy",
+        PaperStatementStatus::NotReproduced => "invalid",
+        PaperStatementStatus::NotBuilt
+        | PaperStatementStatus::NotRun
+        | PaperStatementStatus::NotMeasured
+        | PaperStatementStatus::NeedsHardware
+        | PaperStatementStatus::NotPreserved => "plain",
     };
     html! { span.badge.(class) { (status) } }
 }
@@ -158,24 +160,24 @@ mod tests {
     use weir_stats::Estimate;
     use weir_study::claims_registry::ClaimEvidence;
 
-    fn entry() -> RegistryEntry {
+    fn entry() -> StudyClaims {
         let estimate = Estimate { value: 0.97, lo: 0.95, hi: 0.99, samples: 9 };
         let evidence = ClaimEvidence {
             claim: "falls".to_owned(),
-            status: ClaimItemStatus::Reproduced,
+            status: PaperStatementStatus::Reproduced,
             estimate: Some(estimate),
         };
-        let item = ClaimItem {
+        let item = PaperStatement {
             number: "K1".to_owned(),
-            kind: ClaimItemKind::Figure,
+            kind: PaperStatementKind::Figure,
             place: String::new(),
             text: "it <falls>".to_owned(),
             stated: Some("half".to_owned()),
-            status: ClaimItemStatus::Reproduced,
+            status: PaperStatementStatus::Reproduced,
             why: None,
             evidence: vec![evidence],
         };
-        RegistryEntry {
+        StudyClaims {
             study: "today-x".to_owned(),
             title: "X & Y".to_owned(),
             paper: None,
@@ -200,7 +202,7 @@ mod tests {
 
     #[test]
     fn the_contents_lead_to_every_study_and_every_report() {
-        let other = RegistryEntry { study: "today-z".to_owned(), run: None, ..entry() };
+        let other = StudyClaims { study: "today-z".to_owned(), run: None, ..entry() };
         let page = render_index(&[entry(), other], "0");
         let contents = page.split("<nav").nth(1).and_then(|rest| rest.split("</nav>").next());
         let contents = contents.expect("there are contents");
@@ -215,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_study_without_a_run_has_no_page() {
-        let page = render_index(&[RegistryEntry { run: None, ..entry() }], "0");
+        let page = render_index(&[StudyClaims { run: None, ..entry() }], "0");
         assert!(!page.contains(".html") && !page.contains(".jsonl"));
     }
 }

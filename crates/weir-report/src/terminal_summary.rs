@@ -5,7 +5,9 @@ use std::fmt::Write;
 use weir_stats::{RunRecord, RunSubject, TrialState};
 
 use crate::headline_and_trust::{assess_trust, build_headline};
-use crate::number_format::{format_interval, format_rate, format_ratio, format_ratio_number};
+use crate::number_format::{
+    format_interval, format_rate, format_ratio, format_ratio_without_times_sign,
+};
 use crate::report_model::{ReportModel, subject_label};
 
 /// The gains of a run in a few aligned lines, ending with a newline.
@@ -38,7 +40,7 @@ pub fn render_summary(record: &RunRecord) -> String {
                         format!(
                             "{:>6} {}",
                             format_ratio(ratio.value),
-                            format_interval(&ratio, format_ratio_number)
+                            format_interval(&ratio, format_ratio_without_times_sign)
                         )
                     }
                     _ => String::new(),

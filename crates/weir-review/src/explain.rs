@@ -17,7 +17,7 @@ pub use self::unspecified_fields::{UnspecifiedField, find_unspecified_fields};
 
 /// A step as a row of a table or of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TraceRow {
+pub struct TraceStepRow {
     /// `PREROUTING`, …
     pub hook: &'static str,
     /// Table.
@@ -35,7 +35,7 @@ pub struct TraceRow {
 }
 
 /// The steps of a trace as rows, one for each rule tried and each verdict.
-pub fn trace_to_rows(trace: &Trace<'_>) -> Vec<TraceRow> {
+pub fn trace_to_rows(trace: &Trace<'_>) -> Vec<TraceStepRow> {
     let mut hook_now = "";
     let mut rows = Vec::new();
     for step in &trace.steps {
@@ -47,7 +47,7 @@ pub fn trace_to_rows(trace: &Trace<'_>) -> Vec<TraceRow> {
                     Some(why) if why.hotdrop => "hotdrop",
                     Some(_) => "miss",
                 };
-                rows.push(TraceRow {
+                rows.push(TraceStepRow {
                     hook: hook_now,
                     table: table.as_str(),
                     chain: chain.to_string(),
@@ -57,7 +57,7 @@ pub fn trace_to_rows(trace: &Trace<'_>) -> Vec<TraceRow> {
                     reason: failed.as_ref().map(|f| explain_mismatch(rule, f)).unwrap_or_default(),
                 });
             }
-            TraceStep::LeaveTable { table, chain, verdict, policy } => rows.push(TraceRow {
+            TraceStep::LeaveTable { table, chain, verdict, policy } => rows.push(TraceStepRow {
                 hook: hook_now,
                 table: table.as_str(),
                 chain: chain.to_string(),
@@ -88,7 +88,7 @@ pub fn verdict_words(verdict: Verdict) -> String {
 
 /// Maximum number of consecutive non-matching rules that are all shown; of more, the first three
 /// and the last one.
-const MAX_SHOWN_MISSES: usize = 8;
+const MAX_SHOWN_CONSECUTIVE_MISSES: usize = 8;
 
 /// Draws a trace as text, one line per rule. `words` gives a rule's words, as `iptables-save`
 /// prints them after `-A CHAIN`.
@@ -112,7 +112,7 @@ pub fn render_trace(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> Strin
                     }
                 }
                 let run = count_following_misses(step, rest);
-                if run < MAX_SHOWN_MISSES {
+                if run < MAX_SHOWN_CONSECUTIVE_MISSES {
                     render_rule_step(&mut text, step, words);
                     continue;
                 }

@@ -11,8 +11,8 @@ pub mod explain;
 mod review;
 
 pub use review::{
-    ChangeKind, CornerCaseReview, CounterDifference, CounterReview, DecisionPair, ExampleReview,
-    FamilyPathReview, FieldReview, LocatedRule, PathThroughRuleset, PathsBeforeAndAfter,
-    RegionReview, Review, ReviewSide, RulesetDecision, TreatmentChange, compare_counters,
-    describe_uncovered_packets,
+    CornerCaseReview, CounterComparison, CounterDifference, DecisionsBeforeAndAfter,
+    ExamplePacketReview, FamilyPathReview, LocatedRule, PathThroughRuleset, PathsBeforeAndAfter,
+    RegionFieldReview, RegionReview, Review, ReviewedRuleset, RulesetDecision, TreatmentChange,
+    TreatmentChangeKind, compare_counters, describe_uncovered_packets,
 };

@@ -16,8 +16,8 @@ mod render;
 mod review_types;
 
 use weir_diagram::{
-    ComparedPart, ComparedPath, Comparison, ComparisonVerdict, CornerCase, CornerKind,
-    ExamplePacket, Region, RulesetDifference, StatefulTestPairing, Witness,
+    ComparedPath, Comparison, ComparisonVerdict, CornerCase, CornerKind, ExamplePacket,
+    FamilyPathComparison, Region, RulesetDifference, StatefulTestPairing, Witness,
 };
 use weir_model::{Family, Hook};
 use weir_semantics::trace::{Trace, trace_at_hook, trace_journey};
@@ -29,9 +29,10 @@ use self::deciding_rules::find_deciding_rules;
 use self::path_lines::render_path_lines;
 pub use self::proof_limits::describe_uncovered_packets;
 pub use self::review_types::{
-    ChangeKind, CornerCaseReview, CounterDifference, CounterReview, DecisionPair, ExampleReview,
-    FamilyPathReview, FieldReview, LocatedRule, PathThroughRuleset, PathsBeforeAndAfter,
-    RegionReview, Review, ReviewSide, RulesetDecision, TreatmentChange,
+    CornerCaseReview, CounterComparison, CounterDifference, DecisionsBeforeAndAfter,
+    ExamplePacketReview, FamilyPathReview, LocatedRule, PathThroughRuleset, PathsBeforeAndAfter,
+    RegionFieldReview, RegionReview, Review, ReviewedRuleset, RulesetDecision, TreatmentChange,
+    TreatmentChangeKind,
 };
 use crate::explain::{trace_to_rows, verdict_words};
 
@@ -39,18 +40,18 @@ impl Review {
     /// Describes the result in words.
     pub fn from_comparison(
         comparison: &Comparison,
-        sides: [ReviewSide<'_>; 2],
+        sides: [ReviewedRuleset<'_>; 2],
         identity: StatefulTestPairing,
     ) -> Review {
         let [before, after] = sides;
         let mut changes = Vec::new();
         let mut parts = Vec::new();
         for part in &comparison.parts {
-            let reviewer = PartReviewer::new(part, sides, identity);
-            let mut review = review_part(part);
+            let reviewer = ComparedPartReviewer::new(part, sides, identity);
+            let mut review = summarize_compared_part(part);
             if let ComparisonVerdict::Differs(differs) = &part.verdict {
                 let found = reviewer.review_changes(differs);
-                review.example = Some(reviewer.review_paths(differs, &found));
+                review.example = Some(reviewer.build_paths_before_and_after(differs, &found));
                 changes.extend(found.into_iter().map(|(change, _)| change));
             }
             if let ComparisonVerdict::ReassemblyDiffers(f) = &part.verdict {
@@ -82,7 +83,7 @@ impl Review {
 }
 
 /// The answer of a part, without its example.
-fn review_part(part: &ComparedPart) -> FamilyPathReview {
+fn summarize_compared_part(part: &FamilyPathComparison) -> FamilyPathReview {
     let mut review = FamilyPathReview {
         family: family_word(part.family),
         path: path_word(part.path),
@@ -107,23 +108,23 @@ fn review_part(part: &ComparedPart) -> FamilyPathReview {
 }
 
 /// Words what one part of a comparison found.
-struct PartReviewer<'a> {
-    part: &'a ComparedPart,
-    sides: [ReviewSide<'a>; 2],
+struct ComparedPartReviewer<'a> {
+    part: &'a FamilyPathComparison,
+    sides: [ReviewedRuleset<'a>; 2],
     interpreters: [Interpreter<'a>; 2],
     identity: StatefulTestPairing,
 }
 
-impl<'a> PartReviewer<'a> {
+impl<'a> ComparedPartReviewer<'a> {
     fn new(
-        part: &'a ComparedPart,
-        sides: [ReviewSide<'a>; 2],
+        part: &'a FamilyPathComparison,
+        sides: [ReviewedRuleset<'a>; 2],
         identity: StatefulTestPairing,
-    ) -> PartReviewer<'a> {
+    ) -> ComparedPartReviewer<'a> {
         let [a, b] = sides.map(|s| s.firewall);
         let interpreters =
             [Interpreter::new_for_comparison(a, b), Interpreter::new_for_comparison(b, a)];
-        PartReviewer { part, sides, interpreters, identity }
+        ComparedPartReviewer { part, sides, interpreters, identity }
     }
 
     /// Each change, with the packet that shows it best.
@@ -134,19 +135,23 @@ impl<'a> PartReviewer<'a> {
         let mut out = Vec::new();
         for change in &differs.verdict_changes {
             let kind = match change {
-                c if c.is_newly_allowed() => ChangeKind::NewlyAllowed,
-                c if c.is_newly_denied() => ChangeKind::NewlyDenied,
-                _ => ChangeKind::DeniedOtherwise,
+                c if c.is_newly_allowed() => TreatmentChangeKind::NewlyAllowed,
+                c if c.is_newly_denied() => TreatmentChangeKind::NewlyDenied,
+                _ => TreatmentChangeKind::DeniedOtherwise,
             };
-            let mut review = self.build_change(kind, &change.regions, &change.corner_cases);
+            let mut review =
+                self.build_treatment_change(kind, &change.regions, &change.corner_cases);
             (review.share, review.headers) = (change.share, change.packet_count);
             review.before = Some(verdict_words(change.before));
             review.after = Some(verdict_words(change.after));
             out.push((review, first_witness(&change.regions)));
         }
         if let Some(effects) = &differs.effect_change {
-            let mut review =
-                self.build_change(ChangeKind::Effects, &effects.regions, &effects.corner_cases);
+            let mut review = self.build_treatment_change(
+                TreatmentChangeKind::Effects,
+                &effects.regions,
+                &effects.corner_cases,
+            );
             (review.share, review.headers) = (effects.share, effects.packet_count);
             out.push((review, first_witness(&effects.regions)));
         }
@@ -154,9 +159,9 @@ impl<'a> PartReviewer<'a> {
         out
     }
 
-    fn build_change(
+    fn build_treatment_change(
         &self,
-        kind: ChangeKind,
+        kind: TreatmentChangeKind,
         regions: &[Region],
         corners: &[CornerCase],
     ) -> TreatmentChange {
@@ -199,7 +204,9 @@ impl<'a> PartReviewer<'a> {
                 CornerKind::TruncatedHeader => "truncated headers",
                 CornerKind::LaterFragment => "later fragments",
                 CornerKind::InvalidCtState => "invalid packets",
-                CornerKind::TranslatedNew => "repeated packets of new, translated connections",
+                CornerKind::TranslatedNewConnection => {
+                    "repeated packets of new, translated connections"
+                }
             },
             share: case.share,
             decided_by: case.example.as_ref().map(|e| self.find_deciding_rules(&e.witness)),
@@ -207,9 +214,9 @@ impl<'a> PartReviewer<'a> {
         }
     }
 
-    fn review_example(&self, example: &ExamplePacket) -> ExampleReview {
+    fn review_example(&self, example: &ExamplePacket) -> ExamplePacketReview {
         let firewalls = self.sides.map(|s| s.firewall);
-        region_words::example_review(
+        region_words::build_example_review(
             &example.witness,
             example.difference,
             firewalls,
@@ -227,7 +234,7 @@ impl<'a> PartReviewer<'a> {
             let mut answers = witness.to_oracle(self.sides[i].firewall, self.identity);
             let (interpreter, packet) = (&self.interpreters[i], &witness.packet);
             match self.part.path {
-                ComparedPath::Entry(entry) => {
+                ComparedPath::WholeJourney(entry) => {
                     trace_journey(interpreter, packet, entry, &mut answers)
                 }
                 ComparedPath::Hook(hook) => trace_at_hook(interpreter, packet, hook, &mut answers),
@@ -238,14 +245,14 @@ impl<'a> PartReviewer<'a> {
         })
     }
 
-    fn find_deciding_rules(&self, witness: &Witness) -> DecisionPair {
+    fn find_deciding_rules(&self, witness: &Witness) -> DecisionsBeforeAndAfter {
         let traces = self.trace_witness(witness);
         let [before, after] = find_deciding_rules(traces.each_ref(), self.sides, self.part.family);
-        DecisionPair { before, after }
+        DecisionsBeforeAndAfter { before, after }
     }
 
     /// The path of the packet that shows the most important change.
-    fn review_paths(
+    fn build_paths_before_and_after(
         &self,
         differs: &RulesetDifference,
         changes: &[(TreatmentChange, Option<&Witness>)],
@@ -253,14 +260,18 @@ impl<'a> PartReviewer<'a> {
         let first = changes.iter().find_map(|(_, witness)| *witness);
         let witness = first.unwrap_or(&differs.witness);
         let difference = match changes.first() {
-            Some((change, Some(_))) if change.kind != ChangeKind::Effects => {
+            Some((change, Some(_))) if change.kind != TreatmentChangeKind::Effects => {
                 OutcomeDifference::Verdict
             }
             _ => differs.difference,
         };
         let firewalls = self.sides.map(|s| s.firewall);
-        let example =
-            region_words::example_review(witness, difference, firewalls, self.path_and_family());
+        let example = region_words::build_example_review(
+            witness,
+            difference,
+            firewalls,
+            self.path_and_family(),
+        );
         let [before, after] = self
             .trace_witness(witness)
             .map(|t| trace_to_path_through_ruleset(&t, self.part.family));
@@ -282,7 +293,7 @@ const fn family_word(family: Family) -> &'static str {
 
 fn path_word(way: ComparedPath) -> String {
     match way {
-        ComparedPath::Entry(entry) => format!("{entry:?}").to_lowercase(),
+        ComparedPath::WholeJourney(entry) => format!("{entry:?}").to_lowercase(),
         ComparedPath::Hook(hook) => hook.chain_name().to_owned(),
         ComparedPath::ReassembledInput => "input, reassembled from fragments".to_owned(),
     }

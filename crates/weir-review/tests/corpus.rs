@@ -12,10 +12,11 @@ use weir_model::{Firewall, RuleIndex, Ruleset};
 use weir_review::explain;
 use weir_semantics::trace::trace_journey;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, Outcome, SeededOracle};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::testdata;
 use weir_traffic::{
-    PatternOptions, TrafficOptions, TrafficPattern, generate_packets, generate_pattern_packets,
+    PatternOptions, TrafficOptions, TrafficPattern, generate_pattern_packets,
+    generate_rule_boundary_packets,
 };
 
 /// The rulesets that can be read, with their names.
@@ -26,7 +27,7 @@ fn rulesets() -> Vec<(String, Firewall)> {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let bytes = std::fs::read(&path).expect("a readable file");
             let text = String::from_utf8_lossy(&bytes);
-            if let Ok(ruleset) = parse(&text, &ParseOptions::default()) {
+            if let Ok(ruleset) = parse(&text, &ParserSettings::default()) {
                 out.push((name, firewall(ruleset)));
             }
         }
@@ -57,7 +58,7 @@ fn traffic_reaches_most_rules_and_every_packet_ends() {
                 ..TrafficOptions::default()
             };
             let begin = Instant::now();
-            let all = generate_packets(ruleset, &firewall.sets, &options);
+            let all = generate_rule_boundary_packets(ruleset, &firewall.sets, &options);
             making += begin.elapsed().as_secs_f64();
             assert!(!all.is_empty(), "{name}: no packets");
             let begin = Instant::now();
@@ -91,7 +92,7 @@ fn traces_say_what_the_journey_says() {
         let interpreter = Interpreter::new(&firewall);
         let Some(ruleset) = firewall.rulesets().next() else { continue };
         let options = TrafficOptions { max_packets: 50, ..TrafficOptions::default() };
-        for packet in generate_packets(ruleset, &firewall.sets, &options) {
+        for packet in generate_rule_boundary_packets(ruleset, &firewall.sets, &options) {
             let plain = interpreter.journey(&packet, options.journey_kind, &mut SeededOracle(1));
             let trace =
                 trace_journey(&interpreter, &packet, options.journey_kind, &mut SeededOracle(1));
@@ -157,7 +158,7 @@ fn every_shadowed_rule_never_counts_and_every_redundant_one_can_go() {
                 max_packets: 20_000,
                 ..TrafficOptions::default()
             };
-            for packet in generate_packets(ruleset, &firewall.sets, &options) {
+            for packet in generate_rule_boundary_packets(ruleset, &firewall.sets, &options) {
                 let a = old.journey(&packet, entry, &mut SeededOracle(1));
                 let b = new.journey(&packet, entry, &mut SeededOracle(1));
                 assert!(same(&a, &b), "{name}: without all of them: {packet:?}");

@@ -4,7 +4,7 @@ use weir_model::{Family, Firewall, Rule};
 use weir_review::explain::{render_trace, trace_to_rows};
 use weir_semantics::trace::{Trace, trace_journey};
 use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind};
-use weir_syntax::iptables::{ParseOptions, parse, print_rule};
+use weir_syntax::iptables::{ParserSettings, parse, print_rule};
 use weir_syntax::packet::parse_packet;
 
 const OFFICE: &str = "*filter
@@ -21,7 +21,7 @@ COMMIT
 ";
 
 fn firewall(text: &str) -> Firewall {
-    let ruleset = parse(text, &ParseOptions::default()).expect("a good ruleset");
+    let ruleset = parse(text, &ParserSettings::default()).expect("a good ruleset");
     Firewall { v4: Some(ruleset), ..Firewall::default() }
 }
 

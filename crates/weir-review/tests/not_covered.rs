@@ -2,10 +2,10 @@
 
 use weir_model::Firewall;
 use weir_review::describe_uncovered_packets;
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 
 fn firewall(text: &str) -> Firewall {
-    let ruleset = parse(text, &ParseOptions::default()).expect("a good ruleset");
+    let ruleset = parse(text, &ParserSettings::default()).expect("a good ruleset");
     Firewall { v4: Some(ruleset), ..Firewall::default() }
 }
 

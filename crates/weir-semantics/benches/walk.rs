@@ -8,8 +8,8 @@ use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_lint::lint_with_default_options;
 use weir_model::Firewall;
 use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
-use weir_syntax::iptables::{ParseOptions, parse};
-use weir_traffic::{TrafficOptions, generate_packets};
+use weir_syntax::iptables::{ParserSettings, parse};
+use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
 fn main() {
     let short = "*filter\n:FORWARD DROP [0:0]\n\
@@ -37,7 +37,7 @@ fn main() {
 }
 
 fn bench(name: &str, text: &str) {
-    let ruleset = parse(text, &ParseOptions::default()).expect("a good ruleset");
+    let ruleset = parse(text, &ParserSettings::default()).expect("a good ruleset");
     let rules = ruleset.rules().count();
     let firewall = match ruleset.family {
         weir_model::Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
@@ -56,7 +56,7 @@ fn bench(name: &str, text: &str) {
         ..Default::default()
     };
     let begin = Instant::now();
-    let traffic = generate_packets(ruleset, &firewall.sets, &options);
+    let traffic = generate_rule_boundary_packets(ruleset, &firewall.sets, &options);
     println!("  {} packets made in {:.1?}", traffic.len(), begin.elapsed());
     let (begin, mut tried, mut hit) = (Instant::now(), 0u64, std::collections::HashSet::new());
     for packet in &traffic {

@@ -33,9 +33,9 @@ use std::collections::HashMap;
 use weir_model::effect::needs_connection_tracking;
 use weir_model::{ChangingSets, Family, Firewall, IpSet, Ruleset, TableName};
 
-use self::rule_lowering::{KnownIpsets, TableIndex};
-use crate::object_config_digests::ObjectConfigDigests;
+use self::rule_lowering::{KnownIpsets, LoweredTable};
 use crate::set_membership::IpsetIndex;
+use crate::shared_object_config_digests::SharedObjectConfigDigests;
 
 pub use self::nat_translation::default_nat_mapping;
 pub(crate) use self::walk_observer::{FailedTestIndex, WalkObserver};
@@ -44,11 +44,11 @@ pub(crate) use self::walk_observer::{FailedTestIndex, WalkObserver};
 #[derive(Debug)]
 pub struct Interpreter<'f> {
     /// Tables by family, then by [`TableName`].
-    tables: [[Option<TableIndex<'f>>; 5]; 2],
+    tables: [[Option<LoweredTable<'f>>; 5]; 2],
     sets: Vec<IpsetIndex<'f>>,
     /// Whether conntrack is in use, by family.
     uses_conntrack: [bool; 2],
-    object_config_digests: ObjectConfigDigests,
+    object_config_digests: SharedObjectConfigDigests,
 }
 
 impl<'f> Interpreter<'f> {
@@ -89,14 +89,15 @@ impl<'f> Interpreter<'f> {
         let tables = rulesets.map(|ruleset| {
             TableName::ALL.map(|name| {
                 let ruleset = ruleset?;
-                Some(TableIndex::new(ruleset.table(&name)?, ruleset.family, known))
+                Some(LoweredTable::new(ruleset.table(&name)?, ruleset.family, known))
             })
         });
         let sets = sets.iter().map(|s| IpsetIndex::new(s, &set_at)).collect();
         let conntrack = rulesets.map(|ruleset| {
             ruleset.is_some_and(|all| all.rules().any(|(_, _, r)| needs_connection_tracking(r)))
         });
-        let configured = ObjectConfigDigests::from_rulesets(rulesets.iter().copied().flatten());
+        let configured =
+            SharedObjectConfigDigests::from_rulesets(rulesets.iter().copied().flatten());
         Interpreter { tables, sets, uses_conntrack: conntrack, object_config_digests: configured }
     }
 
@@ -112,7 +113,11 @@ impl<'f> Interpreter<'f> {
         self
     }
 
-    pub(crate) fn table_index(&self, family: Family, name: TableName) -> Option<&TableIndex<'f>> {
+    pub(crate) fn lowered_table(
+        &self,
+        family: Family,
+        name: TableName,
+    ) -> Option<&LoweredTable<'f>> {
         self.tables[family_index(family)][name as usize].as_ref()
     }
 }

@@ -18,18 +18,18 @@ mod effects;
 pub mod interpreter;
 mod journey_kind;
 pub mod nft;
-pub mod object_config_digests;
 pub mod oracle;
 pub mod outcome;
 pub mod question_digest;
 mod set_membership;
+pub mod shared_object_config_digests;
 pub mod trace;
 
 pub use interpreter::Interpreter;
 pub use journey_kind::{JourneyKind, tables_at_hook};
 pub use oracle::{
     AlwaysFalseOracle, AlwaysTrueOracle, ConnectionFact, NatQuestion, Oracle, OracleQuestion,
-    QuestionSubject, ScriptedOracle, SeededOracle, UnknownWrite,
+    PerRuleAnswerOracle, QuestionSubject, SeededOracle, UnknownWrite,
 };
 pub use outcome::{
     AnsweredQuestion, AppliedEffect, CountedObject, CounterHit, CreditedCounter, Outcome,

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use weir_model::nft::{
-    BaseChain, Comparand, CreditedOriginal, ElementKeyPart, LoadExpression, MapKeyPart,
+    BaseChain, Comparand, CreditedOriginal, ElementKeyPart, LoadExpression, MapKeyExpression,
     OpaqueStatement, Ruleset, Statement, Table, Test, Verdict, VerdictMap, ct_state, ct_status,
 };
 use weir_model::{CtState, Effect, Family, Hook, NatTarget, Packet, Policy, TableName};
@@ -39,7 +39,7 @@ pub struct NftWalkResult<'n> {
     /// The originals counted, in order, each as often as it counted.
     pub credits: Vec<CreditedOriginal>,
     /// What was done, in order.
-    pub effects: Vec<AppliedAction<'n>>,
+    pub effects: Vec<NftAppliedAction<'n>>,
     /// Rules begun.
     pub rules_tried: u32,
     /// Deepest call, the base chain being 0.
@@ -48,7 +48,7 @@ pub struct NftWalkResult<'n> {
 
 /// Something done to a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum AppliedAction<'n> {
+pub enum NftAppliedAction<'n> {
     /// An effect.
     Effect(&'n Effect),
     /// An answer.
@@ -246,15 +246,15 @@ impl<'n> NftWalker<'n, '_> {
                 Statement::Verdict(v) => return NftRuleEnd::Verdict(v.clone()),
                 Statement::Vmap { key, map } => return self.lookup_vmap(key, map),
                 Statement::Effect(e) => {
-                    self.walk.effects.push(AppliedAction::Effect(e));
+                    self.walk.effects.push(NftAppliedAction::Effect(e));
                     effects::apply_effect(e, self.packet);
                 }
                 Statement::Reject(word) => {
-                    self.walk.effects.push(AppliedAction::Reject(word));
+                    self.walk.effects.push(NftAppliedAction::Reject(word));
                     return NftRuleEnd::EndWalk(NftWalkEnd::Reject(word));
                 }
                 Statement::Nat(target) => {
-                    self.walk.effects.push(AppliedAction::Nat(target));
+                    self.walk.effects.push(NftAppliedAction::Nat(target));
                     return NftRuleEnd::EndWalk(NftWalkEnd::Translated);
                 }
             }
@@ -262,7 +262,7 @@ impl<'n> NftWalker<'n, '_> {
         NftRuleEnd::NextRule
     }
 
-    fn lookup_vmap(&mut self, key: &[MapKeyPart], map: &str) -> NftRuleEnd {
+    fn lookup_vmap(&mut self, key: &[MapKeyExpression], map: &str) -> NftRuleEnd {
         let Some(values) = load_map_key(key, self.packet) else { return NftRuleEnd::NextRule };
         let map = self.index.maps.get(map).unwrap_or_else(|| panic!("map {map} is not there"));
         let Some(found) = map.find_element(&values) else { return NftRuleEnd::NextRule };
@@ -272,13 +272,13 @@ impl<'n> NftWalker<'n, '_> {
     }
 }
 
-fn load_map_key(key: &[MapKeyPart], packet: &Packet) -> Option<Vec<ElementKeyPart>> {
+fn load_map_key(key: &[MapKeyExpression], packet: &Packet) -> Option<Vec<ElementKeyPart>> {
     key.iter()
         .map(|k| match k.expression {
             LoadExpression::Iifname => Some(ElementKeyPart::Device(packet.iif.as_str().into())),
             LoadExpression::Oifname => Some(ElementKeyPart::Device(packet.oif.as_str().into())),
             load => {
-                let value = load_value(load, packet)? & k.mask.unwrap_or(u128::MAX);
+                let value = load_expression_value(load, packet)? & k.mask.unwrap_or(u128::MAX);
                 Some(ElementKeyPart::Span(value, value))
             }
         })
@@ -296,7 +296,7 @@ fn evaluate_nft_test(test: &Test, packet: &Packet) -> bool {
         let equal = if *prefix { device.starts_with(&**name) } else { device.as_str() == &**name };
         return equal != test.negated;
     }
-    let Some(value) = load_value(test.expression, packet) else { return false };
+    let Some(value) = load_expression_value(test.expression, packet) else { return false };
     let equal = match &test.comparand {
         Comparand::InSpans(spans) => spans.iter().any(|&(lo, hi)| (lo..=hi).contains(&value)),
         Comparand::Masked { mask, wanted } => value & mask == *wanted,
@@ -307,7 +307,7 @@ fn evaluate_nft_test(test: &Test, packet: &Packet) -> bool {
 }
 
 /// What nft loads; `None` stops the rule.
-fn load_value(load: LoadExpression, packet: &Packet) -> Option<u128> {
+fn load_expression_value(load: LoadExpression, packet: &Packet) -> Option<u128> {
     let ct = packet.ct;
     Some(match load {
         LoadExpression::Iifname | LoadExpression::Oifname => return None,
@@ -315,8 +315,8 @@ fn load_value(load: LoadExpression, packet: &Packet) -> Option<u128> {
         LoadExpression::Daddr => packet.daddr.0,
         LoadExpression::L4proto => packet.proto.into(),
         LoadExpression::FragmentOffset => packet.fragment.offset.into(),
-        LoadExpression::TransportHeaderStart if packet.fragment.offset != 0 => return None,
-        LoadExpression::TransportHeaderStart => load_transport_bytes(packet, 0, 3)?,
+        LoadExpression::TransportFirstThreeBytes if packet.fragment.offset != 0 => return None,
+        LoadExpression::TransportFirstThreeBytes => load_transport_bytes(packet, 0, 3)?,
         LoadExpression::Sport => load_transport_bytes(packet, 0, 2)?,
         LoadExpression::Dport => load_transport_bytes(packet, 2, 2)?,
         LoadExpression::TcpFlags => load_transport_bytes(packet, 13, 1)?,
@@ -376,7 +376,9 @@ fn load_transport_bytes(packet: &Packet, offset: usize, len: usize) -> Option<u1
             header.extend([*kind, *code, 0, 0]);
             header.extend(rest);
         }
-        Transport::None | Transport::Truncated => header.extend(packet.payload.iter().take(20)),
+        Transport::NoParsedHeader | Transport::Truncated => {
+            header.extend(packet.payload.iter().take(20))
+        }
     }
     let bytes = header.get(offset..offset + len)?;
     Some(bytes.iter().fold(0, |n, b| n << 8 | u128::from(*b)))

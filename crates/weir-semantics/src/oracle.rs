@@ -228,14 +228,14 @@ impl SeededOracle {
 
 /// Answers by the original rule, as a table says; the same for all of a rule's questions.
 #[derive(Clone, Debug, Default)]
-pub struct ScriptedOracle {
+pub struct PerRuleAnswerOracle {
     /// Answers by the first rule that the rule credits.
     pub answers_by_rule: HashMap<RuleIndex, bool>,
     /// The answer for rules that are not in the table.
     pub default_answer: bool,
 }
 
-impl Oracle for ScriptedOracle {
+impl Oracle for PerRuleAnswerOracle {
     fn answer(&mut self, q: &OracleQuestion<'_>) -> bool {
         let known = q.rule.credit.first().and_then(|id| self.answers_by_rule.get(id));
         known.copied().unwrap_or(self.default_answer)

@@ -4,7 +4,7 @@
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 /// The digest of what nat makes of a packet whose connection is translated already.
-pub fn digest_nat_question() -> u64 {
+pub fn digest_existing_nat_question() -> u64 {
     digest_content(&"translated already")
 }
 

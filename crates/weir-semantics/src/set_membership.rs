@@ -77,7 +77,7 @@ impl<'f> IpsetIndex<'f> {
         }
         if set.kind.storage == SetStorage::List {
             let name = |e: &Element| match &e.parts[..] {
-                [ElementPart::Set(name)] => set_at.get(&**name).copied(),
+                [ElementPart::MemberSet(name)] => set_at.get(&**name).copied(),
                 _ => None,
             };
             index.members = set.elements.iter().map(name).collect();
@@ -128,7 +128,7 @@ pub(crate) fn test_membership(
 }
 
 /// What a packet has in one part.
-enum PartValue {
+enum SetKeyPartValue {
     Value(u128),
     Absent,
     Unknown,
@@ -138,10 +138,10 @@ impl IpsetIndex<'_> {
     fn lookup_packet(&self, at: usize, packet: &Packet, dirs: &[bool]) -> SetMembership {
         let mut parts = [0u128; 3];
         for (i, part) in self.set.kind.data_types.iter().enumerate() {
-            match self.read_part(*part, packet, dirs[i]) {
-                PartValue::Value(v) => parts[i] = v,
-                PartValue::Absent => return SetMembership::NotMember,
-                PartValue::Unknown => return SetMembership::Unknown,
+            match self.read_key_part(*part, packet, dirs[i]) {
+                SetKeyPartValue::Value(v) => parts[i] = v,
+                SetKeyPartValue::Absent => return SetMembership::NotMember,
+                SetKeyPartValue::Unknown => return SetMembership::Unknown,
             }
         }
         for (i, lens) in self.prefix_lens.iter().enumerate() {
@@ -169,7 +169,7 @@ impl IpsetIndex<'_> {
         SetMembership::NotMember
     }
 
-    fn read_part(&self, part: SetDataType, packet: &Packet, src: bool) -> PartValue {
+    fn read_key_part(&self, part: SetDataType, packet: &Packet, src: bool) -> SetKeyPartValue {
         match part {
             SetDataType::Ip | SetDataType::Net => {
                 let addr = if src { packet.saddr.0 } else { packet.daddr.0 };
@@ -178,34 +178,40 @@ impl IpsetIndex<'_> {
                 // hash_ip4_kadt in ip_set_hash_ip.c: the zero address is not an element.
                 let lone_hash = self.set.kind.storage == SetStorage::Hash
                     && self.set.kind.data_types[..] == [SetDataType::Ip];
-                if addr == 0 && lone_hash { PartValue::Absent } else { PartValue::Value(addr) }
-            }
-            SetDataType::Port => self.read_port(packet, src),
-            SetDataType::Mac => match (src, packet.smac) {
-                (_, None) => PartValue::Absent,
-                (true, Some(mac)) => {
-                    PartValue::Value(mac.iter().fold(0, |n, b| n << 8 | u128::from(*b)))
+                if addr == 0 && lone_hash {
+                    SetKeyPartValue::Absent
+                } else {
+                    SetKeyPartValue::Value(addr)
                 }
-                (false, Some(_)) => PartValue::Unknown,
+            }
+            SetDataType::Port => self.read_proto_and_port(packet, src),
+            SetDataType::Mac => match (src, packet.smac) {
+                (_, None) => SetKeyPartValue::Absent,
+                (true, Some(mac)) => {
+                    SetKeyPartValue::Value(mac.iter().fold(0, |n, b| n << 8 | u128::from(*b)))
+                }
+                (false, Some(_)) => SetKeyPartValue::Unknown,
             },
-            SetDataType::Mark => PartValue::Value((packet.mark & self.markmask).into()),
+            SetDataType::Mark => SetKeyPartValue::Value((packet.mark & self.markmask).into()),
             SetDataType::Iface => {
                 let device = if src { &packet.iif } else { &packet.oif };
-                if device.is_empty() { PartValue::Absent } else { PartValue::Value(0) }
+                if device.is_empty() { SetKeyPartValue::Absent } else { SetKeyPartValue::Value(0) }
             }
-            SetDataType::Set => PartValue::Unknown,
+            SetDataType::Set => SetKeyPartValue::Unknown,
         }
     }
 
     /// Protocol and port as one number (ip_set_getport.c, `get_port`).
-    fn read_port(&self, packet: &Packet, src: bool) -> PartValue {
+    fn read_proto_and_port(&self, packet: &Packet, src: bool) -> SetKeyPartValue {
         let later = packet.fragment.offset != 0;
         let known = matches!(packet.proto, 1 | 6 | 17 | 132 | 136);
         if later && (known || packet.family == Family::V6) {
-            return PartValue::Absent;
+            return SetKeyPartValue::Absent;
         }
         let port = match (&packet.transport, packet.ports()) {
-            (Transport::Truncated, _) if known || packet.proto == 58 => return PartValue::Absent,
+            (Transport::Truncated, _) if known || packet.proto == 58 => {
+                return SetKeyPartValue::Absent;
+            }
             (Transport::Icmp { kind, code, .. }, _) => u16::from_be_bytes([*kind, *code]),
             (_, Some((sport, dport))) if known => {
                 if src {
@@ -218,9 +224,9 @@ impl IpsetIndex<'_> {
         };
         match self.set.kind.storage {
             // bitmap:port knows TCP and UDP, and which of the two does not matter.
-            SetStorage::Bitmap if !matches!(packet.proto, 6 | 17) => PartValue::Absent,
-            SetStorage::Bitmap => PartValue::Value(port.into()),
-            _ => PartValue::Value(u128::from(packet.proto) << 16 | u128::from(port)),
+            SetStorage::Bitmap if !matches!(packet.proto, 6 | 17) => SetKeyPartValue::Absent,
+            SetStorage::Bitmap => SetKeyPartValue::Value(port.into()),
+            _ => SetKeyPartValue::Value(u128::from(packet.proto) << 16 | u128::from(port)),
         }
     }
 
@@ -239,7 +245,7 @@ impl IpsetIndex<'_> {
 fn element_prefix_lens(parts: &[ElementPart]) -> [u8; 3] {
     let mut lens = [0; 3];
     for (len, part) in lens.iter_mut().zip(parts) {
-        if let ElementPart::Net { len: l, .. } = part {
+        if let ElementPart::AddrOrPrefix { len: l, .. } = part {
             *len = *l;
         }
     }
@@ -250,13 +256,13 @@ fn element_key_bits(parts: &[ElementPart]) -> ElementKeyBits {
     let mut key = [0; 3];
     for (value, part) in key.iter_mut().zip(parts) {
         *value = match part {
-            ElementPart::Net { addr, .. } => addr.0,
-            ElementPart::Port { proto, port } => {
+            ElementPart::AddrOrPrefix { addr, .. } => addr.0,
+            ElementPart::ProtoAndPort { proto, port } => {
                 u128::from(proto.unwrap_or(0)) << 16 | u128::from(*port)
             }
             ElementPart::Mac(mac) => mac.iter().fold(0, |n, b| n << 8 | u128::from(*b)),
             ElementPart::Mark(mark) => (*mark).into(),
-            ElementPart::Iface { .. } | ElementPart::Set(_) => 0,
+            ElementPart::Iface { .. } | ElementPart::MemberSet(_) => 0,
         };
     }
     key

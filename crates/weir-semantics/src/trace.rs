@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use weir_model::{Hook, Packet, Rule, SharedName, TableName, lower_to_located_tests};
+use weir_model::{Hook, Packet, Rule, SharedName, TableName, lower_to_tests_with_match_index};
 
 use crate::interpreter::{FailedTestIndex, Interpreter, WalkObserver};
 use crate::journey_kind::JourneyKind;
@@ -144,7 +144,7 @@ impl<'f> WalkObserver<'f> for TraceRecorder<'f> {
             return;
         };
         let failed = failed.map(|f| {
-            let (in_match, _) = lower_to_located_tests(rule, packet.family)[f.test_index];
+            let (in_match, _) = lower_to_tests_with_match_index(rule, packet.family)[f.test_index];
             let packet = self.share_packet(packet);
             FailedTest {
                 test_index: f.test_index,

@@ -6,13 +6,13 @@ use weir_model::target::NatTarget;
 use weir_model::{Addr, Chain, Firewall, Hook, Policy, Rule, RuleIndex, TableName, Target};
 use weir_semantics::{
     AlwaysFalseOracle, AlwaysTrueOracle, Interpreter, JourneyKind, NatQuestion, Oracle,
-    OracleQuestion, OutcomeDifference, QuestionSubject, ScriptedOracle, SeededOracle, Verdict,
+    OracleQuestion, OutcomeDifference, PerRuleAnswerOracle, QuestionSubject, SeededOracle, Verdict,
 };
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::packet::parse_packet;
 
 fn firewall(text: &str) -> Firewall {
-    let ruleset = parse(text, &ParseOptions::default()).expect("a good ruleset");
+    let ruleset = parse(text, &ParserSettings::default()).expect("a good ruleset");
     Firewall { v4: Some(ruleset), ..Firewall::default() }
 }
 
@@ -85,8 +85,10 @@ fn scripted_answers_are_by_rule() {
         "-A FORWARD -m limit --limit 1/sec -j DROP\n-A FORWARD -m limit --limit 1/sec -j ACCEPT\n",
     );
     let interpreter = Interpreter::new(&f);
-    let mut script =
-        ScriptedOracle { answers_by_rule: [(RuleIndex(1), true)].into(), default_answer: false };
+    let mut script = PerRuleAnswerOracle {
+        answers_by_rule: [(RuleIndex(1), true)].into(),
+        default_answer: false,
+    };
     let outcome = interpreter.journey(&packet("udp dport 1"), JourneyKind::Forward, &mut script);
     assert_eq!(outcome.verdict, Verdict::Accept);
     assert_eq!(outcome.hits.len(), 1);

@@ -4,7 +4,7 @@ use weir_model::{Family, Firewall, target_effects};
 use weir_semantics::{
     CountedObject, CounterHit, Interpreter, JourneyKind, Oracle, OracleQuestion, Outcome, Verdict,
 };
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::packet::parse_packet;
 use weir_testkit::verdict_cases::{PacketCase, VerdictCase, read_verdict_cases};
 
@@ -41,7 +41,7 @@ fn firewall(case: &VerdictCase) -> Result<Firewall, String> {
     let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
     let sets = weir_syntax::ipset::parse(&case.sets);
     let sets = sets.map_err(|e| format!("{e:?}"))?;
-    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
     let ruleset = parse(&case.rules, &options);
     let ruleset = ruleset.map_err(|e| format!("{e:?}"))?;
     Ok(match family {

@@ -69,9 +69,9 @@ pub enum ClaimTest {
         /// Second.
         to: SubjectPoint,
         /// Bounds for *reproduced*.
-        within: Bounds,
+        within: ClaimBounds,
         /// Bounds for *qualitatively reproduced*.
-        shape: Bounds,
+        shape: ClaimBounds,
     },
     /// A quantity at one place, as an absolute value: for quantities that do not depend on the
     /// machine.
@@ -81,9 +81,9 @@ pub enum ClaimTest {
         /// Where.
         of: SubjectPoint,
         /// Bounds for *reproduced*.
-        within: Bounds,
+        within: ClaimBounds,
         /// Bounds for *qualitatively reproduced*.
-        shape: Bounds,
+        shape: ClaimBounds,
     },
     /// Exponent with which a quantity grows along an axis, from `from` to `to`: 0 is flat, 1 is
     /// linear, above 1 faster than linear.
@@ -105,16 +105,16 @@ pub enum ClaimTest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         above: Option<SubjectPoint>,
         /// Bounds for *reproduced*.
-        within: Bounds,
+        within: ClaimBounds,
         /// Bounds for *qualitatively reproduced*.
-        shape: Bounds,
+        shape: ClaimBounds,
     },
 }
 
 /// An interval; a missing end does not bind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Bounds {
+pub struct ClaimBounds {
     /// Lower end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
@@ -123,7 +123,7 @@ pub struct Bounds {
     pub max: Option<f64>,
 }
 
-impl Bounds {
+impl ClaimBounds {
     /// Whether the whole interval of `estimate` lies within.
     pub fn contains_interval(&self, estimate: &Estimate) -> bool {
         self.min.is_none_or(|min| estimate.lo >= min)
@@ -131,7 +131,7 @@ impl Bounds {
     }
 }
 
-impl fmt::Display for Bounds {
+impl fmt::Display for ClaimBounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.min, self.max) {
             (Some(min), Some(max)) => write!(f, "{min} to {max}"),
@@ -200,7 +200,7 @@ pub fn evaluate_claim(claim: &Claim, trials: &[Trial], seed: u64) -> ClaimRecord
             (selection.estimate_median(trials, seed), within, shape)
         }
         ClaimTest::Growth { within, shape, .. } => {
-            (growth_exponent(test, trials, seed), within, shape)
+            (estimate_growth_exponent(test, trials, seed), within, shape)
         }
     };
     let outcome = match &estimate {
@@ -213,7 +213,7 @@ pub fn evaluate_claim(claim: &Claim, trials: &[Trial], seed: u64) -> ClaimRecord
 }
 
 /// Exponent of a [`ClaimTest::Growth`]: fitted in each block, its median over the blocks.
-fn growth_exponent(test: &ClaimTest, trials: &[Trial], seed: u64) -> Option<Estimate> {
+fn estimate_growth_exponent(test: &ClaimTest, trials: &[Trial], seed: u64) -> Option<Estimate> {
     let ClaimTest::Growth { quantity, subject, axis, at, from, to, above, .. } = test else {
         return None;
     };
@@ -291,8 +291,8 @@ mod tests {
             from: 16,
             to: 1024,
             above: Some(SubjectPoint { subject: "linear".to_owned(), at: none }),
-            within: Bounds { min: Some(0.9), max: Some(1.1) },
-            shape: Bounds { min: Some(0.7), max: Some(1.4) },
+            within: ClaimBounds { min: Some(0.9), max: Some(1.1) },
+            shape: ClaimBounds { min: Some(0.7), max: Some(1.4) },
         })
     }
 
@@ -316,7 +316,7 @@ mod tests {
                 subject: "linear".to_owned(),
                 at: Scenario::default().with_coordinate("rules", rules),
             };
-            let at_least = |min| Bounds { min: Some(min), max: None };
+            let at_least = |min| ClaimBounds { min: Some(min), max: None };
             let (within, shape) = (at_least(min), at_least(min / 2.0));
             let test = ClaimTest::Value { quantity: Quantity::Pps, of, within, shape };
             evaluate_claim(&claim(test), &trials, 1).outcome
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_wide_interval_reproduces_nothing() {
-        let bounds = Bounds { min: Some(0.8), max: None };
+        let bounds = ClaimBounds { min: Some(0.8), max: None };
         let narrow = Estimate { value: 0.9, lo: 0.85, hi: 0.95, samples: 5 };
         assert!(bounds.contains_interval(&narrow));
         assert!(!bounds.contains_interval(&Estimate { lo: 0.7, ..narrow }));

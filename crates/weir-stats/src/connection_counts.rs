@@ -19,7 +19,7 @@ pub enum ConnectionClose {
 
 /// A limit of the clients themselves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ClientRateLimit {
+pub struct ClientResourceRateLimit {
     /// Which: `ports`, `descriptors`, `buffers`, `listen queue`.
     pub name: String,
     /// Connections per second that it sustains.
@@ -41,7 +41,7 @@ pub struct TrialClient {
 
 /// Connections that did not get over one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConnectionFailure {
+pub struct ConnectionFailureCount {
     /// The packet that did not arrive as it had to be: `SYN`, `SYN+ACK`, `request`, `reply`, `FIN`,
     /// `FIN+ACK`, `last ACK`, `RST`, `ACK`. Of sockets, what was wrong: `refused`, `reset`, `timed
     /// out`, `address not available`, `descriptors`, `buffers`, `unreachable`, `closed early`,
@@ -63,7 +63,7 @@ pub struct ConnectionCounts {
     /// replies, of which there are several on a connection that is kept.
     pub completed: u64,
     /// The others, by the step that failed. Less than 0: packets were duplicated.
-    pub failed: Vec<ConnectionFailure>,
+    pub failed: Vec<ConnectionFailureCount>,
     /// Packets of the trial that arrived with wrong numbers or contents.
     pub invalid: u64,
     /// RST segments of strangers: what `REJECT --reject-with tcp-reset` sends.
@@ -97,7 +97,7 @@ pub struct ConnectionCounts {
     pub whole: DurationDistribution,
     /// Limits of clients that are sockets, the one that binds first first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub limits: Vec<ClientRateLimit>,
+    pub limits: Vec<ClientResourceRateLimit>,
     /// Who opened them; `None`: weir's own client of this kind of trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<TrialClient>,
@@ -110,7 +110,7 @@ fn is_zero(count: &u64) -> bool {
 impl ConnectionCounts {
     /// Complete connections per second over the time of a trial, between samples that lie one of so
     /// many parts of it apart: seconds, and the rate around them.
-    pub fn completion_rates(&self, parts: u32) -> Vec<(f64, f64)> {
+    pub fn connection_rates_over_time(&self, parts: u32) -> Vec<(f64, f64)> {
         let Some((first, rest)) = self.progress.split_first() else { return Vec::new() };
         let (mut since, mut before) = *first;
         let end = rest.last().map_or(0.0, |(seconds, _)| *seconds);
@@ -151,17 +151,17 @@ impl ConnectionCounts {
     }
 
     /// Complete connections per second in the first third of a trial of so many seconds.
-    pub fn first_third_rate(&self, seconds: f64) -> Option<f64> {
-        self.completion_rate_between(0.0, seconds / 3.0)
+    pub fn first_third_connection_rate(&self, seconds: f64) -> Option<f64> {
+        self.connection_rate_between(0.0, seconds / 3.0)
     }
 
     /// Complete connections per second in its last third.
-    pub fn last_third_rate(&self, seconds: f64) -> Option<f64> {
-        self.completion_rate_between(seconds * 2.0 / 3.0, seconds)
+    pub fn last_third_connection_rate(&self, seconds: f64) -> Option<f64> {
+        self.connection_rate_between(seconds * 2.0 / 3.0, seconds)
     }
 
     /// Between the samples that come next to both moments; `None` if they are the same.
-    fn completion_rate_between(&self, from: f64, to: f64) -> Option<f64> {
+    fn connection_rate_between(&self, from: f64, to: f64) -> Option<f64> {
         let nearest = |moment: f64| {
             let distance = |sample: &&(f64, u64)| (sample.0 - moment).abs();
             self.progress.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))
@@ -210,7 +210,7 @@ pub(crate) mod tests {
     fn a_rate_that_falls_is_seen_in_its_thirds() {
         let all = slowing();
         assert_eq!(
-            (all.first_third_rate(9.0), all.last_third_rate(9.0)),
+            (all.first_third_connection_rate(9.0), all.last_third_connection_rate(9.0)),
             (Some(100.0), Some(50.0))
         );
     }
@@ -234,6 +234,9 @@ pub(crate) mod tests {
     #[test]
     fn without_samples_there_are_no_thirds() {
         let short = ConnectionCounts { progress: vec![(0.0, 0)], ..slowing() };
-        assert_eq!((short.first_third_rate(9.0), short.last_third_rate(9.0)), (None, None));
+        assert_eq!(
+            (short.first_third_connection_rate(9.0), short.last_third_connection_rate(9.0)),
+            (None, None)
+        );
     }
 }

@@ -32,9 +32,9 @@ impl DurationDistribution {
     ///
     /// ```
     /// use weir_stats::DurationDistribution;
-    /// let distribution = DurationDistribution::of(&[(100.0, 98), (900.0, 2)]);
-    /// assert_eq!(distribution.at(0.5), Some(100.0));
-    /// assert_eq!(distribution.at(0.99), Some(900.0));
+    /// let distribution = DurationDistribution::from_counts(&[(100.0, 98), (900.0, 2)]);
+    /// assert_eq!(distribution.duration_at_quantile(0.5), Some(100.0));
+    /// assert_eq!(distribution.duration_at_quantile(0.99), Some(900.0));
     /// assert_eq!(distribution.mean_ns, 116.0);
     /// ```
     pub fn from_counts(counts: &[(f64, u64)]) -> DurationDistribution {

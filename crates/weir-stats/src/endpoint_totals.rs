@@ -28,7 +28,7 @@ impl EndpointTotals {
     }
 
     /// A count of these trials by their time.
-    pub fn count_per_second(&self, count: u64) -> f64 {
+    pub fn convert_count_to_rate(&self, count: u64) -> f64 {
         count as f64 / self.seconds
     }
 

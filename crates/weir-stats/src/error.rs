@@ -51,7 +51,7 @@ pub enum RecordError {
     },
     /// A compressed file is larger than any run.
     #[error("decompress {}: it holds more than {limit} bytes", path.display())]
-    TooLarge {
+    DecompressedTooLarge {
         /// Which file.
         path: PathBuf,
         /// The largest size that is read, bytes.

@@ -31,7 +31,7 @@ pub struct Estimate {
 /// What a ratio says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RatioDifference {
+pub enum RatioAgainstOne {
     /// The first is higher.
     Higher,
     /// The first is lower.
@@ -43,13 +43,13 @@ pub enum RatioDifference {
 impl Estimate {
     /// Whether this ratio is a difference: only where the interval excludes 1 and the effect is
     /// above `threshold` (0.02 is two percent either way).
-    pub fn classify_difference(&self, threshold: f64) -> RatioDifference {
+    pub fn classify_ratio_against_one(&self, threshold: f64) -> RatioAgainstOne {
         if self.lo > 1.0 && self.value > 1.0 + threshold {
-            RatioDifference::Higher
+            RatioAgainstOne::Higher
         } else if self.hi < 1.0 && self.value < 1.0 / (1.0 + threshold) {
-            RatioDifference::Lower
+            RatioAgainstOne::Lower
         } else {
-            RatioDifference::None
+            RatioAgainstOne::None
         }
     }
 }
@@ -173,8 +173,8 @@ mod tests {
         let ratio = estimate_median_ratio(&pairs, 1).unwrap();
         assert_eq!(ratio.value, 2.0);
         assert_eq!(
-            ratio.classify_difference(0.02),
-            RatioDifference::Higher,
+            ratio.classify_ratio_against_one(0.02),
+            RatioAgainstOne::Higher,
             "its interval: {ratio:?}"
         );
     }
@@ -182,12 +182,12 @@ mod tests {
     #[test]
     fn a_difference_needs_the_interval_and_the_threshold() {
         let small = Estimate { value: 1.01, lo: 1.005, hi: 1.015, samples: 9 };
-        assert_eq!(small.classify_difference(0.02), RatioDifference::None);
-        assert_eq!(small.classify_difference(0.005), RatioDifference::Higher);
+        assert_eq!(small.classify_ratio_against_one(0.02), RatioAgainstOne::None);
+        assert_eq!(small.classify_ratio_against_one(0.005), RatioAgainstOne::Higher);
         let wide = Estimate { value: 1.3, lo: 0.9, hi: 1.5, samples: 9 };
-        assert_eq!(wide.classify_difference(0.02), RatioDifference::None);
+        assert_eq!(wide.classify_ratio_against_one(0.02), RatioAgainstOne::None);
         let low = Estimate { value: 0.5, lo: 0.4, hi: 0.6, samples: 9 };
-        assert_eq!(low.classify_difference(0.02), RatioDifference::Lower);
+        assert_eq!(low.classify_ratio_against_one(0.02), RatioAgainstOne::Lower);
     }
 
     #[test]
@@ -196,8 +196,8 @@ mod tests {
         let two = noisy(1000.0, 60.0, 12, 2);
         let pairs: Vec<(f64, f64)> = one.into_iter().zip(two).collect();
         assert_eq!(
-            estimate_median_ratio(&pairs, 3).unwrap().classify_difference(0.02),
-            RatioDifference::None
+            estimate_median_ratio(&pairs, 3).unwrap().classify_ratio_against_one(0.02),
+            RatioAgainstOne::None
         );
     }
 

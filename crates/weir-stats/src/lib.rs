@@ -17,15 +17,15 @@
 
 pub mod claim;
 pub mod connection_counts;
-pub mod core_shares;
+pub mod core_packet_shares;
 pub mod duration_distribution;
 pub mod endpoint_counts;
 pub mod endpoint_totals;
 mod error;
 pub mod estimate;
 pub mod machine_observations;
+pub mod probe_request_totals;
 pub mod probe_result;
-pub mod probe_totals;
 pub mod quantity;
 pub mod rate_search;
 mod record_file;
@@ -37,18 +37,22 @@ pub mod student_t;
 pub mod trial;
 pub mod trial_selection;
 
-pub use claim::{Bounds, Claim, ClaimOutcome, ClaimRecord, ClaimSource, ClaimTest, SubjectPoint};
-pub use connection_counts::{ConnectionClose, ConnectionCounts, ConnectionFailure, TrialClient};
+pub use claim::{
+    Claim, ClaimBounds, ClaimOutcome, ClaimRecord, ClaimSource, ClaimTest, SubjectPoint,
+};
+pub use connection_counts::{
+    ConnectionClose, ConnectionCounts, ConnectionFailureCount, TrialClient,
+};
 pub use duration_distribution::{DurationDistribution, Quantile};
 pub use endpoint_counts::{EndpointCounts, TrafficVolume};
 pub use error::RecordError;
-pub use estimate::{Estimate, RatioDifference};
+pub use estimate::{Estimate, RatioAgainstOne};
 pub use machine_observations::{ConntrackTable, CoreNetworkLoad, MachineObservations};
-pub use probe_result::{BackgroundLoad, ProbeKind, ProbeResult, StreamResult};
+pub use probe_result::{BackgroundLoad, BulkTcpStreamResult, ProbeKind, ProbeResult};
 pub use quantity::Quantity;
 pub use run::{
-    HostEnvironment, HostRecord, NoiseFloor, Paper, PaperFigure, PaperValue, Preset, RulesetRecord,
-    Run, RunSubject, ScenarioAxis, TrialCounts, max_packets_within_limit,
+    HostEnvironment, NoiseFloor, Paper, PaperFigure, PaperValue, Preset, RemoteHostRecord,
+    RulesetRecord, Run, RunSubject, ScenarioAxis, TrialCounts, max_packets_within_limit,
 };
 pub use run_folder::RunRecord;
 pub use scenario::{Coordinate, Scenario};

@@ -72,7 +72,7 @@ fn is_zero(count: &u64) -> bool {
 
 impl MachineObservations {
     /// Share of the packets that the busiest core took; `None` if no core took any.
-    pub fn busiest_core_share(&self) -> Option<f64> {
+    pub fn busiest_core_packet_share(&self) -> Option<f64> {
         let all: u64 = self.cores.iter().map(|core| core.packets).sum();
         let most = self.cores.iter().map(|core| core.packets).max()?;
         (all > 0).then(|| most as f64 / all as f64)
@@ -109,13 +109,13 @@ impl ConntrackTable {
     }
 
     /// Entries at the end over the most there were; `None` of an empty table.
-    pub fn end_to_peak_ratio(&self) -> Option<f64> {
+    pub fn end_to_peak_entry_ratio(&self) -> Option<f64> {
         let peak = self.peak_entries();
         (peak > 0).then(|| self.after as f64 / peak as f64)
     }
 
     /// Seconds until the table was within 2 % of its most; `None` if it was not looked at.
-    pub fn seconds_until_full(&self) -> Option<f64> {
+    pub fn seconds_until_near_peak(&self) -> Option<f64> {
         let nearly = self.peak_entries() as f64 * 0.98;
         let full = |sample: &&(f64, u64)| sample.1 as f64 >= nearly;
         self.samples.iter().find(full).map(|(seconds, _)| *seconds)
@@ -156,8 +156,8 @@ mod tests {
             cores.iter().filter_map(|one| one.delta_since(&before)).collect();
         assert_eq!(cores, [core(0, 30), core(1, 10)], "a core that was not there is left out");
         let collected = MachineObservations { cores, ..MachineObservations::default() };
-        assert_eq!(collected.busiest_core_share(), Some(0.75));
-        assert_eq!(MachineObservations::default().busiest_core_share(), None);
+        assert_eq!(collected.busiest_core_packet_share(), Some(0.75));
+        assert_eq!(MachineObservations::default().busiest_core_packet_share(), None);
     }
 
     #[test]
@@ -169,9 +169,9 @@ mod tests {
         };
         assert_eq!(table.peak_entries(), 7);
         assert_eq!(
-            (table.end_to_peak_ratio(), table.seconds_until_full()),
+            (table.end_to_peak_entry_ratio(), table.seconds_until_near_peak()),
             (Some(3.0 / 7.0), Some(0.2))
         );
-        assert_eq!(ConntrackTable::default().end_to_peak_ratio(), None);
+        assert_eq!(ConntrackTable::default().end_to_peak_entry_ratio(), None);
     }
 }

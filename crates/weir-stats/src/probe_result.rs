@@ -80,7 +80,7 @@ impl ProbeResult {
 
 /// What a bulk stream carried.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct StreamResult {
+pub struct BulkTcpStreamResult {
     /// Bytes that the receiving program read.
     pub bytes: u64,
     /// From its first byte until its last, seconds.

@@ -111,22 +111,22 @@ define_quantities! {
     /// Seconds to add one rule to those in force.
     AddSeconds {
         kind: Add, title: "time to add a rule", better: Less,
-        read_value: |t| (t.added_rules() > 0).then(|| t.seconds / t.added_rules() as f64),
+        read_value: |t| (t.added_rule_count() > 0).then(|| t.seconds / t.added_rule_count() as f64),
     }
     /// Complete TCP connections per second, request and reply validated, closed by FIN.
     ConnectionsPerSecond {
         kind: Connections, title: "connections per second", better: More,
-        read_value: completed_per_second,
+        read_value: completed_connections_per_second,
     }
     /// The same with RST at the end.
     ConnectionsResetPerSecond {
         kind: ConnectionsReset, title: "connections per second (RST)", better: More,
-        read_value: completed_per_second,
+        read_value: completed_connections_per_second,
     }
     /// TCP connections opened a second, nothing sent on them.
     HandshakesPerSecond {
         kind: Handshakes, title: "handshakes per second", better: More,
-        read_value: completed_per_second,
+        read_value: completed_connections_per_second,
     }
     /// Share of connections, closed by FIN, that failed.
     ConnectionFailureRatio {
@@ -152,7 +152,7 @@ define_quantities! {
     /// to the client that a subject names in their place.
     SocketsPerSecond {
         kind: Sockets, title: "replies per second", better: More,
-        read_value: completed_per_second,
+        read_value: completed_connections_per_second,
     }
     /// Share of those connections that failed.
     SocketFailureRatio {
@@ -209,26 +209,26 @@ define_quantities! {
     /// Complete connections per second in the first third of a trial.
     EarlyConnections {
         kind: Connections, title: "connections per second, first third", better: More,
-        read_value: |t| t.connection_counts()?.first_third_rate(t.seconds),
+        read_value: |t| t.connection_counts()?.first_third_connection_rate(t.seconds),
     }
     /// Those of the last third over those of the first.
     LateOverEarly {
         kind: Connections, title: "connections per second, last third over first", better: More,
         read_value: |t| {
             let all = t.connection_counts()?;
-            let early = all.first_third_rate(t.seconds).filter(|rate| *rate > 0.0)?;
-            Some(all.last_third_rate(t.seconds)? / early)
+            let early = all.first_third_connection_rate(t.seconds).filter(|rate| *rate > 0.0)?;
+            Some(all.last_third_connection_rate(t.seconds)? / early)
         },
     }
     /// Share of all complete TCP connections that the client with the fewest had.
     LeastClientShare {
         kind: Connections, title: "smallest share of connections of a client", better: More,
-        read_value: |t| endpoint_counts::smallest_endpoint_share(&t.connection_counts()?.clients),
+        read_value: |t| endpoint_counts::min_endpoint_connection_share(&t.connection_counts()?.clients),
     }
     /// The same of the server.
     LeastServerShare {
         kind: Connections, title: "smallest share of connections of a server", better: More,
-        read_value: |t| endpoint_counts::smallest_endpoint_share(&t.connection_counts()?.servers),
+        read_value: |t| endpoint_counts::min_endpoint_connection_share(&t.connection_counts()?.servers),
     }
     /// Bits a second of clients that arrived at servers, Ethernet headers included.
     BitsFromClients {
@@ -258,7 +258,7 @@ define_quantities! {
     /// Share of all packets of connections that the busiest core took.
     BusiestCoreShare {
         kind: Connections, title: "share of packets on the busiest core", better: More,
-        read_value: |t| t.connection_counts().and_then(|_| t.observations.busiest_core_share()),
+        read_value: |t| t.connection_counts().and_then(|_| t.observations.busiest_core_packet_share()),
     }
     /// Share of connections whose server saw another address than its client's.
     TranslatedShare {
@@ -273,14 +273,14 @@ define_quantities! {
     /// Entries at the end of such a trial over the most there were.
     TableEndShare {
         kind: Connections, title: "entries at the end over the maximum", better: More,
-        read_value: |t| t.observations.table.as_ref()?.end_to_peak_ratio(),
+        read_value: |t| t.observations.table.as_ref()?.end_to_peak_entry_ratio(),
     }
     /// Share of its time after which the table was within 2 % of its most.
     TableFullShare {
         kind: Connections, title: "share of the time until the table reaches its \
              maximum", better: More,
         read_value: |t| {
-            let full = t.observations.table.as_ref()?.seconds_until_full()?;
+            let full = t.observations.table.as_ref()?.seconds_until_near_peak()?;
             (t.seconds > 0.0).then(|| full / t.seconds)
         },
     }
@@ -354,14 +354,14 @@ define_quantities! {
     StreamBytesPerSecond {
         kind: Stream, title: "bytes/s of one TCP stream", better: More,
         read_value: |t| {
-            let stream = t.stream_result()?;
+            let stream = t.bulk_tcp_stream_result()?;
             (stream.seconds > 0.0).then(|| stream.bytes as f64 / stream.seconds)
         },
     }
     /// Segments of that stream that were sent again.
     StreamRetransmits {
         kind: Stream, title: "segments retransmitted", better: More,
-        read_value: |t| Some(t.stream_result()?.retransmits as f64),
+        read_value: |t| Some(t.bulk_tcp_stream_result()?.retransmits as f64),
     }
 }
 
@@ -422,7 +422,7 @@ fn snmp_counter(trial: &Trial, counter: &str) -> u64 {
     trial.observations.snmp.get(counter).copied().unwrap_or(0)
 }
 
-fn completed_per_second(trial: &Trial) -> Option<f64> {
+fn completed_connections_per_second(trial: &Trial) -> Option<f64> {
     let completed = trial.connection_counts()?.completed;
     (trial.seconds > 0.0).then(|| completed as f64 / trial.seconds)
 }

@@ -30,7 +30,7 @@ impl SearchGoal {
     pub const ZERO_LOSS: SearchGoal =
         SearchGoal { loss_ratio: 0.0, exceed_ratio: 0.0, trials: 1, width: 0.01 };
     /// Half a percent of loss, which half of the trials may exceed (the draft's recommendation).
-    pub const PARTIAL_LOSS: SearchGoal =
+    pub const HALF_PERCENT_LOSS: SearchGoal =
         SearchGoal { loss_ratio: 0.005, exceed_ratio: 0.5, trials: 3, width: 0.01 };
 }
 
@@ -49,7 +49,7 @@ pub struct SearchResult {
 
 /// One search with its trials: a line of `search.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Search {
+pub struct RateSearchRecord {
     /// Of which subject.
     pub subject: String,
     /// Where.
@@ -60,12 +60,12 @@ pub struct Search {
     pub found: SearchResult,
     /// Its trials, in their order.
     #[serde(default)]
-    pub steps: Vec<SearchStep>,
+    pub steps: Vec<SearchTrial>,
 }
 
 /// One trial of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SearchStep {
+pub struct SearchTrial {
     /// Load that was offered, packets per second.
     pub rate_pps: f64,
     /// Share of it that was lost, or could not be offered in time.
@@ -83,7 +83,7 @@ enum RateClass {
 ///
 /// # Errors
 /// Those of `trial`.
-pub fn search_rate<E>(
+pub fn search_highest_rate<E>(
     goal: &SearchGoal,
     low: f64,
     high: f64,
@@ -164,9 +164,13 @@ mod tests {
     #[test]
     fn both_bounds_enclose_what_is_carried() {
         for capacity in [1e4, 3.3e5, 9e6] {
-            let found =
-                search_rate(&SearchGoal::ZERO_LOSS, 1e3, 1e7, &mut firewall(capacity, 0, 1))
-                    .unwrap();
+            let found = search_highest_rate(
+                &SearchGoal::ZERO_LOSS,
+                1e3,
+                1e7,
+                &mut firewall(capacity, 0, 1),
+            )
+            .unwrap();
             let (lower, upper) = (found.lower.unwrap(), found.upper.unwrap());
             assert!(lower <= capacity && capacity < upper, "{found:?}");
             assert!((upper - lower) / upper <= 0.01 && found.trials < 20, "{found:?}");
@@ -177,7 +181,7 @@ mod tests {
     #[test]
     fn some_loss_allows_a_higher_load() {
         let goal = SearchGoal { loss_ratio: 0.1, ..SearchGoal::ZERO_LOSS };
-        let found = search_rate(&goal, 1e3, 1e7, &mut firewall(1e6, 0, 1)).unwrap();
+        let found = search_highest_rate(&goal, 1e3, 1e7, &mut firewall(1e6, 0, 1)).unwrap();
         let lower = found.lower.unwrap();
         assert!((1.08e6..=1.12e6).contains(&lower), "{found:?}");
         assert!(found.conditional_throughput.unwrap() <= 1e6 * 1.001, "{found:?}");
@@ -188,22 +192,23 @@ mod tests {
         let near = |goal: SearchGoal| {
             (0..50)
                 .filter(|seed| {
-                    let found =
-                        search_rate(&goal, 1e3, 1e7, &mut firewall(1e6, 10, *seed)).unwrap();
+                    let found = search_highest_rate(&goal, 1e3, 1e7, &mut firewall(1e6, 10, *seed))
+                        .unwrap();
                     found.lower.is_some_and(|lower| lower > 0.95e6)
                 })
                 .count()
         };
-        let (zero, partial) = (near(SearchGoal::ZERO_LOSS), near(SearchGoal::PARTIAL_LOSS));
+        let (zero, partial) = (near(SearchGoal::ZERO_LOSS), near(SearchGoal::HALF_PERCENT_LOSS));
         assert!(partial >= 40 && zero < partial, "{zero} and {partial} of 50");
     }
 
     #[test]
     fn a_bound_that_is_not_there_is_not_made_up() {
-        let all = search_rate(&SearchGoal::ZERO_LOSS, 1e3, 1e7, &mut firewall(1e9, 0, 1)).unwrap();
+        let all = search_highest_rate(&SearchGoal::ZERO_LOSS, 1e3, 1e7, &mut firewall(1e9, 0, 1))
+            .unwrap();
         assert_eq!((all.lower, all.upper), (Some(1e7), None));
-        let none =
-            search_rate(&SearchGoal::ZERO_LOSS, 1e3, 1e7, &mut firewall(10.0, 0, 1)).unwrap();
+        let none = search_highest_rate(&SearchGoal::ZERO_LOSS, 1e3, 1e7, &mut firewall(10.0, 0, 1))
+            .unwrap();
         assert_eq!((none.lower, none.upper), (None, Some(1e3)));
     }
 }

@@ -22,7 +22,7 @@ use serde::Serialize;
 use crate::error::RecordError;
 
 /// The most that a compressed file may hold, bytes: a hundred times the largest run that is kept.
-const MAX_TEXT_BYTES: u64 = 256 << 20;
+const MAX_DECOMPRESSED_BYTES: u64 = 256 << 20;
 
 /// A file of records in a run's folder, in either form.
 pub(crate) struct RecordFile {
@@ -46,7 +46,7 @@ impl RecordFile {
         RecordFile {
             compressed_path: path_with_suffix(&plain, ".gz"),
             plain_path: plain,
-            max_text_bytes: MAX_TEXT_BYTES,
+            max_text_bytes: MAX_DECOMPRESSED_BYTES,
         }
     }
 
@@ -170,7 +170,10 @@ impl RecordFile {
             .read_to_string(&mut text)
             .map_err(file_access_error("decompress", path))?;
         if read as u64 > self.max_text_bytes {
-            return Err(RecordError::TooLarge { path: path.clone(), limit: self.max_text_bytes });
+            return Err(RecordError::DecompressedTooLarge {
+                path: path.clone(),
+                limit: self.max_text_bytes,
+            });
         }
         Ok(text)
     }

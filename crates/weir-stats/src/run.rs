@@ -44,7 +44,7 @@ pub struct Run {
     pub environment: HostEnvironment,
     /// Other machines that took part, by their roles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<HostRecord>,
+    pub hosts: Vec<RemoteHostRecord>,
     /// The grid.
     pub axes: Vec<ScenarioAxis>,
     /// What was measured, in the order of the study.
@@ -158,7 +158,7 @@ pub struct HostEnvironment {
 
 /// Another machine of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HostRecord {
+pub struct RemoteHostRecord {
     /// What it did: `firewall`.
     pub role: String,
     /// weir's version there.

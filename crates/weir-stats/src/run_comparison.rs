@@ -232,7 +232,8 @@ pub fn evaluate_aa_test(trials: &[Trial], subject: &str, repetitions: usize) -> 
     let length = (blocks / repetitions.max(1)).max(1);
     let mut result = AaTestResult { repetitions: 0, different: 0, points: 0, points_different: 0 };
     let copies = |place| trial_selection::pair_copies_by_block(trials, subject, place);
-    let places: Vec<_> = trial_selection::copied_points(trials).into_iter().map(copies).collect();
+    let places: Vec<_> =
+        trial_selection::points_with_second_copy(trials).into_iter().map(copies).collect();
     for repetition in 0..repetitions {
         let own = repetition * length..(repetition + 1) * length;
         let means = places.iter().filter_map(|of_place| {

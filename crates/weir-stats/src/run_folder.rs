@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `run.json` | [`Run`] |
 //! | `trials.jsonl` | one [`Trial`] a line, in the order in which they were run |
-//! | `search.jsonl` | one [`Search`] a line, where rates were searched |
+//! | `search.jsonl` | one [`RateSearchRecord`] a line, where rates were searched |
 //! | `study.toml`, `subjects.toml` | copies of what was measured |
 //! | `rulesets/` | generated rulesets that are small enough to keep |
 //!
@@ -17,7 +17,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 use crate::error::RecordError;
-use crate::rate_search::Search;
+use crate::rate_search::RateSearchRecord;
 use crate::record_file::{RecordFile, RecordText};
 use crate::run::{RECORD_FORMAT_VERSION, Run};
 use crate::trial::Trial;
@@ -30,7 +30,7 @@ pub struct RunRecord {
     /// All trials, accepted or not.
     pub trials: Vec<Trial>,
     /// Searches of a rate, in their order; most runs have none.
-    pub searches: Vec<Search>,
+    pub searches: Vec<RateSearchRecord>,
 }
 
 /// The files that [`load_record`] reads, of which a run has some: others see by them that it
@@ -121,7 +121,7 @@ pub fn read_trials_text(dir: &Path) -> Result<String, RecordError> {
 ///
 /// # Errors
 /// As [`load_record`], and where a file cannot be changed.
-pub fn load_interrupted_run(dir: &Path) -> Result<RunRecord, RecordError> {
+pub fn load_run_to_resume(dir: &Path) -> Result<RunRecord, RecordError> {
     if load_run_json(dir)?.complete {
         compress_records(dir)?;
         return load_record(dir);
@@ -178,6 +178,6 @@ pub fn append_trials(dir: &Path, trials: &[Trial]) -> Result<(), RecordError> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn append_search(dir: &Path, search: &Search) -> Result<(), RecordError> {
+pub fn append_search(dir: &Path, search: &RateSearchRecord) -> Result<(), RecordError> {
     searches_file(dir).append(std::slice::from_ref(search))
 }

@@ -73,7 +73,7 @@ impl Scenario {
     }
 
     /// Whether every axis that `part` names has the same value here.
-    pub fn contains(&self, part: &Scenario) -> bool {
+    pub fn has_coordinates_of(&self, part: &Scenario) -> bool {
         part.0.iter().all(|(axis, value)| self.0.get(axis) == Some(value))
     }
 }
@@ -100,9 +100,9 @@ mod tests {
     fn a_part_is_contained_and_another_value_is_not() {
         let point =
             Scenario::default().with_coordinate("rules", 16).with_coordinate("source", "near");
-        assert!(point.contains(&Scenario::default().with_coordinate("rules", 16)));
-        assert!(!point.contains(&Scenario::default().with_coordinate("rules", 32)));
-        assert!(!point.contains(&Scenario::default().with_coordinate("size", 16)));
+        assert!(point.has_coordinates_of(&Scenario::default().with_coordinate("rules", 16)));
+        assert!(!point.has_coordinates_of(&Scenario::default().with_coordinate("rules", 32)));
+        assert!(!point.has_coordinates_of(&Scenario::default().with_coordinate("size", 16)));
         assert_eq!(
             point.project_to_axes(&["rules"]),
             Scenario::default().with_coordinate("rules", 16)

@@ -1,18 +1,18 @@
 //! One measurement.
 
 mod serialized_trial;
-mod trial_parts;
+mod trial_kind_state_noise;
 
 use serde::{Deserialize, Serialize};
 
 use crate::connection_counts::ConnectionCounts;
 use crate::machine_observations::MachineObservations;
-use crate::probe_result::{ProbeResult, StreamResult};
+use crate::probe_result::{BulkTcpStreamResult, ProbeResult};
 use crate::scenario::Scenario;
 
 use serialized_trial::SerializedTrial;
 
-pub use trial_parts::{DropCount, TrialKind, TrialNoise, TrialState};
+pub use trial_kind_state_noise::{DropCount, TrialKind, TrialNoise, TrialState};
 
 /// One measurement of one subject at one point: a header, sums of packets, and what else its kind
 /// of trial measures.
@@ -83,7 +83,7 @@ pub enum TrialResults {
     /// What a probe found.
     Probe(Box<ProbeResult>),
     /// What a bulk stream carried.
-    Stream(StreamResult),
+    BulkTcpStream(BulkTcpStreamResult),
 }
 
 impl Trial {
@@ -104,15 +104,15 @@ impl Trial {
     }
 
     /// What a bulk stream carried, in a trial of one.
-    pub fn stream_result(&self) -> Option<&StreamResult> {
+    pub fn bulk_tcp_stream_result(&self) -> Option<&BulkTcpStreamResult> {
         match &self.results {
-            TrialResults::Stream(stream) => Some(stream),
+            TrialResults::BulkTcpStream(stream) => Some(stream),
             _ => None,
         }
     }
 
     /// Rules that were added, in a trial of [`TrialKind::Add`]; else 0.
-    pub fn added_rules(&self) -> u64 {
+    pub fn added_rule_count(&self) -> u64 {
         match self.results {
             TrialResults::AddedRules(additions) => additions,
             _ => 0,
@@ -170,7 +170,7 @@ impl From<SerializedTrial> for Trial {
         let measured = match (text.connections, text.probe, text.stream) {
             (Some(connections), ..) => TrialResults::Connections(Box::new(connections)),
             (None, Some(probe), _) => TrialResults::Probe(Box::new(probe)),
-            (None, None, Some(stream)) => TrialResults::Stream(stream),
+            (None, None, Some(stream)) => TrialResults::BulkTcpStream(stream),
             (None, None, None) if text.additions > 0 => TrialResults::AddedRules(text.additions),
             (None, None, None) => TrialResults::PacketsOnly,
         };
@@ -237,7 +237,7 @@ impl From<Trial> for SerializedTrial {
             TrialResults::AddedRules(additions) => text.additions = additions,
             TrialResults::Connections(connections) => text.connections = Some(*connections),
             TrialResults::Probe(probe) => text.probe = Some(*probe),
-            TrialResults::Stream(stream) => text.stream = Some(stream),
+            TrialResults::BulkTcpStream(stream) => text.stream = Some(stream),
         }
         text
     }

@@ -100,7 +100,7 @@ pub fn estimate_slope(
 }
 
 /// What was measured of a second copy of a subject, and where.
-pub fn copied_points(trials: &[Trial]) -> Vec<(Quantity, &Scenario)> {
+pub fn points_with_second_copy(trials: &[Trial]) -> Vec<(Quantity, &Scenario)> {
     let mut places: Vec<(Quantity, &Scenario)> = trials
         .iter()
         .filter(|trial| trial.copy_index == 1)
@@ -128,7 +128,7 @@ pub fn pair_copies_by_block(
 /// floor.
 pub fn estimate_noise_floor(trials: &[Trial], subject: &str, seed: u64) -> Option<Estimate> {
     let of_place = |place| pair_copies_by_block(trials, subject, place);
-    let pairs: Vec<(f64, f64)> = copied_points(trials)
+    let pairs: Vec<(f64, f64)> = points_with_second_copy(trials)
         .into_iter()
         .flat_map(of_place)
         .map(|(_, second, first)| (second, first))

@@ -40,9 +40,10 @@ impl LoadedStudy {
         let name = name.get_ref();
         self.check_subject_client(name, 0)?;
         let is_baseline = self.subjects.0[name].baseline;
-        let idle = (is_baseline && self.workload_kind() == WorkloadKind::LoadsOnly).then(|| {
-            "is a `baseline`: it loads nothing, and the study has no `[traffic]`".to_owned()
-        });
+        let idle =
+            (is_baseline && self.workload_kind() == WorkloadKind::RulesetLoadsOnly).then(|| {
+                "is a `baseline`: it loads nothing, and the study has no `[traffic]`".to_owned()
+            });
         match self.unsupported_path_reason(name).or(idle) {
             Some(why) => {
                 Err(StudyError::InvalidOptions(format!("`--aa {name}`: the subject {why}")))

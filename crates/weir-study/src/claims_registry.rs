@@ -19,14 +19,16 @@ use crate::study::Study;
 use crate::study_loader::load_study;
 use crate::toml_text::{error_at_offset, parse_toml};
 
-pub use self::claim_item::{ClaimEvidence, ClaimItem, ClaimItemKind, ClaimItemStatus};
+pub use self::claim_item::{
+    ClaimEvidence, PaperStatement, PaperStatementKind, PaperStatementStatus,
+};
 
 /// The file of a study's folder that says the result of a subject against itself.
 pub const AA_TEST_FILE: &str = "aa.json";
 
 /// A study as the registry knows it.
 #[derive(Clone, Debug, Serialize)]
-pub struct RegistryEntry {
+pub struct StudyClaims {
     /// Name of its folder.
     pub study: String,
     /// What a reader sees.
@@ -40,27 +42,27 @@ pub struct RegistryEntry {
     /// The result of one of its subjects against itself, where that was measured and kept.
     pub self_test: Option<AaTestRecord>,
     /// What the paper says.
-    pub items: Vec<ClaimItem>,
+    pub items: Vec<PaperStatement>,
     /// weir's own claims, with the outcome of them.
-    pub own: Vec<ClaimItem>,
+    pub own: Vec<PaperStatement>,
 }
 
 /// The contents of `claims.toml`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ClaimsDefinition {
+struct ClaimsFile {
     paper: Option<String>,
     title: Option<String>,
     #[serde(default)]
-    items: Vec<toml::Spanned<ClaimItemDefinition>>,
+    items: Vec<toml::Spanned<PaperStatementDefinition>>,
 }
 
 /// An item of the file: exactly one of the last four keys determines its status.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ClaimItemDefinition {
+struct PaperStatementDefinition {
     number: String,
-    kind: ClaimItemKind,
+    kind: PaperStatementKind,
     place: String,
     text: String,
     stated: Option<String>,
@@ -76,7 +78,7 @@ struct ClaimItemDefinition {
 /// A folder that cannot be read; with file and line: a `claims.toml` or `study.toml` that is not
 /// one, an item that says none or several of `claims`, `needs`, `lost`, `missing`, a claim that the
 /// study has not, a number twice; records that cannot be read.
-pub fn read_claims_registry(studies: &Path) -> Result<Vec<RegistryEntry>, StudyError> {
+pub fn read_claims_registry(studies: &Path) -> Result<Vec<StudyClaims>, StudyError> {
     let failed = StudyError::file_access_error("read", studies);
     let mut folders: Vec<PathBuf> = fs::read_dir(studies)
         .map_err(failed)?
@@ -88,7 +90,7 @@ pub fn read_claims_registry(studies: &Path) -> Result<Vec<RegistryEntry>, StudyE
     let mut entries = Vec::new();
     let mut numbers = std::collections::BTreeMap::new();
     for folder in folders {
-        let entry = read_study_entry(&folder)?;
+        let entry = read_study_claims(&folder)?;
         for item in &entry.items {
             if let Some(other) = numbers.insert(item.number.clone(), entry.study.clone()) {
                 let message = format!("number {} is in {other} already", item.number);
@@ -100,7 +102,7 @@ pub fn read_claims_registry(studies: &Path) -> Result<Vec<RegistryEntry>, StudyE
     Ok(entries)
 }
 
-fn read_study_entry(folder: &Path) -> Result<RegistryEntry, StudyError> {
+fn read_study_claims(folder: &Path) -> Result<StudyClaims, StudyError> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let path = folder.join("claims.toml");
     let text = if path.is_file() {
@@ -108,7 +110,7 @@ fn read_study_entry(folder: &Path) -> Result<RegistryEntry, StudyError> {
     } else {
         String::new()
     };
-    let claims: ClaimsDefinition = parse_toml(&path, &text)?;
+    let claims: ClaimsFile = parse_toml(&path, &text)?;
     let loaded = match folder.join("study.toml").is_file() {
         true => Some(load_study(folder)?.study),
         false => None,
@@ -125,11 +127,12 @@ fn read_study_entry(folder: &Path) -> Result<RegistryEntry, StudyError> {
         let at = item.span().start;
         let refuse = |message: String| error_at_offset(&path, &text, at, message);
         items.push(
-            resolve_item_status(item.into_inner(), &known, outcomes.as_deref()).map_err(refuse)?,
+            evaluate_statement_status(item.into_inner(), &known, outcomes.as_deref())
+                .map_err(refuse)?,
         );
     }
     let own =
-        loaded.as_ref().map_or_else(Vec::new, |study| own_claim_items(study, outcomes.as_deref()));
+        loaded.as_ref().map_or_else(Vec::new, |study| list_own_claims(study, outcomes.as_deref()));
     let title = match (&loaded, claims.title) {
         (Some(study), _) => study.title.clone(),
         (None, Some(title)) => title,
@@ -140,16 +143,7 @@ fn read_study_entry(folder: &Path) -> Result<RegistryEntry, StudyError> {
     };
     let command = loaded.map(|_| format!("weir lab run studies/{name} -o run"));
     let self_test = read_aa_test(folder)?;
-    Ok(RegistryEntry {
-        study: name,
-        title,
-        paper: claims.paper,
-        command,
-        run,
-        self_test,
-        items,
-        own,
-    })
+    Ok(StudyClaims { study: name, title, paper: claims.paper, command, run, self_test, items, own })
 }
 
 /// What is kept of a subject against itself in a study's folder.
@@ -191,13 +185,22 @@ fn evaluate_study_claims(study: &Study, run: &Path) -> Result<Vec<ClaimRecord>, 
     Ok(study.claims.iter().map(decide).collect())
 }
 
-fn resolve_item_status(
-    item: ClaimItemDefinition,
+fn evaluate_statement_status(
+    item: PaperStatementDefinition,
     known: &[&str],
     outcomes: Option<&[ClaimRecord]>,
-) -> Result<ClaimItem, String> {
-    let ClaimItemDefinition { number, kind, place, text, stated, claims, needs, lost, missing } =
-        item;
+) -> Result<PaperStatement, String> {
+    let PaperStatementDefinition {
+        number,
+        kind,
+        place,
+        text,
+        stated,
+        claims,
+        needs,
+        lost,
+        missing,
+    } = item;
     let wrong = || format!("{number} needs exactly one of `claims`, `needs`, `lost`, `missing`");
     let (status, why, evidence) = match (claims, needs, lost, missing) {
         (Some(claims), None, None, None) if !claims.is_empty() => {
@@ -206,16 +209,20 @@ fn resolve_item_status(
             }
             let evidence = collect_claim_evidence(&claims, outcomes);
             let worst = evidence.iter().map(|one| one.status).min();
-            (worst.unwrap_or(ClaimItemStatus::NotRun), None, evidence)
+            (worst.unwrap_or(PaperStatementStatus::NotRun), None, evidence)
         }
         (None, Some(needs), None, None) => {
-            (ClaimItemStatus::NeedsHardware, Some(needs), Vec::new())
+            (PaperStatementStatus::NeedsHardware, Some(needs), Vec::new())
         }
-        (None, None, Some(lost), None) => (ClaimItemStatus::NotPreserved, Some(lost), Vec::new()),
-        (None, None, None, Some(missing)) => (ClaimItemStatus::NotBuilt, Some(missing), Vec::new()),
+        (None, None, Some(lost), None) => {
+            (PaperStatementStatus::NotPreserved, Some(lost), Vec::new())
+        }
+        (None, None, None, Some(missing)) => {
+            (PaperStatementStatus::NotBuilt, Some(missing), Vec::new())
+        }
         _ => return Err(wrong()),
     };
-    Ok(ClaimItem { number, kind, place, text, stated, status, why, evidence })
+    Ok(PaperStatement { number, kind, place, text, stated, status, why, evidence })
 }
 
 fn collect_claim_evidence(
@@ -226,21 +233,21 @@ fn collect_claim_evidence(
         let record = outcomes.and_then(|all| all.iter().find(|record| record.claim.id == *id));
         ClaimEvidence {
             claim: id.clone(),
-            status: record.map_or(ClaimItemStatus::NotRun, |record| record.outcome.into()),
+            status: record.map_or(PaperStatementStatus::NotRun, |record| record.outcome.into()),
             estimate: record.and_then(|record| record.estimate),
         }
     };
     claims.iter().map(one).collect()
 }
 
-fn own_claim_items(study: &Study, outcomes: Option<&[ClaimRecord]>) -> Vec<ClaimItem> {
+fn list_own_claims(study: &Study, outcomes: Option<&[ClaimRecord]>) -> Vec<PaperStatement> {
     let own = study.claims.iter().map(|claim| claim.get_ref());
     own.filter(|claim| claim.by == weir_stats::ClaimSource::Weir)
         .map(|claim| {
             let evidence = collect_claim_evidence(std::slice::from_ref(&claim.id), outcomes);
-            ClaimItem {
+            PaperStatement {
                 number: claim.id.clone(),
-                kind: ClaimItemKind::Own,
+                kind: PaperStatementKind::Own,
                 place: String::new(),
                 text: claim.text.clone(),
                 stated: None,
@@ -253,12 +260,12 @@ fn own_claim_items(study: &Study, outcomes: Option<&[ClaimRecord]>) -> Vec<Claim
 }
 
 /// Where the list of a README begins.
-pub const README_LIST_START: &str = "<!-- weir lab list -->";
+pub const README_LIST_START_MARKER: &str = "<!-- weir lab list -->";
 /// Where it ends.
-pub const README_LIST_END: &str = "<!-- /weir lab list -->";
+pub const README_LIST_END_MARKER: &str = "<!-- /weir lab list -->";
 
 /// The items of a study as the tables of its README: what the paper says, and weir's own claims.
-pub fn render_markdown_tables(entry: &RegistryEntry) -> String {
+pub fn render_markdown_tables(entry: &StudyClaims) -> String {
     let mut text = String::new();
     if !entry.items.is_empty() {
         text.push_str("| | where | what the paper says | its value | here |\n");
@@ -268,7 +275,7 @@ pub fn render_markdown_tables(entry: &RegistryEntry) -> String {
             let (number, place, says) = (&item.number, &item.place, &item.text);
             let line = format!(
                 "| **{number}** | {place} | {says} | {stated} | {} |\n",
-                format_item_status(item)
+                format_statement_status(item)
             );
             text.push_str(&line);
         }
@@ -277,14 +284,14 @@ pub fn render_markdown_tables(entry: &RegistryEntry) -> String {
         text.push_str(if text.is_empty() { "" } else { "\n" });
         text.push_str("| weir's own claims | here |\n|---|---|\n");
         for item in &entry.own {
-            text.push_str(&format!("| {} | {} |\n", item.text, format_item_status(item)));
+            text.push_str(&format!("| {} | {} |\n", item.text, format_statement_status(item)));
         }
     }
     text
 }
 
 /// The status with its reason or its numbers.
-fn format_item_status(item: &ClaimItem) -> String {
+fn format_statement_status(item: &PaperStatement) -> String {
     let mut text = item.status.to_string();
     if let Some(why) = &item.why {
         text.push_str(&format!(": {why}"));
@@ -318,14 +325,14 @@ pub fn format_estimate(estimate: &Estimate) -> String {
     let Estimate { value, lo, hi, .. } = estimate;
     format!(
         "{} ({} to {})",
-        format_three_significant(*value),
-        format_three_significant(*lo),
-        format_three_significant(*hi)
+        format_three_significant_digits(*value),
+        format_three_significant_digits(*lo),
+        format_three_significant_digits(*hi)
     )
 }
 
 /// Three digits that count, without an exponent.
-fn format_three_significant(value: f64) -> String {
+fn format_three_significant_digits(value: f64) -> String {
     let size = value.abs().max(1e-9).log10().floor() as i32;
     let decimals = usize::try_from((2 - size).clamp(0, 6)).unwrap_or(0);
     format!("{value:.decimals$}")
@@ -335,18 +342,21 @@ fn format_three_significant(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn item(more: &str) -> Result<ClaimItem, String> {
+    fn item(more: &str) -> Result<PaperStatement, String> {
         let text = format!(
             "number = \"X1\"\nkind = \"figure\"\nplace = \"figure 1\"\ntext = \"it falls\"\n{more}"
         );
-        resolve_item_status(toml::from_str(&text).unwrap(), &["falls"], None)
+        evaluate_statement_status(toml::from_str(&text).unwrap(), &["falls"], None)
     }
 
     #[test]
     fn a_status_comes_from_exactly_one_place() {
-        assert_eq!(item("needs = \"a ring\"").unwrap().status, ClaimItemStatus::NeedsHardware);
-        assert_eq!(item("lost = \"the table\"").unwrap().status, ClaimItemStatus::NotPreserved);
-        assert_eq!(item("missing = \"clients\"").unwrap().status, ClaimItemStatus::NotBuilt);
+        assert_eq!(item("needs = \"a ring\"").unwrap().status, PaperStatementStatus::NeedsHardware);
+        assert_eq!(
+            item("lost = \"the table\"").unwrap().status,
+            PaperStatementStatus::NotPreserved
+        );
+        assert_eq!(item("missing = \"clients\"").unwrap().status, PaperStatementStatus::NotBuilt);
         assert!(item("").is_err());
         assert!(item("claims = []").is_err());
         assert!(item("needs = \"a\"\nlost = \"b\"").is_err());
@@ -354,16 +364,19 @@ mod tests {
 
     #[test]
     fn nothing_is_reproduced_without_a_run() {
-        assert_eq!(item("claims = [\"falls\"]").unwrap().status, ClaimItemStatus::NotRun);
+        assert_eq!(item("claims = [\"falls\"]").unwrap().status, PaperStatementStatus::NotRun);
         assert!(item("claims = [\"flies\"]").unwrap_err().contains("no claim `flies`"));
         let typed = "number = \"X1\"\nkind = \"figure\"\nplace = \"\"\ntext = \"\"\n\
                      status = \"reproduced\"";
-        assert!(toml::from_str::<ClaimItemDefinition>(typed).is_err(), "a status cannot be typed");
+        assert!(
+            toml::from_str::<PaperStatementDefinition>(typed).is_err(),
+            "a status cannot be typed"
+        );
     }
 
     #[test]
     fn numbers_have_three_digits_that_count() {
-        let shown = [0.001234, 0.97, 12.345, 1234567.0].map(format_three_significant);
+        let shown = [0.001234, 0.97, 12.345, 1234567.0].map(format_three_significant_digits);
         assert_eq!(shown, ["0.00123", "0.970", "12.3", "1234567"]);
     }
 

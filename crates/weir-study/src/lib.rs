@@ -2,7 +2,7 @@
 //!
 //! A study is a folder `studies/<author><year>-<topic>` with a `study.toml`; its [`subject`]s are
 //! declared in `subjects.toml` next to the folder, and a run over two machines has a file of
-//! [`hosts_file`]. A file is read completely or refused with file and line: an unknown field, a
+//! [`lab_hosts_file`]. A file is read completely or refused with file and line: an unknown field, a
 //! subject or an axis that does not exist, a combination that no workload can run.
 //!
 //! Nothing is executed here, and no namespace is touched. `weir-lab` runs what these values
@@ -14,14 +14,14 @@ mod aa_study;
 pub mod claims_registry;
 pub mod client_kind;
 pub mod connection_path;
-mod devices;
 mod endpoints;
 mod error;
+mod firewall_devices;
 mod generated_file;
-pub mod hosts_file;
+pub mod lab_hosts_file;
 mod loaded_study;
 mod probe_plan;
-mod program_path;
+mod program_search_path;
 mod run_request;
 mod study;
 mod study_checks;
@@ -34,14 +34,14 @@ pub mod workload;
 
 pub use client_kind::ClientKind;
 pub use connection_path::ConnectionPath;
-pub use devices::FirewallDevices;
 pub use endpoints::Endpoints;
 pub use error::StudyError;
+pub use firewall_devices::FirewallDevices;
 pub use generated_file::GeneratedFile;
-pub use hosts_file::HostsFile;
+pub use lab_hosts_file::LabHostsFile;
 pub use loaded_study::LoadedStudy;
 pub use probe_plan::{ProbeCase, ProbePlan};
-pub use program_path::ProgramPath;
+pub use program_search_path::ProgramSearchPath;
 pub use run_request::RunRequest;
 pub use study::{AA_PRESET, AaControl, AxisDefinition, NoiseLimits, PresetDefinition, Study};
 pub use study_loader::load_study;

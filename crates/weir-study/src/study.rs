@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use weir_stats::{Claim, Coordinate, Paper, PaperValue, Scenario};
 
-use crate::devices::FirewallDevices;
+use crate::firewall_devices::FirewallDevices;
 use crate::generated_file::GeneratedFile;
 use crate::probe_plan::ProbePlan;
 use crate::traffic::{ConnectionLoad, LoopbackUdp, Traffic};
@@ -72,7 +72,7 @@ impl Study {
     }
 
     /// The axis of the share of frames that rules have to drop, where it sets one.
-    pub fn drop_axis(&self) -> Option<&str> {
+    pub fn drop_share_axis(&self) -> Option<&str> {
         match &self.traffic {
             Some(Traffic::FramesWithDropShare { drop_axis, .. }) => Some(drop_axis),
             _ => None,

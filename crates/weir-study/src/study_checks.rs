@@ -1,6 +1,6 @@
 //! Consistency checks between the parts of a study's file.
 
-mod path_checks;
+mod connection_path_checks;
 mod preset_checks;
 
 use weir_stats::probe_result::{BACKGROUND_LOAD_AXIS, PROBE_KIND_AXIS};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::StudyError;
-use crate::devices::FirewallDevices;
+use crate::firewall_devices::FirewallDevices;
 use crate::loaded_study::LoadedStudy;
 use crate::study::Study;
 use crate::subject::Subjects;

@@ -26,7 +26,7 @@ use serde::Deserialize;
 use crate::StudyError;
 use crate::client_kind::ClientKind;
 use crate::connection_path::ConnectionPath;
-use crate::program_path::ProgramPath;
+use crate::program_search_path::ProgramSearchPath;
 use crate::toml_text;
 
 /// A way to put a ruleset in force.
@@ -131,7 +131,7 @@ impl Subjects {
 
 impl Subject {
     /// The first program that it needs and that is not on the `PATH`.
-    pub fn missing_program(&self, programs: &ProgramPath) -> Option<String> {
+    pub fn missing_program(&self, programs: &ProgramSearchPath) -> Option<String> {
         let is_missing = |name: &&String| !programs.has_program(name);
         let needed = self.needs.iter().find(is_missing);
         needed.map(|name| format!("{name} is not installed")).or_else(|| {
@@ -150,7 +150,7 @@ mod tests {
         let common = "title = 't'\nabout = 'a'\nload = 'true'";
         let text = |client| format!("{common}\nclient = '{client}'");
         let subject = |client| toml::from_str::<Subject>(&text(client)).unwrap();
-        let nothing = ProgramPath::new("/nonexistent".as_ref());
+        let nothing = ProgramSearchPath::new("/nonexistent".as_ref());
         let lacking = subject("wrk-kept").missing_program(&nothing).unwrap();
         assert_eq!(lacking, "wrk is not installed: `apt-get install wrk`");
         assert_eq!(subject("stateless").missing_program(&nothing), None);

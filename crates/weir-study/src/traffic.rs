@@ -115,7 +115,7 @@ impl ConnectionLoad {
     }
 
     /// Clients and servers that take part at a point.
-    pub fn active_endpoints_at(&self, point: &Scenario) -> (u32, u32) {
+    pub fn active_endpoint_counts_at(&self, point: &Scenario) -> (u32, u32) {
         let on = |axis: &Option<String>, all: u32| {
             let value = point.coordinate(axis.as_ref()?)?.as_number()?;
             Some(u32::try_from(value).unwrap_or(all).clamp(1, all))

@@ -20,9 +20,9 @@ pub enum WorkloadKind {
     /// Connections of the kernel's sockets.
     KernelSockets,
     /// UDP that a host sends to itself.
-    Loopback,
+    LoopbackUdp,
     /// No traffic: only loads are timed.
-    LoadsOnly,
+    RulesetLoadsOnly,
 }
 
 /// Features that a workload may support.
@@ -37,7 +37,7 @@ pub enum WorkloadFeature {
     /// `rate_pps` of a preset.
     FixedRate,
     /// `table_entries` of a preset.
-    ConntrackEntries,
+    ConntrackTableSize,
 }
 
 impl WorkloadKind {
@@ -49,17 +49,17 @@ impl WorkloadKind {
         WorkloadKind::WeirTcpConnections,
         WorkloadKind::ConcurrentConnections,
         WorkloadKind::KernelSockets,
-        WorkloadKind::Loopback,
-        WorkloadKind::LoadsOnly,
+        WorkloadKind::LoopbackUdp,
+        WorkloadKind::RulesetLoadsOnly,
     ];
 
     /// The workload of a study.
     pub fn from_traffic(traffic: Option<&Traffic>) -> WorkloadKind {
         match traffic {
-            None => WorkloadKind::LoadsOnly,
+            None => WorkloadKind::RulesetLoadsOnly,
             Some(Traffic::Frames(_)) => WorkloadKind::Frames,
             Some(Traffic::FramesWithDropShare { .. }) => WorkloadKind::FramesWithDropShare,
-            Some(Traffic::Loopback(_)) => WorkloadKind::Loopback,
+            Some(Traffic::Loopback(_)) => WorkloadKind::LoopbackUdp,
             Some(Traffic::Connections(c)) if c.sockets.is_some() => WorkloadKind::KernelSockets,
             Some(Traffic::Connections(c)) if c.concurrency.is_some() => {
                 WorkloadKind::ConcurrentConnections
@@ -76,16 +76,16 @@ impl WorkloadKind {
             WorkloadKind::WeirTcpConnections => "kind `connections`",
             WorkloadKind::ConcurrentConnections => "kind `concurrent`",
             WorkloadKind::KernelSockets => "kind `sockets`",
-            WorkloadKind::Loopback => "kind `loopback`",
-            WorkloadKind::LoadsOnly => "a study without `[traffic]`",
+            WorkloadKind::LoopbackUdp => "kind `loopback`",
+            WorkloadKind::RulesetLoadsOnly => "a study without `[traffic]`",
         }
     }
 
     /// Why it cannot do something; `None` if it can.
     pub fn unsupported_reason(self, feature: WorkloadFeature) -> Option<&'static str> {
         use WorkloadKind::{
-            ConcurrentConnections, Frames, FramesWithDropShare, KernelSockets, LoadsOnly, Loopback,
-            WeirTcpConnections,
+            ConcurrentConnections, Frames, FramesWithDropShare, KernelSockets, LoopbackUdp,
+            RulesetLoadsOnly, WeirTcpConnections,
         };
         match (feature, self) {
             (
@@ -98,28 +98,30 @@ impl WorkloadKind {
                 | FramesWithDropShare
                 | WeirTcpConnections
                 | ConcurrentConnections
-                | LoadsOnly,
+                | RulesetLoadsOnly,
             )
             | (
                 WorkloadFeature::FixedRate,
                 Frames | FramesWithDropShare | WeirTcpConnections | ConcurrentConnections,
             )
             | (
-                WorkloadFeature::ConntrackEntries,
+                WorkloadFeature::ConntrackTableSize,
                 WeirTcpConnections | ConcurrentConnections | KernelSockets,
             ) => None,
-            (WorkloadFeature::RemoteHosts, KernelSockets | Loopback) => {
+            (WorkloadFeature::RemoteHosts, KernelSockets | LoopbackUdp) => {
                 Some("is not implemented over hosts")
             }
             (WorkloadFeature::RateSearch | WorkloadFeature::LatencyProbe, _) => {
                 Some("sends no frames")
             }
             (WorkloadFeature::FixedRate, KernelSockets) => Some("has its rates on `rate_axis`"),
-            (WorkloadFeature::FixedRate, Loopback) => Some("sends as fast as the host accepts it"),
-            (WorkloadFeature::FixedRate, LoadsOnly) => Some("sends nothing"),
+            (WorkloadFeature::FixedRate, LoopbackUdp) => {
+                Some("sends as fast as the host accepts it")
+            }
+            (WorkloadFeature::FixedRate, RulesetLoadsOnly) => Some("sends nothing"),
             (
-                WorkloadFeature::ConntrackEntries,
-                Frames | FramesWithDropShare | Loopback | LoadsOnly,
+                WorkloadFeature::ConntrackTableSize,
+                Frames | FramesWithDropShare | LoopbackUdp | RulesetLoadsOnly,
             ) => Some("opens no connections that need table entries"),
         }
     }
@@ -137,7 +139,7 @@ mod tests {
             (WorkloadFeature::RemoteHosts, [true, true, true, true, false, false, true]),
             (WorkloadFeature::LatencyProbe, [true, true, false, false, false, false, false]),
             (WorkloadFeature::FixedRate, [true, true, true, true, false, false, false]),
-            (WorkloadFeature::ConntrackEntries, [false, false, true, true, true, false, false]),
+            (WorkloadFeature::ConntrackTableSize, [false, false, true, true, true, false, false]),
         ];
         for (feature, expected) in table {
             let has =

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use weir_syntax::iptables::{ParseOptions, parse, print};
+use weir_syntax::iptables::{ParserSettings, parse, print};
 
 const RULES: usize = 50_000;
 const ROUNDS: usize = 21;
@@ -63,7 +63,7 @@ fn main() {
         eprintln!("write {}: {error}", path.display());
         std::process::exit(2);
     }
-    let options = ParseOptions::default();
+    let options = ParserSettings::default();
     let ruleset = match parse(&text, &options) {
         Ok(r) => r,
         Err(errors) => {

@@ -67,7 +67,7 @@ pub(crate) fn append_addr(out: &mut String, addr: Addr, family: Family) {
 pub(crate) fn append_net(out: &mut String, a: Addr, mask: Addr, family: Family) {
     append_addr(out, a, family);
     out.push('/');
-    match family.prefix_len(mask.0) {
+    match family.prefix_len_of_mask(mask.0) {
         Some(len) => append_decimal(out, len.into()),
         None => append_addr(out, mask, family),
     }
@@ -81,19 +81,19 @@ pub(crate) fn append_addr_match(
     family: Family,
 ) {
     let Some(m) = m else { return };
-    append_option_name(out, m.negated, flag);
+    append_negatable_option_name(out, m.negated, flag);
     append_net(out, m.addr, m.mask, family);
 }
 
 /// Appends ` ! --name `: blank, negation, option, blank.
-pub(crate) fn append_option_name(out: &mut String, negated: bool, flag: &str) {
+pub(crate) fn append_negatable_option_name(out: &mut String, negated: bool, flag: &str) {
     out.push_str(if negated { " ! " } else { " " });
     out.push_str(flag);
     out.push(' ');
 }
 
 /// Appends a word, quoted and escaped as `xtables_save_string` does.
-pub(crate) fn append_save_string(out: &mut String, text: &str) {
+pub(crate) fn append_xtables_save_string(out: &mut String, text: &str) {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if !text.is_empty() && text.bytes().all(plain) {
         out.push_str(text);
@@ -127,21 +127,21 @@ pub(crate) fn append_quoted_minimal_escape(out: &mut String, text: &str) {
 }
 
 /// Appends a word so that it is read back unchanged: quoted only if it has blanks or quotes.
-pub(crate) fn append_word(out: &mut String, text: &str) {
+pub(crate) fn append_word_quoted_if_needed(out: &mut String, text: &str) {
     let plain = |c: char| !c.is_whitespace() && !c.is_control() && c != '"' && c != '\\';
     if !text.is_empty() && text.chars().all(plain) {
         out.push_str(text);
     } else {
-        append_save_string(out, text);
+        append_xtables_save_string(out, text);
     }
 }
 
 /// Appends a device name with its `+`.
 pub(crate) fn append_device(out: &mut String, name: &SharedName, prefix: bool) {
     if prefix {
-        append_word(out, &format!("{name}+"));
+        append_word_quoted_if_needed(out, &format!("{name}+"));
     } else {
-        append_word(out, name);
+        append_word_quoted_if_needed(out, name);
     }
 }
 
@@ -185,8 +185,8 @@ mod tests {
 
     #[test]
     fn text_is_quoted_where_it_needs_it() {
-        assert_eq!(shown(|s| append_save_string(s, "plain-word_1")), "plain-word_1");
-        assert_eq!(shown(|s| append_save_string(s, "it's")), "\"it\\'s\"");
-        assert_eq!(shown(|s| append_save_string(s, "")), "\"\"");
+        assert_eq!(shown(|s| append_xtables_save_string(s, "plain-word_1")), "plain-word_1");
+        assert_eq!(shown(|s| append_xtables_save_string(s, "it's")), "\"it\\'s\"");
+        assert_eq!(shown(|s| append_xtables_save_string(s, "")), "\"\"");
     }
 }

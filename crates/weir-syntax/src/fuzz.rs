@@ -6,7 +6,7 @@
 use weir_model::{Family, IpSet, Ruleset, Span};
 
 use crate::diagnostic::{Diagnostic, render_diagnostics};
-use crate::iptables::{ParseOptions, parse, print};
+use crate::iptables::{ParserSettings, parse, print};
 use crate::{ipset, nft};
 
 /// Maximum number of errors that are shown for one text.
@@ -18,7 +18,7 @@ const RENDERED_ERRORS_MAX: usize = 4;
 /// Where what was read is not read back the same.
 pub fn check_iptables_round_trip(data: &[u8], family: Family) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
     match parse(text, &options) {
         Err(errors) => check_errors_render(&errors, text),
         Ok(ruleset) => {
@@ -77,7 +77,7 @@ pub fn check_ipset_round_trip(data: &[u8]) {
 ///
 /// # Panics
 /// Where what was read has no one normal form.
-pub fn check_nft_normal_form(data: &[u8]) {
+pub fn check_nft_normalize_idempotent(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match nft::parse(text) {
         Err(errors) => check_errors_render(&errors, text),
@@ -117,7 +117,7 @@ fn strip_spans_and_sort_sets(mut sets: Vec<IpSet>) -> Vec<IpSet> {
     sets.sort_by_key(|s| s.kind.storage == SetStorage::List);
     for set in &mut sets {
         set.span = Span::NONE;
-        set.options.sort_by_key(ipset::create_option_rank);
+        set.options.sort_by_key(ipset::create_line_option_position);
         for element in &mut set.elements {
             element.span = Span::NONE;
         }

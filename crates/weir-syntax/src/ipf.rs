@@ -30,7 +30,7 @@ pub fn ipf_to_iptables_save(text: &str) -> Result<String, Vec<Diagnostic>> {
     let mut errors = Vec::new();
     let mut start = 0;
     for line in text.split_inclusive('\n') {
-        match count_rule_to_iptables(line, start) {
+        match translate_ipf_count_rule(line, start) {
             Ok(Some((IpfDirection::In, tests))) => {
                 append_iptables_rule(&mut raw, "PREROUTING", &tests)
             }
@@ -87,7 +87,7 @@ impl<'a> IpfWordCursor<'a> {
     }
 
     /// Takes the next word if it is `word`.
-    fn take_if(&mut self, word: &str) -> bool {
+    fn take_keyword(&mut self, word: &str) -> bool {
         let is_there = self.peek() == Some(word);
         if is_there {
             self.next();
@@ -115,7 +115,10 @@ impl<'a> IpfWordCursor<'a> {
 }
 
 /// One line: a rule's way and tests, or nothing.
-fn count_rule_to_iptables(line: &str, start: usize) -> ParseResult<Option<(IpfDirection, String)>> {
+fn translate_ipf_count_rule(
+    line: &str,
+    start: usize,
+) -> ParseResult<Option<(IpfDirection, String)>> {
     let line = line.split('#').next().unwrap_or("").trim_end();
     let mut words = IpfWordCursor { line, line_offset: start, position: 0 };
     let Some(action) = words.next() else { return Ok(None) };
@@ -135,15 +138,15 @@ fn count_rule_to_iptables(line: &str, start: usize) -> ParseResult<Option<(IpfDi
     };
     let mut device = None;
     let mut proto = None;
-    if words.take_if("on") {
+    if words.take_keyword("on") {
         device = Some(words.expect_word("a device")?.to_owned());
     }
-    if words.take_if("proto") {
+    if words.take_keyword("proto") {
         proto = Some(parse_protocol(&mut words)?);
     }
     let mut tests = String::new();
     let mut ports = String::new();
-    if !words.take_if("all") {
+    if !words.take_keyword("all") {
         parse_from_to(&mut words, proto, &mut tests, &mut ports)?;
     }
     if let Some(word) = words.next() {
@@ -196,7 +199,7 @@ fn parse_from_to(
         if let Some(prefix) = parse_prefix(words)? {
             let _ = write!(tests, " {address} {prefix}");
         }
-        if words.take_if("port") {
+        if words.take_keyword("port") {
             if !matches!(proto, Some("tcp" | "udp")) {
                 return Err(words.error_at_last_word("a port needs `proto tcp` or `proto udp`"));
             }
@@ -236,7 +239,7 @@ fn parse_prefix(words: &mut IpfWordCursor<'_>) -> ParseResult<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::iptables::{self, ParseOptions};
+    use crate::iptables::{self, ParserSettings};
 
     fn refused(text: &str) -> String {
         let errors = ipf_to_iptables_save(text).unwrap_err();
@@ -258,7 +261,7 @@ mod tests {
                 "-A POSTROUTING -d 10.0.0.0/8 -p tcp -m tcp --sport 80"
             ]
         );
-        let ruleset = iptables::parse(&text, &ParseOptions::default()).unwrap();
+        let ruleset = iptables::parse(&text, &ParserSettings::default()).unwrap();
         assert_eq!(iptables::print(&ruleset, false).matches("-A ").count(), 3);
     }
 

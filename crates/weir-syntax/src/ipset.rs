@@ -6,14 +6,14 @@
 //! counters on each element. Only `initval` and the order of elements are chosen by the kernel.
 
 mod create_line;
-mod element;
+mod element_expansion;
 mod icmp_names;
 mod print;
 mod read;
 
 use weir_model::IpSet;
 
-pub(crate) use print::create_option_rank;
+pub(crate) use print::create_line_option_position;
 pub use print::{print, print_element};
 
 use crate::Diagnostic;
@@ -29,5 +29,5 @@ use crate::Diagnostic;
 /// # Errors
 /// All errors of the text, in its order.
 pub fn parse(text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>> {
-    read::read(text)
+    read::read_ipset_save(text)
 }

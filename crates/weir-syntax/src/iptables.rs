@@ -5,14 +5,14 @@
 //! hooks) are checked at its end ([`chain_graph_checks`]). [`print`](fn@print) is the inverse.
 
 pub(crate) mod address;
-mod base_options;
+mod base_option_table;
 mod chain_graph_checks;
 pub(crate) mod extension;
+#[doc(hidden)]
+pub mod extension_descriptions;
 mod extension_options;
 mod family_guess;
-#[doc(hidden)]
-pub mod option_tables;
-mod parse_options;
+mod parser_settings;
 mod print;
 mod reader;
 mod scan;
@@ -21,7 +21,7 @@ pub(crate) mod word_splitting;
 
 use weir_model::{Family, Ruleset};
 
-pub use self::parse_options::ParseOptions;
+pub use self::parser_settings::ParserSettings;
 pub use self::print::{print, print_match, print_rule, print_target};
 use crate::Diagnostic;
 
@@ -35,12 +35,12 @@ use crate::Diagnostic;
 /// All errors of the text, in its order.
 ///
 /// ```
-/// use weir_syntax::iptables::{parse, ParseOptions};
-/// let errors = parse("*filter\n-A INPUT -s ! 10.0.0.0/8\nCOMMIT\n", &ParseOptions::default());
+/// use weir_syntax::iptables::{parse, ParserSettings};
+/// let errors = parse("*filter\n-A INPUT -s ! 10.0.0.0/8\nCOMMIT\n", &ParserSettings::default());
 /// assert_eq!(errors.unwrap_err()[0].message, "old negation: ! after the option");
 /// ```
-pub fn parse(text: &str, options: &ParseOptions) -> Result<Ruleset, Vec<Diagnostic>> {
-    reader::read(text, options)
+pub fn parse(text: &str, options: &ParserSettings) -> Result<Ruleset, Vec<Diagnostic>> {
+    reader::read_iptables_save(text, options)
 }
 
 /// The family that a text looks like: by its comments, addresses and modules.

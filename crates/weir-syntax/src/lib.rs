@@ -7,9 +7,9 @@
 //! kernel would. The references are `iptables-legacy-restore` 1.8.9 and `ipset` 7.17.
 //!
 //! ```
-//! use weir_syntax::iptables::{self, ParseOptions};
+//! use weir_syntax::iptables::{self, ParserSettings};
 //! let text = "*filter\n-A INPUT -s 10.0.0.1 -p tcp --dport ssh -j ACCEPT\nCOMMIT\n";
-//! let ruleset = iptables::parse(text, &ParseOptions::default()).unwrap();
+//! let ruleset = iptables::parse(text, &ParserSettings::default()).unwrap();
 //! assert!(iptables::print(&ruleset, false).contains(
 //!     "-A INPUT -s 10.0.0.1/32 -p tcp -m tcp --dport 22 -j ACCEPT\n"
 //! ));
@@ -26,10 +26,10 @@ mod intern;
 pub mod ipf;
 pub mod ipset;
 pub mod iptables;
-mod name_tables;
 pub mod nft;
 pub mod packet;
 mod strtoul;
+mod system_name_tables;
 
 pub use diagnostic::{Diagnostic, DiagnosticSeverity, render_diagnostics};
 pub use escape::escape_control_chars;

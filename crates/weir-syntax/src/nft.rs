@@ -22,15 +22,15 @@
 //! assert_eq!(ruleset.tables[0].chains[0].rules[0].statements.len(), 4);
 //! ```
 
-mod action;
+mod action_parser;
 mod comparison;
-mod cursor;
 mod normal_form;
-mod opaque;
+mod opaque_test_parser;
 mod print;
-mod statement;
-mod table;
-mod value;
+mod statement_parser;
+mod table_parser;
+mod token_cursor;
+mod value_parser;
 
 use weir_model::nft::Ruleset;
 
@@ -44,16 +44,16 @@ pub use print::{family_keyword, print, print_effect, print_element_key, print_na
 /// # Errors
 /// Everything in it that weir does not write, each with its place.
 pub fn parse(text: &str) -> Result<Ruleset, Vec<Diagnostic>> {
-    table::parse_ruleset(text)
+    table_parser::parse_ruleset(text)
 }
 
 /// Whether a text reads as nft rather than as `iptables-save`: its first word is nft's.
 ///
 /// ```
-/// assert!(weir_syntax::nft::is_nft("# listed\ntable ip weir_filter {\n}\n"));
-/// assert!(!weir_syntax::nft::is_nft("*filter\nCOMMIT\n"));
+/// assert!(weir_syntax::nft::is_nft_ruleset_text("# listed\ntable ip weir_filter {\n}\n"));
+/// assert!(!weir_syntax::nft::is_nft_ruleset_text("*filter\nCOMMIT\n"));
 /// ```
-pub fn is_nft(text: &str) -> bool {
+pub fn is_nft_ruleset_text(text: &str) -> bool {
     let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
     let first = lines.take(1).flat_map(str::split_ascii_whitespace).next();
     matches!(first, Some("table" | "add" | "flush" | "delete" | "create" | "define" | "include"))

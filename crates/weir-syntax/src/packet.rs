@@ -14,7 +14,7 @@
 
 mod draft;
 mod error;
-mod names;
+mod name_lookup;
 mod print;
 
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ use weir_packet::PktType;
 
 use self::draft::PacketDraft;
 pub use self::error::PacketParseError;
-use self::names::{icmp_type_number, protocol_number, service_port, tcp_flag_bit};
+use self::name_lookup::{icmp_type_number, protocol_number, service_port, tcp_flag_bit};
 pub use self::print::print_packet;
 
 /// The words a packet may begin a clause with.
@@ -55,7 +55,7 @@ pub fn parse_packet(text: &str) -> Result<Packet, PacketParseError> {
 /// assert!(given.contains(Field::Dport) && !given.contains(Field::Daddr));
 /// ```
 pub fn parse_packet_and_given_fields(text: &str) -> Result<(Packet, FieldSet), PacketParseError> {
-    let mut reader = PacketReader { text, position: 0, draft: PacketDraft::default() };
+    let mut reader = PacketWordsParser { text, position: 0, draft: PacketDraft::default() };
     while let Some(word) = reader.next_word() {
         reader.parse_clause(word)?;
     }
@@ -82,13 +82,13 @@ impl PacketWord<'_> {
     }
 }
 
-struct PacketReader<'t> {
+struct PacketWordsParser<'t> {
     text: &'t str,
     position: usize,
     draft: PacketDraft,
 }
 
-impl<'t> PacketReader<'t> {
+impl<'t> PacketWordsParser<'t> {
     fn next_word(&mut self) -> Option<PacketWord<'t>> {
         let rest = &self.text[self.position..];
         let start = self.position + (rest.len() - rest.trim_start().len());
@@ -133,17 +133,17 @@ impl<'t> PacketReader<'t> {
             "oif" | "oifname" => self.draft.oif = self.parse_device(word)?,
             "ip" => self.parse_ip_clause(word, Family::V4)?,
             "ip6" => self.parse_ip_clause(word, Family::V6)?,
-            "tcp" => self.parse_tcp(word)?,
+            "tcp" => self.parse_tcp_clause(word)?,
             "udp" => self.parse_port_clause(word, 17)?,
             "sctp" => self.parse_port_clause(word, 132)?,
             "dccp" => self.parse_port_clause(word, 33)?,
-            "icmp" => self.parse_icmp(word, 1)?,
-            "icmpv6" | "icmp6" => self.parse_icmp(word, 58)?,
-            "ether" => self.parse_ether(word)?,
-            "ct" => self.parse_ct(word)?,
+            "icmp" => self.parse_icmp_clause(word, 1)?,
+            "icmpv6" | "icmp6" => self.parse_icmp_clause(word, 58)?,
+            "ether" => self.parse_ether_saddr_clause(word)?,
+            "ct" => self.parse_ct_clause(word)?,
             "meta" => {}
             "pkttype" => self.parse_pkttype(word)?,
-            "fragment" => self.parse_fragment(word)?,
+            "fragment" => self.parse_fragment_clause(word)?,
             "truncated" => self.draft.truncated_bytes = Some(self.parse_number(word, 19)?),
             "length" => {
                 let from = self.position;
@@ -157,7 +157,7 @@ impl<'t> PacketReader<'t> {
                                 sctp, dccp, igmp, ospf, ipip, vrrp, udplite";
                     name.error_at_word(format!("unknown protocol {}", name.text), help)
                 })?;
-                self.set_protocol(name, proto)?;
+                self.set_consistent_protocol(name, proto)?;
             }
             _ if self.parse_plain_field(word, Layer::Meta, Family::V4)? => {}
             _ => {
@@ -176,7 +176,7 @@ impl<'t> PacketReader<'t> {
         family: Family,
     ) -> PacketParseResult<bool> {
         let name = if word.text == "hoplimit" { "ttl" } else { word.text };
-        let mut fields = Field::independent_fields().filter(|field| field.row().layer == layer);
+        let mut fields = Field::plain_fields().filter(|field| field.row().layer == layer);
         let Some(field) = fields.find(|field| field.row().name == name) else { return Ok(false) };
         let value: u64 = self.parse_number(word, field.max_value(family) as u64)?;
         self.draft.plain_fields.push((field, value.into()));
@@ -193,7 +193,11 @@ impl<'t> PacketReader<'t> {
         Ok(bare.to_owned())
     }
 
-    fn set_family(&mut self, word: PacketWord<'_>, family: Family) -> PacketParseResult<()> {
+    fn set_consistent_family(
+        &mut self,
+        word: PacketWord<'_>,
+        family: Family,
+    ) -> PacketParseResult<()> {
         match &self.draft.family {
             Some((said, _)) if *said != family => {
                 let help = "a packet has one family: only ip words, or only ip6 words";
@@ -207,7 +211,11 @@ impl<'t> PacketReader<'t> {
         }
     }
 
-    fn set_protocol(&mut self, word: PacketWord<'_>, proto: u8) -> PacketParseResult<()> {
+    fn set_consistent_protocol(
+        &mut self,
+        word: PacketWord<'_>,
+        proto: u8,
+    ) -> PacketParseResult<()> {
         match &self.draft.proto {
             Some((said, _)) if *said != proto => {
                 let help = "a packet has one protocol";
@@ -221,7 +229,7 @@ impl<'t> PacketReader<'t> {
         }
     }
 
-    fn parse_ip_options(&mut self, word: PacketWord<'t>) -> PacketParseResult<()> {
+    fn parse_ip_options_length(&mut self, word: PacketWord<'t>) -> PacketParseResult<()> {
         let from = self.position;
         let bytes: u8 = self.parse_number(word, 40)?;
         if !bytes.is_multiple_of(4) {
@@ -242,9 +250,9 @@ impl<'t> PacketReader<'t> {
             "saddr" => self.draft.saddr = Some(self.parse_address(word, of, family)?),
             "daddr" => self.draft.daddr = Some(self.parse_address(word, of, family)?),
             _ => {
-                self.set_family(of, family)?;
+                self.set_consistent_family(of, family)?;
                 match word.text {
-                    "options" if family == Family::V4 => self.parse_ip_options(word)?,
+                    "options" if family == Family::V4 => self.parse_ip_options_length(word)?,
                     "dscp" => {
                         let value = self.parse_number::<u32>(word, 63)?;
                         self.draft.plain_fields.push((Field::Tos, u128::from(value) << 2));
@@ -284,15 +292,15 @@ impl<'t> PacketReader<'t> {
             let help = "write ip before an IPv4 address";
             return Err(word.error_at_word(format!("{} is an IPv4 address", word.text), help));
         }
-        self.set_family(if found == family { ip } else { word }, found)?;
+        self.set_consistent_family(if found == family { ip } else { word }, found)?;
         Ok(addr.into())
     }
 
-    fn parse_tcp(&mut self, of: PacketWord<'t>) -> PacketParseResult<()> {
+    fn parse_tcp_clause(&mut self, of: PacketWord<'t>) -> PacketParseResult<()> {
         let mark = self.position;
         match self.next_word() {
             Some(word) if word.text == "flags" => {
-                self.set_protocol(of, 6)?;
+                self.set_consistent_protocol(of, 6)?;
                 let list = self.expect_word_after(word, "flags, as syn,ack")?;
                 let mut flags = 0;
                 for flag in list.text.split([',', '|']) {
@@ -312,7 +320,7 @@ impl<'t> PacketReader<'t> {
     }
 
     fn parse_port_clause(&mut self, of: PacketWord<'t>, proto: u8) -> PacketParseResult<()> {
-        self.set_protocol(of, proto)?;
+        self.set_consistent_protocol(of, proto)?;
         let mark = self.position;
         match self.next_word() {
             Some(word) if word.text == "sport" => self.draft.sport = Some(self.parse_port(word)?),
@@ -334,9 +342,9 @@ impl<'t> PacketReader<'t> {
         self.parse_number(of, 65_535)
     }
 
-    fn parse_icmp(&mut self, of: PacketWord<'t>, proto: u8) -> PacketParseResult<()> {
-        self.set_protocol(of, proto)?;
-        self.set_family(of, if proto == 1 { Family::V4 } else { Family::V6 })?;
+    fn parse_icmp_clause(&mut self, of: PacketWord<'t>, proto: u8) -> PacketParseResult<()> {
+        self.set_consistent_protocol(of, proto)?;
+        self.set_consistent_family(of, if proto == 1 { Family::V4 } else { Family::V6 })?;
         let mark = self.position;
         let (mut kind, mut code) =
             self.draft.icmp_type_code.unwrap_or((if proto == 1 { 8 } else { 128 }, 0));
@@ -366,7 +374,7 @@ impl<'t> PacketReader<'t> {
         Ok(())
     }
 
-    fn parse_ether(&mut self, of: PacketWord<'t>) -> PacketParseResult<()> {
+    fn parse_ether_saddr_clause(&mut self, of: PacketWord<'t>) -> PacketParseResult<()> {
         let word = self.expect_word_after(of, "saddr")?;
         if word.text != "saddr" {
             let help = "rules test only ether saddr";
@@ -384,7 +392,7 @@ impl<'t> PacketReader<'t> {
         Ok(())
     }
 
-    fn parse_ct(&mut self, of: PacketWord<'t>) -> PacketParseResult<()> {
+    fn parse_ct_clause(&mut self, of: PacketWord<'t>) -> PacketParseResult<()> {
         let word = self.expect_word_after(of, "state, mark, status or direction")?;
         match word.text {
             "state" => {
@@ -454,7 +462,7 @@ impl<'t> PacketReader<'t> {
         Ok(())
     }
 
-    fn parse_fragment(&mut self, of: PacketWord<'t>) -> PacketParseResult<()> {
+    fn parse_fragment_clause(&mut self, of: PacketWord<'t>) -> PacketParseResult<()> {
         let word = self.expect_word_after(of, "offset N, or first")?;
         match word.text {
             "offset" => self.draft.fragment_offset = Some(self.parse_number(word, 8191)?),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use weir_model::Family;
-use weir_syntax::iptables::{ParseOptions, parse, print};
+use weir_syntax::iptables::{ParserSettings, parse, print};
 use weir_syntax::render_diagnostics;
 
 /// Loads a file in a new namespace and prints what is in force, without the dated comments.
@@ -49,7 +49,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// What weir makes of one file: the text it prints, or the errors it draws.
 fn formatted(family: Family, name: &str, text: &str) -> Result<String, String> {
-    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
     match parse(text, &options) {
         Ok(ruleset) => {
             let printed = print(&ruleset, false);

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use weir_model::Family;
-use weir_syntax::iptables::{ParseOptions, parse, print};
+use weir_syntax::iptables::{ParserSettings, parse, print};
 use weir_syntax::{Diagnostic, ipset, nft, render_diagnostics};
 use weir_testkit::testdata;
 
@@ -20,7 +20,7 @@ fn read(name: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
         return nft::parse(text).map(|ruleset| format!("{ruleset:?}"));
     }
     let family = if name.starts_with("v6_") { Family::V6 } else { Family::V4 };
-    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
     parse(text, &options).map(|ruleset| print(&ruleset, false))
 }
 

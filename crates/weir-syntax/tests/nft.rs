@@ -79,6 +79,6 @@ proptest! {
                 }
             }
         }
-        fuzz::check_nft_normal_form(&data);
+        fuzz::check_nft_normalize_idempotent(&data);
     }
 }

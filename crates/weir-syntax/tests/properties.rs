@@ -32,11 +32,11 @@ fn check(kind: Kind, data: &[u8]) {
 
 #[test]
 fn the_seeds_are_taken_as_they_are() {
-    use weir_syntax::iptables::{ParseOptions, parse};
+    use weir_syntax::iptables::{ParserSettings, parse};
     for (seed, kind) in SEEDS {
         match kind {
             Kind::Rules(family) => {
-                let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+                let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
                 if let Err(errors) = parse(seed, &options) {
                     panic!("{}", weir_syntax::render_diagnostics(&errors, "seed", seed, false));
                 }

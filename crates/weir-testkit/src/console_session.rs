@@ -65,7 +65,7 @@ pub fn run_console_session(
     let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     let folder = ConsoleTempFolder::new();
     let (blessed, differences) =
-        play_document(file, &text, &|command| folder.run_step(command, programs, env));
+        run_markdown_blocks(file, &text, &|command| folder.run_step(command, programs, env));
     let has_commands = text.lines().any(|l| l.starts_with("$ "));
     assert!(has_commands, "{}: no command in a ```console block", file.display());
     if crate::is_blessing_golden_files() {
@@ -86,7 +86,7 @@ enum ConsoleStep<'a> {
 }
 
 /// Plays all blocks; the document as it would be right, and where it is not.
-fn play_document(
+fn run_markdown_blocks(
     file: &Path,
     text: &str,
     sh: ConsoleStepRunner<'_>,
@@ -181,16 +181,18 @@ fn is_expected_output(expected: &[&str], actual: &str) -> bool {
     let masked = |line: &str| mask_durations_and_paths(line.trim_end(), &[]);
     let expected: Vec<_> = expected.iter().map(|l| masked(l)).collect();
     let actual: Vec<_> = actual.lines().map(masked).collect();
-    lines_match(&expected, &actual)
+    lines_match_with_ellipsis(&expected, &actual)
 }
 
-fn lines_match(expected: &[String], actual: &[String]) -> bool {
+fn lines_match_with_ellipsis(expected: &[String], actual: &[String]) -> bool {
     match (expected.split_first(), actual.split_first()) {
         (None, None) => true,
         (Some((line, rest)), _) if line == "..." => {
-            (0..=actual.len()).any(|skipped| lines_match(rest, &actual[skipped..]))
+            (0..=actual.len()).any(|skipped| lines_match_with_ellipsis(rest, &actual[skipped..]))
         }
-        (Some((e, expected)), Some((a, actual))) => e == a && lines_match(expected, actual),
+        (Some((e, expected)), Some((a, actual))) => {
+            e == a && lines_match_with_ellipsis(expected, actual)
+        }
         _ => false,
     }
 }
@@ -259,7 +261,7 @@ mod tests {
 
     fn played(text: &str) -> (String, Vec<ConsoleDifference>) {
         let folder = ConsoleTempFolder::new();
-        play_document(Path::new("x.md"), text, &|step| {
+        run_markdown_blocks(Path::new("x.md"), text, &|step| {
             folder.run_step(step, Path::new("/nonexistent"), &[])
         })
     }

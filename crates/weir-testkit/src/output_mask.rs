@@ -7,7 +7,7 @@ const TIME_UNITS: [&str; 9] = ["ns", "µs", "us", "ms", "seconds", "second", "mi
 ///
 /// ```
 /// let text = "wrote /tmp/a1b2/out in 0.31 s";
-/// assert_eq!(weir_testkit::mask(text, &[("/tmp/a1b2", "[dir]")]), "wrote [dir]/out in [time]");
+/// assert_eq!(weir_testkit::mask_durations_and_paths(text, &[("/tmp/a1b2", "[dir]")]), "wrote [dir]/out in [time]");
 /// ```
 pub fn mask_durations_and_paths(text: &str, paths: &[(&str, &str)]) -> String {
     let mut text = text.to_owned();

@@ -1,15 +1,17 @@
 //! Rulesets by chance, and edits of rulesets, as text: the same for the same seed, everywhere.
 //!
 //! [`generate_ruleset`] writes `iptables-save` text, weighted like published rulesets.
-//! [`make_semantic_edit`] changes one rule so that the meaning probably changes;
-//! [`make_neutral_edit`] changes the text so that it cannot.
+//! [`make_meaning_changing_edit`] changes one rule so that the meaning probably changes;
+//! [`make_meaning_preserving_edit`] changes the text so that it cannot.
 
 mod rare_modules;
 mod ruleset_edit;
 mod ruleset_writer;
 
 pub use rare_modules::generate_ipset_text;
-pub use ruleset_edit::{RandomRulesetEdit, make_neutral_edit, make_semantic_edit};
+pub use ruleset_edit::{
+    RandomRulesetEdit, make_meaning_changing_edit, make_meaning_preserving_edit,
+};
 pub use ruleset_writer::{RulesetShape, generate_ruleset};
 
 use weir_random::Rng;

@@ -7,7 +7,7 @@
 /// ```
 /// fn needs_ipset() {
 ///     if !std::path::Path::new("/").exists() {
-///         return weir_testkit::lacking("needs ipset, which is not installed");
+///         return weir_testkit::skip_test("needs ipset, which is not installed");
 ///     }
 /// }
 /// # needs_ipset();

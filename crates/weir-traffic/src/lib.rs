@@ -1,11 +1,11 @@
 //! Packets for a ruleset: on and around every boundary of every rule, and random ones.
 //!
-//! A ruleset of 36,000 rules has millions of boundaries. [`generate_packets`] iterates over all
-//! reachable rules, one packet per rule and round, so that a limited number of packets still covers
-//! every rule: first a packet that satisfies the rule and the jumps that lead to it, then one
-//! variation per round (a value one below, on and one above each boundary, a bit of a mask flipped,
-//! another protocol, another conntrack state, fragments, truncated headers). One packet in five is
-//! random, with fields drawn mostly from the values in the rules.
+//! A ruleset of 36,000 rules has millions of boundaries. [`generate_rule_boundary_packets`]
+//! iterates over all reachable rules, one packet per rule and round, so that a limited number of
+//! packets still covers every rule: first a packet that satisfies the rule and the jumps that lead
+//! to it, then one variation per round (a value one below, on and one above each boundary, a bit of
+//! a mask flipped, another protocol, another conntrack state, fragments, truncated headers). One
+//! packet in five is random, with fields drawn mostly from the values in the rules.
 //!
 //! [`generate_pattern_packets`] generates the packets of a measurement, each with its expected
 //! verdict.
@@ -23,6 +23,6 @@ mod rule_paths;
 mod traffic_options;
 mod traffic_pattern;
 
-pub use self::packet_maker::generate_packets;
+pub use self::packet_maker::generate_rule_boundary_packets;
 pub use self::traffic_options::TrafficOptions;
 pub use self::traffic_pattern::{PatternOptions, TrafficPattern, generate_pattern_packets};

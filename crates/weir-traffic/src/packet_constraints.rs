@@ -13,15 +13,15 @@ use weir_model::{
     Addr, CtState, ElementPart, Family, Field, FieldReading, Hook, IpSet, Match, Packet, Predicate,
     Rule, Test, lower_to_tests,
 };
-use weir_packet::{ConntrackInfo, Fragment, Transport};
+use weir_packet::{ConntrackInfo, FragmentFields, Transport};
 use weir_partition::BitPattern;
 use weir_random::Rng;
 use weir_semantics::JourneyKind;
 
 /// How the packet is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PacketCut {
-    Uncut,
+pub(crate) enum FragmentOrTruncation {
+    WholePacket,
     /// The first fragment.
     FirstFragment,
     /// A later fragment, at this offset in units of eight bytes.
@@ -35,7 +35,7 @@ pub(crate) enum PacketCut {
 pub(crate) struct PacketConstraints {
     pub family: Family,
     pub journey_kind: JourneyKind,
-    pub packet_cut: PacketCut,
+    pub packet_cut: FragmentOrTruncation,
     field_tests: Vec<(Field, Predicate, bool)>,
     /// Fields that have this value, whatever the tests say.
     forced_values: Vec<(Field, u128)>,
@@ -47,7 +47,7 @@ pub(crate) struct PacketConstraints {
 
 /// What a packet has where nothing constrains it.
 #[derive(Clone, Debug)]
-pub(crate) struct PacketDefaults {
+pub(crate) struct DefaultDevicesAndMaxBytes {
     pub iif: String,
     pub oif: String,
     /// Longest packet, in bytes from the network header on.
@@ -64,7 +64,7 @@ impl PacketConstraints {
         PacketConstraints {
             family,
             journey_kind: entry,
-            packet_cut: PacketCut::Uncut,
+            packet_cut: FragmentOrTruncation::WholePacket,
             field_tests: tests,
             forced_values: exact,
             forced_devices: devices,
@@ -140,7 +140,7 @@ impl PacketConstraints {
 
     /// Forwarding takes one off before FORWARD and POSTROUTING see the packet.
     fn require_ttl(&mut self, hook: Hook, predicate: Predicate, negated: bool) {
-        let later = self.is_after_forwarding(hook);
+        let later = self.is_ttl_decremented_at_hook(hook);
         let predicate = match predicate {
             Predicate::InSpans(spans) if later => {
                 Predicate::InSpans(spans.iter().map(|(lo, hi)| (lo + 1, hi + 1)).collect())
@@ -151,7 +151,7 @@ impl PacketConstraints {
     }
 
     /// Whether the packet was forwarded when the hook sees it.
-    pub fn is_after_forwarding(&self, hook: Hook) -> bool {
+    pub fn is_ttl_decremented_at_hook(&self, hook: Hook) -> bool {
         self.journey_kind == JourneyKind::Forward
             && matches!(hook, Hook::Forward | Hook::Postrouting)
     }
@@ -176,13 +176,13 @@ impl PacketConstraints {
             return;
         }
         let Some(mut set) = sets.get(&*m.name).copied() else { return };
-        if let Some(ElementPart::Set(name)) =
-            rng.choose(&set.elements).and_then(|e| e.parts.first())
+        if let Some(ElementPart::MemberSet(name)) =
+            rng.pick_if_any(&set.elements).and_then(|e| e.parts.first())
         {
             let Some(member) = sets.get(&**name) else { return };
             set = member;
         }
-        let Some(element) = rng.choose(&set.elements) else { return };
+        let Some(element) = rng.pick_if_any(&set.elements) else { return };
         for ((part, kind), src) in
             element.parts.iter().zip(&set.kind.data_types).zip(&m.src_directions)
         {
@@ -195,17 +195,18 @@ impl PacketConstraints {
         let side = |s: Field, d: Field| if src { s } else { d };
         let single = |v: u128| Predicate::InSpans(vec![(v, v)]);
         match part {
-            ElementPart::Net { addr, len } => {
+            ElementPart::AddrOrPrefix { addr, len } => {
                 let mask = self.family.netmask((*len).into());
                 let predicate = Predicate::Masked { value: addr.0 & mask, mask };
                 self.field_tests.push((side(Field::Saddr, Field::Daddr), predicate, false));
             }
-            ElementPart::Port { proto, port } => {
+            ElementPart::ProtoAndPort { proto, port } => {
                 if let Some(proto) = proto {
                     self.field_tests.push((Field::Proto, single((*proto).into()), false));
                 }
                 let icmp = matches!(proto, Some(1 | 58));
-                let field = if icmp { Field::Icmp } else { side(Field::Sport, Field::Dport) };
+                let field =
+                    if icmp { Field::IcmpTypeAndCode } else { side(Field::Sport, Field::Dport) };
                 self.field_tests.push((field, single((*port).into()), false));
             }
             ElementPart::Mac(mac) => {
@@ -219,7 +220,7 @@ impl PacketConstraints {
                 let predicate = Predicate::Device { name: name.clone(), prefix: false };
                 self.field_tests.push((side(Field::Iif, Field::Oif), predicate, false));
             }
-            ElementPart::Set(_) => debug_assert_eq!(kind, SetDataType::Set),
+            ElementPart::MemberSet(_) => debug_assert_eq!(kind, SetDataType::Set),
         }
     }
 
@@ -247,7 +248,11 @@ impl PacketConstraints {
     }
 
     /// A packet that satisfies all of it; `None` if none was found.
-    pub fn build_packet(&self, defaults: &PacketDefaults, rng: &mut Rng) -> Option<Packet> {
+    pub fn build_packet(
+        &self,
+        defaults: &DefaultDevicesAndMaxBytes,
+        rng: &mut Rng,
+    ) -> Option<Packet> {
         let proto = self.solve_field(Field::Proto, self.choose_default_proto(rng), rng)? as u8;
         let (saddr, daddr) = (
             random_documentation_addr(self.family, true, rng),
@@ -264,21 +269,21 @@ impl PacketConstraints {
         if self.journey_kind != JourneyKind::Input {
             p.oif = self.solve_device_field(Field::Oif, &defaults.oif)?;
         }
-        for field in Field::independent_fields().chain([Field::PktType]) {
+        for field in Field::plain_fields().chain([Field::PktType]) {
             let usual = field.row().ordinary_value.unwrap_or(0);
             field.write(&mut p, self.solve_field(field, usual, rng)?);
         }
-        p.ct = self.solve_ct(rng)?;
+        p.ct = self.solve_conntrack_info(rng)?;
         p.transport = self.build_transport(proto, rng)?;
         p.payload = vec![0; 12];
-        self.apply_packet_cut(&mut p, rng)?;
+        self.fragment_or_truncate(&mut p, rng)?;
         self.resize_to_length(&mut p, defaults, rng)?;
         Some(p)
     }
 
     /// The protocol that the tested fields need, where the protocol itself is not tested.
     fn choose_default_proto(&self, rng: &mut Rng) -> u128 {
-        if self.constrains_field(Field::Icmp) {
+        if self.constrains_field(Field::IcmpTypeAndCode) {
             return if self.family == Family::V4 { 1 } else { 58 };
         }
         let ports = self.constrains_field(Field::Sport) || self.constrains_field(Field::Dport);
@@ -291,7 +296,7 @@ impl PacketConstraints {
         }
     }
 
-    fn solve_ct(&self, rng: &mut Rng) -> Option<ConntrackInfo> {
+    fn solve_conntrack_info(&self, rng: &mut Rng) -> Option<ConntrackInfo> {
         let tests = self.tests_of_field(Field::CtState);
         let wanted = self.forced_values.iter().find(|e| e.0 == Field::CtState).map(|e| e.1);
         let probe = Packet::new(self.family, Addr(0), Addr(0), 6);
@@ -335,41 +340,42 @@ impl PacketConstraints {
             33 => Transport::Dccp { sport: port(Field::Sport)?, dport: port(Field::Dport)? },
             1 | 58 => {
                 let usual = if proto == 1 { 8 << 8 } else { 128 << 8 };
-                let kind = self.solve_field(Field::Icmp, usual, rng)? as u16;
+                let kind = self.solve_field(Field::IcmpTypeAndCode, usual, rng)? as u16;
                 let [kind, code] = kind.to_be_bytes();
                 Transport::Icmp { kind, code, rest: [0, 1, 0, 1] }
             }
-            _ => Transport::None,
+            _ => Transport::NoParsedHeader,
         })
     }
 
     /// Makes a fragment or a truncated packet of it, where required.
-    fn apply_packet_cut(&self, p: &mut Packet, rng: &mut Rng) -> Option<()> {
-        let later = self.solve_field(Field::Fragment, 0, rng)? == 1;
+    fn fragment_or_truncate(&self, p: &mut Packet, rng: &mut Rng) -> Option<()> {
+        let later = self.solve_field(Field::IsLaterFragment, 0, rng)? == 1;
         let shape = match self.packet_cut {
-            PacketCut::Uncut if later => PacketCut::LaterFragment(185),
+            FragmentOrTruncation::WholePacket if later => FragmentOrTruncation::LaterFragment(185),
             other => other,
         };
         match shape {
-            PacketCut::Uncut => {}
-            PacketCut::FirstFragment => {
-                p.fragment = Fragment { offset: 0, more_fragments: true, dont_fragment: false };
+            FragmentOrTruncation::WholePacket => {}
+            FragmentOrTruncation::FirstFragment => {
+                p.fragment =
+                    FragmentFields { offset: 0, more_fragments: true, dont_fragment: false };
                 let short = (8 - (p.transport_header_bytes() + p.payload.len()) % 8) % 8;
                 p.payload.resize(p.payload.len() + short, 0);
             }
-            PacketCut::LaterFragment(offset) => {
-                p.fragment = Fragment { offset, more_fragments: false, dont_fragment: false };
+            FragmentOrTruncation::LaterFragment(offset) => {
+                p.fragment = FragmentFields { offset, more_fragments: false, dont_fragment: false };
                 // Bytes that look like a port, for matches that read them nevertheless.
                 let (sport, dport) = p.ports().unwrap_or((0, 0));
                 p.payload = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
                 p.payload.resize(24, 0);
-                p.transport = Transport::None;
+                p.transport = Transport::NoParsedHeader;
             }
-            PacketCut::TruncatedHeader(bytes) => {
+            FragmentOrTruncation::TruncatedHeader(bytes) => {
                 let (sport, dport) = p.ports().unwrap_or((0, 0));
                 p.payload = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
                 // Headers that no field models (ESP, AH) are ordinary bytes.
-                let unmodelled = p.transport == Transport::None;
+                let unmodelled = p.transport == Transport::NoParsedHeader;
                 let whole = if unmodelled { 8 } else { p.transport_header_bytes() };
                 p.payload.resize(bytes.min(whole.saturating_sub(1)), 0);
                 if !unmodelled {
@@ -384,11 +390,11 @@ impl PacketConstraints {
     fn resize_to_length(
         &self,
         p: &mut Packet,
-        defaults: &PacketDefaults,
+        defaults: &DefaultDevicesAndMaxBytes,
         rng: &mut Rng,
     ) -> Option<()> {
         if !self.constrains_field(Field::Length)
-            || matches!(self.packet_cut, PacketCut::TruncatedHeader(_))
+            || matches!(self.packet_cut, FragmentOrTruncation::TruncatedHeader(_))
         {
             return Some(());
         }
@@ -439,7 +445,7 @@ fn solve_value(
             }
             (Predicate::InSpans(spans), false) => {
                 // A span that was written backwards holds nothing; the udp match takes such a one.
-                if let Some((lo, hi)) = rng.choose(spans)
+                if let Some((lo, hi)) = rng.pick_if_any(spans)
                     && lo <= hi
                 {
                     candidates.push(rng.between(*lo, *hi));

@@ -6,23 +6,23 @@ use weir_model::{ChangingSets, Family, IpSet, Packet, Rule, RuleIndex, Ruleset};
 use weir_random::Rng;
 use weir_semantics::{CountedObject, Interpreter, Outcome};
 
-use crate::packet_constraints::{PacketConstraints, PacketDefaults};
+use crate::packet_constraints::{DefaultDevicesAndMaxBytes, PacketConstraints};
 use crate::packet_mutation::{AllowedMutations, generate_mutations};
-use crate::random_packets::{self, ValuePool};
+use crate::random_packets::{self, RulesetValuePool};
 use crate::reach_hints::{ReachHint, RuleReachHints};
 use crate::rule_paths::{ReachableRule, RulePaths};
 use crate::traffic_options::TrafficOptions;
 
 /// Packets for a ruleset, at most `options.count`, no two alike. `sets` are the sets that its rules
 /// name, as far as they are known.
-pub fn generate_packets(
+pub fn generate_rule_boundary_packets(
     ruleset: &Ruleset,
     sets: &[IpSet],
     options: &TrafficOptions,
 ) -> Vec<Packet> {
     let by_name: HashMap<&str, &IpSet> = sets.iter().map(|s| (&*s.name, s)).collect();
     let paths = RulePaths::new(ruleset, options.journey_kind);
-    let pool = ValuePool::new(ruleset, sets);
+    let pool = RulesetValuePool::new(ruleset, sets);
     let rulesets = match ruleset.family {
         Family::V4 => [Some(ruleset), None],
         Family::V6 => [None, Some(ruleset)],
@@ -35,7 +35,7 @@ pub fn generate_packets(
         options,
         sets_by_name: &by_name,
         value_pool: pool,
-        defaults: random_packets::choose_packet_defaults(ruleset, options.packet_bytes_max),
+        defaults: random_packets::choose_default_devices(ruleset, options.packet_bytes_max),
         seen_packets: HashSet::new(),
         generated_packets: Vec::new(),
         rng: Rng::new(options.seed),
@@ -50,15 +50,15 @@ const MAX_IDLE_ROUNDS: usize = 3;
 /// Tries for each rule, until it is reached.
 const TRIES_PER_RULE: usize = 6;
 /// Rules in a row that the same helped, after which only one in so many is sent to make sure.
-const TRUSTED_STREAK_RULES: usize = 8;
+const TRUSTED_HINT_STREAK_RULES: usize = 8;
 
 struct BoundaryPacketMaker<'a> {
     reach_hints: RuleReachHints<'a>,
     ruleset: &'a Ruleset,
     options: &'a TrafficOptions,
     sets_by_name: &'a HashMap<&'a str, &'a IpSet>,
-    value_pool: ValuePool,
-    defaults: PacketDefaults,
+    value_pool: RulesetValuePool,
+    defaults: DefaultDevicesAndMaxBytes,
     seen_packets: HashSet<Packet>,
     generated_packets: Vec<Packet>,
     rng: Rng,
@@ -76,7 +76,7 @@ impl<'a> BoundaryPacketMaker<'a> {
                 if self.has_enough_packets() {
                     return;
                 }
-                if let Some(packet) = self.packet_for_round(paths, reached, round) {
+                if let Some(packet) = self.build_rule_packet_for_round(paths, reached, round) {
                     self.push_unseen_packet(packet);
                 }
                 if self.rng.one_in(4) {
@@ -112,7 +112,7 @@ impl<'a> BoundaryPacketMaker<'a> {
     }
 
     /// The packet of a round for a rule; `None` if its constraints contradict each other.
-    fn packet_for_round(
+    fn build_rule_packet_for_round(
         &mut self,
         paths: &RulePaths<'a>,
         reached: &ReachableRule<'a>,
@@ -123,7 +123,7 @@ impl<'a> BoundaryPacketMaker<'a> {
         }
         let family = self.ruleset.family;
         let hook = paths.walks[reached.walk_index].hook;
-        let mut constraints = self.collect_constraints(paths, reached)?;
+        let mut constraints = self.collect_rule_path_constraints(paths, reached)?;
         self.reach_hints.apply_known_hint(&mut constraints, paths, reached, &mut self.rng);
         let TrafficOptions {
             include_fragments: fragments,
@@ -136,7 +136,7 @@ impl<'a> BoundaryPacketMaker<'a> {
             include_truncated: truncated,
             extra_ct_states: states,
         };
-        let hop = constraints.is_after_forwarding(hook).into();
+        let hop = constraints.is_ttl_decremented_at_hook(hook).into();
         let mut all = generate_mutations(
             reached.rule,
             family,
@@ -154,7 +154,7 @@ impl<'a> BoundaryPacketMaker<'a> {
     }
 
     /// All tests of a rule and of the jumps that lead to it.
-    fn collect_constraints(
+    fn collect_rule_path_constraints(
         &mut self,
         paths: &RulePaths<'a>,
         reached: &ReachableRule<'a>,
@@ -182,7 +182,7 @@ impl<'a> BoundaryPacketMaker<'a> {
         let place = (reached.walk_index, reached.chain_index);
         let (known, row) =
             self.reach_hints.successful_hints.get(&place).copied().unwrap_or_default();
-        let sure = row >= TRUSTED_STREAK_RULES && !self.rng.one_in(TRUSTED_STREAK_RULES);
+        let sure = row >= TRUSTED_HINT_STREAK_RULES && !self.rng.one_in(TRUSTED_HINT_STREAK_RULES);
         let mut helps = vec![
             ReachHint { use_unnamed_oif: true, ..ReachHint::default() },
             ReachHint { use_unnamed_iif: true, use_unnamed_oif: true, return_rule: None },
@@ -193,7 +193,7 @@ impl<'a> BoundaryPacketMaker<'a> {
         let mut first = None;
         for tries in 0..TRIES_PER_RULE {
             let Some(help) = helps.pop() else { break };
-            let Some(mut constraints) = self.collect_constraints(paths, reached) else {
+            let Some(mut constraints) = self.collect_rule_path_constraints(paths, reached) else {
                 return first;
             };
             self.reach_hints.apply_hint(help, &mut constraints, paths, reached, &mut self.rng);
@@ -229,7 +229,7 @@ impl<'a> BoundaryPacketMaker<'a> {
         for hit in outcome.hits.iter().rev().filter(|h| h.hook == last.hook) {
             let CountedObject::Rule { chain, .. } = hit.counted_object else { break };
             let returns = paths.return_rules(walk, chain);
-            if let Some(rule) = self.rng.choose(returns) {
+            if let Some(rule) = self.rng.pick_if_any(returns) {
                 return Some(*rule);
             }
         }

@@ -8,7 +8,7 @@ use weir_model::{
 };
 use weir_random::Rng;
 
-use crate::packet_constraints::{PacketConstraints, PacketCut};
+use crate::packet_constraints::{FragmentOrTruncation, PacketConstraints};
 
 /// A change to the packet that satisfies a rule.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub(crate) enum PacketMutation {
     /// A device has this name.
     SetDevice(Field, String),
     /// The packet is cut.
-    CutPacket(PacketCut),
+    FragmentOrTruncate(FragmentOrTruncation),
 }
 
 impl PacketMutation {
@@ -30,7 +30,7 @@ impl PacketMutation {
             PacketMutation::Unchanged => {}
             PacketMutation::SetField(field, value) => constraints.force_value(*field, *value),
             PacketMutation::SetDevice(field, name) => constraints.force_device(*field, name),
-            PacketMutation::CutPacket(shape) => constraints.packet_cut = *shape,
+            PacketMutation::FragmentOrTruncate(shape) => constraints.packet_cut = *shape,
         }
     }
 }
@@ -59,8 +59,10 @@ pub(crate) fn generate_mutations(
     for test in lower_to_tests(rule, family) {
         match test {
             Test::Field { field, predicate, .. } => {
-                header |=
-                    matches!(field, Field::Sport | Field::Dport | Field::TcpFlags | Field::Icmp);
+                header |= matches!(
+                    field,
+                    Field::Sport | Field::Dport | Field::TcpFlags | Field::IcmpTypeAndCode
+                );
                 push_boundary_values(&mut out, field, &predicate, family, hop, rng);
             }
             Test::EitherPort { spans, .. } => {
@@ -78,17 +80,17 @@ pub(crate) fn generate_mutations(
     }
     if allowed.include_fragments {
         out.extend(
-            [PacketCut::FirstFragment, PacketCut::LaterFragment(185)]
-                .map(PacketMutation::CutPacket),
+            [FragmentOrTruncation::FirstFragment, FragmentOrTruncation::LaterFragment(185)]
+                .map(PacketMutation::FragmentOrTruncate),
         );
         if header {
-            out.push(PacketMutation::CutPacket(PacketCut::LaterFragment(1)));
+            out.push(PacketMutation::FragmentOrTruncate(FragmentOrTruncation::LaterFragment(1)));
         }
     }
     if allowed.include_truncated && header {
         out.extend(
-            [PacketCut::TruncatedHeader(2), PacketCut::TruncatedHeader(7)]
-                .map(PacketMutation::CutPacket),
+            [FragmentOrTruncation::TruncatedHeader(2), FragmentOrTruncation::TruncatedHeader(7)]
+                .map(PacketMutation::FragmentOrTruncate),
         );
     }
     if allowed.extra_ct_states {
@@ -128,7 +130,7 @@ fn push_boundary_values(
             // Out by the lowest bit of the mask and by another one.
             values.push(value ^ (mask & mask.wrapping_neg()));
             let ones: Vec<u128> = (0..128).map(|i| 1 << i).filter(|b| mask & b != 0).collect();
-            values.extend(rng.choose(&ones).map(|b| value ^ b));
+            values.extend(rng.pick_if_any(&ones).map(|b| value ^ b));
         }
         Predicate::AnyBit(mask) if field == Field::CtState => {
             let states = (0..5).map(|i| 1u128 << i);
@@ -167,23 +169,25 @@ fn push_set_boundaries(
     let Match::Set(m) = &rule.matches[index] else { return };
     let Some(set) = sets.get(&*m.name) else { return };
     for _ in 0..set.elements.len().min(8) {
-        let Some(element) = rng.choose(&set.elements) else { return };
+        let Some(element) = rng.pick_if_any(&set.elements) else { return };
         for (part, src) in element.parts.iter().zip(&m.src_directions) {
             let side = |s: Field, d: Field| if *src { s } else { d };
             let (field, predicate) = match part {
-                ElementPart::Net { addr, len } => {
+                ElementPart::AddrOrPrefix { addr, len } => {
                     let mask = family.netmask((*len).into());
                     let predicate = Predicate::Masked { value: addr.0 & mask, mask };
                     (side(Field::Saddr, Field::Daddr), predicate)
                 }
-                ElementPart::Port { port, .. } => {
+                ElementPart::ProtoAndPort { port, .. } => {
                     let port = u128::from(*port);
                     (side(Field::Sport, Field::Dport), Predicate::InSpans(vec![(port, port)]))
                 }
                 ElementPart::Mark(mark) => {
                     (Field::Mark, Predicate::InSpans(vec![((*mark).into(), (*mark).into())]))
                 }
-                ElementPart::Mac(_) | ElementPart::Iface { .. } | ElementPart::Set(_) => continue,
+                ElementPart::Mac(_) | ElementPart::Iface { .. } | ElementPart::MemberSet(_) => {
+                    continue;
+                }
             };
             push_boundary_values(out, field, &predicate, family, 0, rng);
         }

@@ -7,11 +7,11 @@ use weir_model::{
     Addr, CtState, ElementPart, Family, Field, IpSet, Packet, Predicate, Ruleset, Test,
     lower_to_tests,
 };
-use weir_packet::{ConntrackInfo, Fragment, Transport};
+use weir_packet::{ConntrackInfo, FragmentFields, Transport};
 use weir_random::Rng;
 use weir_semantics::JourneyKind;
 
-use crate::packet_constraints::{PacketDefaults, random_documentation_addr};
+use crate::packet_constraints::{DefaultDevicesAndMaxBytes, random_documentation_addr};
 use crate::traffic_options::TrafficOptions;
 
 /// Values that a pool keeps of each field; more would cost memory and bring nothing.
@@ -19,7 +19,7 @@ const MAX_VALUES_PER_FIELD: usize = 8192;
 
 /// The values that a ruleset names, by field.
 #[derive(Debug)]
-pub(crate) struct ValuePool {
+pub(crate) struct RulesetValuePool {
     family: Family,
     /// Lowest and highest value of each test.
     value_spans: HashMap<Field, Vec<(u128, u128)>>,
@@ -27,18 +27,24 @@ pub(crate) struct ValuePool {
     oifs: Vec<String>,
 }
 
-impl ValuePool {
+impl RulesetValuePool {
     /// Collects the values of all rules and of the sets they name.
     pub fn new(ruleset: &Ruleset, sets: &[IpSet]) -> Self {
         let family = ruleset.family;
-        let mut pool =
-            ValuePool { family, value_spans: HashMap::new(), iifs: Vec::new(), oifs: Vec::new() };
+        let mut pool = RulesetValuePool {
+            family,
+            value_spans: HashMap::new(),
+            iifs: Vec::new(),
+            oifs: Vec::new(),
+        };
         for (_, _, rule) in ruleset.rules() {
             for test in lower_to_tests(rule, family) {
                 match test {
-                    Test::Field { field, predicate, .. } => pool.add_predicate(field, &predicate),
+                    Test::Field { field, predicate, .. } => {
+                        pool.add_predicate_values(field, &predicate)
+                    }
                     Test::EitherPort { spans, .. } => {
-                        pool.add_predicate(Field::Dport, &Predicate::InSpans(spans));
+                        pool.add_predicate_values(Field::Dport, &Predicate::InSpans(spans));
                     }
                     Test::Set { .. } | Test::Opaque { .. } | Test::Never => {}
                 }
@@ -61,7 +67,7 @@ impl ValuePool {
         self.iifs.iter().chain(&self.oifs).any(|n| n == device)
     }
 
-    fn add_predicate(&mut self, field: Field, predicate: &Predicate) {
+    fn add_predicate_values(&mut self, field: Field, predicate: &Predicate) {
         let max = field.max_value(self.family);
         match predicate {
             Predicate::InSpans(spans) => {
@@ -86,22 +92,22 @@ impl ValuePool {
 
     fn add_element_part(&mut self, part: &ElementPart) {
         match part {
-            ElementPart::Net { addr, len } => {
+            ElementPart::AddrOrPrefix { addr, len } => {
                 let mask = self.family.netmask((*len).into());
                 let predicate = Predicate::Masked { value: addr.0 & mask, mask };
-                self.add_predicate(Field::Saddr, &predicate);
-                self.add_predicate(Field::Daddr, &predicate);
+                self.add_predicate_values(Field::Saddr, &predicate);
+                self.add_predicate_values(Field::Daddr, &predicate);
             }
-            ElementPart::Port { port, .. } => {
+            ElementPart::ProtoAndPort { port, .. } => {
                 let port = u128::from(*port);
-                self.add_predicate(Field::Dport, &Predicate::InSpans(vec![(port, port)]));
+                self.add_predicate_values(Field::Dport, &Predicate::InSpans(vec![(port, port)]));
             }
             _ => {}
         }
     }
 
     fn draw_rule_value(&self, field: Field, rng: &mut Rng) -> Option<u128> {
-        let (lo, hi) = *rng.choose(self.value_spans.get(&field)?)?;
+        let (lo, hi) = *rng.pick_if_any(self.value_spans.get(&field)?)?;
         let max = field.max_value(self.family);
         Some(match rng.below(8) {
             0 => lo,
@@ -114,7 +120,7 @@ impl ValuePool {
     }
 
     /// A value of a field: three times in four one that the rules name.
-    fn draw_value(&self, field: Field, usual: u128, rng: &mut Rng) -> u128 {
+    fn draw_rule_or_usual_value(&self, field: Field, usual: u128, rng: &mut Rng) -> u128 {
         match rng.below(4) {
             0 => usual,
             _ => self.draw_rule_value(field, rng).unwrap_or(usual),
@@ -125,7 +131,7 @@ impl ValuePool {
         let names = if field == Field::Iif { &self.iifs } else { &self.oifs };
         match rng.below(3) {
             0 => usual.to_owned(),
-            _ => rng.choose(names).map_or(usual, |n| n).chars().take(15).collect(),
+            _ => rng.pick_if_any(names).map_or(usual, |n| n).chars().take(15).collect(),
         }
     }
 
@@ -139,7 +145,7 @@ impl ValuePool {
             (0, _) => Field::Saddr,
             _ => field,
         };
-        Addr(self.draw_value(
+        Addr(self.draw_rule_or_usual_value(
             from,
             random_documentation_addr(self.family, field == Field::Saddr, rng),
             rng,
@@ -150,29 +156,33 @@ impl ValuePool {
     pub fn draw_packet(
         &self,
         options: &TrafficOptions,
-        defaults: &PacketDefaults,
+        defaults: &DefaultDevicesAndMaxBytes,
         rng: &mut Rng,
     ) -> Packet {
         let icmp = if self.family == Family::V4 { 1 } else { 58 };
         let usual = [6, 6, 6, 17, 17, icmp, 132, 47][rng.below(8)];
-        let proto =
-            if rng.one_in(4) { self.draw_value(Field::Proto, usual, rng) } else { usual } as u8;
+        let proto = if rng.one_in(4) {
+            self.draw_rule_or_usual_value(Field::Proto, usual, rng)
+        } else {
+            usual
+        } as u8;
         let (saddr, daddr) = (self.draw_addr(Field::Saddr, rng), self.draw_addr(Field::Daddr, rng));
         let mut p = Packet::new(self.family, saddr, daddr, proto);
         if options.journey_kind != JourneyKind::Output {
             p.iif = self.draw_device(Field::Iif, &defaults.iif, rng);
-            let mac = self.draw_value(Field::SourceMac, 0x0200_0000_0001, rng);
+            let mac = self.draw_rule_or_usual_value(Field::SourceMac, 0x0200_0000_0001, rng);
             p.smac = Some(std::array::from_fn(|i| (mac >> (40 - 8 * i)) as u8));
         }
         if options.journey_kind != JourneyKind::Input {
             p.oif = self.draw_device(Field::Oif, &defaults.oif, rng);
         }
-        for field in Field::independent_fields() {
+        for field in Field::plain_fields() {
             // Few packets carry metadata.
             if field.row().layer == Layer::Meta && !rng.one_in(4) {
                 continue;
             }
-            let value = self.draw_value(field, field.row().ordinary_value.unwrap_or(0), rng);
+            let value =
+                self.draw_rule_or_usual_value(field, field.row().ordinary_value.unwrap_or(0), rng);
             // A router does not forward a packet with less.
             let least = if field == Field::Ttl { 2 } else { 0 };
             field.write(&mut p, value.max(least));
@@ -196,7 +206,7 @@ impl ValuePool {
     fn draw_transport(&self, proto: u8, rng: &mut Rng) -> Transport {
         let mut port = |field| {
             let any = u128::from(rng.next_u64() as u16);
-            self.draw_value(field, any, rng) as u16
+            self.draw_rule_or_usual_value(field, any, rng) as u16
         };
         match proto {
             6 => {
@@ -209,23 +219,25 @@ impl ValuePool {
             33 => Transport::Dccp { sport: port(Field::Sport), dport: port(Field::Dport) },
             1 | 58 => {
                 let echo: u128 = if proto == 1 { 8 << 8 } else { 128 << 8 };
-                let [kind, code] = (self.draw_value(Field::Icmp, echo, rng) as u16).to_be_bytes();
+                let [kind, code] =
+                    (self.draw_rule_or_usual_value(Field::IcmpTypeAndCode, echo, rng) as u16)
+                        .to_be_bytes();
                 Transport::Icmp { kind, code, rest: [0, 1, 0, 1] }
             }
-            _ => Transport::None,
+            _ => Transport::NoParsedHeader,
         }
     }
 
     fn fragment_packet(&self, p: &mut Packet, rng: &mut Rng) {
         if rng.one_in(2) {
-            p.fragment = Fragment { offset: 0, more_fragments: true, dont_fragment: false };
+            p.fragment = FragmentFields { offset: 0, more_fragments: true, dont_fragment: false };
             let short = (8 - (p.transport_header_bytes() + p.payload.len()) % 8) % 8;
             p.payload.resize(p.payload.len() + short, 0);
             return;
         }
         let offset = 2 + rng.below(180) as u16;
-        p.fragment = Fragment { offset, more_fragments: false, dont_fragment: false };
-        p.transport = Transport::None;
+        p.fragment = FragmentFields { offset, more_fragments: false, dont_fragment: false };
+        p.transport = Transport::NoParsedHeader;
         p.payload.resize(p.payload.len().max(8), 0);
     }
 }
@@ -244,7 +256,10 @@ pub(crate) fn random_routable_addr(family: Family, rng: &mut Rng) -> u128 {
 }
 
 /// The devices that rules name most, for packets whose rule names none.
-pub(crate) fn choose_packet_defaults(ruleset: &Ruleset, length_max: usize) -> PacketDefaults {
+pub(crate) fn choose_default_devices(
+    ruleset: &Ruleset,
+    length_max: usize,
+) -> DefaultDevicesAndMaxBytes {
     let most = |out: bool, usual: &str| {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         for (_, _, rule) in ruleset.rules() {
@@ -261,5 +276,5 @@ pub(crate) fn choose_packet_defaults(ruleset: &Ruleset, length_max: usize) -> Pa
     if iif == oif {
         oif = if iif == "eth1" { "eth0" } else { "eth1" }.to_owned();
     }
-    PacketDefaults { iif, oif, packet_bytes_max: length_max }
+    DefaultDevicesAndMaxBytes { iif, oif, packet_bytes_max: length_max }
 }

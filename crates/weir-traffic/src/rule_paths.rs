@@ -54,7 +54,7 @@ impl<'r> RulePaths<'r> {
     fn add_table(&mut self, table: &'r Table, hook: Hook) {
         let graph = table.chain_graph();
         let Some(base) = graph.chain_index(hook.chain_name()) else { return };
-        let order = graph.distances(base);
+        let order = graph.chains_by_jump_distance(base);
         let depth: HashMap<usize, usize> = order.iter().copied().collect();
         let mut jumps = vec![Vec::new(); table.chains.len()];
         for jump in order.iter().flat_map(|(chain, _)| graph.jumps_from(*chain)) {
@@ -94,7 +94,7 @@ impl<'r> RulePaths<'r> {
         let jumps = &self.walks[reached.walk_index].jumps_to_chain;
         let mut way = Vec::new();
         let mut chain = reached.chain_index;
-        while let Some((from, rule)) = rng.choose(&jumps[chain]) {
+        while let Some((from, rule)) = rng.pick_if_any(&jumps[chain]) {
             way.push(*rule);
             chain = *from;
         }

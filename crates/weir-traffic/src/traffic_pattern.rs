@@ -17,7 +17,7 @@ use weir_semantics::{
     AlwaysFalseOracle, CountedObject, Interpreter, JourneyKind, Outcome, Verdict,
 };
 
-use crate::packet_constraints::{PacketConstraints, PacketDefaults};
+use crate::packet_constraints::{DefaultDevicesAndMaxBytes, PacketConstraints};
 use crate::random_packets::{self, random_routable_addr};
 use crate::rule_paths::{ReachableRule, RulePaths};
 
@@ -104,11 +104,11 @@ pub fn generate_pattern_packets(
 ) -> Vec<(Packet, Verdict)> {
     let Some(ruleset) = firewall.ruleset(options.family) else { return Vec::new() };
     let sets: HashMap<&str, &IpSet> = firewall.sets.iter().map(|s| (&*s.name, s)).collect();
-    let mut defaults = random_packets::choose_packet_defaults(ruleset, 1500);
+    let mut defaults = random_packets::choose_default_devices(ruleset, 1500);
     if let Some((iif, oif)) = &options.fixed_devices {
         (defaults.iif, defaults.oif) = (iif.clone(), oif.clone());
     }
-    let mut maker = PatternMaker {
+    let mut maker = PatternPacketMaker {
         options,
         sets_by_name: &sets,
         defaults,
@@ -123,8 +123,8 @@ pub fn generate_pattern_packets(
         TrafficPattern::AllMatchAtEnd => maker.generate_last_rule_packets(&paths),
         TrafficPattern::Uniform => maker.generate_weighted_packets(&paths, |_| 1.0),
         TrafficPattern::Zipf => maker.generate_weighted_packets(&paths, |rank| 1.0 / rank as f64),
-        TrafficPattern::Miss => maker.generate_unlisted_packets(true),
-        TrafficPattern::Far => maker.generate_unlisted_packets(false),
+        TrafficPattern::Miss => maker.generate_unlisted_addr_packets(true),
+        TrafficPattern::Far => maker.generate_unlisted_addr_packets(false),
     }
     maker.generated_packets
 }
@@ -132,10 +132,10 @@ pub fn generate_pattern_packets(
 /// Tries for each packet wanted, after which a pattern is taken as exhausted.
 const TRIES_PER_PACKET: usize = 32;
 
-struct PatternMaker<'a> {
+struct PatternPacketMaker<'a> {
     options: &'a PatternOptions,
     sets_by_name: &'a HashMap<&'a str, &'a IpSet>,
-    defaults: PacketDefaults,
+    defaults: DefaultDevicesAndMaxBytes,
     interpreter: Interpreter<'a>,
     listed_addrs: ListedAddrs,
     seen_packets: HashSet<Packet>,
@@ -143,7 +143,7 @@ struct PatternMaker<'a> {
     rng: Rng,
 }
 
-impl<'a> PatternMaker<'a> {
+impl<'a> PatternPacketMaker<'a> {
     fn has_enough_packets(&self) -> bool {
         self.generated_packets.len() >= self.options.max_packets
     }
@@ -192,7 +192,7 @@ impl<'a> PatternMaker<'a> {
         reached: &ReachableRule<'_>,
     ) -> Option<Packet> {
         let hook = paths.walks[reached.walk_index].hook;
-        let mut constraints = self.base_constraints();
+        let mut constraints = self.device_and_proto_constraints();
         let way = paths.jump_path(reached, &mut self.rng);
         for rule in way.into_iter().chain([reached.rule]) {
             if !constraints.require_rule(rule, hook, self.sets_by_name, &mut self.rng) {
@@ -204,7 +204,7 @@ impl<'a> PatternMaker<'a> {
         Some(packet)
     }
 
-    fn base_constraints(&self) -> PacketConstraints {
+    fn device_and_proto_constraints(&self) -> PacketConstraints {
         let mut constraints =
             PacketConstraints::new(self.options.family, self.options.journey_kind);
         constraints.prefer_proto(self.options.default_proto);
@@ -237,7 +237,9 @@ impl<'a> PatternMaker<'a> {
             }
             let packet = match last {
                 Some(reached) => self.build_matching_packet(paths, reached),
-                None => self.base_constraints().build_packet(&self.defaults, &mut self.rng),
+                None => {
+                    self.device_and_proto_constraints().build_packet(&self.defaults, &mut self.rng)
+                }
             };
             let Some(mut packet) = packet else { continue };
             if last.is_none() {
@@ -256,13 +258,13 @@ impl<'a> PatternMaker<'a> {
     }
 
     /// Packets whose addresses no rule lists.
-    fn generate_unlisted_packets(&mut self, near: bool) {
+    fn generate_unlisted_addr_packets(&mut self, near: bool) {
         for _ in 0..self.options.max_packets * TRIES_PER_PACKET {
             if self.has_enough_packets() {
                 return;
             }
             let Some(mut packet) =
-                self.base_constraints().build_packet(&self.defaults, &mut self.rng)
+                self.device_and_proto_constraints().build_packet(&self.defaults, &mut self.rng)
             else {
                 return;
             };
@@ -284,7 +286,7 @@ impl<'a> PatternMaker<'a> {
         let mut one = |nets: &[u128], far: &HashSet<u128>| {
             if near {
                 let random = self.rng.next_u128() & family.max_addr() & !family.netmask(wide);
-                if let Some(net) = self.rng.choose(nets) {
+                if let Some(net) = self.rng.pick_if_any(nets) {
                     return Addr(net | random);
                 }
             }
@@ -360,16 +362,20 @@ impl ListedAddrs {
                     negated: false,
                 } = test
                 {
-                    listed.add_predicate(&predicate, field == Field::Saddr, field == Field::Daddr);
+                    listed.add_predicate_addrs(
+                        &predicate,
+                        field == Field::Saddr,
+                        field == Field::Daddr,
+                    );
                 }
             }
         }
         let sets = firewall.sets.iter().filter(|s| s.family == Some(family));
         for part in sets.flat_map(|s| &s.elements).flat_map(|e| &e.parts) {
-            if let ElementPart::Net { addr, len } = part {
+            if let ElementPart::AddrOrPrefix { addr, len } = part {
                 let mask = family.netmask((*len).into());
                 let predicate = Predicate::Masked { value: addr.0 & mask, mask };
-                listed.add_predicate(&predicate, true, true);
+                listed.add_predicate_addrs(&predicate, true, true);
             }
         }
         for nets in [&mut listed.source_nets, &mut listed.destination_nets] {
@@ -379,7 +385,7 @@ impl ListedAddrs {
         listed
     }
 
-    fn add_predicate(&mut self, predicate: &Predicate, source: bool, destination: bool) {
+    fn add_predicate_addrs(&mut self, predicate: &Predicate, source: bool, destination: bool) {
         let (wide, top) = if self.family == Family::V4 { (16, 8) } else { (48, 32) };
         let value = match predicate {
             Predicate::Masked { value, mask } if mask.count_ones() >= top => {

@@ -5,13 +5,14 @@ use std::collections::HashSet;
 use weir_model::{Family, Firewall, Packet, RuleIndex};
 use weir_packet::Transport;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, SeededOracle, Verdict};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_traffic::{
-    PatternOptions, TrafficOptions, TrafficPattern, generate_packets, generate_pattern_packets,
+    PatternOptions, TrafficOptions, TrafficPattern, generate_pattern_packets,
+    generate_rule_boundary_packets,
 };
 
 fn firewall(text: &str) -> Firewall {
-    let ruleset = parse(text, &ParseOptions::default()).expect("a good ruleset");
+    let ruleset = parse(text, &ParserSettings::default()).expect("a good ruleset");
     match ruleset.family {
         Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
         Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
@@ -20,7 +21,7 @@ fn firewall(text: &str) -> Firewall {
 
 fn traffic(firewall: &Firewall, options: &TrafficOptions) -> Vec<Packet> {
     let ruleset = firewall.rulesets().next().expect("a ruleset");
-    generate_packets(ruleset, &firewall.sets, options)
+    generate_rule_boundary_packets(ruleset, &firewall.sets, options)
 }
 
 fn hit(firewall: &Firewall, options: &TrafficOptions) -> HashSet<RuleIndex> {

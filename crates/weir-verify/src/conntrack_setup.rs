@@ -7,7 +7,7 @@ use weir_packet::{Addr, CtState, Family, Packet, Transport};
 /// so inherently (NEW, INVALID, UNTRACKED), or cannot be made so.
 ///
 /// `number` distinguishes the master connections of different packets.
-pub(crate) fn conntrack_entries(packet: &Packet, number: u32) -> Vec<ConntrackEntry> {
+pub(crate) fn build_needed_conntrack_entries(packet: &Packet, number: u32) -> Vec<ConntrackEntry> {
     let Some(tuple) = conntrack_tuple(packet) else { return Vec::new() };
     let original = if packet.ct.is_reply_direction { tuple.invert() } else { tuple };
     let entry = ConntrackEntry {
@@ -61,10 +61,10 @@ pub(crate) fn conntrack_tuple(packet: &Packet) -> Option<ConntrackTuple> {
             TupleL4Key::Icmp(u16::from_be_bytes([rest[0], rest[1]]), *kind, *code)
         }
         // GRE's key is in its payload; DCCP is not tracked by ports since Linux 6.16.
-        Transport::None if packet.proto != 47 => TupleL4Key::None,
+        Transport::NoParsedHeader if packet.proto != 47 => TupleL4Key::None,
         Transport::Icmp { .. }
         | Transport::Dccp { .. }
-        | Transport::None
+        | Transport::NoParsedHeader
         | Transport::Truncated => return None,
     };
     let Packet { family, saddr, daddr, proto, .. } = *packet;

@@ -13,7 +13,7 @@ use weir_kernel::Namespace;
 use weir_kernel::ipset_counters::IpsetCounterReader;
 use weir_kernel::nft_counters::{NftCounterReader, RuleCounterValue};
 use weir_kernel::xtables_counters::{PacketByteCount, TableCounterReader};
-use weir_model::{Counter, CreditMap, Family, Firewall, RuleId, TableName};
+use weir_model::{CounterLocation, CreditMap, Family, Firewall, RuleId, TableName};
 
 use crate::VerifyError;
 
@@ -21,13 +21,13 @@ use crate::VerifyError;
 #[derive(Debug)]
 pub(crate) struct CreditCounters {
     firewall: Namespace,
-    tables: Vec<CountedTable>,
+    tables: Vec<CountedIptablesTable>,
     nft: Vec<CountedNftTable>,
     sets: Option<IpsetCounterReader>,
     /// Sets with counters: name, and where the readings of its elements are, in their order.
     counted_elements: Vec<(String, Vec<usize>)>,
     /// Where each counter that the tools print is in [`readings`](Self::readings).
-    reading_index: HashMap<Counter, usize>,
+    reading_index: HashMap<CounterLocation, usize>,
     /// For each original, the readings that add up to it; none where it is counted with another.
     readings_by_original: Vec<Vec<usize>>,
     /// For each original, the one that it is counted with: the first of those that share counters,
@@ -37,7 +37,7 @@ pub(crate) struct CreditCounters {
 }
 
 #[derive(Debug)]
-struct CountedTable {
+struct CountedIptablesTable {
     family: Family,
     counters: TableCounterReader,
     /// Where its readings begin.
@@ -97,7 +97,7 @@ impl OriginalRules {
         let own = self
             .position_by_id
             .iter()
-            .map(|(id, i)| (self.keys[*i].clone(), vec![Counter::from(id)]));
+            .map(|(id, i)| (self.keys[*i].clone(), vec![CounterLocation::from(id)]));
         CreditMap(own.collect())
     }
 }
@@ -143,17 +143,16 @@ impl CreditCounters {
                     first => (first, &[][..]),
                 },
                 (None, None) => {
-                    return Err(VerifyError::NoCounterForRule {
+                    return Err(VerifyError::NoCounterInManifest {
                         way: name.into(),
                         key: key.clone(),
                     });
                 }
             };
             credits.counted_with.push(class);
-            let find = |c: &Counter| {
-                credits.reading_index.get(c).copied().ok_or_else(|| VerifyError::MissingCounter {
-                    way: name.into(),
-                    counter: format!("{c:?}"),
+            let find = |c: &CounterLocation| {
+                credits.reading_index.get(c).copied().ok_or_else(|| {
+                    VerifyError::CounterNotInKernel { way: name.into(), counter: format!("{c:?}") }
                 })
             };
             credits.readings_by_original.push(counters.iter().map(find).collect::<Result<_, _>>()?);
@@ -164,22 +163,23 @@ impl CreditCounters {
     /// The tables and sets that the counters are of.
     fn find_counter_sources<'c>(
         &mut self,
-        all: impl Iterator<Item = &'c Counter>,
+        all: impl Iterator<Item = &'c CounterLocation>,
     ) -> Result<(), VerifyError> {
         let mut names: Vec<(&str, &str)> = Vec::new();
         let mut has_sets = false;
         for counter in all {
             match counter {
-                Counter::Rule { tool, table, .. } | Counter::Policy { tool, table, .. } => {
+                CounterLocation::Rule { tool, table, .. }
+                | CounterLocation::Policy { tool, table, .. } => {
                     if !names.contains(&(tool, table)) {
                         names.push((tool, table));
                     }
                 }
-                Counter::Element { .. } => has_sets = true,
-                Counter::NftRule { family, table, .. } => {
+                CounterLocation::Element { .. } => has_sets = true,
+                CounterLocation::NftRule { family, table, .. } => {
                     self.open_nft_table(family, table)?;
                 }
-                Counter::NftElement { family, table, set, .. } => {
+                CounterLocation::NftElement { family, table, set, .. } => {
                     let maps = &mut self.open_nft_table(family, table)?.maps;
                     if !maps.iter().any(|(name, _)| name == set) {
                         maps.push((set.clone(), HashMap::new()));
@@ -188,24 +188,27 @@ impl CreditCounters {
             }
         }
         if has_sets {
-            self.find_set_elements()?;
+            self.index_ipset_counters()?;
         }
-        self.find_map_elements()?;
+        self.index_nft_map_counters()?;
         for (tool, table) in names {
             let family = family_of_tool(tool);
             let counters = TableCounterReader::open(&self.firewall, family, table)?;
             let first = self.readings.len();
-            for (i, place) in counters.places().iter().enumerate() {
+            for (i, place) in counters.rule_and_policy_positions().iter().enumerate() {
                 let (tool, table) = (tool.to_owned(), table.to_owned());
                 let chain = place.chain.clone();
                 let counter = match place.number {
-                    Some(number) => Counter::Rule { tool, table, chain, number },
-                    None => Counter::Policy { tool, table, chain },
+                    Some(number) => CounterLocation::Rule { tool, table, chain, number },
+                    None => CounterLocation::Policy { tool, table, chain },
                 };
                 self.reading_index.insert(counter, first + i);
             }
-            self.readings.resize(first + counters.places().len(), PacketByteCount::default());
-            self.tables.push(CountedTable { family, counters, first_reading: first });
+            self.readings.resize(
+                first + counters.rule_and_policy_positions().len(),
+                PacketByteCount::default(),
+            );
+            self.tables.push(CountedIptablesTable { family, counters, first_reading: first });
         }
         Ok(())
     }
@@ -229,12 +232,12 @@ impl CreditCounters {
     }
 
     /// Which elements there are, and their order.
-    fn find_set_elements(&mut self) -> Result<(), VerifyError> {
+    fn index_ipset_counters(&mut self) -> Result<(), VerifyError> {
         let mut printed = Vec::new();
         let text = self.firewall.run_command(&["ipset", "save"], b"")?;
         listing_parser::parse_ipset_counters(&String::from_utf8_lossy(&text), &mut printed);
         for (counter, count) in printed {
-            let Counter::Element { set, .. } = &counter else { continue };
+            let CounterLocation::Element { set, .. } = &counter else { continue };
             if self.counted_elements.last().is_none_or(|(name, _)| name != set) {
                 self.counted_elements.push((set.clone(), Vec::new()));
             }
@@ -248,20 +251,21 @@ impl CreditCounters {
     }
 
     /// Which key of a map is printed how.
-    fn find_map_elements(&mut self) -> Result<(), VerifyError> {
+    fn index_nft_map_counters(&mut self) -> Result<(), VerifyError> {
         for table in self.nft.iter_mut().filter(|t| !t.maps.is_empty()) {
             let (family, name) = (&table.family, &table.name);
             let text =
                 self.firewall.run_command(&["nft", "-nn", "list", "table", family, name], b"")?;
-            let printed = listing_parser::parse_nft_elements(&String::from_utf8_lossy(&text));
+            let printed =
+                listing_parser::parse_counted_nft_elements(&String::from_utf8_lossy(&text));
             for (map, keys) in &mut table.maps {
                 for element in printed.iter().filter(|e| e.set == *map) {
                     let at = self.readings.len();
                     self.readings.push(PacketByteCount::default());
-                    for key in element.kernel_key_bytes() {
+                    for key in element.possible_kernel_keys() {
                         keys.insert(key, at);
                     }
-                    let counter = Counter::NftElement {
+                    let counter = CounterLocation::NftElement {
                         family: family.clone(),
                         table: name.clone(),
                         set: map.clone(),
@@ -298,7 +302,7 @@ impl CreditCounters {
         for table in self.nft.iter_mut().filter(is_read) {
             for RuleCounterValue { chain, number, count } in table.counters.read_rule_counters()? {
                 let (family, table) = (table.family.clone(), table.name.clone());
-                let counter = Counter::NftRule { family, table, chain, number };
+                let counter = CounterLocation::NftRule { family, table, chain, number };
                 let next = self.readings.len();
                 let at = *self.reading_index.entry(counter).or_insert(next);
                 if at == next {

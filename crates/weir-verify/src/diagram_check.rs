@@ -23,7 +23,7 @@ impl<'f> FamilyDiagrams<'f> {
     }
 
     /// Evaluates a packet's journey, and the diagram for the same journey.
-    pub fn evaluate_journey(
+    pub fn interpret_and_check_journey(
         &self,
         interpreter: &Interpreter<'f>,
         packet: &Packet,
@@ -39,7 +39,7 @@ impl<'f> FamilyDiagrams<'f> {
                 Some(Err(DIAGRAM_TOO_LARGE_REASON)),
             );
         };
-        let mut overhearing = lookup.record_answers(answers);
+        let mut overhearing = lookup.recording_oracle(answers);
         let outcome = interpreter.journey(packet, entry, &mut overhearing);
         let heard = overhearing.into_recorded_answers();
         let looked = lookup.find_disagreement(packet, entry, &outcome, &heard);

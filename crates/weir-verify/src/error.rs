@@ -37,7 +37,7 @@ pub enum VerifyError {
     },
     /// The manifest says nothing about an original rule.
     #[error("{way}: the manifest names no counters for {key}")]
-    NoCounterForRule {
+    NoCounterInManifest {
         /// Which form.
         way: String,
         /// The rule.
@@ -45,7 +45,7 @@ pub enum VerifyError {
     },
     /// The manifest names a counter that is not there.
     #[error("{way}: the manifest names a counter that the kernel does not have: {counter}")]
-    MissingCounter {
+    CounterNotInKernel {
         /// Which form.
         way: String,
         /// The counter.

@@ -16,10 +16,10 @@ pub(crate) fn match_drops_packet(m: &Match, packet: &Packet) -> Result<bool, Str
         |module: &str| format!("-m {module} may drop it because of data after its header");
     match m {
         Match::Tcp { .. } => Ok(false),
-        Match::Sctp { chunks: Some(_), .. } if !is_later => match check_sctp_chunks(&bytes) {
-            SctpChunkList::Complete => Ok(false),
-            SctpChunkList::FirstChunkBad => Ok(true),
-            SctpChunkList::LaterChunkBad => Err(unknown("sctp")),
+        Match::Sctp { chunks: Some(_), .. } if !is_later => match find_bad_sctp_chunk(&bytes) {
+            SctpChunkListValidity::Complete => Ok(false),
+            SctpChunkListValidity::FirstChunkBad => Ok(true),
+            SctpChunkListValidity::LaterChunkBad => Err(unknown("sctp")),
         },
         // A header of 12 bytes at least is three words.
         Match::Dccp { types, option: Some(_), .. } if !is_later => match bytes.get(4) {
@@ -96,7 +96,7 @@ fn network_header_bytes(packet: &Packet) -> usize {
 }
 
 /// A list of SCTP chunks.
-enum SctpChunkList {
+enum SctpChunkListValidity {
     Complete,
     /// The first one is cut or has no length.
     FirstChunkBad,
@@ -105,7 +105,7 @@ enum SctpChunkList {
 }
 
 /// xt_sctp.c, `match_packet`.
-fn check_sctp_chunks(header: &[u8]) -> SctpChunkList {
+fn find_bad_sctp_chunk(header: &[u8]) -> SctpChunkListValidity {
     let mut at = 12;
     loop {
         let length = match header.get(at..at + 4) {
@@ -113,12 +113,12 @@ fn check_sctp_chunks(header: &[u8]) -> SctpChunkList {
             _ => 0,
         };
         match (length, at) {
-            (0, 12) => return SctpChunkList::FirstChunkBad,
-            (0, _) => return SctpChunkList::LaterChunkBad,
+            (0, 12) => return SctpChunkListValidity::FirstChunkBad,
+            (0, _) => return SctpChunkListValidity::LaterChunkBad,
             _ => at += length.next_multiple_of(4),
         }
         if at >= header.len() {
-            return SctpChunkList::Complete;
+            return SctpChunkListValidity::Complete;
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::packet_batch::PacketPath;
 use crate::testbed::LINK_ADDRS;
 
 /// Targets that change neither the packet nor anything that later rules see.
-const SILENT_TARGETS: [&str; 5] = ["LOG", "NFLOG", "AUDIT", "TRACE", "CHECKSUM"];
+const NON_MODIFYING_TARGETS: [&str; 5] = ["LOG", "NFLOG", "AUDIT", "TRACE", "CHECKSUM"];
 
 /// What one packet is answered.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct KernelOracle<'a> {
     /// Rules on which nothing depends but their own counter, taken as true.
     pub uncertain_rules: Vec<RuleIndex>,
     /// What is taken for granted of rules on which more depends, until counters contradict.
-    guesses: Option<&'a GuessedAnswers>,
+    guesses: Option<&'a LastKernelAnswers>,
     /// Answers to what the counters leave open, in the order of the questions; then `false`.
     scripted_answers: &'a [bool],
     /// How many questions the counters left open.
@@ -46,7 +46,7 @@ pub(crate) struct KernelOracle<'a> {
 }
 
 /// What the kernel last answered each rule.
-pub(crate) type GuessedAnswers = HashMap<(Family, RuleIndex), bool>;
+pub(crate) type LastKernelAnswers = HashMap<(Family, RuleIndex), bool>;
 
 impl<'a> KernelOracle<'a> {
     /// What the namespaces decide. `is_local`: the host without rules took the packet as its own.
@@ -79,7 +79,7 @@ impl<'a> KernelOracle<'a> {
     }
 
     /// And, where that leaves something open, guesses.
-    pub fn with_guesses(self, guesses: &'a GuessedAnswers) -> Self {
+    pub fn with_guesses(self, guesses: &'a LastKernelAnswers) -> Self {
         KernelOracle { guesses: Some(guesses), ..self }
     }
 }
@@ -87,7 +87,7 @@ impl<'a> KernelOracle<'a> {
 impl Oracle for KernelOracle<'_> {
     fn answer(&mut self, question: &OracleQuestion<'_>) -> bool {
         if let Some(Match::HostDependent(host)) = question.match_in_question()
-            && let Some(answer) = evaluate_host_match(host, question.packet, self.path)
+            && let Some(answer) = evaluate_host_dependent_match(host, question.packet, self.path)
         {
             return answer;
         }
@@ -245,7 +245,7 @@ fn affects_only_own_counter(question: &OracleQuestion<'_>) -> bool {
         && match &question.rule.target {
             Target::None => true,
             Target::Effect(effect) => {
-                matches!(&**effect, Effect::Other(x) if SILENT_TARGETS.contains(&x.module))
+                matches!(&**effect, Effect::Other(x) if NON_MODIFYING_TARGETS.contains(&x.module))
             }
             _ => false,
         }
@@ -258,7 +258,7 @@ fn may_later_match_drop(question: &OracleQuestion<'_>) -> bool {
 }
 
 /// What a match of the host says in our namespaces, where that is certain.
-fn evaluate_host_match(
+fn evaluate_host_dependent_match(
     host: &HostDependentMatch,
     packet: &Packet,
     path: &PacketPath,
@@ -283,7 +283,7 @@ fn evaluate_rpfilter(
 ) -> Option<bool> {
     let has = |name: &str| host.options.iter().any(|o| o.name == name);
     let is_other = match packet.family {
-        Family::V4 => classify_address(packet.saddr, path) == Some("UNICAST"),
+        Family::V4 => classify_addrtype(packet.saddr, path) == Some("UNICAST"),
         Family::V6 => packet.saddr.0 >> 125 == 0b001 && !path.is_own_address,
     };
     let plain = is_other
@@ -311,14 +311,14 @@ fn evaluate_addrtype(
             ExtensionValue::KeywordList(words) => words.clone(),
             _ => return None,
         };
-        let kind = classify_address(addr, path)?;
+        let kind = classify_addrtype(addr, path)?;
         holds &= wanted.contains(&kind) != option.negated;
     }
     Some(holds)
 }
 
 /// inet_addr_type: the local table, then UNICAST.
-fn classify_address(addr: Addr, path: &PacketPath) -> Option<&'static str> {
+fn classify_addrtype(addr: Addr, path: &PacketPath) -> Option<&'static str> {
     let first = (addr.0 >> 24) as u8;
     let own = LINK_ADDRS[Family::V4 as usize].contains(&addr.0);
     Some(match first {

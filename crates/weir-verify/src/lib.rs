@@ -23,14 +23,14 @@
 mod conntrack_setup;
 mod counters;
 mod diagram_check;
-pub mod effect_bench;
 mod error;
 mod hotdrop;
 mod kernel_oracle;
-mod link_addresses;
+mod link_macs;
 mod observing_rules;
 mod packet_batch;
 mod result_difference;
+pub mod rule_effect_tester;
 mod testbed;
 mod verify_options;
 mod verify_report;
@@ -42,7 +42,7 @@ use weir_model::Firewall;
 
 pub use error::VerifyError;
 pub use verify_options::VerifyOptions;
-pub use verify_report::{DiagramReport, PacketDifference, RulesetReport, VerifyReport};
+pub use verify_report::{DiagramCheckReport, PacketDifference, RulesetReport, VerifyReport};
 
 /// Sends packets through the original ruleset and through each artefact, in namespaces.
 ///

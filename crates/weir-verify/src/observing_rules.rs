@@ -20,13 +20,13 @@ pub(crate) const NFLOG_GROUP: u16 = 64_977;
 /// Name of the probe's nft tables.
 pub(crate) const OBSERVING_TABLE: &str = "weir_probe";
 /// The loopback device's name in a firewall namespace: `lo` is free for the ruleset's own.
-pub(crate) const LOOPBACK_DEVICE: &str = "weir-lo";
+pub(crate) const RENAMED_LOOPBACK_DEVICE: &str = "weir-lo";
 
 /// Prefixes of the log.
 pub(crate) mod log_prefix {
     pub const REACHED_FIRST_HOOK: &[u8] = b"b";
     pub const REACHED_LAST_HOOK: &[u8] = b"e";
-    pub const MARKER_PACKET: &[u8] = b"m";
+    pub const END_OF_BATCH_PACKET: &[u8] = b"m";
     pub const CT_NEW: &[u8] = b"n";
     pub const CT_ESTABLISHED: &[u8] = b"s";
     pub const CT_RELATED: &[u8] = b"r";
@@ -34,12 +34,12 @@ pub(crate) mod log_prefix {
     pub const CT_UNTRACKED: &[u8] = b"u";
 }
 
-const MARKER_SADDR: u128 = 0xc000_00fa;
-const MARKER_DADDR: u128 = 0xc000_00fb;
+const END_OF_BATCH_SADDR: u128 = 0xc000_00fa;
+const END_OF_BATCH_DADDR: u128 = 0xc000_00fb;
 
 /// The packet that says that all before it are through: 192.0.0.250 to 192.0.0.251.
-pub(crate) fn make_marker_packet() -> Packet {
-    let mut p = Packet::new(Family::V4, Addr(MARKER_SADDR), Addr(MARKER_DADDR), 17);
+pub(crate) fn make_end_of_batch_packet() -> Packet {
+    let mut p = Packet::new(Family::V4, Addr(END_OF_BATCH_SADDR), Addr(END_OF_BATCH_DADDR), 17);
     p.transport = Transport::Udp { sport: 9, dport: 9 };
     p
 }
@@ -53,9 +53,12 @@ pub(crate) fn write_observing_ruleset(states: &[Family]) -> String {
         };
         let marker = match family {
             Family::V4 => {
-                let (s, d) = (Addr(MARKER_SADDR), Addr(MARKER_DADDR));
+                let (s, d) = (Addr(END_OF_BATCH_SADDR), Addr(END_OF_BATCH_DADDR));
                 let (s, d) = (s.display(family), d.display(family));
-                format!("    ip saddr {s} ip daddr {d} {} drop\n", log(log_prefix::MARKER_PACKET))
+                format!(
+                    "    ip saddr {s} ip daddr {d} {} drop\n",
+                    log(log_prefix::END_OF_BATCH_PACKET)
+                )
             }
             Family::V6 => String::new(),
         };

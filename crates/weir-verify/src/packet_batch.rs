@@ -11,7 +11,7 @@ use weir_packet::{Family, Packet, Transport};
 use weir_semantics::JourneyKind;
 
 use crate::conntrack_setup;
-use crate::link_addresses::{FIREWALL_MAC, NEIGHBOUR_MAC};
+use crate::link_macs::{FIREWALL_MAC, NEIGHBOUR_MAC};
 
 /// Most packets of a batch: fewer than the kernel queues for one processor.
 pub(crate) const BATCH_PACKETS_MAX: usize = 900;
@@ -137,7 +137,7 @@ impl BatchMaker {
         if is_related && conntrack_setup::is_icmp_error(&packet) {
             connections.push(conntrack_setup::quote_in_icmp_error(&mut packet, number));
         } else {
-            connections.extend(conntrack_setup::conntrack_entries(&packet, number));
+            connections.extend(conntrack_setup::build_needed_conntrack_entries(&packet, number));
         }
         if !self.length_tested_families.contains(&packet.family) {
             if packet.proto == GRE_PROTOCOL && !packet.is_fragment() {
@@ -147,9 +147,9 @@ impl BatchMaker {
             pad_to_unique_length(&mut packet, lengths);
         }
         let frame = match entry {
-            JourneyKind::Output => write_flow_label(packet.to_bytes(), 0, number),
+            JourneyKind::Output => write_number_to_flow_label(packet.to_bytes(), 0, number),
             JourneyKind::Forward | JourneyKind::Input => {
-                write_flow_label(packet.to_frame(FIREWALL_MAC), 14, number)
+                write_number_to_flow_label(packet.to_frame(FIREWALL_MAC), 14, number)
             }
         };
         PreparedPacket {
@@ -172,7 +172,7 @@ fn is_first_of_connection(packet: &Packet, connections: &mut HashSet<ConntrackTu
 }
 
 /// Writes the number into the flow label of an IPv6 packet, which no checksum covers.
-fn write_flow_label(mut bytes: Vec<u8>, at: usize, number: u32) -> Vec<u8> {
+fn write_number_to_flow_label(mut bytes: Vec<u8>, at: usize, number: u32) -> Vec<u8> {
     if bytes[at] >> 4 == 6 {
         bytes[at + 1] |= (number >> 16) as u8 & 0x0f;
         bytes[at + 2..at + 4].copy_from_slice(&(number as u16).to_be_bytes());
@@ -186,7 +186,7 @@ fn pad_to_unique_length(packet: &mut Packet, lengths: &mut HashSet<usize>) {
         Transport::Tcp { .. } | Transport::Udp { .. } | Transport::Icmp { .. } => true,
         // What follows is read by conntrack, or is part of what is truncated.
         Transport::Sctp { .. } | Transport::Dccp { .. } | Transport::Truncated => false,
-        Transport::None => packet.proto != GRE_PROTOCOL && packet.fragment.offset != 0,
+        Transport::NoParsedHeader => packet.proto != GRE_PROTOCOL && packet.fragment.offset != 0,
     };
     // A piece before the last has a multiple of eight bytes.
     if pads && !packet.fragment.more_fragments {

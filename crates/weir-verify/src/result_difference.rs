@@ -6,7 +6,7 @@ use weir_artefact::Deviation;
 use weir_kernel::xtables_counters::PacketByteCount;
 use weir_model::effect::target_effects;
 use weir_model::{Effect, Field, RuleIndex, TableName, Target};
-use weir_packet::{CtState, Family, Fragment, Packet, Transport};
+use weir_packet::{CtState, Family, FragmentFields, Packet, Transport};
 use weir_semantics::{AppliedEffect, Outcome, Verdict};
 
 use crate::counters::{CreditCounters, OriginalRules};
@@ -309,7 +309,7 @@ pub(crate) fn describe_packet(packet: &Packet, way: &str) -> String {
     if let Some((sport, dport)) = packet.ports() {
         out += &format!(" ports {sport} > {dport}");
     }
-    let Fragment { offset, more_fragments: more, .. } = packet.fragment;
+    let FragmentFields { offset, more_fragments: more, .. } = packet.fragment;
     if packet.is_fragment() {
         out += &format!(" fragment {offset}{}", if more { "+" } else { "" });
     }
@@ -329,7 +329,7 @@ pub(crate) fn ct_state_name(state: CtState) -> &'static str {
 }
 
 /// A tally of words.
-pub(crate) fn increment_word_count(map: &mut BTreeMap<String, u64>, word: &str) {
+pub(crate) fn increment_named_count(map: &mut BTreeMap<String, u64>, word: &str) {
     *map.entry(word.to_owned()).or_default() += 1;
 }
 

@@ -16,15 +16,15 @@ use weir_packet::{CtState, Family};
 use weir_semantics::JourneyKind;
 
 use crate::VerifyError;
-use crate::link_addresses::{FIREWALL_MAC, NEIGHBOUR_MAC};
-use crate::observing_rules::{self, LOOPBACK_DEVICE, log_prefix};
+use crate::link_macs::{FIREWALL_MAC, NEIGHBOUR_MAC};
+use crate::observing_rules::{self, RENAMED_LOOPBACK_DEVICE, log_prefix};
 use crate::packet_batch::{PacketBatch, PacketPath};
 
 /// Addresses of the two links, by family.
 pub(crate) const LINK_ADDRS: [[u128; 2]; 2] =
     [[0xc000_000a, 0xc000_000b], [0xfd57_6569 << 96 | 0x0a, 0xfd57_6569 << 96 | 0x0b]];
 
-const LOG_COPY_BYTES: u32 = 128;
+const NFLOG_COPY_BYTES: u32 = 128;
 /// NF_INET_LOCAL_IN.
 const NF_INET_LOCAL_IN: u8 = 1;
 /// How long a batch may take to pass.
@@ -123,7 +123,7 @@ impl Testbed {
             name: name.to_owned(),
             frame_socket: FrameSocket::open(&world, "w0")?,
             host_sockets: hosts,
-            nflog: NflogReceiver::bind(&firewall, observing_rules::NFLOG_GROUP, LOG_COPY_BYTES)?,
+            nflog: NflogReceiver::bind(&firewall, observing_rules::NFLOG_GROUP, NFLOG_COPY_BYTES)?,
             conntrack_table: KernelConntrackTable::open(&firewall).ok(),
             has_connections: false,
             ifindices: [firewall.ifindex(&devices[0])?, firewall.ifindex(&devices[1])?],
@@ -135,8 +135,8 @@ impl Testbed {
 
     /// Sends a batch and returns what was seen of it.
     pub fn send_batch(&mut self, batch: &PacketBatch) -> Result<BatchObservation, VerifyError> {
-        self.configure_path(&batch.path)?;
-        self.create_connections(batch)?;
+        self.configure_devices_and_route(&batch.path)?;
+        self.create_conntrack_entries(batch)?;
         // What earlier batches left to be read is not this batch's.
         self.nflog.read_packets(|_| ())?;
         let back =
@@ -158,7 +158,7 @@ impl Testbed {
         batch: &PacketBatch,
         seen: &mut BatchObservation,
     ) -> Result<(), VerifyError> {
-        let mut marker = observing_rules::make_marker_packet();
+        let mut marker = observing_rules::make_end_of_batch_packet();
         marker.smac = Some(NEIGHBOUR_MAC);
         let marker = marker.to_frame(FIREWALL_MAC);
         let frames = batch.packets.iter().map(|p| p.frame.as_slice());
@@ -201,7 +201,7 @@ impl Testbed {
     }
 
     /// Renames the links and sets the routes of incoming packets.
-    fn configure_path(&mut self, path: &PacketPath) -> Result<(), VerifyError> {
+    fn configure_devices_and_route(&mut self, path: &PacketPath) -> Result<(), VerifyError> {
         let wanted = [path.iif.as_str(), path.oif.as_str()];
         let back = path.journey_kind == JourneyKind::Forward && path.iif == path.oif;
         for (i, wanted) in wanted.into_iter().enumerate() {
@@ -225,13 +225,13 @@ impl Testbed {
             JourneyKind::Forward | JourneyKind::Output => IncomingRoute::ToSecondLink,
         };
         if self.current_routes.get(&path.family) != Some(&route) {
-            self.set_route(path.family, route)?;
+            self.set_incoming_route(path.family, route)?;
             self.current_routes.insert(path.family, route);
         }
         Ok(())
     }
 
-    fn set_route(&self, family: Family, route: IncomingRoute) -> Result<(), VerifyError> {
+    fn set_incoming_route(&self, family: Family, route: IncomingRoute) -> Result<(), VerifyError> {
         let (flag, via) = ip_option_and_gateway(family);
         let device = match route {
             IncomingRoute::BackToFirstLink => &self.device_names[0],
@@ -239,7 +239,7 @@ impl Testbed {
             | IncomingRoute::LocalTransparent
             | IncomingRoute::LocalOwnAddress => &self.device_names[1],
         };
-        let local = format!("local default dev {LOOPBACK_DEVICE}");
+        let local = format!("local default dev {RENAMED_LOOPBACK_DEVICE}");
         let line = match route {
             IncomingRoute::LocalOwnAddress => format!("route replace {local} table local"),
             IncomingRoute::LocalTransparent => format!("route replace {local} table 100"),
@@ -260,7 +260,7 @@ impl Testbed {
     }
 
     /// Makes the connections that the batch's packets belong to.
-    fn create_connections(&mut self, batch: &PacketBatch) -> Result<(), VerifyError> {
+    fn create_conntrack_entries(&mut self, batch: &PacketBatch) -> Result<(), VerifyError> {
         let entries: Vec<_> =
             batch.packets.iter().flat_map(|p| p.conntrack_entries.clone()).collect();
         let Some(connections) = &mut self.conntrack_table else { return Ok(()) };
@@ -288,7 +288,7 @@ impl BatchObservation {
 
     /// Takes a log entry in; true where it is the marker's.
     fn record_log_entry(&mut self, batch: &PacketBatch, logged: &LoggedPacket<'_>) -> bool {
-        if logged.prefix == log_prefix::MARKER_PACKET {
+        if logged.prefix == log_prefix::END_OF_BATCH_PACKET {
             return true;
         }
         let Some(at) = batch.identify_packet(logged.payload) else { return false };
@@ -338,7 +338,7 @@ fn configure_sysctls(
     world: &Namespace,
     families: &[Family],
 ) -> Result<(), VerifyError> {
-    firewall.rename_device("lo", LOOPBACK_DEVICE)?;
+    firewall.rename_device("lo", RENAMED_LOOPBACK_DEVICE)?;
     for scope in ["all", "default"] {
         world.set_sysctl(&format!("net.ipv6.conf.{scope}.disable_ipv6"), "1")?;
         for (key, value) in [
@@ -392,8 +392,8 @@ fn install_policy_routing(
                 "neigh replace {via} lladdr 02:57:00:00:00:fe dev {device} nud permanent\n"
             );
         }
-        text += &format!("rule add pref 100 not iif {LOOPBACK_DEVICE} lookup 100\n");
-        text += &format!("rule add pref 200 iif {LOOPBACK_DEVICE} lookup 200\n");
+        text += &format!("rule add pref 100 not iif {RENAMED_LOOPBACK_DEVICE} lookup 100\n");
+        text += &format!("rule add pref 200 iif {RENAMED_LOOPBACK_DEVICE} lookup 200\n");
         // The return route of incoming packets is the link on which they arrived (rpfilter);
         // packets bound to the second link leave by it.
         for (metric, device) in [(1, &devices[0]), (2, &devices[1])] {

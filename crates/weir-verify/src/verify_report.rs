@@ -32,7 +32,7 @@ pub struct VerifyReport {
     pub ways: Vec<RulesetReport>,
     /// The diagram's results, if it was evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub diagram: Option<DiagramReport>,
+    pub diagram: Option<DiagramCheckReport>,
     /// The first differences, closely.
     pub differences: Vec<PacketDifference>,
     /// How long it took.
@@ -41,7 +41,7 @@ pub struct VerifyReport {
 
 /// The results of the ruleset's diagram for the packets that were compared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct DiagramReport {
+pub struct DiagramCheckReport {
     /// Packets for which it was evaluated.
     pub compared: u64,
     /// Those with another result than the interpreter's.
@@ -99,7 +99,7 @@ impl VerifyReport {
         max: usize,
     ) {
         let Some(looked) = looked else { return };
-        let report = self.diagram.get_or_insert_with(DiagramReport::default);
+        let report = self.diagram.get_or_insert_with(DiagramCheckReport::default);
         match looked {
             Err(cause) => *report.not_asked.entry((*cause).to_owned()).or_default() += 1,
             Ok(differs) => {
@@ -145,7 +145,7 @@ impl fmt::Display for VerifyReport {
             }
         }
         if let Some(diagram) = &self.diagram {
-            let DiagramReport { compared, differences, not_asked } = diagram;
+            let DiagramCheckReport { compared, differences, not_asked } = diagram;
             writeln!(f, "    diagram  compared with {compared} packets, {differences} differ")?;
             for (cause, packets) in not_asked {
                 writeln!(f, "                      not compared with {packets} packets: {cause}")?;

@@ -18,21 +18,21 @@ use weir_semantics::Interpreter;
 
 use crate::counters::OriginalRules;
 use crate::diagram_check::FamilyDiagrams;
-use crate::kernel_oracle::{GuessedAnswers, KernelOracle};
+use crate::kernel_oracle::{KernelOracle, LastKernelAnswers};
 use crate::packet_batch::{BATCH_PACKETS_MAX, BatchMaker, PacketBatch, PacketPath};
-use crate::result_difference::{self, ExpectedResult, increment_word_count};
+use crate::result_difference::{self, ExpectedResult, increment_named_count};
 use crate::testbed::Testbed;
 use crate::{VerifyError, VerifyOptions, VerifyReport};
 
 use self::exclusion_cause::{find_comparable_packet, is_count_ambiguous, unknown_result_cause};
-use self::packet_round::{PacketRound, format_packet_path};
+use self::packet_round::{PacketRound, format_family_and_journey};
 use self::ruleset_under_test::{DifferenceWithFrame, RulesetUnderTest};
 
 /// Cause of exclusion: see [`VerifyOptions::single_packets_max`] and
 /// [`VerifyOptions::single_packets_time_limit`].
-const SINGLES_LIMIT_CAUSE: &str = "skipped: single-packet limit reached";
+const SINGLE_PACKET_LIMIT_CAUSE: &str = "skipped: single-packet limit reached";
 /// Rounds of guesses that are no larger are tried one packet at a time.
-const GUESSED_PACKETS_MIN: usize = 4;
+const SINGLY_TRIED_ROUND_PACKETS_MAX: usize = 4;
 
 /// What is to be compared next.
 #[derive(Debug, Default)]
@@ -44,8 +44,8 @@ struct PendingRounds {
 }
 
 impl PendingRounds {
-    fn len(&self) -> usize {
-        self.determined.len() + self.guessed.len()
+    fn packet_count(&self) -> usize {
+        self.determined.packet_count() + self.guessed.packet_count()
     }
 }
 
@@ -65,7 +65,7 @@ struct VerifyRun<'f> {
     original_hit: Vec<bool>,
     /// Packets that went through the firewall without rules.
     packets_sent: u64,
-    guesses: GuessedAnswers,
+    guesses: LastKernelAnswers,
     found_differences: Vec<DifferenceWithFrame>,
     /// Time that packets took which were tried one at a time, and what led to it.
     single_packets_time_spent: Duration,
@@ -104,7 +104,7 @@ pub(crate) fn run_verification(
         report: VerifyReport { seed: options.seed, ..VerifyReport::default() },
         original_hit: vec![false; originals.keys.len()],
         packets_sent: 0,
-        guesses: GuessedAnswers::new(),
+        guesses: LastKernelAnswers::new(),
         found_differences: Vec::new(),
         single_packets_time_spent: Duration::ZERO,
         reassembling_families: test_packets::reassembling_families(firewall),
@@ -117,7 +117,7 @@ pub(crate) fn run_verification(
     };
     let paths = test_packets::generate_packets_by_path(firewall, options);
     run.report.generated = paths.iter().map(|(_, p)| p.len() as u64).sum();
-    run.run_rounds(paths, progress)?;
+    run.compare_packets_in_rounds(paths, progress)?;
     drop(session);
     run.finish_report(began)
 }
@@ -139,7 +139,7 @@ fn map_rules_to_originals(
 }
 
 impl VerifyRun<'_> {
-    fn run_rounds(
+    fn compare_packets_in_rounds(
         &mut self,
         paths: Vec<(PacketPath, VecDeque<Packet>)>,
         progress: &mut dyn FnMut(&str, f64),
@@ -147,11 +147,11 @@ impl VerifyRun<'_> {
         let mut rounds = PendingRounds::default();
         for (path, mut packets) in paths {
             while !packets.is_empty() {
-                let room = BATCH_PACKETS_MAX - rounds.len();
+                let room = BATCH_PACKETS_MAX - rounds.packet_count();
                 let batch = self.batch_maker.build_batch(path.clone(), &mut packets, room);
                 self.packets_sent += batch.packets.len() as u64;
-                self.send_and_queue_batch(&mut rounds, batch)?;
-                if rounds.len() >= BATCH_PACKETS_MAX * 9 / 10 {
+                self.send_to_empty_testbed_and_queue(&mut rounds, batch)?;
+                if rounds.packet_count() >= BATCH_PACKETS_MAX * 9 / 10 {
                     self.compare_pending_rounds(&mut rounds)?;
                     let part = self.packets_sent as f64 / self.report.generated.max(1) as f64;
                     progress(&format!("{} packets compared", self.report.compared), part);
@@ -166,7 +166,7 @@ impl VerifyRun<'_> {
 
     /// Sends a batch through the firewall without rules, and adds what is to be compared to the
     /// rounds.
-    fn send_and_queue_batch(
+    fn send_to_empty_testbed_and_queue(
         &mut self,
         rounds: &mut PendingRounds,
         mut batch: PacketBatch,
@@ -186,11 +186,11 @@ impl VerifyRun<'_> {
             };
             let prepared = &mut batch.packets[at];
             let packet = &mut prepared.packet;
-            apply_ct_state(packet, seen.ct_states[at]);
+            set_observed_ct_state(packet, seen.ct_states[at]);
             prepared.is_local = left.is_local;
             let known = KernelOracle::from_namespaces(&batch.path, packet, left.is_local);
             let mut known = known.with_guesses(&self.guesses);
-            let (outcome, looked) = self.diagrams.evaluate_journey(
+            let (outcome, looked) = self.diagrams.interpret_and_check_journey(
                 &self.interpreter,
                 packet,
                 batch.path.journey_kind,
@@ -228,7 +228,7 @@ impl VerifyRun<'_> {
 
     fn compare_pending_rounds(&mut self, rounds: &mut PendingRounds) -> Result<(), VerifyError> {
         let PendingRounds { determined: plain, guessed } = std::mem::take(rounds);
-        if plain.len() > 0 {
+        if plain.packet_count() > 0 {
             self.compare_round(&plain)?;
         }
         self.compare_guessed_round(guessed)
@@ -240,10 +240,12 @@ impl VerifyRun<'_> {
     fn compare_guessed_round(&mut self, round: PacketRound) -> Result<(), VerifyError> {
         let mut open = vec![round];
         while let Some(round) = open.pop() {
-            if round.len() == 0 || stop_signal::is_stop_requested() {
+            if round.packet_count() == 0 || stop_signal::is_stop_requested() {
                 continue;
             }
-            if round.len() > GUESSED_PACKETS_MIN || self.remaining_single_packets() == 0 {
+            if round.packet_count() > SINGLY_TRIED_ROUND_PACKETS_MAX
+                || self.remaining_single_packets() == 0
+            {
                 let mut holds = true;
                 let began = Instant::now();
                 for tested in &mut self.rulesets_under_test {
@@ -258,10 +260,11 @@ impl VerifyRun<'_> {
                 }
             }
             if self.remaining_single_packets() == 0 {
-                self.report.count_excluded_packets(SINGLES_LIMIT_CAUSE, round.len() as u64);
+                self.report
+                    .count_excluded_packets(SINGLE_PACKET_LIMIT_CAUSE, round.packet_count() as u64);
                 continue;
             }
-            if round.len() > GUESSED_PACKETS_MIN {
+            if round.packet_count() > SINGLY_TRIED_ROUND_PACKETS_MAX {
                 let [a, b] = round.split_in_half();
                 open.extend([b, a]);
                 continue;
@@ -307,7 +310,7 @@ impl VerifyRun<'_> {
     }
 
     /// How many more differences are looked at closely.
-    fn remaining_differences(&self) -> usize {
+    fn remaining_detailed_differences(&self) -> usize {
         self.options.detailed_differences_max.saturating_sub(self.found_differences.len())
     }
 
@@ -322,29 +325,33 @@ impl VerifyRun<'_> {
     /// One packet whose way depends on what only the kernel can say.
     fn compare_single_packet(&mut self, batch: &PacketBatch) -> Result<(), VerifyError> {
         if self.remaining_single_packets() == 0 {
-            self.report.count_excluded_packets(SINGLES_LIMIT_CAUSE, 1);
+            self.report.count_excluded_packets(SINGLE_PACKET_LIMIT_CAUSE, 1);
             return Ok(());
         }
         let began = Instant::now();
-        let done = self.try_single_packet(batch);
+        let done = self.send_and_compare_single_packet(batch);
         self.single_packets_time_spent += began.elapsed();
         done
     }
 
-    fn try_single_packet(&mut self, batch: &PacketBatch) -> Result<(), VerifyError> {
+    fn send_and_compare_single_packet(&mut self, batch: &PacketBatch) -> Result<(), VerifyError> {
         let (packet, entry) = (&batch.packets[0].packet, batch.path.journey_kind);
         let family = packet.family;
         let mut noted = None;
         for i in 0..self.rulesets_under_test.len() {
             let (left, counts) = self.rulesets_under_test[i].send_single_packet(batch)?;
-            let counted = self.counts_by_rule(family, &counts);
+            let counted = self.packet_counts_by_rule(family, &counts);
             let mut script = Vec::new();
             let expected = loop {
                 let known =
                     KernelOracle::from_namespaces(&batch.path, packet, batch.packets[0].is_local);
                 let mut known = known.with_counters(&counted).with_scripted_answers(&script);
-                let (outcome, looked) =
-                    self.diagrams.evaluate_journey(&self.interpreter, packet, entry, &mut known);
+                let (outcome, looked) = self.diagrams.interpret_and_check_journey(
+                    &self.interpreter,
+                    packet,
+                    entry,
+                    &mut known,
+                );
                 for asked in &outcome.questions {
                     let answers = asked.credit.iter().map(|id| ((family, *id), asked.answer));
                     self.guesses.extend(answers);
@@ -383,7 +390,8 @@ impl VerifyRun<'_> {
                 &counts,
                 &self.originals,
             );
-            self.found_differences.extend(found.into_iter().take(self.remaining_differences()));
+            self.found_differences
+                .extend(found.into_iter().take(self.remaining_detailed_differences()));
             noted.get_or_insert(expected);
         }
         if let Some(expected) = noted {
@@ -394,7 +402,7 @@ impl VerifyRun<'_> {
     }
 
     /// How often each rule counted, by its identity.
-    fn counts_by_rule(
+    fn packet_counts_by_rule(
         &self,
         family: Family,
         counts: &[PacketByteCount],
@@ -413,8 +421,8 @@ impl VerifyRun<'_> {
         expected: &ExpectedResult,
     ) {
         self.report.compared += 1;
-        increment_word_count(&mut self.report.compared_by_way, &format_packet_path(path));
-        increment_word_count(
+        increment_named_count(&mut self.report.compared_by_way, &format_family_and_journey(path));
+        increment_named_count(
             &mut self.report.compared_by_state,
             result_difference::ct_state_name(packet.ct.state),
         );
@@ -461,7 +469,7 @@ impl VerifyRun<'_> {
 }
 
 /// What conntrack takes the packet for; INVALID, without an entry, where it is not in use.
-fn apply_ct_state(packet: &mut Packet, state: Option<CtState>) {
+fn set_observed_ct_state(packet: &mut Packet, state: Option<CtState>) {
     let state = state.unwrap_or(CtState::Invalid);
     let made = packet.ct;
     packet.ct = ConntrackInfo::from_state(state);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use weir_backends::{CompileOptions, Form, compile, write_artefact};
 use weir_model::{Family, Firewall};
 use weir_semantics::JourneyKind;
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::packet::parse_packet;
 use weir_testkit::verdict_cases::{VerdictCase, read_verdict_cases};
 use weir_testkit::{TempFolder, skip_without_root};
@@ -15,7 +15,7 @@ use weir_verify::{VerifyError, VerifyOptions, VerifyReport, verify};
 
 fn firewall(case: &VerdictCase) -> Firewall {
     let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
-    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
     let ruleset = parse(&case.rules, &options).expect("the rules of a case are read");
     let sets = weir_syntax::ipset::parse(&case.sets).expect("the sets of a case are read");
     match family {

@@ -14,7 +14,7 @@ use weir_diagram::compare;
 use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_model::{Family, Firewall};
 use weir_syntax::ipset;
-use weir_syntax::iptables::{ParseOptions, guess_family, parse};
+use weir_syntax::iptables::{ParserSettings, guess_family, parse};
 use weir_testkit::testdata;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -75,7 +75,7 @@ fn demo() -> Firewall {
     let example = generate_isp_ruleset(&IspOptions::default());
     let sets = example.ipset.map(|text| ipset::parse(&text).expect("sets that load"));
     let both = [(Family::V4, &example.v4), (Family::V6, &example.v6)].map(|(family, text)| {
-        let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+        let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
         Some(parse(text, &options).expect("rules that load"))
     });
     let [v4, v6] = both;

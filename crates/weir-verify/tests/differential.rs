@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use weir_backends::{CompileError, CompileOptions, Form, compile, write_artefact};
 use weir_model::{Family, Firewall};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::random_ruleset::{RulesetShape, TestRng, generate_ipset_text, generate_ruleset};
 use weir_testkit::{TempFolder, skip_without_root};
 use weir_verify::{VerifyOptions, VerifyReport, verify};
@@ -121,7 +121,7 @@ impl Total {
 }
 
 fn firewall(text: &str, sets: &str) -> Firewall {
-    let ruleset = match parse(text, &ParseOptions::default()) {
+    let ruleset = match parse(text, &ParserSettings::default()) {
         Ok(ruleset) => ruleset,
         Err(errors) => {
             panic!("{}", weir_syntax::render_diagnostics(&errors, "generated", text, false))
@@ -148,7 +148,7 @@ fn write_forms(how: &str, firewall: &Firewall, folder: &Path, total: &mut Total)
             Err(CompileError::NotEquivalent { example, .. }) => {
                 total.differs(format!("{how}\n{form} differs: {example}"));
             }
-            Err(CompileError::PrintMismatch { what, .. }) => {
+            Err(CompileError::ReadBackMismatch { what, .. }) => {
                 total.differs(format!("{how}\n{form} is printed wrong: {what}"));
             }
             Err(CompileError::Unsupported { .. }) => {

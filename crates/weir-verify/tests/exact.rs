@@ -3,7 +3,7 @@
 
 use weir_model::{Family, Firewall};
 use weir_syntax::ipset;
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::skip_without_root;
 use weir_verify::{VerifyOptions, VerifyReport, verify};
 
@@ -27,7 +27,7 @@ fn mangle(rules: &str) -> String {
 
 /// Sends packets through the ruleset as it is.
 fn report(text: &str, sets: &str) -> VerifyReport {
-    let ruleset = match parse(text, &ParseOptions::default()) {
+    let ruleset = match parse(text, &ParserSettings::default()) {
         Ok(ruleset) => ruleset,
         Err(errors) => panic!("{}", weir_syntax::render_diagnostics(&errors, "rules", text, false)),
     };

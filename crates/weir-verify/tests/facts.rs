@@ -39,7 +39,7 @@ impl Host {
 
     /// Sends datagrams to a port of the host: from `from`, or from its own port choice.
     fn send(&self, from: u16, to: u16, count: usize) {
-        let sent = self.host.enter(|| {
+        let sent = self.host.call_inside(|| {
             let socket = UdpSocket::bind(("127.0.0.1", from))?;
             (0..count).try_for_each(|_| match socket.send_to(b"weir", ("127.0.0.1", to)) {
                 // An answer that nobody listens, or a firewall that drops.
@@ -95,7 +95,7 @@ fn a_budget_is_kept_by_each_rule_and_a_memory_by_its_name() {
 /// What `-m recent` keeps under a name.
 fn recent_list(host: &Host, name: &str) -> String {
     let path = format!("/proc/thread-self/net/xt_recent/{name}");
-    let read = host.host.enter(|| std::fs::read_to_string(path));
+    let read = host.host.call_inside(|| std::fs::read_to_string(path));
     read.expect("the namespace is entered").expect("a list of that name")
 }
 
@@ -195,8 +195,9 @@ fn a_reload_refills_limits_and_zeroes_counters_and_keeps_what_has_a_name() {
     assert_eq!(host.counted("filter", "OUTPUT"), [0, 0, 0], "without -c from zero");
     host.send(0, 9, 10);
     assert_eq!(host.counted("filter", "OUTPUT"), [3, 0, 10], "limit is full again");
-    let seen =
-        host.host.enter(|| std::fs::read_to_string("/proc/thread-self/net/xt_recent/weir-reload"));
+    let seen = host
+        .host
+        .call_inside(|| std::fs::read_to_string("/proc/thread-self/net/xt_recent/weir-reload"));
     assert!(seen.unwrap().is_ok_and(|t| t.contains("127.0.0.1")), "recent remembers");
     // Any other change of the table does the same, and leaves counters alone.
     host.run("iptables-legacy -A INPUT -p tcp").unwrap();
@@ -396,7 +397,8 @@ fn a_mark_in_mangles_output_routes_again() {
         )
     };
     let send = || {
-        let sent = host.host.enter(|| UdpSocket::bind("0.0.0.0:0")?.send_to(b"x", "203.0.113.9:9"));
+        let sent =
+            host.host.call_inside(|| UdpSocket::bind("0.0.0.0:0")?.send_to(b"x", "203.0.113.9:9"));
         sent.unwrap().unwrap();
         host.counted("mangle", "POSTROUTING")
     };
@@ -428,7 +430,7 @@ fn an_owner_without_a_socket_is_as_if_every_test_were_negated() {
     ))
     .unwrap();
     // Nobody listens: the kernel itself answers.
-    let refused = host.host.enter(|| TcpStream::connect("127.0.0.1:9")).unwrap();
+    let refused = host.host.call_inside(|| TcpStream::connect("127.0.0.1:9")).unwrap();
     assert_eq!(refused.expect_err("refused").kind(), std::io::ErrorKind::ConnectionRefused);
     assert_eq!(host.counted("filter", "OUTPUT")[..4], [0, 1, 1, 0]);
 }
@@ -451,7 +453,7 @@ fn prerouting_meets_fragments_and_input_the_datagram_that_they_make_up() {
     let rules = "-A PREROUTING -f\n-A PREROUTING -p udp\n";
     let filter = "*filter\n-A INPUT -f -j DROP\n-A INPUT -m length --length 2528\nCOMMIT\n";
     host.load(&format!("*mangle\n{rules}COMMIT\n{filter}")).expect("the rules");
-    let received = host.host.enter(|| {
+    let received = host.host.call_inside(|| {
         let to = UdpSocket::bind(("127.0.0.1", 0))?;
         to.set_read_timeout(Some(std::time::Duration::from_secs(5)))?;
         let from = UdpSocket::bind(("127.0.0.1", 0))?;

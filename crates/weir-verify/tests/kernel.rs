@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_backends::{CompileOptions, Form, compile, write_artefact};
-use weir_model::{Counter, Family, Firewall};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_model::{CounterLocation, Family, Firewall};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::{TempFolder, skip_without_root};
 use weir_verify::{VerifyOptions, VerifyReport, verify};
 
@@ -43,7 +43,7 @@ fn ruleset(family: Family) -> String {
 fn firewall(texts: &[String]) -> Firewall {
     let mut firewall = Firewall::default();
     for text in texts {
-        let ruleset = parse(text, &ParseOptions::default()).expect("the ruleset is read");
+        let ruleset = parse(text, &ParserSettings::default()).expect("the ruleset is read");
         match ruleset.family {
             Family::V4 => firewall.v4 = Some(ruleset),
             Family::V6 => firewall.v6 = Some(ruleset),
@@ -198,7 +198,7 @@ fn a_swapped_counter_is_caught() {
     let mut manifest = weir_artefact::read_manifest(&dirs[0]).unwrap();
     let keys = ["iptables/filter/customers/1", "iptables/filter/customers/3"];
     let [a, b] = keys.map(|k| manifest.counters.0[k].clone());
-    assert!(matches!(a[0], Counter::Rule { .. }) && a != b, "{a:?} {b:?}");
+    assert!(matches!(a[0], CounterLocation::Rule { .. }) && a != b, "{a:?} {b:?}");
     manifest.counters.0.insert(keys[0].to_owned(), b);
     manifest.counters.0.insert(keys[1].to_owned(), a);
     let text = serde_json::to_string(&manifest).unwrap();

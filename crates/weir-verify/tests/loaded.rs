@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use weir_backends::{CompileError, CompileOptions, Form, compile, write_artefact};
 use weir_model::Firewall;
 use weir_passes::{CostModel, passes};
-use weir_syntax::iptables::{ParseOptions, parse};
+use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::{TempFolder, skip_without_root, testdata};
 use weir_verify::{VerifyOptions, VerifyReport, verify};
 
@@ -27,7 +27,7 @@ fn cases(pass: &str) -> Vec<PathBuf> {
 fn firewall(case: &Path) -> Firewall {
     let text = std::fs::read_to_string(case).expect("read the case");
     let rules = text.split("\n---\n").next().expect("the rules come first");
-    let v4 = parse(&format!("{rules}\n"), &ParseOptions::default()).expect("the case is read");
+    let v4 = parse(&format!("{rules}\n"), &ParserSettings::default()).expect("the case is read");
     Firewall { v4: Some(v4), ..Firewall::default() }
 }
 
@@ -36,7 +36,7 @@ fn firewall(case: &Path) -> Firewall {
 fn forms(firewall: &Firewall, pass: &str, folder: &Path) -> Vec<PathBuf> {
     let mut dirs = Vec::new();
     for (form, names) in
-        [(Form::Ipset, vec![pass]), (Form::Nft, vec![pass, passes::FOLD_INTO_VERDICT_MAP])]
+        [(Form::Ipset, vec![pass]), (Form::Nft, vec![pass, passes::FOLD_INTO_VERDICT_MAP_NAME])]
     {
         if form == Form::Nft && pass == "fold_into_set" {
             continue;
@@ -104,7 +104,7 @@ fn change(dir: &Path, file: &str, from: &str, to: &str) {
 }
 
 fn of(rules: &str) -> Firewall {
-    let v4 = parse(rules, &ParseOptions::default()).expect("the rules are read");
+    let v4 = parse(rules, &ParserSettings::default()).expect("the rules are read");
     Firewall { v4: Some(v4), ..Firewall::default() }
 }
 

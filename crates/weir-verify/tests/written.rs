@@ -14,8 +14,10 @@ use weir_diagram::{CompareOptions, StatefulTestPairing, compare_firewalls};
 use weir_kernel::{KernelError, Namespace, RawIpSocket, Session};
 use weir_model::{Addr, Family, Firewall, Packet};
 use weir_packet::{Transport, tcp_flag};
-use weir_passes::{CheckOptions, PassOptions, RunOptions, passes, run_checked_passes};
-use weir_syntax::iptables::{ParseOptions, parse, print};
+use weir_passes::{
+    CheckedPassesOptions, PacketCheckOptions, PassOptions, passes, run_checked_passes,
+};
+use weir_syntax::iptables::{ParserSettings, parse, print};
 use weir_testkit::random_ruleset::TestRng;
 
 const SETS: &str = "create s hash:ip family inet skbinfo\n\
@@ -92,7 +94,7 @@ fn ruleset(rng: &mut TestRng) -> String {
 }
 
 fn firewall(text: &str) -> Firewall {
-    let ruleset = match parse(text, &ParseOptions::default()) {
+    let ruleset = match parse(text, &ParserSettings::default()) {
         Ok(ruleset) => ruleset,
         Err(errors) => {
             panic!("{}", weir_syntax::render_diagnostics(&errors, "generated", text, false))
@@ -206,10 +208,10 @@ fn candidates(text: &str) -> (Vec<(String, String)>, Vec<String>) {
     let mut equal = Vec::new();
     for name in ["remove_duplicates", "remove_shadowed"] {
         let pass = passes::find_pass(name).expect("a pass");
-        let options = RunOptions {
+        let options = CheckedPassesOptions {
             pass: PassOptions::default(),
-            check: CheckOptions { seed: 1, packets: 200 },
-            ..RunOptions::default()
+            check: PacketCheckOptions { seed: 1, packets: 200 },
+            ..CheckedPassesOptions::default()
         };
         let run = run_checked_passes(&before, &[pass], &options, &mut |_, _| {})
             .unwrap_or_else(|refused| panic!("{refused}\n{text}"));

@@ -12,14 +12,16 @@ mod text_commands;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use example::ExampleCommand;
-pub use form_commands::{AllowArg, CompileArgs, DiffArgs, DiffFormatArg, FormArg, VerifyArgs};
+pub use form_commands::{
+    AllowedCounterLossArg, CompileArgs, DiffArgs, DiffFormatArg, FormArg, VerifyArgs,
+};
 pub use lab::{
     LabCommand, LabCompareArgs, LabIndexArgs, LabListArgs, LabReportArgs, LabRunArgs,
     LabSelftestArgs, LabServeArgs, SearchLossArg,
 };
 pub use machine_commands::{CalibrateArgs, DoctorArgs, TuneArgs};
 pub use operand::{IptablesVariantArg, OperandArgs};
-pub use packet_commands::{AssumedResultArg, ExplainArgs, TrafficArgs, TrafficPatternArg};
+pub use packet_commands::{AssumedMatchResultArg, ExplainArgs, TrafficArgs, TrafficPatternArg};
 pub use text_commands::{CheckArgs, CheckFormatArg, FmtArgs, OptimizeArgs};
 
 /// Make large Linux firewall rulesets fast, prove that nothing else changed, and measure both.
@@ -43,13 +45,13 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
     /// When to use colours; NO_COLOR in the environment means never.
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
-    pub color: Color,
+    #[arg(long, global = true, value_enum, default_value_t = ColorOption::Auto)]
+    pub color: ColorOption,
 }
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Color {
+pub enum ColorOption {
     /// If the output is a terminal.
     Auto,
     /// Always.

@@ -9,14 +9,14 @@ pub mod example;
 pub mod explain;
 pub mod fmt;
 pub mod lab;
-pub mod lab_list;
+pub mod lab_claims;
 pub mod lab_run_per_kernel;
-pub mod lab_runs;
+pub mod lab_run_reports;
+pub mod lab_selftest;
+pub mod lab_serve;
 pub mod optimize;
-pub mod selftest;
-pub mod serve;
+pub mod paper_tunings;
 pub mod traffic;
-pub mod tune;
 pub mod verify;
 
 /// How a command ended that could be carried out: exit status 0 or 1.

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use anyhow::Result;
-use weir_artefact::{Artefact, FileKind, Manifest, SetTexts, StoredArtefact};
+use weir_artefact::{Artefact, FileKind, IpsetTexts, Manifest, StoredArtefact};
 use weir_backends::nft::to_iptables::{self, OpaqueDictionary};
-use weir_backends::original_ids::OriginalIds;
+use weir_backends::original_rule_ids::OriginalRuleIds;
 use weir_model::{Family, Firewall, Span, nft};
 
 use crate::cli::OperandArgs;
 use crate::live_ruleset::{self, LiveRuleset};
-use crate::operand::{self, LoadedFirewall, SourceText, TextKind};
+use crate::operand::{self, LoadedFirewall, RulesetTextKind, SourceText};
 use crate::ruleset_texts::{self, RulesetTexts};
 
 /// The word for what is in force.
@@ -44,15 +44,15 @@ pub fn load_diff_operand(name: &str, files: &OperandArgs, color: bool) -> Result
     if path.is_dir() {
         return load_artefact_folder(name, files, color);
     }
-    let (shown, text) = ruleset_texts::read_named_text(path)?;
+    let (shown, text) = ruleset_texts::read_file_or_stdin(path)?;
     let mut texts = RulesetTexts::default();
     let mut tables = nft::Ruleset::default();
-    if weir_syntax::nft::is_nft(&text) {
+    if weir_syntax::nft::is_nft_ruleset_text(&text) {
         tables = parse_nft_tables(&shown, &text, color)?;
     } else {
         texts.main = Some((shown, text));
-        texts.ip6 = files.ip6.as_deref().map(ruleset_texts::read_named_text).transpose()?;
-        texts.sets = files.ipset.as_deref().map(ruleset_texts::read_named_text).transpose()?;
+        texts.ip6 = files.ip6.as_deref().map(ruleset_texts::read_file_or_stdin).transpose()?;
+        texts.sets = files.ipset.as_deref().map(ruleset_texts::read_file_or_stdin).transpose()?;
     }
     let LoadedFirewall { firewall, sources } =
         operand::parse_ruleset_texts(texts, None, files, color)?;
@@ -73,10 +73,10 @@ fn load_artefact_folder(name: &str, files: &OperandArgs, color: bool) -> Result<
         weir_artefact::read_artefact(Path::new(name))?;
     let Artefact { contents, manifest } = artefact;
     let shown = |kind: FileKind| Path::new(name).join(kind.file_name()).display().to_string();
-    let text = |kind| Some((shown(kind), contents.text(kind)?.to_owned()));
-    let rules = |family| text(FileKind::Rules(family));
+    let text = |kind| Some((shown(kind), contents.text_of_file(kind)?.to_owned()));
+    let rules = |family| text(FileKind::IptablesRules(family));
     let sets =
-        |sets: &SetTexts| (shown(FileKind::UserSets), format!("{}{}", sets.user, sets.generated));
+        |sets: &IpsetTexts| (shown(FileKind::UserSets), format!("{}{}", sets.user, sets.generated));
     let texts = RulesetTexts {
         main: rules(Family::V4),
         ip6: rules(Family::V6),
@@ -146,33 +146,36 @@ fn format_error_count(errors: usize) -> String {
 impl DiffOperand {
     /// The text and line of what is at a span; `None` for what weir made of nft.
     pub fn locate_line(&self, span: Span, family: Family) -> Option<(String, usize)> {
-        let source = self.sources.iter().find(|s| s.kind == TextKind::Rules(family))?;
+        let source = self.sources.iter().find(|s| s.kind == RulesetTextKind::Rules(family))?;
         let before = source.text.get(..span.byte_range()?.start)?;
         Some((source.name.clone(), 1 + before.matches('\n').count()))
     }
 
     /// The places of its rules.
-    fn original_ids(&self) -> OriginalIds {
+    fn original_ids(&self) -> OriginalRuleIds {
         match &self.manifest {
-            Some(manifest) => OriginalIds::from_manifest(&manifest.counters),
-            None => OriginalIds::from_firewall(&self.firewall),
+            Some(manifest) => OriginalRuleIds::from_manifest(&manifest.counters),
+            None => OriginalRuleIds::from_firewall(&self.firewall),
         }
     }
 
-    fn credit_originals(&mut self, originals: &OriginalIds) {
+    fn credit_originals(&mut self, originals: &OriginalRuleIds) {
         match &self.manifest {
             Some(manifest) => originals.credit_artefact(
                 &manifest.counters,
                 &mut self.firewall,
                 &mut self.nft_tables,
             ),
-            None => originals.credit_original_rules(&mut self.firewall),
+            None => originals.credit_rules_with_themselves(&mut self.firewall),
         }
     }
 }
 
 /// Whether both sides have the same originals, which then are credited on both.
-pub fn credit_common_originals(a: &mut DiffOperand, b: &mut DiffOperand) -> Option<OriginalIds> {
+pub fn credit_common_originals(
+    a: &mut DiffOperand,
+    b: &mut DiffOperand,
+) -> Option<OriginalRuleIds> {
     let originals = a.original_ids();
     let known = !originals.is_empty() && originals == b.original_ids();
     known.then(|| {
@@ -205,7 +208,7 @@ pub fn merge_nft_into_firewall(side: &DiffOperand, other: &Firewall) -> Result<F
             Family::V6 => &mut out.v6,
         };
         let rest = slot.get_or_insert_with(|| weir_model::Ruleset::new(family));
-        to_iptables::join_rulesets(rest, said)
+        to_iptables::add_translated_tables(rest, said)
             .map_err(|unsaid| anyhow::anyhow!("{} cannot be compared: {unsaid}", side.name))?;
     }
     Ok(out)

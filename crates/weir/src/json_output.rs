@@ -30,7 +30,11 @@ pub fn render_json_object<T: Serialize>(command: &str, members: &T) -> Result<St
 ///
 /// # Errors
 /// As [`render_json_object`].
-pub fn render_json_member<T: Serialize>(command: &str, name: &str, value: &T) -> Result<String> {
+pub fn render_single_member_json<T: Serialize>(
+    command: &str,
+    name: &str,
+    value: &T,
+) -> Result<String> {
     render_json_object(command, &BTreeMap::from([(name, value)]))
 }
 
@@ -40,7 +44,7 @@ mod tests {
 
     #[test]
     fn an_object_begins_with_its_command_and_version() {
-        let text = render_json_member("lab list", "studies", &["a", "b"]).expect("JSON");
+        let text = render_single_member_json("lab list", "studies", &["a", "b"]).expect("JSON");
         let compact: String = text.split_whitespace().collect();
         assert_eq!(compact, r#"{"command":"lablist","version":1,"studies":["a","b"]}"#);
     }

@@ -32,7 +32,7 @@ pub fn describe_nft_deviations() -> String {
     format!(
         "packets that iptables-nft treats differently from legacy iptables: {} \
          (docs/semantics.md, deviations)",
-        Deviation::packet_deviation_ids()
+        Deviation::join_ids_with_packet_predicate()
     )
 }
 
@@ -61,14 +61,14 @@ pub fn read_live_ruleset(variant: Option<IptablesVariantArg>) -> Result<LiveRule
     if let Err(error) = &tables {
         found.unread_parts.push(format!("tables of nft: {error:#}"));
     }
-    let tables = NftTableOwners::parse_list_tables(&tables.unwrap_or_default());
+    let tables = NftTableOwners::parse_nft_list_tables(&tables.unwrap_or_default());
     let mut said = Vec::new();
     for (family, legacy) in legacy {
         let nft = match tables.iptables_nft_tables(family) {
             [] => None,
             names => read_iptables_nft_rules(family, names, variant, &mut found.unread_parts)?,
         };
-        let chosen = choose_variant(family, legacy, nft, variant)?;
+        let chosen = choose_iptables_variant(family, legacy, nft, variant)?;
         found.unread_parts.extend(chosen.warning);
         if let Some((name, text)) = chosen.text {
             found.has_iptables_nft_rules |= chosen.variant == IptablesVariantArg::Nft;
@@ -148,7 +148,7 @@ fn parse_incompatible_table(line: &str) -> Option<&str> {
 }
 
 /// A variant's text for a family.
-struct ChosenVariant {
+struct ChosenIptablesVariant {
     variant: IptablesVariantArg,
     text: Option<(String, String)>,
     /// What the other variant holds.
@@ -156,15 +156,15 @@ struct ChosenVariant {
 }
 
 /// Chooses between the variants of a family.
-fn choose_variant(
+fn choose_iptables_variant(
     family: Family,
     legacy: Option<(String, String)>,
     nft: Option<(String, String)>,
     variant: Option<IptablesVariantArg>,
-) -> Result<ChosenVariant> {
+) -> Result<ChosenIptablesVariant> {
     let held = |text: &Option<(String, String)>| {
-        text.as_ref().map_or_else(VariantRuleCounts::default, |(_, text)| {
-            VariantRuleCounts::count_in_text(text)
+        text.as_ref().map_or_else(IptablesVariantRuleCounts::default, |(_, text)| {
+            IptablesVariantRuleCounts::count_rules_and_policies(text)
         })
     };
     let (in_legacy, in_nft) = (held(&legacy), held(&nft));
@@ -188,20 +188,20 @@ fn choose_variant(
         let (word, other) = (family_name(family), other.display_name());
         format!("{word} rules of {other}: it has {left}, which packets traverse as well")
     });
-    Ok(ChosenVariant { variant, text, warning })
+    Ok(ChosenIptablesVariant { variant, text, warning })
 }
 
 /// What a variant holds of a family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct VariantRuleCounts {
+struct IptablesVariantRuleCounts {
     rule_count: usize,
     /// Built-in chains whose policy is not ACCEPT.
     drop_policy_count: usize,
 }
 
-impl VariantRuleCounts {
-    fn count_in_text(text: &str) -> VariantRuleCounts {
-        let mut held = VariantRuleCounts::default();
+impl IptablesVariantRuleCounts {
+    fn count_rules_and_policies(text: &str) -> IptablesVariantRuleCounts {
+        let mut held = IptablesVariantRuleCounts::default();
         for line in text.lines() {
             let rule = line.strip_prefix('[').and_then(|l| Some(l.split_once("] ")?.1));
             held.rule_count += usize::from(rule.unwrap_or(line).starts_with("-A "));
@@ -214,11 +214,11 @@ impl VariantRuleCounts {
 
     /// Whether it does anything to packets.
     fn affects_packets(self) -> bool {
-        self != VariantRuleCounts::default()
+        self != IptablesVariantRuleCounts::default()
     }
 }
 
-impl std::fmt::Display for VariantRuleCounts {
+impl std::fmt::Display for IptablesVariantRuleCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let count = |n: usize, one: &str, many: &str| match n {
             1 => format!("1 {one}"),
@@ -243,7 +243,7 @@ struct NftTableOwners {
 
 impl NftTableOwners {
     /// What `nft list tables` prints.
-    fn parse_list_tables(listed: &str) -> NftTableOwners {
+    fn parse_nft_list_tables(listed: &str) -> NftTableOwners {
         let of_iptables = |name: &str| TableName::parse(name).is_some();
         let mut tables = NftTableOwners::default();
         for line in listed.lines() {
@@ -300,8 +300,12 @@ mod tests {
         variant: Option<IptablesVariantArg>,
     ) -> Result<(IptablesVariantArg, Option<String>)> {
         let named = |name: &str, text: Option<&str>| Some((name.to_owned(), text?.to_owned()));
-        let chosen =
-            choose_variant(Family::V4, named("legacy", legacy), named("nft", nft), variant)?;
+        let chosen = choose_iptables_variant(
+            Family::V4,
+            named("legacy", legacy),
+            named("nft", nft),
+            variant,
+        )?;
         let name = chosen.text.map(|(name, _)| name);
         assert!(name.is_none_or(|name| name == format!("{:?}", chosen.variant).to_lowercase()));
         Ok((chosen.variant, chosen.warning))
@@ -342,7 +346,7 @@ mod tests {
 
     #[test]
     fn tables_are_told_apart_by_family_and_name() {
-        let tables = NftTableOwners::parse_list_tables(
+        let tables = NftTableOwners::parse_nft_list_tables(
             "table ip filter\ntable ip6 nat\ntable inet filter\ntable ip weir_filter\n\
              table bridge nat\ntable ip mine\n",
         );

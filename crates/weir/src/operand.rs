@@ -4,15 +4,15 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use weir_model::{Family, Firewall, TableName};
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 use weir_syntax::{Diagnostic, ipset};
 
 use crate::cli::OperandArgs;
 use crate::live_ruleset;
-use crate::ruleset_texts::{RulesetTexts, read_named_text};
+use crate::ruleset_texts::{RulesetTexts, read_file_or_stdin};
 
 /// Errors of a text that are drawn; the others are counted.
-const MAX_DRAWN_ERRORS: usize = 20;
+const MAX_PRINTED_PARSE_ERRORS: usize = 20;
 
 /// A firewall with the texts it was read from.
 pub struct LoadedFirewall {
@@ -29,12 +29,12 @@ pub struct SourceText {
     /// The text.
     pub text: String,
     /// What it is.
-    pub kind: TextKind,
+    pub kind: RulesetTextKind,
 }
 
 /// What a text holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TextKind {
+pub enum RulesetTextKind {
     /// `iptables-save` or `ip6tables-save`.
     Rules(Family),
     /// `ipset save`.
@@ -85,13 +85,13 @@ pub fn load_operand(
         if names.iter().flatten().filter(|p| p.as_os_str() == "-").count() > 1 {
             bail!("standard input can be read only once: name a file for the others");
         }
-        texts.main = file.map(read_named_text).transpose()?;
-        texts.ip6 = operand.ip6.as_deref().map(read_named_text).transpose()?;
+        texts.main = file.map(read_file_or_stdin).transpose()?;
+        texts.ip6 = operand.ip6.as_deref().map(read_file_or_stdin).transpose()?;
         // ip6tables-save of a host without IPv6 tables prints nothing.
         if let Some((name, _)) = texts.ip6.take_if(|(_, text)| text.trim().is_empty()) {
             eprintln!("weir: {name} is empty: no IPv6 rules");
         }
-        texts.sets = operand.ipset.as_deref().map(read_named_text).transpose()?;
+        texts.sets = operand.ipset.as_deref().map(read_file_or_stdin).transpose()?;
     }
     parse_ruleset_texts(texts, table, operand, color)
 }
@@ -108,7 +108,7 @@ pub fn parse_ruleset_texts(
 ) -> Result<LoadedFirewall> {
     let mut failed = 0;
     let mut draw = |source: &SourceText, errors: &[Diagnostic]| {
-        let drawn = &errors[..errors.len().min(MAX_DRAWN_ERRORS)];
+        let drawn = &errors[..errors.len().min(MAX_PRINTED_PARSE_ERRORS)];
         eprint!("{}", weir_syntax::render_diagnostics(drawn, &source.name, &source.text, color));
         match errors.len() - drawn.len() {
             0 => {}
@@ -120,7 +120,7 @@ pub fn parse_ruleset_texts(
     let mut firewall = Firewall::default();
     let mut sources = Vec::new();
     if let Some((name, text)) = texts.sets {
-        let source = SourceText { name, text, kind: TextKind::Sets };
+        let source = SourceText { name, text, kind: RulesetTextKind::Sets };
         match ipset::parse(&source.text) {
             Ok(sets) => firewall.sets = sets,
             Err(errors) => draw(&source, &errors),
@@ -131,9 +131,9 @@ pub fn parse_ruleset_texts(
     for (text, family) in [(texts.main, None), (texts.ip6, Some(Family::V6))] {
         let Some((name, text)) = text else { continue };
         let family = family.unwrap_or_else(|| iptables::guess_family(&text));
-        let source = SourceText { name, text, kind: TextKind::Rules(family) };
+        let source = SourceText { name, text, kind: RulesetTextKind::Rules(family) };
         let sets = sets_known.then_some(&firewall.sets[..]);
-        let options = ParseOptions {
+        let options = ParserSettings {
             family: Some(family),
             only_table: table,
             resolve_host_names: operand.resolve,

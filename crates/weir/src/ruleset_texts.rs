@@ -29,7 +29,7 @@ pub fn run_and_capture_stdout(words: &[&str]) -> Result<String> {
 }
 
 /// Name and text of a file; `-` is standard input.
-pub fn read_named_text(path: &Path) -> Result<(String, String)> {
+pub fn read_file_or_stdin(path: &Path) -> Result<(String, String)> {
     let (name, bytes) = if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
         std::io::stdin().read_to_end(&mut bytes).context("read standard input")?;

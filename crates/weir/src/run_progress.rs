@@ -23,7 +23,7 @@ impl RunProgressDisplay {
     /// The bar alone: lines come with the first trials.
     pub fn new() -> RunProgressDisplay {
         let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(8));
-        let bar = TerminalProgress::below_lines(&lines);
+        let bar = TerminalProgress::new_below_lines(&lines);
         RunProgressDisplay { lines, bar, subjects: Vec::new(), seen_trials: 0 }
     }
 
@@ -38,7 +38,7 @@ impl RunProgressDisplay {
         if self.lines.is_hidden() {
             return;
         }
-        for (subject, text) in latest_estimates(progress.trials, self.seen_trials) {
+        for (subject, text) in format_latest_estimates(progress.trials, self.seen_trials) {
             self.subject_line(subject).set_message(format!("{subject:<20} {text}"));
         }
         self.seen_trials = progress.trials.len();
@@ -66,7 +66,7 @@ impl Drop for RunProgressDisplay {
 
 /// What the trials since number `seen` say: of each subject the last one that counts, with the
 /// median and the interval of its point so far.
-fn latest_estimates(trials: &[Trial], seen: usize) -> Vec<(&str, String)> {
+fn format_latest_estimates(trials: &[Trial], seen: usize) -> Vec<(&str, String)> {
     let mut found: Vec<(&str, String)> = Vec::new();
     let new = trials.iter().skip(seen).rev();
     for trial in new.filter(|trial| trial.state == TrialState::Accepted && trial.copy_index == 0) {
@@ -96,7 +96,7 @@ mod tests {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let run = root.join("studies/hagtheil-empty-tables/runs/2026-11-21-vm-2cpu");
         let record = weir_stats::run_folder::load_record(&run).unwrap();
-        let lines = latest_estimates(&record.trials, 0);
+        let lines = format_latest_estimates(&record.trials, 0);
         let mut subjects: Vec<&str> = lines.iter().map(|(subject, _)| *subject).collect();
         subjects.sort_unstable();
         assert_eq!(subjects, ["empty-filter", "empty-three", "nft-empty-three", "none"]);
@@ -104,7 +104,7 @@ mod tests {
             assert!(text.contains('[') && text.ends_with(" packets/s"), "{subject}: {text}");
         }
         assert!(
-            latest_estimates(&record.trials, record.trials.len()).is_empty(),
+            format_latest_estimates(&record.trials, record.trials.len()).is_empty(),
             "nothing new, no line"
         );
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::cli::Color;
+use crate::cli::ColorOption;
 use crate::command::ExitAnswer;
 
 /// Whether text is coloured: one value for each stream that it is printed to.
@@ -20,12 +20,12 @@ pub struct ColoredStreams {
 
 impl ColoredStreams {
     /// <https://no-color.org>: NO_COLOR wins over a terminal, a flag wins over both.
-    pub fn from_color_option(when: Color) -> ColoredStreams {
+    pub fn from_color_option(when: ColorOption) -> ColoredStreams {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
         let on = |is_terminal: bool| match when {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto => !plain && is_terminal,
+            ColorOption::Always => true,
+            ColorOption::Never => false,
+            ColorOption::Auto => !plain && is_terminal,
         };
         ColoredStreams {
             stdout: on(io::stdout().is_terminal()),
@@ -71,7 +71,7 @@ impl TerminalProgress {
     }
 
     /// An empty bar below the lines of others.
-    pub fn below_lines(lines: &MultiProgress) -> Self {
+    pub fn new_below_lines(lines: &MultiProgress) -> Self {
         TerminalProgress::with_style(lines.add(ProgressBar::new(1000)))
     }
 

@@ -15,7 +15,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use weir_kernel::process::ProcessId;
+use weir_kernel::process::PidWithStartTime;
 use weir_kernel::{Namespace, Session, VethEndOptions, VethOptions};
 use weir_stats::trial_selection::{TrialSelection, estimate_selection_ratio};
 use weir_stats::{
@@ -221,7 +221,7 @@ impl Lan {
 
     /// The agent that runs on the firewall's host; a child that it is about to start looks like it,
     /// but is younger.
-    fn agent(&self) -> Option<ProcessId> {
+    fn agent(&self) -> Option<PidWithStartTime> {
         let text = Command::new("ip").args(["netns", "pids", self.firewall.name()]).output();
         let text = String::from_utf8(text.unwrap().stdout).unwrap();
         let is_agent = |pid: &u32| {
@@ -229,7 +229,7 @@ impl Lan {
             line.ends_with(b"weir\0lab\0agent\0")
         };
         let pids = text.lines().filter_map(|line| line.trim().parse().ok()).filter(is_agent);
-        pids.filter_map(ProcessId::from_pid).min_by_key(|id| (id.start, id.pid))
+        pids.filter_map(PidWithStartTime::from_pid).min_by_key(|id| (id.start, id.pid))
     }
 }
 

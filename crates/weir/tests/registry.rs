@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use weir_study::claims_registry::{
-    self, ClaimItemStatus, README_LIST_END, README_LIST_START, RegistryEntry,
+    self, PaperStatementStatus, README_LIST_END_MARKER, README_LIST_START_MARKER, StudyClaims,
 };
 
 fn studies() -> PathBuf {
@@ -23,7 +23,7 @@ fn numbers(text: &str) -> BTreeSet<String> {
     bold.filter(is_number).map(str::to_owned).collect()
 }
 
-fn readme(entry: &RegistryEntry) -> String {
+fn readme(entry: &StudyClaims) -> String {
     let path = studies().join(&entry.study).join("README.md");
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
@@ -61,7 +61,7 @@ fn every_readme_shows_the_list_as_it_is_now() {
         .iter()
         .filter(|entry| {
             let list = format!(
-                "{README_LIST_START}\n{}{README_LIST_END}",
+                "{README_LIST_START_MARKER}\n{}{README_LIST_END_MARKER}",
                 claims_registry::render_markdown_tables(entry)
             );
             !entry.items.is_empty() && !readme(entry).contains(&list)
@@ -77,7 +77,7 @@ fn what_is_reproduced_has_a_run_and_a_number() {
         for item in entry.items.iter().chain(&entry.own) {
             let seen = matches!(
                 item.status,
-                ClaimItemStatus::Reproduced | ClaimItemStatus::ReproducedInShape
+                PaperStatementStatus::Reproduced | PaperStatementStatus::ReproducedInShape
             );
             let measured = item.evidence.iter().all(|one| one.estimate.is_some());
             assert!(!seen || (entry.run.is_some() && measured), "{}", item.number);

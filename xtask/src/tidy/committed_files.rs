@@ -9,7 +9,7 @@ const REPOSITORY_LIMIT_BYTES: u64 = 20_000_000;
 
 pub fn check_committed_files(tree: &RepositoryFiles) -> Vec<TidyFinding> {
     let mut found: Vec<_> =
-        tree.file_sizes().filter_map(|(path, _)| check_run_file(path)).collect();
+        tree.file_sizes().filter_map(|(path, _)| refuse_regenerable_run_file(path)).collect();
     let bytes: u64 = tree.file_sizes().map(|(_, bytes)| bytes).sum();
     if bytes > REPOSITORY_LIMIT_BYTES {
         let message =
@@ -20,7 +20,7 @@ pub fn check_committed_files(tree: &RepositoryFiles) -> Vec<TidyFinding> {
 }
 
 /// Refuses a file of a study that can be made from others.
-fn check_run_file(path: &str) -> Option<TidyFinding> {
+fn refuse_regenerable_run_file(path: &str) -> Option<TidyFinding> {
     let name = path.strip_prefix("studies/")?.rsplit('/').next()?;
     let message = match name {
         "trials.jsonl" | "search.jsonl" => "a kept record is compressed: `gzip -n9 FILE`",

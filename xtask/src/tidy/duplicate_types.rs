@@ -10,16 +10,16 @@ use crate::module_graph::{CrateModules, DefinedType, crate_roots};
 use crate::repository_files::RepositoryFiles;
 
 const RULE_ID: &str = "name";
-const SHARED_NAMES_PATH: &str = "xtask/shared-names.toml";
+const SHARED_TYPE_NAMES_PATH: &str = "xtask/shared-names.toml";
 
 pub fn find_duplicate_type_names(tree: &RepositoryFiles) -> Vec<TidyFinding> {
     let mut reasons: toml::Table =
-        match tree.file_text(SHARED_NAMES_PATH).unwrap_or_default().parse() {
+        match tree.file_text(SHARED_TYPE_NAMES_PATH).unwrap_or_default().parse() {
             Ok(table) => table,
             Err(e) => {
                 return vec![TidyFinding::new_error(
                     RULE_ID,
-                    SHARED_NAMES_PATH,
+                    SHARED_TYPE_NAMES_PATH,
                     0,
                     format!("not TOML: {e}"),
                 )];
@@ -29,7 +29,7 @@ pub fn find_duplicate_type_names(tree: &RepositoryFiles) -> Vec<TidyFinding> {
     for root in crate_roots(tree) {
         // What cannot be read is a finding of the cycles.
         let Ok(modules) = CrateModules::read_crate(tree, &root) else { continue };
-        for found in modules.types() {
+        for found in modules.defined_types() {
             types.entry(found.name.clone()).or_default().push(found);
         }
     }
@@ -46,7 +46,7 @@ pub fn find_duplicate_type_names(tree: &RepositoryFiles) -> Vec<TidyFinding> {
     }
     for name in reasons.keys() {
         let message = format!("{name} is no longer the name of several types: remove the line");
-        found.push(TidyFinding::new_error(RULE_ID, SHARED_NAMES_PATH, 0, message));
+        found.push(TidyFinding::new_error(RULE_ID, SHARED_TYPE_NAMES_PATH, 0, message));
     }
     found
 }
@@ -57,7 +57,7 @@ mod tests {
 
     fn messages(list: &str) -> Vec<String> {
         let tree = RepositoryFiles::from_texts(&[
-            (SHARED_NAMES_PATH, list),
+            (SHARED_TYPE_NAMES_PATH, list),
             ("crates/a/src/lib.rs", "struct Way;"),
             ("crates/b/src/lib.rs", "pub struct B; enum Way {}"),
         ]);

@@ -9,16 +9,16 @@
 use std::collections::HashMap;
 
 use weir_model::nft::{
-    self, Chain, Comparand, CreditedOriginal, LoadExpression, MapKeyPart, Rule, Statement, Verdict,
-    VerdictMap, VerdictMapElement,
+    self, Chain, Comparand, CreditedOriginal, LoadExpression, MapKeyExpression, Rule, Statement,
+    Verdict, VerdictMap, VerdictMapElement,
 };
 use weir_model::{Effect, Family, NatTarget};
 
 use super::chain_names::NftChainNames;
-use super::class_body::{ClassBody, ClassContent};
+use super::class_body::{ClassChainSharingKey, LookupClassBody};
 use super::condition::NftCondition;
 use super::lookup_classes::{
-    KeyedRule, LookupClasses, LookupKey, MIN_RUN_RULES, divide_into_classes,
+    KeyedRule, LookupClasses, LookupKey, MIN_RUN_RULES, divide_run_into_classes,
 };
 use super::lowered_rule::{LoweredRule, NftRuleAction};
 
@@ -65,7 +65,7 @@ impl ChainDraft {
         ChainDraft { name, rules: Vec::new(), exit_chain: None, comment, split_count: 0 }
     }
 
-    pub fn push_statements(&mut self, statements: Vec<Statement>) {
+    pub fn push_statements_as_rule(&mut self, statements: Vec<Statement>) {
         self.rules.push(Rule { statements, comment: None });
     }
 
@@ -79,7 +79,7 @@ impl ChainEmitter {
     /// Writes items into a body, runs among them as lookups.
     pub fn emit_rules(&mut self, body: &mut ChainDraft, items: &[LoweredRule]) {
         let axes = if self.compile_runs { LookupKey::candidates() } else { Vec::new() };
-        let mut extents = vec![KeyedExtent::default(); axes.len()];
+        let mut extents = vec![KeyedRuleStretch::default(); axes.len()];
         let mut at = 0;
         while at < items.len() {
             match self.find_best_run(&axes, &mut extents, items, at) {
@@ -103,7 +103,7 @@ impl ChainEmitter {
     /// Ends a body.
     pub fn finish_chain(&mut self, mut body: ChainDraft) {
         if let Some(exit) = body.exit_chain.take() {
-            body.push_statements(vec![Statement::Verdict(Verdict::Goto(exit))]);
+            body.push_statements_as_rule(vec![Statement::Verdict(Verdict::Goto(exit))]);
         }
         let ChainDraft { name, rules, comment, .. } = body;
         self.chains.push(Chain { name, base: None, comment, rules });
@@ -141,10 +141,10 @@ impl ChainEmitter {
     /// Writes one item.
     fn emit_rule(&mut self, body: &mut ChainDraft, item: &LoweredRule) {
         let conds = self.add_fragment_guard(&item.conditions);
-        self.emit_conditions(body, &conds, item);
+        self.emit_rule_with_conditions(body, &conds, item);
     }
 
-    fn emit_conditions(
+    fn emit_rule_with_conditions(
         &mut self,
         body: &mut ChainDraft,
         conds: &[NftCondition],
@@ -156,7 +156,13 @@ impl ChainEmitter {
                 NftCondition::Test(t) => statements.push(Statement::Test(t.clone())),
                 NftCondition::Opaque(o) => statements.push(Statement::Opaque(o.clone())),
                 NftCondition::UnlessStatement(_) | NftCondition::AnyTest(_) => {
-                    return self.emit_in_own_chain(body, statements, cond, &conds[i + 1..], item);
+                    return self.emit_rule_rest_in_own_chain(
+                        body,
+                        statements,
+                        cond,
+                        &conds[i + 1..],
+                        item,
+                    );
                 }
             }
         }
@@ -166,7 +172,7 @@ impl ChainEmitter {
     }
 
     /// A test that is no single nft test: the rest of the rule in its own chain.
-    fn emit_in_own_chain(
+    fn emit_rule_rest_in_own_chain(
         &mut self,
         body: &mut ChainDraft,
         mut before: Vec<Statement>,
@@ -177,12 +183,12 @@ impl ChainEmitter {
         let mut own = ChainDraft::new(self.names.fresh_chain_name(&body.name), None);
         let enter = if item.action.is_return_or_goto() {
             before.push(Statement::Verdict(Verdict::Goto(own.name.clone())));
-            body.push_statements(before);
+            body.push_statements_as_rule(before);
             own.exit_chain = Some(self.split_chain(body));
             true
         } else {
             before.push(Statement::Verdict(Verdict::Jump(own.name.clone())));
-            body.push_statements(before);
+            body.push_statements_as_rule(before);
             false
         };
         match cond {
@@ -191,17 +197,17 @@ impl ChainEmitter {
                     Some(rest) if enter => Verdict::Goto(rest.clone()),
                     _ => Verdict::Return,
                 };
-                own.push_statements(vec![(**statement).clone(), Statement::Verdict(back)]);
-                self.emit_conditions(&mut own, after, item);
+                own.push_statements_as_rule(vec![(**statement).clone(), Statement::Verdict(back)]);
+                self.emit_rule_with_conditions(&mut own, after, item);
             }
             NftCondition::AnyTest(tests) => {
                 let mut inner = ChainDraft::new(self.names.fresh_chain_name(&body.name), None);
                 inner.exit_chain = own.exit_chain.clone();
                 for test in tests {
                     let goto = Statement::Verdict(Verdict::Goto(inner.name.clone()));
-                    own.push_statements(vec![Statement::Test(test.clone()), goto]);
+                    own.push_statements_as_rule(vec![Statement::Test(test.clone()), goto]);
                 }
-                self.emit_conditions(&mut inner, after, item);
+                self.emit_rule_with_conditions(&mut inner, after, item);
                 self.finish_chain(inner);
             }
             NftCondition::Test(_) | NftCondition::Opaque(_) => unreachable!("one nft test"),
@@ -212,9 +218,9 @@ impl ChainEmitter {
     /// Puts the test of the fragment offset before the first test of a transport header.
     fn add_fragment_guard(&self, conds: &[NftCondition]) -> Vec<NftCondition> {
         let looks = |c: &NftCondition| match c {
-            NftCondition::Test(t) => t.expression.is_in_transport_header(),
+            NftCondition::Test(t) => t.expression.can_load_in_later_fragment(),
             NftCondition::AnyTest(tests) => {
-                tests.iter().any(|t| t.expression.is_in_transport_header())
+                tests.iter().any(|t| t.expression.can_load_in_later_fragment())
             }
             NftCondition::Opaque(_) | NftCondition::UnlessStatement(_) => false,
         };
@@ -231,7 +237,7 @@ impl ChainEmitter {
             Family::V4 => (LoadExpression::FragmentOffset, 0),
             // An IPv6 packet has an offset only where it is a piece, and a test of what is not
             // there does not hold.
-            Family::V6 => (LoadExpression::TransportHeaderStart, 0xff_ffff),
+            Family::V6 => (LoadExpression::TransportFirstThreeBytes, 0xff_ffff),
         };
         nft::Test {
             expression: load,
@@ -254,13 +260,16 @@ impl ChosenRun {
     fn would_split_chain(&self, items: &[LoweredRule]) -> bool {
         let stripped: Vec<LoweredRule> =
             items.iter().map(|i| self.lookup_key.strip_key_tests(i)).collect();
-        self.classes.rule_lists.iter().any(|list| ClassBody::new(&stripped, list).needs_exit())
+        self.classes
+            .rule_lists
+            .iter()
+            .any(|list| LookupClassBody::new(&stripped, list).needs_exit_goto())
     }
 }
 
 /// How far the items from here lie on an axis.
 #[derive(Clone, Default)]
-struct KeyedExtent {
+struct KeyedRuleStretch {
     end_index: usize,
     keyed_rules: Vec<KeyedRule>,
     start_index: usize,
@@ -268,7 +277,7 @@ struct KeyedExtent {
     retry_from: usize,
 }
 
-impl KeyedExtent {
+impl KeyedRuleStretch {
     fn keyed_rules_from(
         &mut self,
         axis: &LookupKey,
@@ -300,7 +309,7 @@ impl ChainEmitter {
     fn find_best_run(
         &self,
         axes: &[LookupKey],
-        extents: &mut [KeyedExtent],
+        extents: &mut [KeyedRuleStretch],
         items: &[LoweredRule],
         at: usize,
     ) -> Option<ChosenRun> {
@@ -314,7 +323,7 @@ impl ChainEmitter {
             let mut len = whole;
             while len >= MIN_RUN_RULES && best.as_ref().is_none_or(|(gain, _)| *gain < len as f64) {
                 if let Some((gain, run)) =
-                    self.evaluate_run(axis, &items[at..at + len], &places[..len])
+                    self.estimate_run_savings(axis, &items[at..at + len], &places[..len])
                 {
                     if best.as_ref().is_none_or(|(other, _)| gain > *other) {
                         best = Some((gain, run));
@@ -332,7 +341,7 @@ impl ChainEmitter {
     }
 
     /// The run, and how many rules it saves on average; `None` if its classes grow too long.
-    fn evaluate_run(
+    fn estimate_run_savings(
         &self,
         axis: &LookupKey,
         items: &[LoweredRule],
@@ -341,9 +350,9 @@ impl ChainEmitter {
         let decides: Vec<bool> =
             items.iter().map(|i| i.action.stops_traversal() && axis.covers_all_tests(i)).collect();
         let refs: Vec<&KeyedRule> = places.iter().collect();
-        let classes = divide_into_classes(&refs, &decides, self.family)?;
+        let classes = divide_run_into_classes(&refs, &decides, self.family)?;
         let lookup = if classes.interval { 4.0 } else { 3.0 };
-        let gain = items.len() as f64 - classes.mean_list_len() - lookup;
+        let gain = items.len() as f64 - classes.mean_rules_per_element() - lookup;
         let proto = places[0].proto;
         let run = ChosenRun { lookup_key: axis.clone(), len: items.len(), classes, proto };
         (gain > 0.0).then_some((gain, run))
@@ -353,15 +362,15 @@ impl ChainEmitter {
     fn emit_run(&mut self, body: &mut ChainDraft, items: &[LoweredRule], run: ChosenRun) {
         let ChosenRun { lookup_key: axis, len, classes, proto } = run;
         let stripped: Vec<LoweredRule> = items.iter().map(|i| axis.strip_key_tests(i)).collect();
-        let parts: Vec<ClassBody<'_>> =
-            classes.rule_lists.iter().map(|list| ClassBody::new(&stripped, list)).collect();
+        let parts: Vec<LookupClassBody<'_>> =
+            classes.rule_lists.iter().map(|list| LookupClassBody::new(&stripped, list)).collect();
         let map = self.map_name(&body.name, &axis);
         let key = classes.nft_key(&axis);
         self.emit_lookup_rule(body, proto, key.clone(), &map);
         let head = body.name.clone();
-        let leaves = parts.iter().any(|p| p.needs_exit());
+        let leaves = parts.iter().any(|p| p.needs_exit_goto());
         let rest = if leaves { Some(self.split_chain(body)) } else { None };
-        let mut shared: HashMap<ClassContent<'_>, Verdict> = HashMap::new();
+        let mut shared: HashMap<ClassChainSharingKey<'_>, Verdict> = HashMap::new();
         let mut elements = Vec::with_capacity(classes.elements.len());
         let mut written = 0;
         for (key, class) in classes.elements {
@@ -372,7 +381,7 @@ impl ChainEmitter {
                     _ => Verdict::Continue,
                 },
                 None => shared
-                    .entry(part.sharing_key())
+                    .entry(part.chain_sharing_key())
                     .or_insert_with(|| {
                         written += 1;
                         self.emit_class_chain(&head, part, rest.as_ref())
@@ -397,7 +406,7 @@ impl ChainEmitter {
         &self,
         body: &mut ChainDraft,
         proto: Option<u128>,
-        key: Vec<MapKeyPart>,
+        key: Vec<MapKeyExpression>,
         map: &str,
     ) {
         let mut statements = Vec::new();
@@ -407,23 +416,23 @@ impl ChainEmitter {
                 nft::Test { expression: LoadExpression::L4proto, comparand: with, negated: false };
             statements.push(Statement::Test(test));
         }
-        if self.guard_fragments && key.iter().any(|k| k.expression.is_in_transport_header()) {
+        if self.guard_fragments && key.iter().any(|k| k.expression.can_load_in_later_fragment()) {
             statements.push(Statement::Test(self.fragment_guard_test()));
         }
         statements.push(Statement::Vmap { key, map: map.to_string() });
-        body.push_statements(statements);
+        body.push_statements_as_rule(statements);
     }
 
     /// A class's chain, and how it is entered.
     fn emit_class_chain(
         &mut self,
         head: &str,
-        part: &ClassBody<'_>,
+        part: &LookupClassBody<'_>,
         rest: Option<&String>,
     ) -> Verdict {
         let name = self.names.fresh_chain_name(head);
         let mut body = ChainDraft::new(name.clone(), None);
-        let leaves = part.needs_exit();
+        let leaves = part.needs_exit_goto();
         if leaves {
             body.exit_chain = rest.cloned();
         }

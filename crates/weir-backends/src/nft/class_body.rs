@@ -8,7 +8,7 @@ use super::lowered_rule::{LoweredRule, NftRuleAction};
 ///
 /// The leading rules that test nothing more all count every packet of the class: the element's
 /// counter is theirs, and what they do can be shared by all classes that do the same.
-pub(super) struct ClassBody<'a> {
+pub(super) struct LookupClassBody<'a> {
     pub shared_credit: Vec<CreditedOriginal>,
     pub shared_actions: Vec<&'a NftRuleAction>,
     pub remaining_rules: Vec<&'a LoweredRule>,
@@ -16,11 +16,12 @@ pub(super) struct ClassBody<'a> {
 }
 
 /// What makes two classes' chains the same: what they do, and the rules that count apart.
-pub(super) type ClassContent<'a> = (Vec<String>, Vec<u32>, std::marker::PhantomData<&'a ()>);
+pub(super) type ClassChainSharingKey<'a> =
+    (Vec<String>, Vec<u32>, std::marker::PhantomData<&'a ()>);
 
-impl<'a> ClassBody<'a> {
+impl<'a> LookupClassBody<'a> {
     pub fn new(items: &'a [LoweredRule], list: &[u32]) -> Self {
-        let mut part = ClassBody {
+        let mut part = LookupClassBody {
             shared_credit: vec![],
             shared_actions: vec![],
             remaining_rules: vec![],
@@ -61,13 +62,13 @@ impl<'a> ClassBody<'a> {
     }
 
     /// True where its chain must continue to the rest of the caller instead of coming back.
-    pub fn needs_exit(&self) -> bool {
+    pub fn needs_exit_goto(&self) -> bool {
         self.single_verdict().is_none()
             && (self.shared_actions.iter().any(|a| a.is_return_or_goto())
                 || self.remaining_rules.iter().any(|i| i.action.is_return_or_goto()))
     }
 
-    pub fn sharing_key(&self) -> ClassContent<'a> {
+    pub fn chain_sharing_key(&self) -> ClassChainSharingKey<'a> {
         let acts = self.shared_actions.iter().map(|a| format!("{a:?}")).collect();
         (acts, self.remaining_indices.clone(), std::marker::PhantomData)
     }

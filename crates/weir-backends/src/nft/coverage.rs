@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 use weir_artefact::manifest::{FormCoverage, HookCoverage};
 use weir_model::{RuleIndex, SharedName};
 
-use super::table_plan::TablePlan;
-use crate::coverage::{format_chain_id, list_rules_by_hook, sort_causes_by_size};
+use super::table_move_plan::TableMovePlan;
+use crate::coverage::{format_chain_id, list_rules_by_hook, sort_causes_by_rule_count};
 
 /// Adds a table's plan; `deep` says why the table stays as a whole, where it does.
-pub(super) fn add_table_plan_coverage(
+pub(super) fn add_nft_table_coverage(
     share: &mut FormCoverage,
-    plan: &TablePlan<'_>,
+    plan: &TableMovePlan<'_>,
     deep: Option<&str>,
 ) {
     let (mut moved, mut left) = (HashSet::new(), HashSet::new());
@@ -23,10 +23,10 @@ pub(super) fn add_table_plan_coverage(
         let (in_form, stays) = if is_moved { (rules, 0) } else { (0, rules) };
         let causes = match (is_moved, deep) {
             (true, _) => Vec::new(),
-            (false, Some(why)) => sort_causes_by_size([(why.to_owned(), rules)].into_iter()),
-            (false, None) => {
-                sort_causes_by_size(count_left_rules_by_cause(plan, &hook, &entered).into_iter())
-            }
+            (false, Some(why)) => sort_causes_by_rule_count([(why.to_owned(), rules)].into_iter()),
+            (false, None) => sort_causes_by_rule_count(
+                count_left_rules_by_cause(plan, &hook, &entered).into_iter(),
+            ),
         };
         share.hooks.push(HookCoverage { hook, rules, in_form, left: stays, causes });
         if is_moved { &mut moved } else { &mut left }.extend(entered);
@@ -38,7 +38,7 @@ pub(super) fn add_table_plan_coverage(
 
 /// Why a hook stays: the rules that it enters and that are the cause, by cause.
 fn count_left_rules_by_cause(
-    plan: &TablePlan<'_>,
+    plan: &TableMovePlan<'_>,
     hook: &str,
     entered: &HashSet<RuleIndex>,
 ) -> BTreeMap<String, u64> {

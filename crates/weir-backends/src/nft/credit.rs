@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 
 use weir_model::nft::{CreditedOriginal, Ruleset, Statement, Table};
-use weir_model::{Counter, CreditMap, Family, Hook, RuleId, RuleIndex, Ruleset as Rules};
+use weir_model::{CounterLocation, CreditMap, Family, Hook, RuleId, RuleIndex, Ruleset as Rules};
 use weir_syntax::nft::{family_keyword, print_element_key};
 
-use super::table_plan::TablePlan;
+use super::table_move_plan::TableMovePlan;
 
 /// Notes the counters of a family's nft tables.
 pub(super) fn credit_nft_counters(
@@ -35,12 +35,12 @@ pub(super) fn credit_nft_counters(
 }
 
 /// All counters of a table with the originals that they are part of.
-fn list_table_counters(table: &Table) -> Vec<(&[CreditedOriginal], Counter)> {
+fn list_table_counters(table: &Table) -> Vec<(&[CreditedOriginal], CounterLocation)> {
     let family = family_keyword(table.family).to_string();
     let mut out = Vec::new();
     for map in &table.maps {
         for element in map.elements.iter().filter(|e| !e.credit.is_empty()) {
-            let counter = Counter::NftElement {
+            let counter = CounterLocation::NftElement {
                 family: family.clone(),
                 table: table.name.clone(),
                 set: map.name.clone(),
@@ -51,7 +51,7 @@ fn list_table_counters(table: &Table) -> Vec<(&[CreditedOriginal], Counter)> {
     }
     for chain in &table.chains {
         for (i, rule) in chain.rules.iter().enumerate() {
-            let counter = Counter::NftRule {
+            let counter = CounterLocation::NftRule {
                 family: family.clone(),
                 table: table.name.clone(),
                 chain: chain.name.clone(),
@@ -68,7 +68,7 @@ fn list_table_counters(table: &Table) -> Vec<(&[CreditedOriginal], Counter)> {
 }
 
 /// Notes the policies that stay in iptables.
-pub(super) fn credit_iptables_policies(map: &mut CreditMap, plan: &TablePlan<'_>) {
+pub(super) fn credit_iptables_policies(map: &mut CreditMap, plan: &TableMovePlan<'_>) {
     for chain in &plan.table.chains {
         let Some(hook) = Hook::from_chain_name(&chain.name).filter(|_| chain.policy.is_some())
         else {
@@ -77,7 +77,7 @@ pub(super) fn credit_iptables_policies(map: &mut CreditMap, plan: &TablePlan<'_>
         let id = RuleId::for_policy(plan.family, plan.table.name, &chain.name);
         let entry = map.0.entry(id.to_string()).or_default();
         if !plan.moved_hooks.contains(&hook) {
-            entry.push(Counter::from(&id));
+            entry.push(CounterLocation::from(&id));
         }
     }
 }
@@ -91,7 +91,7 @@ pub(super) fn credit_iptables_rules(
     for table in &rest.tables {
         for chain in &table.chains {
             for (i, rule) in chain.rules.iter().enumerate() {
-                let counter = Counter::Rule {
+                let counter = CounterLocation::Rule {
                     tool: weir_model::iptables_tool_name(rest.family).into(),
                     table: table.name.to_string(),
                     chain: chain.name.to_string(),

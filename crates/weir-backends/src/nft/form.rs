@@ -1,7 +1,7 @@
 //! The nft form of a firewall as a value.
 
 use weir_artefact::manifest::{CompiledRun, FormCoverage, UnchangedRule};
-use weir_artefact::{Deviation, EqualityCheck};
+use weir_artefact::{Deviation, EqualityCheckRecord};
 use weir_model::nft;
 use weir_model::{CreditMap, Family, Firewall, Hook, TableName};
 
@@ -31,7 +31,7 @@ pub struct NftForm {
     /// Estimated kernel memory in bytes.
     pub memory_bytes: u64,
     /// What the check before writing did.
-    pub equality_check: EqualityCheck,
+    pub equality_check: EqualityCheckRecord,
 }
 
 impl NftForm {

@@ -13,19 +13,19 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use weir_artefact::{Deviation, EqualityCheck, Form};
+use weir_artefact::{Deviation, EqualityCheckRecord, Form};
 use weir_model::nft::CreditedOriginal;
 use weir_model::{Effect, Family, Firewall, Hook, Packet, Ruleset, TableName, Target};
-use weir_semantics::nft::{AppliedAction, NftEvaluator, NftWalkEnd, NftWalkResult};
+use weir_semantics::nft::{NftAppliedAction, NftEvaluator, NftWalkEnd, NftWalkResult};
 use weir_semantics::{
     CountedObject, Interpreter, JourneyKind, Oracle, OracleQuestion, QuestionSubject, TraversalLog,
     Verdict,
 };
-use weir_traffic::{TrafficOptions, generate_packets};
+use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
 use super::form::NftForm;
-use crate::check::Counterexample;
 use crate::compile_options::{CompileError, CompileOptions, ProgressFn};
+use crate::equivalence_check::Counterexample;
 
 /// Compares a firewall with its nft form at every hook that went to nft.
 ///
@@ -36,12 +36,13 @@ pub fn compare_at_hooks(
     form: &NftForm,
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
-) -> Result<EqualityCheck, CompileError> {
+) -> Result<EqualityCheckRecord, CompileError> {
     let interpreter = Interpreter::new(firewall);
     let evaluator = NftEvaluator::new(&form.nft_ruleset);
     let both =
         HookComparer { interpreter: &interpreter, evaluator: &evaluator, seed: options.seed };
-    let mut checked = EqualityCheck { packets: 0, seed: options.seed, ..EqualityCheck::default() };
+    let mut checked =
+        EqualityCheckRecord { packets: 0, seed: options.seed, ..EqualityCheckRecord::default() };
     for ruleset in firewall.rulesets() {
         let family = ruleset.family;
         let moved: Vec<(TableName, Hook)> = form
@@ -80,7 +81,7 @@ fn generate_check_packets(
         include_truncated: false,
         ..TrafficOptions::default()
     };
-    generate_packets(ruleset, &firewall.sets, &traffic)
+    generate_rule_boundary_packets(ruleset, &firewall.sets, &traffic)
 }
 
 struct HookComparer<'a> {
@@ -177,9 +178,9 @@ impl HookComparer<'_> {
         let effects = effects
             .iter()
             .map(|d| match d {
-                AppliedAction::Effect(e) => format_effect(e),
-                AppliedAction::Reject(word) => word.to_string(),
-                AppliedAction::Nat(nat) => format!("{nat:?}"),
+                NftAppliedAction::Effect(e) => format_effect(e),
+                NftAppliedAction::Reject(word) => word.to_string(),
+                NftAppliedAction::Nat(nat) => format!("{nat:?}"),
             })
             .collect();
         let packet = (end != NftWalkEnd::Translated).then_some(packet);

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use weir_model::Family;
 use weir_model::mask::interval_to_mask;
-use weir_model::nft::{self, Comparand, ElementKeyPart, LoadExpression, MapKeyPart};
+use weir_model::nft::{self, Comparand, ElementKeyPart, LoadExpression, MapKeyExpression};
 use weir_partition::{ElementaryIntervals, Interval, RuleListInterner, split_elementary_intervals};
 
 use super::condition::NftCondition;
@@ -52,7 +52,7 @@ impl LookupKey {
     }
 
     fn has_port(&self) -> bool {
-        self.loads.iter().any(|l| l.is_in_transport_header())
+        self.loads.iter().any(|l| l.can_load_in_later_fragment())
     }
 
     /// The item's place on this axis, or `None` if it cannot be part of a run along it.
@@ -187,21 +187,24 @@ pub(super) struct LookupClasses {
 
 impl LookupClasses {
     /// Rules that an element has to try on average.
-    pub fn mean_list_len(&self) -> f64 {
+    pub fn mean_rules_per_element(&self) -> f64 {
         let sum: usize = self.elements.iter().map(|(_, c)| self.rule_lists[*c].len()).sum();
         sum as f64 / self.elements.len().max(1) as f64
     }
 
     /// The key as nft loads it.
-    pub fn nft_key(&self, axis: &LookupKey) -> Vec<MapKeyPart> {
-        axis.loads.iter().map(|load| MapKeyPart { expression: *load, mask: self.mask }).collect()
+    pub fn nft_key(&self, axis: &LookupKey) -> Vec<MapKeyExpression> {
+        axis.loads
+            .iter()
+            .map(|load| MapKeyExpression { expression: *load, mask: self.mask })
+            .collect()
     }
 }
 
 /// Cuts a run into classes; `None` if the lists grow too long.
 ///
 /// `decides[i]`: the i-th rule decides for every packet of its place.
-pub(super) fn divide_into_classes(
+pub(super) fn divide_run_into_classes(
     places: &[&KeyedRule],
     decides: &[bool],
     family: Family,
@@ -216,7 +219,7 @@ pub(super) fn divide_into_classes(
 }
 
 /// Rules that the lists of a run may hold together.
-fn list_budget(decides: &[bool]) -> usize {
+fn compute_rule_list_budget(decides: &[bool]) -> usize {
     8 * decides.len() + 4096
 }
 
@@ -231,7 +234,8 @@ fn classify_intervals(
     };
     let of = |place: &&KeyedRule| place.keys[0].iter().map(interval).collect::<Option<Vec<_>>>();
     let rules: Vec<Vec<Interval>> = places.iter().map(of).collect::<Option<_>>()?;
-    let found = split_elementary_intervals(&rules, decides, list_budget(decides)).ok()?;
+    let found =
+        split_elementary_intervals(&rules, decides, compute_rule_list_budget(decides)).ok()?;
     Some(choose_map_layout(found, family))
 }
 
@@ -277,7 +281,7 @@ fn classify_exact_keys(places: &[&KeyedRule], decides: &[bool]) -> Option<Lookup
     }
     let mut keys: Vec<_> = groups.into_iter().collect();
     keys.sort_unstable();
-    let mut lists = RuleListInterner::new(decides, list_budget(decides));
+    let mut lists = RuleListInterner::new(decides, compute_rule_list_budget(decides));
     let mut elements = Vec::with_capacity(keys.len());
     for (key, members) in keys {
         elements.push((key, lists.intern_rule_list(members.into_iter()).ok()?));
@@ -315,7 +319,7 @@ mod tests {
         let (eight, sixteen) = ((0x0a00_0000, 0x0aff_ffff), (0x0a01_0000, 0x0a01_ffff));
         let places = [place(&[eight]), place(&[sixteen]), place(&[eight])];
         let refs: Vec<_> = places.iter().collect();
-        let c = divide_into_classes(&refs, &[false, true, true], Family::V4).unwrap();
+        let c = divide_run_into_classes(&refs, &[false, true, true], Family::V4).unwrap();
         assert_eq!(c.rule_lists, [vec![0, 2], vec![0, 1]]);
         assert_eq!(c.elements.len(), 3);
         assert!(c.interval);
@@ -325,12 +329,12 @@ mod tests {
     fn hosts_are_looked_up_by_hash_and_equal_prefixes_under_a_mask() {
         let hosts = [place(&[(1, 1)]), place(&[(2, 2)]), place(&[(1, 1)])];
         let refs: Vec<_> = hosts.iter().collect();
-        let c = divide_into_classes(&refs, &[true; 3], Family::V4).unwrap();
+        let c = divide_run_into_classes(&refs, &[true; 3], Family::V4).unwrap();
         assert!(!c.interval && c.mask.is_none());
         assert_eq!(c.rule_lists, [vec![0], vec![1]], "what stands behind a decision cannot match");
         let nets = [place(&[(0x100, 0x1ff)]), place(&[(0x300, 0x3ff)])];
         let refs: Vec<_> = nets.iter().collect();
-        let c = divide_into_classes(&refs, &[true; 2], Family::V4).unwrap();
+        let c = divide_run_into_classes(&refs, &[true; 2], Family::V4).unwrap();
         assert_eq!(c.mask, Some(0xffff_ff00));
     }
 
@@ -338,7 +342,7 @@ mod tests {
     fn the_last_address_ends_a_stretch() {
         let places = [place(&[(0, u128::MAX)]), place(&[(5, u128::MAX)])];
         let refs: Vec<_> = places.iter().collect();
-        let c = divide_into_classes(&refs, &[false, true], Family::V6).unwrap();
+        let c = divide_run_into_classes(&refs, &[false, true], Family::V6).unwrap();
         let key = |lo, hi| vec![ElementKeyPart::Span(lo, hi)];
         assert_eq!(c.elements, [(key(0, 4), 0), (key(5, u128::MAX), 1)]);
     }

@@ -9,7 +9,7 @@ use weir_model::mask::masked_interval;
 use weir_model::nft::{self, Comparand, CreditedOriginal, LoadExpression, Statement};
 use weir_model::{
     Effect, Family, Field, Match, NatTarget, Predicate, Rule, RuleIndex, SharedName, Target, Test,
-    lower_to_located_tests,
+    lower_to_tests_with_match_index,
 };
 use weir_partition::interval::join_intervals;
 use weir_syntax::nft::{print_effect, print_nat, print_reject};
@@ -96,7 +96,7 @@ fn try_lower_rule(rule: &Rule, family: Family) -> Result<Option<LoweredRule>, St
     let act = lower_target(&rule.target, family)?;
     let mut conds = Vec::new();
     let mut never = false;
-    for (index, test) in lower_to_located_tests(rule, family) {
+    for (index, test) in lower_to_tests_with_match_index(rule, family) {
         never |= !lower_test(&mut conds, rule, id, family, index, test)?;
     }
     if never {
@@ -173,7 +173,7 @@ fn lower_test(
         }
         Test::Opaque { index: at, stateful, .. } => {
             debug_assert_eq!(index, Some(at));
-            let opaque = opaque_match::MatchPosition { rule: id, index: at, stateful, family };
+            let opaque = opaque_match::OpaqueMatchContext { rule: id, index: at, stateful, family };
             out.extend(opaque_match::lower_opaque_match(&rule.matches[at], opaque)?);
         }
         Test::Never => return Ok(false),
@@ -215,11 +215,11 @@ fn lower_field_test(
         Field::Saddr => LoadExpression::Saddr,
         Field::Daddr => LoadExpression::Daddr,
         Field::Proto => LoadExpression::L4proto,
-        Field::Fragment => return lower_fragment_test(predicate, negated, family),
+        Field::IsLaterFragment => return lower_fragment_test(predicate, negated, family),
         Field::Sport => LoadExpression::Sport,
         Field::Dport => LoadExpression::Dport,
         Field::TcpFlags => LoadExpression::TcpFlags,
-        Field::Icmp => LoadExpression::IcmpTypeCode,
+        Field::IcmpTypeAndCode => LoadExpression::IcmpTypeCode,
         Field::SourceMac => LoadExpression::EtherSaddr,
         Field::Mark => LoadExpression::Mark,
         Field::CtMark => LoadExpression::CtMark,

@@ -13,16 +13,16 @@ use super::condition::{NftCondition, lower_ct_state};
 
 /// The position of a match.
 #[derive(Clone, Copy)]
-pub(super) struct MatchPosition {
+pub(super) struct OpaqueMatchContext {
     pub rule: RuleIndex,
     pub index: usize,
     pub stateful: bool,
     pub family: Family,
 }
 
-impl MatchPosition {
+impl OpaqueMatchContext {
     fn opaque_statement(self, text: String, inverted: bool) -> OpaqueStatement {
-        let MatchPosition { rule, index, stateful, .. } = self;
+        let OpaqueMatchContext { rule, index, stateful, .. } = self;
         OpaqueStatement { text, rule, match_index: index, stateful, is_inverted: inverted }
     }
 }
@@ -30,7 +30,7 @@ impl MatchPosition {
 /// Says a match in nft terms.
 pub(super) fn lower_opaque_match(
     m: &Match,
-    place: MatchPosition,
+    place: OpaqueMatchContext,
 ) -> Result<Vec<NftCondition>, String> {
     let (module, options) = match m {
         Match::Conntrack(c) => return lower_conntrack(c, place),
@@ -64,7 +64,7 @@ fn describe_unsupported_option(module: &str, o: &ExtensionOption) -> String {
 /// The same token bucket: `burst` tokens, one back each `1/rate`.
 fn lower_limit(
     options: &[ExtensionOption],
-    place: MatchPosition,
+    place: OpaqueMatchContext,
 ) -> Result<Vec<NftCondition>, String> {
     let (mut rate, mut burst) = ("3/hour".to_string(), 5);
     for o in options {
@@ -91,7 +91,7 @@ fn lower_limit(
 /// first number is 0 (net/netfilter/nft_numgen.c).
 fn lower_statistic(
     options: &[ExtensionOption],
-    place: MatchPosition,
+    place: OpaqueMatchContext,
 ) -> Result<Vec<NftCondition>, String> {
     let (mut nth, mut packet, mut chance, mut not) = (None, 0, None, false);
     for o in options {
@@ -121,7 +121,7 @@ fn lower_statistic(
 /// Both use inet_dev_addr_type. For IPv6 xt_addrtype queries the routing table differently.
 fn lower_addrtype(
     options: &[ExtensionOption],
-    place: MatchPosition,
+    place: OpaqueMatchContext,
 ) -> Result<Vec<NftCondition>, String> {
     if place.family == Family::V6 {
         return Err("-m addrtype for IPv6".into());
@@ -162,7 +162,7 @@ fn parse_route_type(word: &str) -> Option<&'static str> {
 /// A packet without a socket matches every negated test of xt_owner and none of nft's.
 fn lower_owner(
     options: &[ExtensionOption],
-    place: MatchPosition,
+    place: OpaqueMatchContext,
 ) -> Result<Vec<NftCondition>, String> {
     let mut out = Vec::new();
     for o in options {
@@ -192,7 +192,10 @@ fn lower_owner(
 
 /// Without an entry xt_conntrack is done once the state matched; nft's tests of an entry then stop
 /// the rule. They agree if the state implies an entry, or if no state is tested.
-fn lower_conntrack(c: &ConntrackMatch, place: MatchPosition) -> Result<Vec<NftCondition>, String> {
+fn lower_conntrack(
+    c: &ConntrackMatch,
+    place: OpaqueMatchContext,
+) -> Result<Vec<NftCondition>, String> {
     use weir_model::rule_match::ct_state::{ESTABLISHED, NEW, RELATED};
     let mut out = Vec::new();
     if let Some(Negatable { negated, value }) = &c.state {
@@ -258,7 +261,7 @@ fn format_ct_address(
     family: Family,
 ) -> Result<String, String> {
     let ip = if family == Family::V4 { "ip" } else { "ip6" };
-    let len = family.prefix_len(m.mask.0).ok_or("-m conntrack with a mask with holes")?;
+    let len = family.prefix_len_of_mask(m.mask.0).ok_or("-m conntrack with a mask with holes")?;
     let mut text =
         format!("ct {dir} {ip} {what} {}{}", negation_prefix(m.negated), m.addr.display(family));
     if len < family.addr_bits() {

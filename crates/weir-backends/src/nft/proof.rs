@@ -7,8 +7,8 @@
 use weir_artefact::Form;
 use weir_diagram::{CompareOptions, StatefulTestPairing};
 use weir_model::{Family, Firewall, Ruleset, Target};
-use weir_passes::RunOptions;
-use weir_passes::check::{ProofResult, prove_equivalence};
+use weir_passes::CheckedPassesOptions;
+use weir_passes::equivalence_check::{ProofResult, prove_equivalence};
 
 use super::form::NftForm;
 use super::to_iptables::{self, OpaqueDictionary};
@@ -27,7 +27,7 @@ pub(super) fn prove_nft_form(
         Err(what) => return Ok(Some(what)),
     };
     let options = CompareOptions {
-        memory_bytes: RunOptions::default().proof_bytes,
+        memory_bytes: CheckedPassesOptions::default().proof_bytes,
         stateful_pairing: StatefulTestPairing::ByCredit,
         regions_max: 1,
         exclude_truncated: true,
@@ -61,7 +61,7 @@ fn form_to_iptables(firewall: &Firewall, form: &NftForm) -> Result<Firewall, Str
             Family::V6 => &mut out.v6,
         };
         let rest = rest.get_or_insert_with(|| Ruleset::new(family));
-        to_iptables::join_rulesets(rest, said).map_err(|unsaid| unsaid.to_string())?;
+        to_iptables::add_translated_tables(rest, said).map_err(|unsaid| unsaid.to_string())?;
     }
     Ok(out)
 }

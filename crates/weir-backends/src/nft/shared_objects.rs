@@ -8,7 +8,7 @@ use crate::compile_options::FormRefusal;
 
 /// Rules that nft cannot say, that no packet reaches, and that make or configure what rules that
 /// stay in iptables use by name.
-pub(super) fn find_lost_objects(firewall: &Firewall, kept: &Firewall) -> Vec<FormRefusal> {
+pub(super) fn refuse_lost_shared_objects(firewall: &Firewall, kept: &Firewall) -> Vec<FormRefusal> {
     let [before, after] = [firewall, kept].map(|f| SharedObjects::from_rulesets(f.rulesets()));
     let Some(object) = before.first_differing_object(&after) else { return Vec::new() };
     let mut refusals = Vec::new();

@@ -72,7 +72,7 @@ pub fn translate_tables(
 ///
 /// # Errors
 /// A hook that both decide.
-pub fn join_rulesets(rest: &mut Ruleset, said: Ruleset) -> Result<(), Untranslatable> {
+pub fn add_translated_tables(rest: &mut Ruleset, said: Ruleset) -> Result<(), Untranslatable> {
     for table in said.tables {
         let Some(at) = rest.tables.iter().position(|t| t.name == table.name) else {
             rest.tables.push(table);
@@ -273,7 +273,7 @@ impl<'t> TableTranslator<'t> {
                 Statement::Counter(credit) => Some(credit),
                 _ => None,
             });
-            let credit = collect_rule_indices(credit.flatten());
+            let credit = collect_credited_rule_indices(credit.flatten());
             return Ok(vec![draft.build_rule(target.unwrap_or(Target::None), credit)]);
         };
         self.translate_lookup(&draft, key, map)
@@ -282,7 +282,7 @@ impl<'t> TableTranslator<'t> {
     fn translate_lookup(
         &self,
         draft: &RuleDraft,
-        key: &[nft::MapKeyPart],
+        key: &[nft::MapKeyExpression],
         map: &str,
     ) -> Result<Vec<Rule>, String> {
         let find = |t: &'t nft::Table| t.maps.iter().find(|m| m.name == map);
@@ -300,8 +300,9 @@ impl<'t> TableTranslator<'t> {
             for (key, part) in key.iter().zip(&element.key) {
                 draft.add_key_part(key, part)?;
             }
-            let credit =
-                credit.get(&element.key).map_or(Vec::new(), |c| collect_rule_indices(c.iter()));
+            let credit = credit
+                .get(&element.key)
+                .map_or(Vec::new(), |c| collect_credited_rule_indices(c.iter()));
             out.push(draft.build_rule(self.verdict_to_target(&element.verdict), credit));
         }
         Ok(out)
@@ -319,7 +320,9 @@ impl<'t> TableTranslator<'t> {
     }
 }
 
-fn collect_rule_indices<'c>(credit: impl Iterator<Item = &'c CreditedOriginal>) -> Vec<RuleIndex> {
+fn collect_credited_rule_indices<'c>(
+    credit: impl Iterator<Item = &'c CreditedOriginal>,
+) -> Vec<RuleIndex> {
     let rules = credit.filter_map(|c| match c {
         CreditedOriginal::Rule(id) => Some(*id),
         CreditedOriginal::Policy(_) => None,

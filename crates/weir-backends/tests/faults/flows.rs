@@ -127,7 +127,7 @@ impl Drop for Flows {
 
 fn bound(namespace: &Namespace, address: &str) -> UdpSocket {
     let bind = || UdpSocket::bind(address);
-    namespace.enter(bind).expect("the namespace is entered").expect("the socket is bound")
+    namespace.call_inside(bind).expect("the namespace is entered").expect("the socket is bound")
 }
 
 fn send(

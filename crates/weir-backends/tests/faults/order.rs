@@ -5,7 +5,7 @@ use std::process::Output;
 
 use weir_backends::{CompileOptions, Form, compile, write_artefact};
 use weir_model::Firewall;
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 
 use crate::world::World;
 
@@ -109,7 +109,7 @@ fn nft_tables_of_a_family_that_the_next_artefact_lacks_do_not_go() {
     let bare = world.snapshot();
     let v4 = "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n\
         -A INPUT -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n";
-    let v4 = iptables::parse(v4, &ParseOptions::default()).expect("rules");
+    let v4 = iptables::parse(v4, &ParserSettings::default()).expect("rules");
     let firewall = Firewall { v4: Some(v4), v6: None, sets: Vec::new() };
     let options = CompileOptions { check_packets: 200, ..Default::default() };
     world.done("nft/load.sh");

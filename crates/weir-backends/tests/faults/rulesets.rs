@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use weir_backends::{Artefact, CompileOptions, Form, compile};
 use weir_model::{Family, Firewall};
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 
 /// What is in force before anything is loaded.
 pub const BARE: &str = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n\
@@ -61,7 +61,7 @@ fn text(more: More) -> String {
 
 fn firewall(more: More) -> Firewall {
     let parse = |text: &str, family| {
-        let options = ParseOptions { family: Some(family), ..Default::default() };
+        let options = ParserSettings { family: Some(family), ..Default::default() };
         Some(iptables::parse(text, &options).expect("the ruleset is read"))
     };
     let mut v6 = BARE6.replace("COMMIT\n", "");

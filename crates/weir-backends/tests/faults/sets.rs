@@ -3,7 +3,7 @@
 use weir_backends::{CompileOptions, Form, compile, write_artefact};
 use weir_model::Firewall;
 use weir_syntax::ipset;
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 
 use crate::stub::{KILL, RESTORE, Stub, run_with};
 use crate::world::World;
@@ -17,7 +17,7 @@ pub fn with_sets(world: &World, name: &str) {
         -A FORWARD -m set --match-set mine src -j DROP\n\
         -A FORWARD -m set --match-set zset src -j DROP\nCOMMIT\n";
     let sets = ipset::parse(sets).expect("sets");
-    let v4 = iptables::parse(text, &ParseOptions::default()).expect("rules");
+    let v4 = iptables::parse(text, &ParserSettings::default()).expect("rules");
     let firewall = Firewall { v4: Some(v4), v6: None, sets };
     let options = CompileOptions { check_packets: 200, ..Default::default() };
     let made = compile(&firewall, Form::Linear, &options, &mut |_, _| {}).expect("it compiles");

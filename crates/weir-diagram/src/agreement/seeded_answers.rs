@@ -4,12 +4,12 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
 use weir_model::target::{NatRange, NatTarget};
 use weir_model::{Addr, Field, Hook, Match, Packet};
-use weir_semantics::question_digest::{digest_content, digest_nat_question};
+use weir_semantics::question_digest::{digest_content, digest_existing_nat_question};
 use weir_semantics::{
     ConnectionFact, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
 };
 
-use crate::state_id::StateIdResolver;
+use crate::stateful_test_id::StatefulTestIdResolver;
 
 /// Fields that the interpreter leaves alone behind an unknown target, since another value of them
 /// would be not a packet: the diagram is asked with the values that they had.
@@ -17,7 +17,7 @@ pub(super) const FIELDS_KEPT_BY_UNKNOWN_TARGET: [Field; 7] = [
     Field::Iif,
     Field::Oif,
     Field::Proto,
-    Field::Fragment,
+    Field::IsLaterFragment,
     Field::CtState,
     Field::PktType,
     Field::Length,
@@ -28,7 +28,7 @@ fn hash_value(of: impl Hash) -> u64 {
 }
 
 /// The fields of a packet that rules change, but for its connection.
-fn changeable_fields(p: &Packet) -> impl Hash + use<> {
+fn extract_changeable_fields(p: &Packet) -> impl Hash + use<> {
     (p.saddr, p.daddr, p.ports(), p.mark, p.tos, p.ttl, p.len())
 }
 
@@ -36,17 +36,17 @@ fn changeable_fields(p: &Packet) -> impl Hash + use<> {
 #[derive(Clone)]
 pub(super) struct SeededAnswers {
     seed: u64,
-    state_ids: StateIdResolver,
+    state_ids: StatefulTestIdResolver,
     pub stateful_questions: Vec<(u64, u64)>,
 }
 
 impl SeededAnswers {
-    pub const fn new(seed: u64, state_ids: StateIdResolver) -> SeededAnswers {
+    pub const fn new(seed: u64, state_ids: StatefulTestIdResolver) -> SeededAnswers {
         SeededAnswers { seed, state_ids, stateful_questions: Vec::new() }
     }
 
     pub fn stateless_answer(&self, content: u64, hook: Hook, packet: &Packet) -> bool {
-        hash_value((self.seed, content, hook, changeable_fields(packet))) & 1 == 1
+        hash_value((self.seed, content, hook, extract_changeable_fields(packet))) & 1 == 1
     }
 
     pub fn stateful_answer(&self, who: u64, content: u64, nth: u32) -> bool {
@@ -54,19 +54,25 @@ impl SeededAnswers {
     }
 
     /// What a target writes of which nothing is known.
-    pub fn unknown_write_value(&self, who: u64, content: u64, nth: u32, field: Field) -> u128 {
+    pub fn stateful_write_value(&self, who: u64, content: u64, nth: u32, field: Field) -> u128 {
         hash_value((self.seed, who, content, nth, field)).into()
     }
 
     /// What a target writes into a packet.
-    pub fn chosen_write_value(
+    pub fn stateless_write_value(
         &self,
         digest: u64,
         hook: Hook,
         packet: &Packet,
         field: Field,
     ) -> u128 {
-        let h = u128::from(hash_value((self.seed, digest, hook, changeable_fields(packet), field)));
+        let h = u128::from(hash_value((
+            self.seed,
+            digest,
+            hook,
+            extract_changeable_fields(packet),
+            field,
+        )));
         match field {
             // Not shorter than its headers.
             Field::Length => packet.len() as u128 + h % 2 * 4,
@@ -82,7 +88,7 @@ impl SeededAnswers {
         range: &NatRange,
         device: bool,
     ) -> (Addr, Option<u16>) {
-        let h = hash_value((self.seed, digest, hook, changeable_fields(packet)));
+        let h = hash_value((self.seed, digest, hook, extract_changeable_fields(packet)));
         let (source, max) = (hook == Hook::Postrouting, packet.family.max_addr());
         let old = if source { packet.saddr } else { packet.daddr };
         let addr = match range.addrs {
@@ -116,7 +122,7 @@ pub(super) fn extract_nat_range(target: &NatTarget) -> Option<(&NatRange, bool)>
 impl Oracle for SeededAnswers {
     fn answer(&mut self, q: &OracleQuestion<'_>) -> bool {
         if q.stateful {
-            let ask = (self.state_ids.state_id(q.rule), q.content_digest);
+            let ask = (self.state_ids.stateful_test_id(q.rule), q.content_digest);
             let nth = self.stateful_questions.iter().filter(|a| **a == ask).count() as u32;
             self.stateful_questions.push(ask);
             return self.stateful_answer(ask.0, ask.1, nth);
@@ -138,7 +144,12 @@ impl Oracle for SeededAnswers {
     }
 
     fn existing_nat_mapping(&mut self, hook: Hook, packet: &Packet) -> Option<(Addr, Option<u16>)> {
-        let h = hash_value((self.seed, digest_nat_question(), hook, changeable_fields(packet)));
+        let h = hash_value((
+            self.seed,
+            digest_existing_nat_question(),
+            hook,
+            extract_changeable_fields(packet),
+        ));
         let addr = Addr(u128::from(h) & packet.family.max_addr());
         Some((addr, packet.ports().map(|_| (h >> 32) as u16)))
     }
@@ -148,13 +159,13 @@ impl Oracle for SeededAnswers {
     }
 
     fn choose_written_value(&mut self, w: &UnknownWrite<'_>) -> u128 {
-        let (q, who) = (w.question, self.state_ids.state_id(w.question.rule));
+        let (q, who) = (w.question, self.state_ids.stateful_test_id(w.question.rule));
         let met = self.stateful_questions.iter().filter(|a| **a == (who, q.content_digest)).count()
             as u32;
         let value = match met {
             1.. if FIELDS_KEPT_BY_UNKNOWN_TARGET.contains(&w.field) => w.old_value,
-            0 => self.chosen_write_value(q.content_digest, q.hook, q.packet, w.field),
-            n => self.unknown_write_value(who, q.content_digest, n - 1, w.field),
+            0 => self.stateless_write_value(q.content_digest, q.hook, q.packet, w.field),
+            n => self.stateful_write_value(who, q.content_digest, n - 1, w.field),
         };
         value & w.field.max_value(q.family)
     }

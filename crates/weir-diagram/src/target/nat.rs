@@ -10,7 +10,7 @@ use crate::free_variable::{FreeVariable, TargetChoice};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_change::{BitSource, PacketChange};
 use crate::presence::build_masked_predicate;
-use crate::table_at_hook::TableAtHook;
+use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, Terminal};
 use crate::variable_layout::{VariableBlock, ct_bit};
 
@@ -20,7 +20,7 @@ impl DiagramContext<'_> {
         &mut self,
         nat: &NatTarget,
         effects: u32,
-        place: TableAtHook,
+        place: TableEvaluationPoint,
     ) -> Result<DiagramRef, LimitReached> {
         let accept =
             Terminal { effects, ..Terminal::from_exit(RuleExit::Verdict(Verdict::Accept)) };
@@ -85,7 +85,7 @@ impl DiagramContext<'_> {
         &mut self,
         nat: &NatTarget,
         source: bool,
-        place: TableAtHook,
+        place: TableEvaluationPoint,
     ) -> Result<TranslatedEndpoint, LimitReached> {
         let mut new = TranslatedEndpoint::new(source);
         let everything = self.space.layout.family.max_addr();
@@ -132,7 +132,7 @@ impl DiagramContext<'_> {
         nat: &NatTarget,
         range: &NatRange,
         addrs: Option<(Addr, Addr)>,
-        place: TableAtHook,
+        place: TableEvaluationPoint,
         new: &mut TranslatedEndpoint,
     ) -> Result<(), LimitReached> {
         let digest = digest_content(nat);
@@ -140,7 +140,8 @@ impl DiagramContext<'_> {
         let end = self.space.layout.fields_end;
         let questions = &mut self.space.free_variables;
         let mut ask = |bit| {
-            let variable = FreeVariable::ChosenBit { content: digest, hook, change: 0, bit };
+            let variable =
+                FreeVariable::StatelessTargetBit { content: digest, hook, change: 0, bit };
             end + questions.intern(variable, || None)
         };
         let bits = self.space.layout.family.addr_bits();
@@ -169,7 +170,7 @@ impl DiagramContext<'_> {
                     .collect();
             }
         }
-        new.changed_variable = Some(ask(TargetChoice::HasChanged));
+        new.changed_variable = Some(ask(TargetChoice::NatChangedPacket));
         Ok(())
     }
 }

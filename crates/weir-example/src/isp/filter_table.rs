@@ -38,7 +38,7 @@ pub(super) fn build_filter_table(options: &IspOptions, plan: &NetworkPlan) -> Ta
     add_abuse_chain(&mut table, options, &mut random);
     add_antispoof_chains(&mut table, plan);
     for (customer, address) in plan.equipment_by_customer() {
-        add_dispatch_rules(&mut table, customer, address, &mut random);
+        add_customer_dispatch_rules(&mut table, customer, address, &mut random);
     }
     // Four chains a customer; as many customers as chains are left for have a fifth.
     let used = table.chain_count() + 4 * plan.customers.len();
@@ -249,7 +249,7 @@ fn random_customer_rule(customer: &Customer, random: &mut Rng) -> String {
     }
 }
 
-fn add_dispatch_rules(
+fn add_customer_dispatch_rules(
     table: &mut TableText,
     customer: &Customer,
     address: Ipv4Addr,

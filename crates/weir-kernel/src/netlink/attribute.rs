@@ -5,10 +5,10 @@
 //! include/uapi/linux/netlink.h (`struct nlattr`), lib/nlattr.c.
 
 const ATTRIBUTE_HEADER_BYTES: usize = 4;
-const ALIGNMENT: usize = 4;
+const ATTRIBUTE_ALIGNMENT_BYTES: usize = 4;
 const NESTED_FLAG: u16 = 0x8000;
 /// A type without `NLA_F_NESTED` and `NLA_F_NET_BYTEORDER`.
-const TYPE_MASK: u16 = 0x3fff;
+const ATTRIBUTE_TYPE_MASK: u16 = 0x3fff;
 
 /// Bytes that are not what the kernel writes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -119,11 +119,11 @@ fn split_attribute(bytes: &[u8]) -> Result<(NetlinkAttribute<'_>, &[u8]), Malfor
         });
     };
     let length = usize::from(u16::from_ne_bytes([l0, l1]));
-    let kind = u16::from_ne_bytes([k0, k1]) & TYPE_MASK;
+    let kind = u16::from_ne_bytes([k0, k1]) & ATTRIBUTE_TYPE_MASK;
     let value = bytes.get(ATTRIBUTE_HEADER_BYTES..length);
     let value =
         value.ok_or(MalformedNetlink::AttributeLength { kind, length, left: bytes.len() })?;
-    let after = bytes.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or(&[]);
+    let after = bytes.get(length.next_multiple_of(ATTRIBUTE_ALIGNMENT_BYTES)..).unwrap_or(&[]);
     Ok((NetlinkAttribute { kind, value }, after))
 }
 
@@ -189,7 +189,7 @@ impl AttributeWriter {
     /// Attributes behind a fixed header.
     pub(super) fn after_header(header: &[u8]) -> AttributeWriter {
         let mut bytes = header.to_vec();
-        bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+        bytes.resize(bytes.len().next_multiple_of(ATTRIBUTE_ALIGNMENT_BYTES), 0);
         AttributeWriter { bytes, too_long_type: None }
     }
 
@@ -244,14 +244,14 @@ impl AttributeWriter {
             Ok(length) => self.bytes[at..at + 2].copy_from_slice(&length.to_ne_bytes()),
             Err(_) => {
                 let kind = u16::from_ne_bytes([self.bytes[at + 2], self.bytes[at + 3]]);
-                self.too_long_type.get_or_insert(kind & TYPE_MASK);
+                self.too_long_type.get_or_insert(kind & ATTRIBUTE_TYPE_MASK);
             }
         }
         self.pad_to_alignment();
     }
 
     fn pad_to_alignment(&mut self) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
+        self.bytes.resize(self.bytes.len().next_multiple_of(ATTRIBUTE_ALIGNMENT_BYTES), 0);
     }
 }
 

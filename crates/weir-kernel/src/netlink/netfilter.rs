@@ -5,8 +5,8 @@ use super::request::NetlinkRequest;
 
 /// Bytes of `struct nfgenmsg`.
 pub const NFGENMSG_BYTES: usize = 4;
-const BATCH_BEGIN: u16 = 0x10;
-const BATCH_END: u16 = 0x11;
+const NFNL_MSG_BATCH_BEGIN: u16 = 0x10;
+const NFNL_MSG_BATCH_END: u16 = 0x11;
 
 /// A subsystem of netfilter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +48,8 @@ pub fn wrap_in_batch(
     requests: impl IntoIterator<Item = NetlinkRequest>,
 ) -> Vec<NetlinkRequest> {
     let edge = |kind| NetlinkRequest::new(kind, 0, &nfgenmsg_header(0, subsystem as u16));
-    let mut batch = vec![edge(BATCH_BEGIN)];
+    let mut batch = vec![edge(NFNL_MSG_BATCH_BEGIN)];
     batch.extend(requests);
-    batch.push(edge(BATCH_END));
+    batch.push(edge(NFNL_MSG_BATCH_END));
     batch
 }

@@ -51,7 +51,7 @@ struct SentRequests {
 
 impl SentRequests {
     /// Which of them a message answers; `None` for an event or the answer to an earlier request.
-    fn index_of_reply(self, message: &NetlinkMessage<'_>) -> Option<usize> {
+    fn index_of_answered_request(self, message: &NetlinkMessage<'_>) -> Option<usize> {
         let index = message.sequence.wrapping_sub(self.first_sequence) as usize;
         (index < self.count).then_some(index)
     }
@@ -195,8 +195,8 @@ impl NetlinkSocket {
         let (mut is_done, mut is_whole) = (false, true);
         let mut failed: Option<NetlinkError> = None;
         while !is_done {
-            self.receive_until_deadline(end, |message| {
-                if sent.index_of_reply(&message).is_none() {
+            self.receive_messages_by_deadline(end, |message| {
+                if sent.index_of_answered_request(&message).is_none() {
                     return Ok(());
                 }
                 is_whole &= !message.is_dump_interrupted();
@@ -232,8 +232,8 @@ impl NetlinkSocket {
         let mut refusals = Vec::new();
         let mut is_done = false;
         while !is_done {
-            self.receive_until_deadline(end, |message| {
-                let Some(index) = sent.index_of_reply(&message) else { return Ok(()) };
+            self.receive_messages_by_deadline(end, |message| {
+                let Some(index) = sent.index_of_answered_request(&message) else { return Ok(()) };
                 match message.reply_status()? {
                     ReplyStatus::Data => return each(message),
                     ReplyStatus::Done => {}
@@ -266,12 +266,12 @@ impl NetlinkSocket {
     }
 
     /// Reads a datagram, waiting for it until `end`, and calls `f` for each message in it.
-    fn receive_until_deadline(
+    fn receive_messages_by_deadline(
         &mut self,
         end: Instant,
         mut f: impl FnMut(NetlinkMessage<'_>) -> Result<(), NetlinkError>,
     ) -> Result<(), NetlinkError> {
-        while !self.receive_datagram(&mut f)? {
+        while !self.try_receive_messages(&mut f)? {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(NetlinkError::ReplyTimeout);
@@ -287,11 +287,11 @@ impl NetlinkSocket {
     /// # Errors
     /// [`NetlinkError::ReceiveOverrun`] where messages were lost, [`NetlinkError::Malformed`], and
     /// what `f` returns.
-    pub fn receive_datagram(
+    pub fn try_receive_messages(
         &mut self,
         mut f: impl FnMut(NetlinkMessage<'_>) -> Result<(), NetlinkError>,
     ) -> Result<bool, NetlinkError> {
-        let Some(length) = self.read_datagram()? else { return Ok(false) };
+        let Some(length) = self.read_datagram_into_buffer()? else { return Ok(false) };
         for message in parse_messages(&self.buffer[..length]) {
             f(message?)?;
         }
@@ -299,9 +299,9 @@ impl NetlinkSocket {
     }
 
     /// Reads one datagram of the kernel's into the buffer, which grows to its length.
-    fn read_datagram(&mut self) -> Result<Option<usize>, NetlinkError> {
+    fn read_datagram_into_buffer(&mut self) -> Result<Option<usize>, NetlinkError> {
         loop {
-            let length = match self.next_datagram_bytes() {
+            let length = match self.peek_datagram_length() {
                 Ok(length) => length,
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(Errno::NOBUFS) => return Err(NetlinkError::ReceiveOverrun),
@@ -322,7 +322,7 @@ impl NetlinkSocket {
     }
 
     /// How many bytes the next datagram has.
-    fn next_datagram_bytes(&self) -> Result<usize, Errno> {
+    fn peek_datagram_length(&self) -> Result<usize, Errno> {
         let flags = RecvFlags::PEEK | RecvFlags::TRUNC;
         rustix::net::recv(&self.fd, &mut [0u8; 0][..], flags).map(|(_, length)| length)
     }

@@ -4,7 +4,7 @@ use weir_stats::{ConnectionClose, TrafficVolume};
 
 /// What one end counted. The fields are those of `struct tally` in bpf/tcp_state.h.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EndTally {
+pub struct ClientOrServerTally {
     /// Packets of the trial that arrived.
     pub received: u64,
     /// Answers that were sent; the client's SYNs are not among them.
@@ -33,18 +33,19 @@ pub struct EndTally {
     pub flood: u64,
 }
 
-/// What both ends counted since [`TcpEnds`](super::tcp::TcpEnds) cleared its counters.
+/// What both ends counted since
+/// [`StatelessTcpEndpoints`](super::stateless_tcp::StatelessTcpEndpoints) cleared its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EndTallies {
+pub struct ClientServerTallies {
     /// The clients.
-    pub client: EndTally,
+    pub client: ClientOrServerTally,
     /// The servers.
-    pub server: EndTally,
+    pub server: ClientOrServerTally,
 }
 
-impl EndTallies {
+impl ClientServerTallies {
     /// Packets of connections that arrived at either end.
-    pub fn received(&self) -> u64 {
+    pub fn connection_packets_received(&self) -> u64 {
         self.client.received + self.server.received - self.server.flood
     }
 
@@ -54,7 +55,7 @@ impl EndTallies {
     }
 
     /// What one side received, and so what the other sent.
-    pub(super) fn received_volume(side: &EndTally) -> TrafficVolume {
+    pub(super) fn received_volume(side: &ClientOrServerTally) -> TrafficVolume {
         TrafficVolume { packets: side.received, bytes: side.bytes }
     }
 

@@ -13,17 +13,17 @@ use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 use weir_kernel::{Namespace, Session};
 use weir_packet::Mac;
-use weir_study::{FirewallDevices, ProgramPath};
+use weir_study::{FirewallDevices, ProgramSearchPath};
 
 use crate::LabError;
-use crate::host::local::{LocalHost, LocalNamespace};
-use crate::host::protocol::{
+use crate::host::agent_protocol::{
     AgentNamespace, AgentReply, AgentRequest, AgentWelcome, CommandRequest, receive_json_line,
     send_json_line,
 };
-use crate::host::router::{self, set_router_sysctls};
+use crate::host::local::{LocalHost, LocalNamespace};
+use crate::host::router_config::{self, set_router_sysctls};
 use crate::host::target::{CommandOutput, ExecTarget, Host, Neighbours, TargetCommand};
-use crate::observe::cpu::last_allowed_core;
+use crate::observe::core_noise::last_allowed_core;
 use crate::observe::environment;
 use crate::observe::proc_net_file::{ProcNetFile, open_local_proc_net};
 
@@ -110,7 +110,8 @@ impl Agent {
                 to_json(since.as_secs_f64())
             }
             AgentRequest::FindMissingPrograms(programs) => {
-                let commands = ProgramPath::new(&std::env::var_os("PATH").unwrap_or_default());
+                let commands =
+                    ProgramSearchPath::new(&std::env::var_os("PATH").unwrap_or_default());
                 let is_missing = |name: &String| !commands.has_program(name);
                 to_json(programs.into_iter().filter(is_missing).collect::<Vec<_>>())
             }
@@ -130,9 +131,9 @@ impl Agent {
             }
             AgentRequest::RunCommand(work) => to_json(self.run_command(&work)?),
             AgentRequest::ReadProcNet { room, name } => to_json(self.read_proc_net(room, &name)?),
-            AgentRequest::ReadProcFile { name } => {
-                to_json(self.host.read_proc_file(&contained_path(&name)?.to_string_lossy())?)
-            }
+            AgentRequest::ReadProcFile { name } => to_json(
+                self.host.read_proc_file(&require_path_inside_folder(&name)?.to_string_lossy())?,
+            ),
             AgentRequest::StartDropWatch { room } => {
                 to_json(self.find_namespace(room)?.target.start_drop_watch()?)
             }
@@ -155,7 +156,7 @@ impl Agent {
 
     fn take_interface(&mut self, interface: &str, name: String) -> Result<Mac, LabError> {
         self.session.borrow_device(interface, &self.interface_namespace, &name)?;
-        let mac = self.interface_namespace.read_device(&name)?.mac;
+        let mac = self.interface_namespace.read_device_state(&name)?.mac;
         self.interface_names.push(name);
         Ok(mac)
     }
@@ -188,13 +189,15 @@ impl Agent {
     fn find_namespace(&self, room: u32) -> Result<&NamespaceHandle, LabError> {
         self.namespaces
             .get(&room)
-            .ok_or_else(|| LabError::FirewallHost(format!("no namespace {room}")))
+            .ok_or_else(|| LabError::FirewallHostFailure(format!("no namespace {room}")))
     }
 
     fn remove_namespace(&mut self, room: u32) -> Result<(), LabError> {
         let namespace = self.find_namespace(room)?.target.namespace().clone();
         if namespace.name() == self.interface_namespace.name() {
-            return Err(LabError::FirewallHost("the interfaces are in that namespace".to_owned()));
+            return Err(LabError::FirewallHostFailure(
+                "the interfaces are in that namespace".to_owned(),
+            ));
         }
         self.namespaces.remove(&room);
         Ok(self.session.remove_namespace(namespace)?)
@@ -204,7 +207,7 @@ impl Agent {
         let NamespaceHandle { target, ipv6, .. } = self.find_namespace(room)?;
         let (namespace, ipv6) = (target.namespace().clone(), *ipv6);
         let [input, output] = self.interface_names.as_slice() else {
-            return Err(LabError::FirewallHost("two interfaces are taken first".to_owned()));
+            return Err(LabError::FirewallHostFailure("two interfaces are taken first".to_owned()));
         };
         if namespace.name() == self.interface_namespace.name() {
             return Ok(());
@@ -214,7 +217,7 @@ impl Agent {
         }
         let devices = FirewallDevices { input: input.clone(), output: output.clone() };
         self.interface_namespace = namespace;
-        router::configure_router(&self.interface_namespace, &devices, neighbours, ipv6)
+        router_config::configure_router(&self.interface_namespace, &devices, neighbours, ipv6)
     }
 
     fn write_study_file(
@@ -223,7 +226,7 @@ impl Agent {
         bytes: &[u8],
         is_executable: bool,
     ) -> Result<(), LabError> {
-        let path = self.study_folder.join(contained_path(path)?);
+        let path = self.study_folder.join(require_path_inside_folder(path)?);
         let folder = path.parent().unwrap_or(&self.study_folder);
         fs::create_dir_all(folder).map_err(LabError::file_error("create", folder))?;
         fs::write(&path, bytes).map_err(LabError::file_error("write", &path))?;
@@ -241,7 +244,7 @@ impl Agent {
             let path = if path.is_empty() {
                 PathBuf::new()
             } else {
-                self.study_folder.join(contained_path(path)?)
+                self.study_folder.join(require_path_inside_folder(path)?)
             };
             paths.push((name.as_str(), path));
         }
@@ -257,8 +260,8 @@ impl Agent {
     }
 
     fn read_proc_net(&mut self, room: u32, name: &str) -> Result<String, LabError> {
-        let name = contained_path(name)?.to_string_lossy().into_owned();
-        let unknown = || LabError::FirewallHost(format!("no namespace {room}"));
+        let name = require_path_inside_folder(name)?.to_string_lossy().into_owned();
+        let unknown = || LabError::FirewallHostFailure(format!("no namespace {room}"));
         let NamespaceHandle { target, proc_net_files: files, .. } =
             self.namespaces.get_mut(&room).ok_or_else(unknown)?;
         if !files.contains_key(&name) {
@@ -275,21 +278,23 @@ fn lock_host() -> Result<File, LabError> {
     let file = file.map_err(LabError::file_error("open", path))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(_) => Err(LabError::FirewallHost("another run is measuring this host".to_owned())),
+        Err(_) => {
+            Err(LabError::FirewallHostFailure("another run is measuring this host".to_owned()))
+        }
     }
 }
 
 /// A path that stays inside of the folder that it is joined to.
-fn contained_path(path: &str) -> Result<&Path, LabError> {
+fn require_path_inside_folder(path: &str) -> Result<&Path, LabError> {
     let path = Path::new(path);
     if path.components().all(|part| matches!(part, Component::Normal(_))) {
         return Ok(path);
     }
-    Err(LabError::FirewallHost(format!("{}: not a path inside of a folder", path.display())))
+    Err(LabError::FirewallHostFailure(format!("{}: not a path inside of a folder", path.display())))
 }
 
 fn to_json(answer: impl serde::Serialize) -> Result<Value, LabError> {
-    serde_json::to_value(answer).map_err(|error| LabError::FirewallHost(error.to_string()))
+    serde_json::to_value(answer).map_err(|error| LabError::FirewallHostFailure(error.to_string()))
 }
 
 #[cfg(test)]
@@ -298,9 +303,9 @@ mod tests {
 
     #[test]
     fn paths_that_lead_out_of_their_folder_are_refused() {
-        assert!(contained_path("tree-rules=8/load.sh").is_ok());
+        assert!(require_path_inside_folder("tree-rules=8/load.sh").is_ok());
         for bad in ["/etc/passwd", "../x", "a/../../x"] {
-            assert!(contained_path(bad).is_err(), "{bad}");
+            assert!(require_path_inside_folder(bad).is_err(), "{bad}");
         }
     }
 }

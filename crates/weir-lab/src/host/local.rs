@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use weir_kernel::conntrack::KernelConntrackTable;
 use weir_kernel::{Namespace, Session};
-use weir_stats::HostRecord;
+use weir_stats::RemoteHostRecord;
 
 use crate::LabError;
-use crate::host::shell::{NiceGuard, run_shell_command};
+use crate::host::shell_command::{NiceGuard, run_shell_command};
 use crate::host::target::{CommandOutput, ExecTarget, Host, Neighbours, TargetCommand};
 use crate::observe::conntrack_sampling::{ConntrackSampler, ConntrackSamples};
-use crate::observe::counters::ConntrackReader;
+use crate::observe::counters::ConntrackStatReader;
 use crate::observe::drop_reasons::{self, DropReasonCounter, DropReasonCounts, DropWatchGuard};
 use crate::observe::kernel_log::KernelLog;
 use crate::observe::kernel_memory;
-use crate::observe::proc_net_file::{ProcNetFile, ProcNetFiles};
+use crate::observe::proc_net_file::{ProcNetFile, ProcNetOpener};
 
 /// This machine.
 pub(crate) struct LocalHost {
@@ -59,7 +59,7 @@ impl Host for LocalHost {
         false
     }
 
-    fn host_record(&self) -> Result<Option<HostRecord>, LabError> {
+    fn host_record(&self) -> Result<Option<RemoteHostRecord>, LabError> {
         Ok(None)
     }
 
@@ -123,7 +123,7 @@ impl LocalNamespace {
     }
 }
 
-impl ProcNetFiles for LocalNamespace {
+impl ProcNetOpener for LocalNamespace {
     fn open_proc_net(&self, name: &'static str) -> Result<Box<dyn ProcNetFile>, LabError> {
         self.namespace.open_proc_net(name)
     }
@@ -177,7 +177,7 @@ impl ExecTarget for LocalNamespace {
     fn start_conntrack_sampling(&self, period: Duration) -> Result<bool, LabError> {
         // One at a time: the one before ends.
         self.host.take_conntrack_samples()?;
-        let sampler = ConntrackSampler::start(ConntrackReader::open(self)?, period);
+        let sampler = ConntrackSampler::start(ConntrackStatReader::open(self)?, period);
         let is_begun = sampler.is_some();
         *self.host.sampler.borrow_mut() = sampler;
         Ok(is_begun)

@@ -10,18 +10,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::de::DeserializeOwned;
 use weir_kernel::Session;
 use weir_packet::Mac;
-use weir_stats::HostRecord;
-use weir_study::HostsFile;
+use weir_stats::RemoteHostRecord;
+use weir_study::LabHostsFile;
 
 use crate::LabError;
-use crate::host::protocol::{
+use crate::host::agent_protocol::{
     AgentNamespace, AgentReply, AgentRequest, AgentWelcome, CommandRequest,
 };
 use crate::host::ssh::SshConnection;
 use crate::host::target::{CommandOutput, ExecTarget, Host, Neighbours, TargetCommand};
 use crate::observe::conntrack_sampling::ConntrackSamples;
 use crate::observe::drop_reasons::DropReasonCounts;
-use crate::observe::proc_net_file::{ProcNetFile, ProcNetFiles};
+use crate::observe::proc_net_file::{ProcNetFile, ProcNetOpener};
 
 /// Requests for the time; the one with the shortest round trip is the most accurate.
 const CLOCK_REQUESTS: u32 = 8;
@@ -51,7 +51,7 @@ struct RemoteProcNetFile {
 impl RemoteHost {
     /// Starts an agent there, of the same version as this weir.
     pub(crate) fn connect(
-        hosts: &HostsFile,
+        hosts: &LabHostsFile,
         session: &Session,
         weir: &Path,
         version: &str,
@@ -101,10 +101,12 @@ impl RemoteHost {
         match connection.send_request(ask, payload) {
             Ok(Some(AgentReply::Completed(answer))) => Ok(answer),
             Ok(Some(AgentReply::Refused(why))) => {
-                Err(LabError::FirewallHost(format!("on the firewall's host: {why}")))
+                Err(LabError::FirewallHostFailure(format!("on the firewall's host: {why}")))
             }
-            Ok(None) => Err(LabError::FirewallHost(connection.close().to_string())),
-            Err(error) => Err(LabError::FirewallHost(format!("{error}; {}", connection.close()))),
+            Ok(None) => Err(LabError::FirewallHostFailure(connection.close().to_string())),
+            Err(error) => {
+                Err(LabError::FirewallHostFailure(format!("{error}; {}", connection.close())))
+            }
         }
     }
 
@@ -135,7 +137,7 @@ impl Host for RemoteHost {
         true
     }
 
-    fn host_record(&self) -> Result<Option<HostRecord>, LabError> {
+    fn host_record(&self) -> Result<Option<RemoteHostRecord>, LabError> {
         let mut nearest = (f64::MAX, 0.0);
         for _ in 0..CLOCK_REQUESTS {
             let (asked, begun) = (unix_time_seconds(), Instant::now());
@@ -145,7 +147,7 @@ impl Host for RemoteHost {
                 nearest = (way, there - (asked + way / 2.0));
             }
         }
-        Ok(Some(HostRecord {
+        Ok(Some(RemoteHostRecord {
             role: "firewall".to_owned(),
             weir: self.welcome.version.clone(),
             environment: self.welcome.environment.clone(),
@@ -208,7 +210,7 @@ impl ProcNetFile for RemoteProcNetFile {
     }
 }
 
-impl ProcNetFiles for RemoteNamespace {
+impl ProcNetOpener for RemoteNamespace {
     fn open_proc_net(&self, name: &'static str) -> Result<Box<dyn ProcNetFile>, LabError> {
         Ok(Box::new(RemoteProcNetFile { namespace: self.clone(), name }))
     }

@@ -9,10 +9,10 @@ use std::thread::JoinHandle;
 
 use serde::de::DeserializeOwned;
 use weir_kernel::Session;
-use weir_study::HostsFile;
+use weir_study::LabHostsFile;
 
 use crate::LabError;
-use crate::host::protocol::{
+use crate::host::agent_protocol::{
     AgentReply, AgentRequest, AgentWelcome, receive_json_line, send_json_line,
 };
 
@@ -37,7 +37,7 @@ pub(crate) struct SshConnection {
 impl SshConnection {
     /// Starts an agent there, of the same version as this weir; returns its welcome.
     pub(crate) fn open(
-        hosts: &HostsFile,
+        hosts: &LabHostsFile,
         session: &Session,
         weir: &Path,
         version: &str,

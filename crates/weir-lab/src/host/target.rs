@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir_packet::Mac;
-use weir_stats::HostRecord;
+use weir_stats::RemoteHostRecord;
 
 use crate::LabError;
 use crate::observe::conntrack_sampling::ConntrackSamples;
 use crate::observe::drop_reasons::DropReasonCounts;
-use crate::observe::proc_net_file::ProcNetFiles;
+use crate::observe::proc_net_file::ProcNetOpener;
 
 /// A machine that rulesets are loaded on.
 pub(crate) trait Host {
@@ -24,7 +24,7 @@ pub(crate) trait Host {
     fn is_remote(&self) -> bool;
 
     /// What the record contains about it; nothing about the measuring machine.
-    fn host_record(&self) -> Result<Option<HostRecord>, LabError>;
+    fn host_record(&self) -> Result<Option<RemoteHostRecord>, LabError>;
 
     /// Why a subject that needs these programs there, and may belong to a device, cannot be
     /// measured there.
@@ -61,7 +61,7 @@ pub(crate) trait Host {
 }
 
 /// A namespace of a host that rulesets are loaded into.
-pub(crate) trait ExecTarget: ProcNetFiles {
+pub(crate) trait ExecTarget: ProcNetOpener {
     /// Its name there.
     fn name(&self) -> &str;
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::observe::counters::ConntrackReader;
+use crate::observe::counters::ConntrackStatReader;
 
 /// Seconds since the beginning, and entries then.
 pub(crate) type ConntrackSamples = Vec<(f64, u64)>;
@@ -22,7 +22,7 @@ pub(crate) struct ConntrackSampler {
 
 impl ConntrackSampler {
     /// Begins; `None` if there is nothing to read.
-    pub(crate) fn start(reader: ConntrackReader, period: Duration) -> Option<ConntrackSampler> {
+    pub(crate) fn start(reader: ConntrackStatReader, period: Duration) -> Option<ConntrackSampler> {
         if !reader.has_conntrack() {
             return None;
         }

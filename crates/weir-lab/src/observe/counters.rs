@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::LabError;
-use crate::observe::proc_net_file::{ProcNetFile, ProcNetFiles};
+use crate::observe::proc_net_file::{ProcNetFile, ProcNetOpener};
 
 /// Columns of drops in `/proc/net/dev`: of packets received, and of packets sent.
 const RX_DROP_COLUMN: usize = 3;
@@ -20,9 +20,9 @@ impl DeviceDropReader {
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn with_devices(
+    pub fn with_rx_and_tx_drops(
         self,
-        files: &dyn ProcNetFiles,
+        files: &dyn ProcNetOpener,
         devices: &[&str],
     ) -> Result<DeviceDropReader, LabError> {
         self.with_drop_columns(files, devices, &[RX_DROP_COLUMN, TX_DROP_COLUMN])
@@ -31,7 +31,7 @@ impl DeviceDropReader {
     /// The same of packets that the devices received, and not of those that they sent.
     pub(crate) fn with_rx_drops_only(
         self,
-        files: &dyn ProcNetFiles,
+        files: &dyn ProcNetOpener,
         devices: &[&str],
     ) -> Result<DeviceDropReader, LabError> {
         self.with_drop_columns(files, devices, &[RX_DROP_COLUMN])
@@ -39,7 +39,7 @@ impl DeviceDropReader {
 
     fn with_drop_columns(
         mut self,
-        files: &dyn ProcNetFiles,
+        files: &dyn ProcNetOpener,
         devices: &[&str],
         columns: &'static [usize],
     ) -> Result<DeviceDropReader, LabError> {
@@ -74,7 +74,7 @@ impl RxPacketReader {
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn open(files: &dyn ProcNetFiles, device: &str) -> Result<RxPacketReader, LabError> {
+    pub fn open(files: &dyn ProcNetOpener, device: &str) -> Result<RxPacketReader, LabError> {
         Ok(RxPacketReader { file: files.open_proc_net("dev")?, device: device.to_owned() })
     }
 
@@ -105,7 +105,7 @@ impl IpStackReader {
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn open(files: &dyn ProcNetFiles) -> Result<IpStackReader, LabError> {
+    pub fn open(files: &dyn ProcNetOpener) -> Result<IpStackReader, LabError> {
         Ok(IpStackReader {
             snmp: files.open_proc_net("snmp")?,
             netstat: files.open_proc_net("netstat")?,
@@ -119,7 +119,7 @@ impl IpStackReader {
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn open_for_end_host(files: &dyn ProcNetFiles) -> Result<IpStackReader, LabError> {
+    pub fn open_for_end_host(files: &dyn ProcNetOpener) -> Result<IpStackReader, LabError> {
         Ok(IpStackReader { incoming_only: true, ..IpStackReader::open(files)? })
     }
 
@@ -207,18 +207,18 @@ impl ConntrackCounters {
 
 /// Reads the connection table's counters.
 #[derive(Debug)]
-pub struct ConntrackReader {
+pub struct ConntrackStatReader {
     /// Absent where the kernel has no connection tracking, or shows no statistics.
     file: Option<Box<dyn ProcNetFile>>,
 }
 
-impl ConntrackReader {
+impl ConntrackStatReader {
     /// Opens the counters; a kernel without them counts nothing.
     ///
     /// # Errors
     /// Where the namespace cannot be entered.
-    pub fn open(files: &dyn ProcNetFiles) -> Result<ConntrackReader, LabError> {
-        Ok(ConntrackReader { file: files.open_proc_net_if_present("stat/nf_conntrack")? })
+    pub fn open(files: &dyn ProcNetOpener) -> Result<ConntrackStatReader, LabError> {
+        Ok(ConntrackStatReader { file: files.open_proc_net_if_present("stat/nf_conntrack")? })
     }
 
     /// Whether there is anything to read.

@@ -3,12 +3,12 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::observe::proc::{parse_meminfo_bytes, unreclaimable_slab_bytes};
+use crate::observe::proc_parsers::{parse_meminfo_bytes, parse_unreclaimable_slab_bytes};
 
 /// Waits until slabs that cannot be reclaimed shrink no more: the kernel frees entries that it
 /// forgets a while later (RCU), and a trial that begins before would find too little growth.
 pub(crate) fn wait_for_slabs_to_settle() {
-    wait_until_memory_settles(|| unreclaimable_slab_bytes(&read_proc_file("meminfo")), 1);
+    wait_until_memory_settles(|| parse_unreclaimable_slab_bytes(&read_proc_file("meminfo")), 1);
 }
 
 /// Bytes of this machine's kernel that rulesets may be kept in; `settled` waits first until they
@@ -24,13 +24,13 @@ pub(crate) fn settle_and_read_kernel_memory(settled: bool) -> i64 {
 fn wait_until_memory_settles(bytes: fn() -> i64, still: u32) {
     const POLL_INTERVAL: Duration = Duration::from_millis(100);
     const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
-    const MAX_SHRINK_BYTES: i64 = 1 << 20;
+    const MAX_SETTLED_SHRINK_BYTES: i64 = 1 << 20;
     let begun = Instant::now();
     let (mut before, mut looks) = (bytes(), 0);
     while looks < still && begun.elapsed() < SETTLE_TIMEOUT {
         std::thread::sleep(POLL_INTERVAL);
         let now = bytes();
-        looks = if before - now < MAX_SHRINK_BYTES { looks + 1 } else { 0 };
+        looks = if before - now < MAX_SETTLED_SHRINK_BYTES { looks + 1 } else { 0 };
         before = now;
     }
 }

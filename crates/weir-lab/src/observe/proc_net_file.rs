@@ -22,7 +22,7 @@ pub trait ProcNetFile: Debug + Send + Sync {
 }
 
 /// A namespace with its files under `/proc/net`.
-pub trait ProcNetFiles {
+pub trait ProcNetOpener {
     /// The file of that name.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ pub trait ProcNetFiles {
     ) -> Result<Option<Box<dyn ProcNetFile>>, LabError>;
 }
 
-impl ProcNetFiles for Namespace {
+impl ProcNetOpener for Namespace {
     fn open_proc_net(&self, name: &'static str) -> Result<Box<dyn ProcNetFile>, LabError> {
         open_local_proc_net(self, name).map(|file| Box::new(file) as Box<dyn ProcNetFile>)
     }
@@ -49,7 +49,7 @@ impl ProcNetFiles for Namespace {
         name: &'static str,
     ) -> Result<Option<Box<dyn ProcNetFile>>, LabError> {
         let path = Path::new("/proc/thread-self/net").join(name);
-        let file = self.enter(|| File::open(path))?.ok();
+        let file = self.call_inside(|| File::open(path))?.ok();
         Ok(file.map(|file| Box::new(file) as Box<dyn ProcNetFile>))
     }
 }
@@ -71,5 +71,5 @@ impl ProcNetFile for File {
 /// Opens a file of a namespace of this machine.
 pub(crate) fn open_local_proc_net(namespace: &Namespace, name: &str) -> Result<File, LabError> {
     let path = Path::new("/proc/thread-self/net").join(name);
-    namespace.enter(|| File::open(&path))?.map_err(LabError::file_error("open", &path))
+    namespace.call_inside(|| File::open(&path))?.map_err(LabError::file_error("open", &path))
 }

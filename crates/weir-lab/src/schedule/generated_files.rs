@@ -12,7 +12,7 @@ use weir_stats::{Coordinate, RulesetRecord, Scenario};
 use crate::LabError;
 use crate::frames::drop_mix;
 use crate::frames::{self, Frame};
-use crate::host::command::{CommandEnv, StudyCommand};
+use crate::host::study_command::{CommandEnv, StudyCommand};
 use crate::host::target::ExecTarget;
 use weir_study::{GeneratedFile, Study};
 
@@ -53,7 +53,7 @@ impl RunFiles {
     }
 
     /// Runs a command where rulesets are loaded.
-    pub(crate) fn run_on_target(
+    pub(crate) fn run_command_on_target(
         &self,
         target: &dyn ExecTarget,
         job: &StudyCommand<'_>,
@@ -81,7 +81,7 @@ impl RunFiles {
     }
 
     /// Makes the ruleset of a point, where it is not there yet; its record the first time.
-    pub(crate) fn make_ruleset(
+    pub(crate) fn generate_ruleset(
         &self,
         study: &Study,
         point: &Scenario,
@@ -114,7 +114,11 @@ impl RunFiles {
     }
 
     /// Makes the rules to add at a point.
-    pub(crate) fn make_added_rules(&self, study: &Study, point: &Scenario) -> Result<(), LabError> {
+    pub(crate) fn generate_added_rules(
+        &self,
+        study: &Study,
+        point: &Scenario,
+    ) -> Result<(), LabError> {
         let Some(more) = &study.more else { return Ok(()) };
         let path = self.generated_path("more", more, point);
         if path.exists() {
@@ -124,7 +128,11 @@ impl RunFiles {
     }
 
     /// Makes and reads the frames of a point.
-    pub(crate) fn make_frames(&mut self, study: &Study, point: &Scenario) -> Result<(), LabError> {
+    pub(crate) fn generate_frames(
+        &mut self,
+        study: &Study,
+        point: &Scenario,
+    ) -> Result<(), LabError> {
         let Some(traffic) = study.frames_source() else { return Ok(()) };
         let part = point.project_to_axes(&traffic.axis_names());
         if self.frames.contains_key(&part) {
@@ -140,7 +148,7 @@ impl RunFiles {
         };
         self.command_env.run_in_namespace(&self.tool_namespace, &job)?;
         let mut frames = frames::load_pcap_and_verdicts(&path)?;
-        if let Some(axis) = study.drop_axis() {
+        if let Some(axis) = study.drop_share_axis() {
             let share = part.coordinate(axis).and_then(Coordinate::as_number);
             frames = drop_mix::mix_by_drop_percent(&frames, share)
                 .map_err(|message| LabError::UnsendableFrames { path, message })?;

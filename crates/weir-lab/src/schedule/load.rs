@@ -3,9 +3,9 @@
 use weir_stats::{Scenario, Trial, TrialKind, TrialNoise, TrialResults, TrialState};
 
 use crate::LabError;
-use crate::host::command::StudyCommand;
+use crate::host::study_command::StudyCommand;
 use crate::host::target::ExecTarget;
-use crate::observe::cpu::NoiseSnapshot;
+use crate::observe::core_noise::NoiseSnapshot;
 use crate::schedule::run_state::RunState;
 use crate::trial::trial_record;
 use weir_study::{PlannedTrial, Variant, trial_plan};
@@ -40,11 +40,11 @@ pub(crate) fn load_subject_ruleset(
 /// The order is that of trials: each ruleset is loaded by every subject, in forward and reverse
 /// order. A block has each load once in forward order, so that all blocks together have the
 /// preset's number of loads.
-pub(crate) fn time_all_loads(
+pub(crate) fn time_all_ruleset_loads(
     run: &mut RunState<'_>,
     rulesets: &[Scenario],
 ) -> Result<(), LabError> {
-    let variants = list_load_variants(run);
+    let variants = list_load_timing_variants(run);
     for block in 0..run.preset.loads {
         let seed = run.options.seed ^ 0x10ad;
         let steps = trial_plan::plan_block(rulesets, |_| variants.clone(), block / 2, seed);
@@ -52,19 +52,21 @@ pub(crate) fn time_all_loads(
         for step in steps.into_iter().filter(|step| step.leg == leg) {
             let step = PlannedTrial { block, ..step };
             let place = (step.scenario.clone(), step.variant.subject.clone());
-            if run.finished_trials.is_load_done(&step) || run.nothing_to_time.contains(&place) {
+            if run.finished_trials.is_ruleset_load_timed(&step)
+                || run.nothing_to_time.contains(&place)
+            {
                 continue;
             }
             let of = format!("load {} at {}", step.variant.subject, step.scenario);
-            run.begin_step(&of, 0.2)?;
-            time_one_load(run, &step)?;
+            run.report_step_or_interrupt(&of, 0.2)?;
+            time_one_ruleset_load(run, &step)?;
         }
     }
     Ok(())
 }
 
 /// Who loads. A study of loads alone has the second copy of a subject here.
-fn list_load_variants(run: &RunState<'_>) -> Vec<Variant> {
+fn list_load_timing_variants(run: &RunState<'_>) -> Vec<Variant> {
     let study = &run.loaded_study.study;
     let second = study.again.as_ref().filter(|_| study.traffic.is_none());
     let second = second.map(|again| again.subject.get_ref().clone());
@@ -76,7 +78,7 @@ fn list_load_variants(run: &RunState<'_>) -> Vec<Variant> {
     run.measurable_subjects().filter(loads).flat_map(copies).collect()
 }
 
-fn time_one_load(run: &mut RunState<'_>, step: &PlannedTrial) -> Result<(), LabError> {
+fn time_one_ruleset_load(run: &mut RunState<'_>, step: &PlannedTrial) -> Result<(), LabError> {
     let name = &step.variant.subject;
     let target = run.runner.resources.topology.create_load_timing_namespace()?;
     let target = &*target;
@@ -150,7 +152,7 @@ fn run_subject_command(
         scenario: point,
         file_variables: vec![("RULESET", &ruleset), ("DIR", &folder), ("MORE", &more)],
     };
-    let (taken, _) = run.files.run_on_target(target, &job, true)?;
+    let (taken, _) = run.files.run_command_on_target(target, &job, true)?;
     Ok(taken.as_secs_f64())
 }
 

@@ -24,7 +24,7 @@ fn key_of_trial(trial: &Trial) -> TrialKey {
     (trial.block, trial.order_in_block, trial.leg, trial.scenario.clone(), variant)
 }
 
-fn key_of_step(step: &PlannedTrial) -> TrialKey {
+fn key_of_planned_trial(step: &PlannedTrial) -> TrialKey {
     (step.block, step.order_in_block, step.leg, step.scenario.clone(), step.variant.clone())
 }
 
@@ -64,13 +64,13 @@ impl FinishedTrials {
     }
 
     /// Whether a load was timed.
-    pub(crate) fn is_load_done(&self, step: &PlannedTrial) -> bool {
-        self.timed_loads.contains(&key_of_step(step))
+    pub(crate) fn is_ruleset_load_timed(&self, step: &PlannedTrial) -> bool {
+        self.timed_loads.contains(&key_of_planned_trial(step))
     }
 
     /// The repeat that a step continues with; `None` if it is settled.
-    pub(crate) fn next_repeat(&self, step: &PlannedTrial) -> Option<u32> {
-        match self.packet_repeats.get(&key_of_step(step)) {
+    pub(crate) fn next_repeat_number(&self, step: &PlannedTrial) -> Option<u32> {
+        match self.packet_repeats.get(&key_of_planned_trial(step)) {
             None => Some(0),
             Some((next, false)) => Some(*next),
             Some((_, true)) => None,
@@ -82,12 +82,12 @@ impl FinishedTrials {
 ///
 /// # Errors
 /// Records that cannot be read; another study, other subjects, another preset or seed.
-pub(crate) fn load_prior_record(
+pub(crate) fn load_and_verify_prior_run(
     out: &Path,
     loaded: &LoadedStudy,
     options: &StudyRunOptions,
 ) -> Result<RunRecord, LabError> {
-    let refuse = |what: String| LabError::CannotResume { path: out.to_owned(), what };
+    let refuse = |what: String| LabError::CannotResumeRun { path: out.to_owned(), what };
     for (name, text) in [("study.toml", &loaded.text), ("subjects.toml", &loaded.subjects_text)] {
         let path = out.join(name);
         let there = fs::read_to_string(&path).map_err(LabError::file_error("read", &path))?;
@@ -95,7 +95,7 @@ pub(crate) fn load_prior_record(
             return Err(refuse(format!("{name} has changed since then")));
         }
     }
-    let record = run_folder::load_interrupted_run(out)?;
+    let record = run_folder::load_run_to_resume(out)?;
     let run = &record.run;
     if run.preset.name != options.preset {
         return Err(refuse(format!("it was started with the preset `{}`", run.preset.name)));
@@ -136,7 +136,8 @@ mod tests {
             trial(2, 2, TrialState::Unbalanced),
         ];
         let done = FinishedTrials::from_records(&trials, 1, 2);
-        let next: Vec<Option<u32>> = (0..4).map(|order| done.next_repeat(&step(order))).collect();
+        let next: Vec<Option<u32>> =
+            (0..4).map(|order| done.next_repeat_number(&step(order))).collect();
         assert_eq!(next, [None, Some(1), None, Some(0)]);
         assert_eq!(done.validation_count, 1);
     }
@@ -144,7 +145,7 @@ mod tests {
     #[test]
     fn a_validation_that_failed_is_not_taken_for_the_first_step() {
         let done = FinishedTrials::from_records(&[trial(0, 0, TrialState::Failed)], 1, 2);
-        assert_eq!(done.next_repeat(&step(0)), Some(0));
+        assert_eq!(done.next_repeat_number(&step(0)), Some(0));
         assert_eq!(trial_plan::list_grid_points(&BTreeMap::new()).len(), 1);
     }
 }

@@ -14,9 +14,9 @@ use weir_kernel::{Session, stop_signal};
 use weir_stats::{Coordinate, RunRecord, Scenario, run_folder};
 
 use crate::LabError;
-use crate::host::command::CommandEnv;
+use crate::host::study_command::CommandEnv;
 use crate::host::target::Host;
-use crate::observe::cpu::last_allowed_core;
+use crate::observe::core_noise::last_allowed_core;
 use crate::observe::environment;
 use crate::record;
 use crate::schedule::generated_files::RunFiles;
@@ -24,13 +24,13 @@ use crate::schedule::options::{SELF_COMPARISON_RUNS, StudyRunOptions};
 use crate::schedule::resume::{self, FinishedTrials};
 use crate::schedule::run_progress::{RunProgress, RunProgressTracker};
 use crate::schedule::run_state::RunState;
-use crate::schedule::{load, measure, probe, search};
+use crate::schedule::{load, packet_trials, probe_trials, subject_rate_search};
 use crate::topology::Topology;
 use crate::trial::runner::TrialRunner;
-use crate::workload::sockets::socket_plan::raise_and_report_limits;
-use weir_study::HostsFile;
+use crate::workload::sockets::socket_plan::raise_and_describe_client_limits;
+use weir_study::LabHostsFile;
 use weir_study::ProbeCase;
-use weir_study::{self, LoadedStudy, PresetDefinition, ProgramPath};
+use weir_study::{self, LoadedStudy, PresetDefinition, ProgramSearchPath};
 use weir_study::{PlannedTrial, Variant, trial_plan};
 
 /// Runs a study and writes its records to `out`, which must be empty or not exist; with
@@ -54,8 +54,11 @@ pub fn execute_study(
     }
     let preset = loaded.preset_for_request(&options.run_request())?;
     let hosts = read_hosts_file(&loaded, options)?;
-    let prior =
-        if options.resume { Some(resume::load_prior_record(out, &loaded, options)?) } else { None };
+    let prior = if options.resume {
+        Some(resume::load_and_verify_prior_run(out, &loaded, options)?)
+    } else {
+        None
+    };
     match prior {
         Some(prior) if prior.run.complete => return Ok(prior),
         Some(_) => (),
@@ -63,7 +66,7 @@ pub fn execute_study(
     }
     let prior = prior.filter(|prior| !prior.run.complete);
     let failed = |source| LabError::SystemCall { action: "catch Ctrl-C", source };
-    stop_signal::install_signal_handlers().map_err(failed)?;
+    stop_signal::install_stop_signal_handlers().map_err(failed)?;
     let _alone = wait_for_host_lock(progress)?;
     let session = Session::new()?;
     let work = session.session_directory().join("study");
@@ -115,8 +118,8 @@ pub fn execute_study(
 fn read_hosts_file(
     loaded: &LoadedStudy,
     options: &StudyRunOptions,
-) -> Result<Option<HostsFile>, LabError> {
-    let read = |path| HostsFile::read_for_study(path, loaded);
+) -> Result<Option<LabHostsFile>, LabError> {
+    let read = |path| LabHostsFile::read_for_study(path, loaded);
     Ok(options.hosts.as_deref().map(read).transpose()?)
 }
 
@@ -155,7 +158,7 @@ impl RunState<'_> {
             points.iter().map(|point| point.project_to_axes(&ruleset_axes)).collect();
         rulesets.sort_unstable();
         rulesets.dedup();
-        self.estimate_work(&points, &rulesets);
+        self.estimate_steps_and_time(&points, &rulesets);
         let validations = points.iter().map(|point| self.variants_at_point(point).len()).sum();
         self.finished_trials = FinishedTrials::from_records(
             &self.trials,
@@ -166,26 +169,28 @@ impl RunState<'_> {
         run_folder::save_run_json(self.record_folder, &record::build_run_record(self, false))?;
         self.raise_conntrack_limits(&points)?;
         self.generate_files(&points, &rulesets)?;
-        search::refuse_lossless_points(self, &points)?;
+        subject_rate_search::refuse_drop_only_points(self, &points)?;
         self.runner
             .resources
             .topology
             .firewall_host()
             .send_study_files(self.files.root_folder())?;
-        load::time_all_loads(self, &rulesets)?;
+        load::time_all_ruleset_loads(self, &rulesets)?;
         if self.loaded_study.study.traffic.is_none() {
             return Ok(());
         }
         self.set_up_firewalls(&rulesets)?;
-        for said in
-            raise_and_report_limits(&self.runner.resources.topology, self.loaded_study, &points)
-        {
-            self.begin_step(&said, 0.0)?;
+        for said in raise_and_describe_client_limits(
+            &self.runner.resources.topology,
+            self.loaded_study,
+            &points,
+        ) {
+            self.report_step_or_interrupt(&said, 0.0)?;
         }
         let overload = self.run_validation_trials(&points)?;
         if let Some(goal) = &self.options.search {
             for (point, variant, pps) in overload.iter().filter(|(.., pps)| *pps > 0.0) {
-                search::search_subject_rate(self, point, variant, goal, *pps)?;
+                subject_rate_search::search_subject_rate(self, point, variant, goal, *pps)?;
             }
             return Ok(());
         }
@@ -206,11 +211,11 @@ impl RunState<'_> {
         let mut rates = Vec::new();
         for point in points {
             for variant in self.variants_at_point(point) {
-                self.begin_step(
+                self.report_step_or_interrupt(
                     &format!("check {} at {point}", variant.subject),
                     self.expected_trial_seconds(),
                 )?;
-                let trial = measure::run_validation_trial(self, point, &variant)?;
+                let trial = packet_trials::run_validation_trial(self, point, &variant)?;
                 validated += 1;
                 rates.push((point.clone(), variant.clone(), trial.pps));
                 if validated > self.finished_trials.validation_count {
@@ -239,16 +244,16 @@ impl RunState<'_> {
                 step.variant.subject,
                 step.scenario
             );
-            self.begin_step(&message, self.expected_trial_seconds())?;
+            self.report_step_or_interrupt(&message, self.expected_trial_seconds())?;
             match ProbeCase::from_planned_trial(&step) {
-                Some(case) => probe::measure_probe(self, &step, case)?,
-                None => measure::measure_packet_step(self, &step)?,
+                Some(case) => probe_trials::measure_probe_trial(self, &step, case)?,
+                None => packet_trials::measure_packet_trial(self, &step)?,
             }
         }
         Ok(())
     }
 
-    fn estimate_work(&mut self, points: &[Scenario], rulesets: &[Scenario]) {
+    fn estimate_steps_and_time(&mut self, points: &[Scenario], rulesets: &[Scenario]) {
         let variants: u64 =
             points.iter().map(|point| self.variants_at_point(point).len() as u64).sum();
         let subjects = self.measurable_subjects().count() as u64;
@@ -287,7 +292,7 @@ pub fn plan_trials(study: &Path, preset: &str, seed: u64) -> Result<Vec<PlannedT
         let names = loaded.study.subjects.iter().map(|name| name.get_ref().clone());
         let mut variants: Vec<Variant> =
             names.map(|subject| Variant { subject, copy_index: 0 }).collect();
-        let second = again.filter(|again| point.contains(&again.at));
+        let second = again.filter(|again| point.has_coordinates_of(&again.at));
         let second = second.map(|again| again.subject.get_ref().clone());
         variants.extend(second.map(|subject| Variant { subject, copy_index: 1 }));
         variants
@@ -354,7 +359,7 @@ fn find_unmeasurable_subjects(
     loaded: &LoadedStudy,
     host: &dyn Host,
 ) -> Result<BTreeMap<String, String>, LabError> {
-    let commands = ProgramPath::new(&std::env::var_os("PATH").unwrap_or_default());
+    let commands = ProgramSearchPath::new(&std::env::var_os("PATH").unwrap_or_default());
     let mut lacking = BTreeMap::new();
     for name in loaded.study.subjects.iter().map(|name| name.get_ref()) {
         let subject = &loaded.subjects.0[name];

@@ -41,7 +41,7 @@ impl<'a> RunProgressTracker<'a> {
         }
     }
 
-    pub(super) fn begin_step(&mut self, message: &str, expected: f64, trials: &[Trial]) {
+    pub(super) fn report_step_start(&mut self, message: &str, expected: f64, trials: &[Trial]) {
         let pace = self.started_at.elapsed().as_secs_f64() / self.spent_seconds.max(0.5);
         let left = (self.expected_seconds - self.spent_seconds).max(0.0) * pace.clamp(0.5, 4.0);
         (self.report_progress)(RunProgress {

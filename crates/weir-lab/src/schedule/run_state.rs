@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use weir_kernel::stop_signal;
-use weir_stats::rate_search::Search;
+use weir_stats::rate_search::RateSearchRecord;
 use weir_stats::{
-    Coordinate, HostEnvironment, HostRecord, RulesetRecord, Scenario, Trial, run_folder,
+    Coordinate, HostEnvironment, RemoteHostRecord, RulesetRecord, Scenario, Trial, run_folder,
 };
 use weir_study::{LoadedStudy, PresetDefinition, Variant};
 
@@ -33,7 +33,7 @@ pub(crate) struct RunState<'a> {
     /// Subjects whose loads of a ruleset have nothing to time.
     pub(crate) nothing_to_time: BTreeSet<(Scenario, String)>,
     pub(crate) trials: Vec<Trial>,
-    pub(crate) searches: Vec<Search>,
+    pub(crate) searches: Vec<RateSearchRecord>,
     pub(crate) rulesets: Vec<RulesetRecord>,
     pub(crate) axes: BTreeMap<String, Vec<Coordinate>>,
     pub(crate) unmeasurable_subjects: BTreeMap<String, String>,
@@ -42,7 +42,7 @@ pub(crate) struct RunState<'a> {
     pub(crate) scheduling: String,
     pub(crate) environment: HostEnvironment,
     /// Other machines than the one that measures.
-    pub(crate) hosts: Vec<HostRecord>,
+    pub(crate) hosts: Vec<RemoteHostRecord>,
     pub(crate) started_at: SystemTime,
     /// What was done before an interruption.
     pub(crate) finished_trials: FinishedTrials,
@@ -58,7 +58,9 @@ impl RunState<'_> {
             self.measurable_subjects().map(|subject| Variant { subject, copy_index: 0 }).collect();
         if let Some(again) = &self.loaded_study.study.again {
             let subject = again.subject.get_ref().clone();
-            if point.contains(&again.at) && !self.unmeasurable_subjects.contains_key(&subject) {
+            if point.has_coordinates_of(&again.at)
+                && !self.unmeasurable_subjects.contains_key(&subject)
+            {
                 variants.push(Variant { subject, copy_index: 1 });
             }
         }
@@ -79,11 +81,15 @@ impl RunState<'_> {
     }
 
     /// A step begins: ends the run if the user requested it, and reports the step.
-    pub(crate) fn begin_step(&mut self, message: &str, expected: f64) -> Result<(), LabError> {
+    pub(crate) fn report_step_or_interrupt(
+        &mut self,
+        message: &str,
+        expected: f64,
+    ) -> Result<(), LabError> {
         if stop_signal::is_stop_requested() {
             return Err(LabError::Interrupted);
         }
-        self.progress_tracker.begin_step(message, expected, &self.trials);
+        self.progress_tracker.report_step_start(message, expected, &self.trials);
         Ok(())
     }
 

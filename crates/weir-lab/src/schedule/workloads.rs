@@ -6,18 +6,18 @@ use weir_stats::{ConnectionClose, DurationDistribution, Trial, TrialKind, TrialR
 use weir_study::{ConnectionLoad, PlannedTrial, Traffic};
 
 use crate::LabError;
-use crate::bpf_program::generator::SendPlan;
-use crate::bpf_program::tcp::ConnectionPlan;
+use crate::bpf_program::frame_generator::SendPlan;
+use crate::bpf_program::stateless_tcp::ConnectionPlan;
 use crate::schedule::run_state::RunState;
 use crate::workload::frames::FrameWorkload;
 use crate::workload::loopback::LoopbackWorkload;
 use crate::workload::sockets::SocketWorkload;
 use crate::workload::sockets::socket_plan::build_socket_plan;
-use crate::workload::tcp::TcpWorkload;
+use crate::workload::stateless_tcp::StatelessTcpWorkload;
 use crate::workload::workload_trait::Workload;
 
 /// A workload, and what a trial of it is.
-pub(crate) struct StudyWorkload<'a> {
+pub(crate) struct PlannedWorkload<'a> {
     pub(crate) workload: Box<dyn Workload + 'a>,
     /// Rules may have to drop some of what is sent.
     pub(crate) expects_drops: bool,
@@ -27,9 +27,9 @@ pub(crate) struct StudyWorkload<'a> {
     stateless_client: Option<weir_stats::TrialClient>,
 }
 
-impl StudyWorkload<'_> {
+impl PlannedWorkload<'_> {
     /// Says of a trial what it is.
-    pub(crate) fn label_trial(&self, trial: &mut Trial) {
+    pub(crate) fn set_trial_kind_and_client(&self, trial: &mut Trial) {
         if let Some((kind, rate_pps)) = self.connection_kind_and_rate {
             // The compared quantity is the same for all clients.
             (trial.kind, trial.rate_pps) = (kind, rate_pps);
@@ -44,16 +44,16 @@ impl StudyWorkload<'_> {
 
 /// The traffic for the subject of a step, for a number of seconds; `check` verifies everything
 /// possible.
-pub(crate) fn build_step_workload<'a>(
+pub(crate) fn build_workload_for_trial<'a>(
     run: &mut RunState<'a>,
     step: &PlannedTrial,
     seconds: f64,
     check: bool,
-) -> Result<StudyWorkload<'a>, LabError> {
+) -> Result<PlannedWorkload<'a>, LabError> {
     let loaded = run.loaded_study;
     let subject = &loaded.subjects.0[&step.variant.subject];
     let duration = Duration::from_secs_f64(seconds);
-    let packets = |workload: Box<dyn Workload + 'a>, some_to_drop| StudyWorkload {
+    let packets = |workload: Box<dyn Workload + 'a>, some_to_drop| PlannedWorkload {
         workload,
         expects_drops: some_to_drop,
         connection_kind_and_rate: None,
@@ -74,13 +74,13 @@ pub(crate) fn build_step_workload<'a>(
                     let plan = build_socket_plan(topology, load, client, &step.scenario, &open);
                     Box::new(SocketWorkload::new(plan))
                 }
-                false => Box::new(TcpWorkload::new(open)),
+                false => Box::new(StatelessTcpWorkload::new(open)),
             };
-            Ok(StudyWorkload {
+            Ok(PlannedWorkload {
                 workload,
                 // Beside a flood, connections may be dropped, too.
                 expects_drops: load.flood_axis.is_some(),
-                connection_kind_and_rate: Some((choose_trial_kind(load), rate_pps)),
+                connection_kind_and_rate: Some((choose_connection_trial_kind(load), rate_pps)),
                 stateless_client: stateless,
             })
         }
@@ -95,7 +95,7 @@ pub(crate) fn build_step_workload<'a>(
                 rate_pps: run.preset.rate_pps,
                 packets_max: 0,
                 // A mix is even in its given order.
-                shuffled: loaded.study.drop_axis().is_none(),
+                shuffled: loaded.study.drop_share_axis().is_none(),
                 seed: run.options.seed as u32 ^ step.block,
             };
             Ok(packets(Box::new(FrameWorkload::new(play)), some_to_drop))
@@ -124,7 +124,7 @@ fn plan_connections(
         &step.scenario,
         run.runner.resources.topology.conntrack_limit()?,
     );
-    let (clients, servers) = load.active_endpoints_at(&step.scenario);
+    let (clients, servers) = load.active_endpoint_counts_at(&step.scenario);
     // Sockets need no programs at the ends.
     if let Some(ends) = &mut run.runner.resources.tcp_ends {
         ends.set_active_endpoints(clients, servers);
@@ -142,7 +142,7 @@ fn plan_connections(
 }
 
 /// The kind of a trial.
-fn choose_trial_kind(load: &ConnectionLoad) -> TrialKind {
+fn choose_connection_trial_kind(load: &ConnectionLoad) -> TrialKind {
     match load.close {
         _ if load.sockets.is_some() => TrialKind::Sockets,
         _ if load.concurrency.is_some() => TrialKind::Concurrent,

@@ -15,16 +15,16 @@ use std::net::Ipv4Addr;
 use weir_study::Endpoints;
 
 use crate::LabError;
-use crate::bpf_program::tcp::TcpEnds;
-use crate::host::router::{SINK_MAC, SOURCE_MAC, format_mac};
+use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
+use crate::host::router_config::{SINK_MAC, SOURCE_MAC, format_mac};
 use crate::observe::counters::DeviceDropReader;
-use crate::topology::firewall::TestFirewall;
 use crate::topology::local::LocalTestbed;
+use crate::topology::test_firewall::TestFirewall;
 
 /// A gateway with one arm.
 pub(super) fn create_one_armed_gateway(
     testbed: &mut LocalTestbed,
-    ends: &mut TcpEnds,
+    ends: &mut StatelessTcpEndpoints,
     endpoints: &Endpoints,
 ) -> Result<TestFirewall, LabError> {
     let (namespace, near) = testbed.create_one_link_gateway(false)?;
@@ -32,14 +32,14 @@ pub(super) fn create_one_armed_gateway(
     namespace.run_ip_batch(&on_link_neighbour_commands(endpoints, &arm))?;
     let ifindex = testbed.source_namespace.ifindex(&near)?;
     ends.attach_client_and_server(&testbed.source_namespace, ifindex)?;
-    let devices = DeviceDropReader::default().with_devices(&namespace, &[arm.as_str()])?;
+    let devices = DeviceDropReader::default().with_rx_and_tx_drops(&namespace, &[arm.as_str()])?;
     testbed.assemble_firewall(namespace, ifindex, devices, (near.clone(), near))
 }
 
 /// One link and nothing between its ends; the namespace of the answer is an empty one.
 pub(super) fn create_direct_path(
     testbed: &mut LocalTestbed,
-    ends: &mut TcpEnds,
+    ends: &mut StatelessTcpEndpoints,
 ) -> Result<TestFirewall, LabError> {
     let nothing = testbed.create_detached_namespace()?;
     let (near, far) = testbed.create_direct_link()?;
@@ -47,8 +47,8 @@ pub(super) fn create_direct_path(
     ends.attach_client(&testbed.source_namespace, ifindex)?;
     ends.attach_server(&testbed.sink_namespace, testbed.sink_namespace.ifindex(&far)?)?;
     // Either end of a veth reports the losses of both.
-    let devices =
-        DeviceDropReader::default().with_devices(&testbed.sink_namespace, &[far.as_str()])?;
+    let devices = DeviceDropReader::default()
+        .with_rx_and_tx_drops(&testbed.sink_namespace, &[far.as_str()])?;
     testbed.assemble_firewall(nothing, ifindex, devices, (near, far))
 }
 

@@ -5,22 +5,22 @@ use weir_study::FirewallDevices;
 use weir_study::traffic::FIRST_CLIENT_PORT;
 
 use crate::LabError;
-use crate::bpf_program::tcp::TcpEnds;
-use crate::host::router::{
+use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
+use crate::host::router_config::{
     FIREWALL_IN_ADDRESS, FIREWALL_IN_MAC, FIREWALL_OUT_ADDRESS, FIREWALL_OUT_MAC, SOURCE_MAC,
     format_mac, return_route_commands,
 };
 use crate::observe::counters::DeviceDropReader;
-use crate::topology::firewall::TestFirewall;
 use crate::topology::local::{GatewayLinks, LocalTestbed};
+use crate::topology::test_firewall::TestFirewall;
 
 /// Makes a firewall between clients and servers that forwards everything in both directions.
 ///
 /// # Errors
 /// Where the kernel refuses.
-pub(super) fn create_connection_gateway(
+pub(super) fn create_stateless_tcp_gateway(
     testbed: &mut LocalTestbed,
-    ends: &mut TcpEnds,
+    ends: &mut StatelessTcpEndpoints,
     endpoints: &Endpoints,
 ) -> Result<TestFirewall, LabError> {
     let GatewayLinks { namespace, source_device: near, sink_device: far } =
@@ -37,7 +37,7 @@ pub(super) fn create_connection_gateway(
     ends.attach_client(&testbed.source_namespace, ifindex)?;
     ends.attach_server(&testbed.sink_namespace, testbed.sink_namespace.ifindex(&far)?)?;
     // Both devices receive redirected packets: only they count those that they lose.
-    let devices = DeviceDropReader::default().with_devices(&namespace, &[input, output])?;
+    let devices = DeviceDropReader::default().with_rx_and_tx_drops(&namespace, &[input, output])?;
     testbed.assemble_firewall(namespace, ifindex, devices, (near, far))
 }
 
@@ -47,7 +47,7 @@ pub(super) fn create_connection_gateway(
 ///
 /// # Errors
 /// Where the kernel refuses.
-pub(super) fn create_socket_gateway(
+pub(super) fn create_kernel_socket_gateway(
     testbed: &mut LocalTestbed,
     endpoints: &Endpoints,
     ports: u16,
@@ -89,7 +89,7 @@ pub(super) fn create_socket_gateway(
     // Beyond it the kernel forgets connections at once rather than after a minute, and their
     // ports are free (tcp_time_wait in net/ipv4/tcp_minisocks.c): later trials would find more.
     testbed.source_namespace.set_sysctl("net.ipv4.tcp_max_tw_buckets", "4194304")?;
-    let devices = DeviceDropReader::default().with_devices(&namespace, &[input, output])?;
+    let devices = DeviceDropReader::default().with_rx_and_tx_drops(&namespace, &[input, output])?;
     let ifindex = testbed.source_namespace.ifindex(&near)?;
     testbed.assemble_firewall(namespace, ifindex, devices, (near, far))
 }

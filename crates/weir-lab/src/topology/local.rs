@@ -11,14 +11,16 @@ use weir_study::FirewallDevices;
 
 use crate::LabError;
 use crate::host::local::{LocalHost, LocalNamespace};
-use crate::host::router::{
+use crate::host::router_config::{
     FIREWALL_IN_MAC, FIREWALL_OUT_MAC, SINK_MAC, SOURCE_MAC, add_sink_routes, interface_addresses,
     set_router_sysctls, source_neighbour_command,
 };
 use crate::host::target::SharedExecTarget;
-use crate::observe::counters::{ConntrackReader, DeviceDropReader, IpStackReader, RxPacketReader};
-use crate::topology::firewall::TestFirewall;
+use crate::observe::counters::{
+    ConntrackStatReader, DeviceDropReader, IpStackReader, RxPacketReader,
+};
 use crate::topology::probe_routes::{ProbeLinks, add_probe_routes, limit_gso_command};
+use crate::topology::test_firewall::TestFirewall;
 
 /// Source and sink on this machine, and the links to its namespaces.
 pub(super) struct LocalTestbed {
@@ -80,8 +82,8 @@ impl LocalTestbed {
         if input != output {
             set_router_sysctls(&namespace, false)?;
             let options = VethOptions {
-                end_a: link_end(FIREWALL_IN_MAC),
-                end_b: link_end(FIREWALL_OUT_MAC),
+                end_a: veth_end_with_mac(FIREWALL_IN_MAC),
+                end_b: veth_end_with_mac(FIREWALL_OUT_MAC),
                 gro: true,
                 ..VethOptions::default()
             };
@@ -96,8 +98,8 @@ impl LocalTestbed {
         self.link_count += 1;
         let (near, far) = (format!("f{number}"), format!("k{number}"));
         let options = VethOptions {
-            end_a: link_end(SOURCE_MAC),
-            end_b: link_end(FIREWALL_IN_MAC),
+            end_a: veth_end_with_mac(SOURCE_MAC),
+            end_b: veth_end_with_mac(FIREWALL_IN_MAC),
             gro: true,
             ..VethOptions::default()
         };
@@ -123,8 +125,8 @@ impl LocalTestbed {
         let near = format!("f{number}");
         let addrs = interface_addresses("198.18.0.1/24", "2001:2:0:1::1/64", ipv6);
         let options = VethOptions {
-            end_a: link_end(SOURCE_MAC),
-            end_b: VethEndOptions { addrs, ..link_end(FIREWALL_IN_MAC) },
+            end_a: veth_end_with_mac(SOURCE_MAC),
+            end_b: VethEndOptions { addrs, ..veth_end_with_mac(FIREWALL_IN_MAC) },
             gro: true,
             ..VethOptions::default()
         };
@@ -145,8 +147,8 @@ impl LocalTestbed {
         let output = self.devices.output.clone();
         let addrs = interface_addresses("198.18.1.1/24", "2001:2:0:2::1/64", ipv6);
         let outside = VethOptions {
-            end_a: VethEndOptions { addrs, ..link_end(FIREWALL_OUT_MAC) },
-            end_b: link_end(SINK_MAC),
+            end_a: VethEndOptions { addrs, ..veth_end_with_mac(FIREWALL_OUT_MAC) },
+            end_b: veth_end_with_mac(SINK_MAC),
             ..VethOptions::default()
         };
         self.session.create_veth_pair(&namespace, &output, &self.sink_namespace, &far, &outside)?;
@@ -165,9 +167,9 @@ impl LocalTestbed {
         let lo = || "lo".to_owned();
         Ok(TestFirewall {
             send_ifindex: namespace.ifindex("lo")?,
-            device_drops: DeviceDropReader::default().with_devices(&namespace, &["lo"])?,
+            device_drops: DeviceDropReader::default().with_rx_and_tx_drops(&namespace, &["lo"])?,
             stack_counters: IpStackReader::open_for_end_host(&namespace)?,
-            conntrack_counters: ConntrackReader::open(&namespace)?,
+            conntrack_counters: ConntrackStatReader::open(&namespace)?,
             received_from_source: RxPacketReader::open(&namespace, "lo")?,
             received_after_firewall: RxPacketReader::open(&namespace, "lo")?,
             end_devices: (lo(), lo()),
@@ -178,7 +180,7 @@ impl LocalTestbed {
     }
 
     /// The return routes: the sink's program returns echoes, streams end at its sockets.
-    pub(super) fn enable_probe_routes(&self, link: &GatewayLinks) -> Result<(), LabError> {
+    pub(super) fn add_firewall_probe_routes(&self, link: &GatewayLinks) -> Result<(), LabError> {
         let GatewayLinks { namespace, source_device: near, sink_device: far } = link;
         let FirewallDevices { input, output } = &self.devices;
         namespace.run_ip_batch(&[source_neighbour_command(SOURCE_MAC, input)])?;
@@ -207,7 +209,7 @@ impl LocalTestbed {
         let entered = RxPacketReader::open(&namespace, &self.devices.input)?;
         let left = RxPacketReader::open(&self.sink_namespace, &ends.1)?;
         Ok(TestFirewall {
-            conntrack_counters: ConntrackReader::open(&namespace)?,
+            conntrack_counters: ConntrackStatReader::open(&namespace)?,
             target: self.exec_target(&namespace),
             namespace,
             send_ifindex: ifindex,
@@ -221,6 +223,6 @@ impl LocalTestbed {
     }
 }
 
-fn link_end(mac: Mac) -> VethEndOptions {
+fn veth_end_with_mac(mac: Mac) -> VethEndOptions {
     VethEndOptions { mac: Some(mac), addrs: Vec::new() }
 }

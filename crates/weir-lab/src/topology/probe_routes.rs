@@ -4,7 +4,7 @@ use weir_kernel::Namespace;
 use weir_packet::Mac;
 
 use crate::LabError;
-use crate::host::router::{
+use crate::host::router_config::{
     FIREWALL_IN_ADDRESS, FIREWALL_OUT_ADDRESS, SINK_ADDRESS, SOURCE_ADDRESS, format_mac,
 };
 

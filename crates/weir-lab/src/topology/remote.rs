@@ -10,18 +10,20 @@ use std::path::Path;
 use std::rc::Rc;
 
 use weir_packet::Mac;
-use weir_study::{Endpoints, FirewallDevices, HostsFile};
+use weir_study::{Endpoints, FirewallDevices, LabHostsFile};
 
 use crate::LabError;
 use crate::bpf_program::sink::Sink;
-use crate::bpf_program::tcp::TcpEnds;
+use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
 use crate::host::remote::{RemoteHost, RemoteNamespace};
-use crate::host::router::{SOURCE_MAC, wait_for_carrier};
+use crate::host::router_config::{SOURCE_MAC, wait_for_carrier};
 use crate::host::target::{Neighbours, ReturnRoute, SharedExecTarget};
-use crate::observe::counters::{ConntrackReader, DeviceDropReader, IpStackReader, RxPacketReader};
-use crate::topology::firewall::TestFirewall;
+use crate::observe::counters::{
+    ConntrackStatReader, DeviceDropReader, IpStackReader, RxPacketReader,
+};
 use crate::topology::local::LocalTestbed;
 use crate::topology::probe_routes::{ProbeLinks, add_probe_routes};
+use crate::topology::test_firewall::TestFirewall;
 
 /// Names of the interfaces of this host, in the source's and in the sink's namespace.
 const SOURCE_DEVICE_NAME: &str = "f0";
@@ -46,7 +48,7 @@ impl RemoteTestbed {
     /// Starts an agent on the host of the file, and takes the interfaces at both ends.
     pub(super) fn new(
         local: &LocalTestbed,
-        hosts: &HostsFile,
+        hosts: &LabHostsFile,
         weir: &Path,
         version: &str,
     ) -> Result<RemoteTestbed, LabError> {
@@ -74,7 +76,7 @@ impl RemoteTestbed {
                 .borrow_device(interface.get_ref(), namespace, name)
                 .map_err(|error| hosts.error_at_value(interface, error))?;
             namespace.set_device_up(name)?;
-            *mac = namespace.read_device(name)?.mac;
+            *mac = namespace.read_device_state(name)?.mac;
         }
         let [source_mac, sink_mac] = macs;
         Ok(RemoteTestbed {
@@ -124,16 +126,16 @@ impl RemoteTestbed {
             }
             self.has_programs_attached = true;
         }
-        let devices =
-            DeviceDropReader::default().with_devices(&local.sink_namespace, &[SINK_DEVICE_NAME])?;
+        let devices = DeviceDropReader::default()
+            .with_rx_and_tx_drops(&local.sink_namespace, &[SINK_DEVICE_NAME])?;
         assemble_remote_firewall(local, self.host.create_firewall(ipv6)?, devices)
     }
 
     /// A firewall there, between clients and servers.
-    pub(super) fn create_connection_firewall(
+    pub(super) fn create_stateless_tcp_firewall(
         &mut self,
         local: &mut LocalTestbed,
-        ends: &mut TcpEnds,
+        ends: &mut StatelessTcpEndpoints,
         endpoints: &Endpoints,
     ) -> Result<TestFirewall, LabError> {
         if !self.has_programs_attached {
@@ -183,9 +185,9 @@ fn assemble_remote_firewall(
     let files = &*there;
     Ok(TestFirewall {
         send_ifindex: local.source_namespace.ifindex(SOURCE_DEVICE_NAME)?,
-        device_drops: here.with_devices(files, &[&input, &output])?,
+        device_drops: here.with_rx_and_tx_drops(files, &[&input, &output])?,
         stack_counters: IpStackReader::open(files)?,
-        conntrack_counters: ConntrackReader::open(files)?,
+        conntrack_counters: ConntrackStatReader::open(files)?,
         received_from_source: RxPacketReader::open(files, &input)?,
         received_after_firewall: RxPacketReader::open(&local.sink_namespace, SINK_DEVICE_NAME)?,
         end_devices: (SOURCE_DEVICE_NAME.to_owned(), SINK_DEVICE_NAME.to_owned()),

@@ -95,7 +95,7 @@ pub(crate) fn judge_connections(trial: &Trial) -> Option<(TrialState, String)> {
 /// Frames sent during a probe must add up as usual, except for lost echoes, which are in the same
 /// counters.
 pub(crate) fn judge_probe(trial: &Trial) -> Option<(TrialState, String)> {
-    let (answered, lost) = match (trial.probe_result(), trial.stream_result()) {
+    let (answered, lost) = match (trial.probe_result(), trial.bulk_tcp_stream_result()) {
         (Some(probe), _) => (probe.answered, probe.lost_requests()),
         (None, Some(stream)) => (stream.bytes, 0),
         (None, None) => (0, 0),

@@ -5,13 +5,13 @@ use std::time::Duration;
 use weir_stats::{DropCount, MachineObservations, TrialNoise};
 
 use crate::LabError;
-use crate::bpf_program::generator::SendResult;
+use crate::bpf_program::frame_generator::SendResult;
 use crate::bpf_program::sink::SinkCounts;
+use crate::observe::core_noise::{CorePinGuard, MAX_REALTIME_TRIAL, NoiseSnapshot, time_spin_loop};
 use crate::observe::counters::{ConntrackCounters, sum_softnet_drops};
-use crate::observe::cpu::{CorePinGuard, MAX_REALTIME_TRIAL, NoiseSnapshot, time_spin_loop};
 use crate::observe::drop_reasons::{DropReasonCounts, NETFILTER_DROP_REASON};
 use crate::topology::{TestFirewall, Topology};
-use crate::trial::collect::TrialCollector;
+use crate::trial::machine_observation::MachineObserver;
 use crate::workload::frames::FrameWorkload;
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadScheduling};
@@ -65,7 +65,7 @@ struct TrialCounters {
 struct TrialBaseline {
     rule_drops: Option<u64>,
     is_drop_watch_on: bool,
-    collector: TrialCollector,
+    collector: MachineObserver,
     counters: TrialCounters,
 }
 
@@ -151,7 +151,7 @@ impl TrialRunner {
         let played = {
             let realtime = stage.realtime && duration <= MAX_REALTIME_TRIAL;
             let _pinned = CorePinGuard::pin_to_core(stage.core, realtime)?;
-            stage.send_frames_into(ifindex, &FrameWorkload::overload_plan(duration))?
+            stage.send_frames_into_device(ifindex, &FrameWorkload::overload_plan(duration))?
         };
         Ok((played, stage.topology.sink().read_counts()?.since(before)))
     }
@@ -170,7 +170,7 @@ impl TrialRunner {
                 firewall.target.start_drop_watch()?
             }
         };
-        let collecting = TrialCollector::start(firewall, self.resources.core, expected)?;
+        let collecting = MachineObserver::start(firewall, self.resources.core, expected)?;
         Ok(TrialBaseline {
             rule_drops: by_rules,
             is_drop_watch_on: is_watched,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_stats::TrialResults;
 
 use crate::LabError;
-use crate::bpf_program::generator::SendPlan;
+use crate::bpf_program::frame_generator::SendPlan;
 use crate::topology::TestFirewall;
 use crate::workload::frame_arrivals::SentFrameTracker;
 use crate::workload::workload_resources::WorkloadResources;

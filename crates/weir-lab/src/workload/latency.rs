@@ -9,12 +9,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_stats::DurationDistribution;
 
 /// Digits of a time that are kept, and the longest one, nanoseconds: an hour.
-const HISTOGRAM_DIGITS: u8 = 3;
+const HISTOGRAM_SIGNIFICANT_DIGITS: u8 = 3;
 const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 /// Times, none yet.
 pub(crate) fn new_latency_histogram() -> Histogram<u64> {
-    Histogram::new_with_max(MAX_LATENCY_NS, HISTOGRAM_DIGITS).expect("three digits are kept")
+    Histogram::new_with_max(MAX_LATENCY_NS, HISTOGRAM_SIGNIFICANT_DIGITS)
+        .expect("three digits are kept")
 }
 
 /// Waits for an answer, so long at most.

@@ -15,7 +15,7 @@ use weir_study::LoopbackUdp;
 use weir_study::traffic::IPV4_UDP_HEADER_BYTES;
 
 use crate::LabError;
-use crate::bpf_program::generator::SendResult;
+use crate::bpf_program::frame_generator::SendResult;
 use crate::bpf_program::sink::SinkCounts;
 use crate::topology::TestFirewall;
 use crate::workload::workload_resources::WorkloadResources;
@@ -76,7 +76,7 @@ impl Workload for LoopbackWorkload {
         host: &TestFirewall,
     ) -> Result<(), LabError> {
         self.no_ports_before = read_udp_no_ports(host)?;
-        self.socket = Some(host.namespace.enter(open_udp_socket)?.map_err(loopback_error)?);
+        self.socket = Some(host.namespace.call_inside(open_udp_socket)?.map_err(loopback_error)?);
         Ok(())
     }
 

@@ -7,8 +7,9 @@
 //! closes first, so its port waits in TIME_WAIT. Errors are counted by kind.
 //!
 //! Here clients and servers cost more than the firewall, tens of microseconds per connection. Use
-//! [`crate::bpf_program::tcp`] to distinguish firewalls, and this workload to check that real ends
-//! work, how many packets a fetch needs, and where a client's own limits apply ([`client_limits`]).
+//! [`crate::bpf_program::stateless_tcp`] to distinguish firewalls, and this workload to check that
+//! real ends work, how many packets a fetch needs, and where a client's own limits apply
+//! ([`client_limits`]).
 //!
 //! A subject may name another client ([`ClientKind`](weir_study::ClientKind)): weir's small TCP, or
 //! another program, which runs on the clients' core and sends requests to the same servers.
@@ -31,9 +32,9 @@ use weir_kernel::Namespace;
 use weir_stats::{ConnectionClose, ConnectionCounts};
 
 use crate::LabError;
-use crate::bpf_program::generator::SendResult;
+use crate::bpf_program::frame_generator::SendResult;
 use crate::bpf_program::sink::SinkCounts;
-use crate::observe::cpu::pick_other_core;
+use crate::observe::core_noise::pick_other_core;
 use crate::topology::TestFirewall;
 use crate::workload::latency::summarise_latencies;
 use crate::workload::workload_resources::WorkloadResources;
@@ -88,11 +89,11 @@ impl Workload for SocketWorkload<'_> {
         let links = LinkCounters::open(&stage.topology, firewall)?;
         let (sink, port) = (stage.topology.sink_namespace(), self.plan.endpoints.server_port);
         let serving = sink
-            .enter(|| {
+            .call_inside(|| {
                 ServerThread::start(&firewall.end_devices.1, port, pick_other_core(stage.core))
             })?
             .map_err(socket_io_error)?;
-        let before = links.read_entered_and_left()?;
+        let before = links.read_packets_entered_and_left()?;
         let first_client = stage.take_client_addresses(self.plan.clients);
         self.setup = Some(SocketTrialSetup {
             server_thread: serving,
@@ -152,10 +153,13 @@ fn run_clients(
     first: u32,
 ) -> Result<ClientResult, LabError> {
     if let Some(program) = external_clients::find_client_program(plan.client) {
-        return external_clients::run_through_firewall(source, firewall, plan, first, &program);
+        return external_clients::run_program_through_firewall(
+            source, firewall, plan, first, &program,
+        );
     }
     let fetching = FetchPlan { plan: *plan, first_client: first, device: &firewall.end_devices.0 };
-    let fetched = source.enter(|| client::run_fetches(&fetching))?.map_err(socket_io_error)?;
+    let fetched =
+        source.call_inside(|| client::run_fetches(&fetching))?.map_err(socket_io_error)?;
     Ok((build_connections_record(&fetched, &plan.resources), fetched.seconds))
 }
 
@@ -173,7 +177,7 @@ fn build_connections_record(
         given_up: fetched.skipped_behind_schedule,
         establish: summarise_latencies(&fetched.establish_times),
         whole: summarise_latencies(&fetched.reply_times),
-        limits: client_limits::to_limit_records(&resources.binding_limits()),
+        limits: client_limits::to_limit_records(&resources.connection_rate_limits()),
         ..ConnectionCounts::empty(ConnectionClose::Fin)
     }
 }

@@ -4,17 +4,17 @@ use weir_stats::Scenario;
 use weir_study::{ConnectionLoad, ConnectionPath};
 
 use crate::LabError;
-use crate::bpf_program::generator::{Generator, SendPlan, SendResult};
-use crate::bpf_program::tcp::TcpEnds;
+use crate::bpf_program::frame_generator::{FrameGenerator, SendPlan, SendResult};
+use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
 use crate::frames::Frame;
 use crate::topology::{TestFirewall, Topology};
 
 /// What workloads send with.
 pub(crate) struct WorkloadResources {
     pub(crate) topology: Topology,
-    generator: Generator,
+    generator: FrameGenerator,
     /// Clients and servers, in a study of connections.
-    pub(crate) tcp_ends: Option<TcpEnds>,
+    pub(crate) tcp_ends: Option<StatelessTcpEndpoints>,
     /// The core that everything happens on.
     pub(crate) core: u32,
     /// Short bursts may run before everything else.
@@ -33,7 +33,7 @@ impl WorkloadResources {
         core: u32,
         realtime: bool,
     ) -> Result<WorkloadResources, LabError> {
-        let generator = Generator::new()?;
+        let generator = FrameGenerator::new()?;
         Ok(WorkloadResources {
             topology,
             generator,
@@ -99,11 +99,13 @@ impl WorkloadResources {
         ConnectionLoad { endpoints, sockets, .. }: &ConnectionLoad,
     ) -> Result<TestFirewall, LabError> {
         if let Some(sockets) = sockets {
-            return self.topology.create_socket_firewall(endpoints, sockets.ports_per_client());
+            return self
+                .topology
+                .create_kernel_socket_firewall(endpoints, sockets.ports_per_client());
         }
         if self.tcp_ends.is_none() {
             let (to, from) = self.topology.firewall_and_source_macs();
-            self.tcp_ends = Some(TcpEnds::new(endpoints, to, from)?);
+            self.tcp_ends = Some(StatelessTcpEndpoints::new(endpoints, to, from)?);
         }
         let ends = self.tcp_ends.as_mut().expect("made just now");
         self.topology.create_connection_path(path, ends, endpoints)
@@ -115,11 +117,11 @@ impl WorkloadResources {
         firewall: &TestFirewall,
         play: &SendPlan,
     ) -> Result<SendResult, LabError> {
-        self.send_frames_into(firewall.send_ifindex, play)
+        self.send_frames_into_device(firewall.send_ifindex, play)
     }
 
     /// Plays what is loaded into a device of the source, on the current core.
-    pub(crate) fn send_frames_into(
+    pub(crate) fn send_frames_into_device(
         &mut self,
         ifindex: u32,
         play: &SendPlan,

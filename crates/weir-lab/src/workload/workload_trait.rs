@@ -10,7 +10,7 @@ use std::time::Duration;
 use weir_stats::TrialResults;
 
 use crate::LabError;
-use crate::bpf_program::generator::SendResult;
+use crate::bpf_program::frame_generator::SendResult;
 use crate::bpf_program::sink::SinkCounts;
 use crate::topology::TestFirewall;
 use crate::workload::workload_resources::WorkloadResources;

@@ -22,12 +22,17 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
                 None => continue,
             };
             let found = table
-                .rule_finding(&NEVER_MATCHES, chain, i, format!("this rule never matches: {why}"))
+                .new_rule_finding(
+                    &NEVER_MATCHES,
+                    chain,
+                    i,
+                    format!("this rule never matches: {why}"),
+                )
                 .with_help("correct its tests, or remove it")
                 .with_wasted_comparisons(1);
             // It may still drop what it cannot read, or evaluate a stateful match.
             out.push(match none() && table.flow.shadowing_rules((chain, i)).is_some() {
-                true => found.with_fix(vec![table.remove_rule_edit(chain, i)]),
+                true => found.with_fix(vec![table.edit_removing_rule(chain, i)]),
                 false => found,
             });
         }

@@ -24,7 +24,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
             let say = |lint, message: String, help: &str| {
-                table.rule_finding(lint, chain, i, message).with_help(help)
+                table.new_rule_finding(lint, chain, i, message).with_help(help)
             };
             for m in &rule.matches {
                 let Match::HostDependent(host) = m else { continue };
@@ -141,7 +141,7 @@ fn find_repeated_test(
     };
     Some(
         table
-            .rule_finding(&REPEATED_TEST, chain, i, message)
+            .new_rule_finding(&REPEATED_TEST, chain, i, message)
             .with_help("remove it")
             .with_fix(vec![edit]),
     )
@@ -170,6 +170,6 @@ fn find_state_module(
         by: Box::new(newer),
     };
     let message = "-m state is the old name of -m conntrack --ctstate";
-    let found = table.rule_finding(&STATE_MODULE, chain, i, message);
+    let found = table.new_rule_finding(&STATE_MODULE, chain, i, message);
     Some(found.with_help("use -m conntrack --ctstate").with_fix(vec![edit]))
 }

@@ -42,7 +42,9 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
             let message = "this rule tests ports, so it does not drop later fragments; they are \
                            accepted";
             let help = "drop fragments first (-f -j DROP), or let conntrack reassemble them";
-            out.push(table.rule_finding(&FRAGMENTS_SLIP_THROUGH, at, i, message).with_help(help));
+            out.push(
+                table.new_rule_finding(&FRAGMENTS_SLIP_THROUGH, at, i, message).with_help(help),
+            );
         }
     }
 }

@@ -57,7 +57,7 @@ fn report_differing_defaults(v4: &TableContext<'_>, v6: &TableContext<'_>, out: 
             "{name} accepts packets that match no rule over {which} and drops them over {other}"
         );
         let help = "set the same policy for both families";
-        out.push(open.chain_finding(&FAMILIES_DIFFER, at, message).with_help(help));
+        out.push(open.new_chain_finding(&FAMILIES_DIFFER, at, message).with_help(help));
     }
 }
 
@@ -67,7 +67,7 @@ fn report_dropped_ndp(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     let may_be =
         |chain: usize, rule: usize| table.flow.may_match_neighbour_discovery((chain, rule));
     let mut reached = vec![false; table.table.chains.len()];
-    let graph = table.flow.graph();
+    let graph = table.flow.chain_graph();
     for chain in graph.mark_reachable([at], &mut reached, |jump| may_be(jump.from, jump.rule)) {
         let accepts = |(i, rule): (usize, &Rule)| {
             matches!(rule.target, Target::Accept | Target::Opaque(_)) && may_be(chain, i)
@@ -78,5 +78,5 @@ fn report_dropped_ndp(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     }
     let message = "INPUT drops neighbour discovery: no rule accepts ICMPv6 types 135 and 136";
     let help = "accept -p ipv6-icmp, or at least types 133 to 136 with hop limit 255";
-    out.push(table.chain_finding(&NEIGHBOURS_DROPPED, at, message).with_help(help));
+    out.push(table.new_chain_finding(&NEIGHBOURS_DROPPED, at, message).with_help(help));
 }

@@ -3,7 +3,7 @@
 use weir_model::rule_match::ct_state;
 use weir_model::{Match, Rule, TableName, Target};
 
-use super::linear_rule_runs::LINEAR_RUN_THRESHOLD;
+use super::linear_rule_runs::LINEAR_ADDRESS_RULES_THRESHOLD;
 use crate::context::LintContext;
 use crate::finding::Finding;
 use crate::lint::define_lint;
@@ -21,7 +21,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
                 continue;
             }
             let Some(i) = chain.rules.iter().position(accepts_established) else { continue };
-            if i <= LINEAR_RUN_THRESHOLD || !table.is_reachable_rule((at, i)) {
+            if i <= LINEAR_ADDRESS_RULES_THRESHOLD || !table.is_reachable_rule((at, i)) {
                 continue;
             }
             let name = &chain.name;
@@ -29,7 +29,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
                 format!("packets of known connections are compared with {i} rules of {name} first");
             let help = "move this rule up, before all rules that are not meant for such packets";
             let found = table
-                .rule_finding(&CONNTRACK_NOT_FIRST, at, i, message)
+                .new_rule_finding(&CONNTRACK_NOT_FIRST, at, i, message)
                 .with_help(help)
                 .with_wasted_comparisons(i);
             out.push(found);

@@ -16,19 +16,19 @@ pub(crate) static LINT_FAMILY: LintFamily =
 
 /// Minimum number of consecutive rules that test one address each for which a tree or a set pays
 /// off.
-pub const LINEAR_RUN_THRESHOLD: usize = 16;
+pub const LINEAR_ADDRESS_RULES_THRESHOLD: usize = 16;
 /// The same for ports: below it, they fit into one multiport match.
-const LINEAR_PORT_RUN_THRESHOLD: usize = 8;
+const LINEAR_PORT_RULES_THRESHOLD: usize = 8;
 
 fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for at in 0..table.table.chains.len() {
-            let addresses = find_longest_run(table, at, &|r| tests_address(r, table));
-            if addresses.1 > LINEAR_RUN_THRESHOLD {
+            let addresses = find_longest_rule_run(table, at, &|r| tests_address(r, table));
+            if addresses.1 > LINEAR_ADDRESS_RULES_THRESHOLD {
                 out.push(linear_run_finding(table, at, addresses, &LINEAR_ADDRESSES, "address"));
             }
-            let ports = find_longest_run(table, at, &|r| tests_one_port_span(r, table));
-            if ports.1 > LINEAR_PORT_RUN_THRESHOLD {
+            let ports = find_longest_rule_run(table, at, &|r| tests_one_port_span(r, table));
+            if ports.1 > LINEAR_PORT_RULES_THRESHOLD {
                 out.push(linear_run_finding(table, at, ports, &LINEAR_PORTS, "port"));
             }
         }
@@ -36,7 +36,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
 }
 
 /// The longest row of such rules in a chain that packets come to: its first, and how many.
-fn find_longest_run(
+fn find_longest_rule_run(
     table: &TableContext<'_>,
     at: usize,
     is: &dyn Fn(&Rule) -> bool,
@@ -69,8 +69,8 @@ fn linear_run_finding(
         _ => "replace them by one lookup: `weir compile --to tree`, `ipset` or `nft`",
     };
     table
-        .rule_finding(lint, at, first, message)
-        .with_related_place(table.related_rule(at, first + rules - 1, "last of them"))
+        .new_rule_finding(lint, at, first, message)
+        .with_related_place(table.related_place_of_rule(at, first + rules - 1, "last of them"))
         .with_help(help)
         .with_wasted_comparisons(rules)
 }

@@ -44,7 +44,7 @@ fn report_loopback_mistakes(table: &TableContext<'_>, out: &mut Vec<Finding>) {
             let help = "test lo in OUTPUT (-o lo) and INPUT (-i lo)";
             out.push(
                 table
-                    .rule_finding(&LOOPBACK, at, i, message)
+                    .new_rule_finding(&LOOPBACK, at, i, message)
                     .with_help(help)
                     .with_wasted_comparisons(1),
             );
@@ -56,7 +56,9 @@ fn report_loopback_mistakes(table: &TableContext<'_>, out: &mut Vec<Finding>) {
         let inward = &*table.chain(at).name == "INPUT" && base.iif.is_none();
         if v4 && inward && local && rule.target == Target::Accept {
             let message = "this rule accepts forged 127.0.0.0/8 addresses from any device";
-            out.push(table.rule_finding(&LOOPBACK, at, i, message).with_help("test -i lo instead"));
+            out.push(
+                table.new_rule_finding(&LOOPBACK, at, i, message).with_help("test -i lo instead"),
+            );
         }
     }
 }
@@ -70,7 +72,9 @@ fn report_unrestricted_snat(table: &TableContext<'_>, out: &mut Vec<Finding>) {
             let message =
                 "this rule translates every connection, also those between inner networks";
             let help = "test the outer device (-o) or the inner network (-s)";
-            out.push(table.rule_finding(&TRANSLATES_EVERYTHING, at, i, message).with_help(help));
+            out.push(
+                table.new_rule_finding(&TRANSLATES_EVERYTHING, at, i, message).with_help(help),
+            );
         }
     }
 }
@@ -108,12 +112,15 @@ fn report_dnat_bypassing_input(context: &LintContext<'_>, out: &mut Vec<Finding>
                 one.clone(),
                 "redirects them first",
             );
-            let found = nat.rule_finding(&DNAT_PASSES_INPUT, chain, i, message);
+            let found = nat.new_rule_finding(&DNAT_PASSES_INPUT, chain, i, message);
             out.push(
                 found
-                    .with_program(filter.program_of_rule((input, n)))
+                    .with_managing_program(filter.program_of_rule((input, n)))
                     .with_root_cause(
-                        cause.with_blamed_place(filter.id_and_span(input, Some(n)), one),
+                        cause.with_blamed_place(
+                            filter.rule_or_chain_id_and_span(input, Some(n)),
+                            one,
+                        ),
                     )
                     .with_help(
                         "drop them in FORWARD (with Docker: DOCKER-USER) or in raw PREROUTING",

@@ -15,7 +15,7 @@ pub(crate) static LINT_FAMILY: LintFamily = LintFamily { lints: &[&NO_FINAL_DROP
 
 fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in context.tables.iter().filter(|t| t.table.name == TableName::Filter) {
-        let closed = find_terminating_chains(table.family(), table.table, table.flow.graph());
+        let closed = find_terminating_chains(table.family(), table.table, table.flow.chain_graph());
         for (at, chain) in table.table.chains.iter().enumerate() {
             let name = &chain.name;
             let guarded = matches!(&**name, "INPUT" | "FORWARD");
@@ -38,8 +38,8 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
             let program = writers.try_fold(None, |_, writer| writer.map(Some)).flatten();
             out.push(
                 table
-                    .chain_finding(&NO_FINAL_DROP, at, message)
-                    .with_program(program)
+                    .new_chain_finding(&NO_FINAL_DROP, at, message)
+                    .with_managing_program(program)
                     .with_help(help),
             );
         }

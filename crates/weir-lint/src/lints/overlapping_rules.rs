@@ -55,19 +55,19 @@ fn find_overlaps_with_earlier(table: &TableContext<'_>, at: RulePosition) -> Vec
     let mut out = Vec::new();
     if let Some(e) = general {
         let message = format!("this rule covers rule {}, which has a different target", e.1 + 1);
-        let found = table.rule_finding(&GENERALISED_RULE, at.0, at.1, message);
+        let found = table.new_rule_finding(&GENERALISED_RULE, at.0, at.1, message);
         out.push(
             found
-                .with_related_place(table.related_rule(e.0, e.1, "exception to it"))
+                .with_related_place(table.related_place_of_rule(e.0, e.1, "exception to it"))
                 .with_help("keep their order: the earlier rule is an exception"),
         );
     }
     if let Some(e) = correlated {
         let message = format!("this rule and rule {} overlap, with different targets", e.1 + 1);
-        let found = table.rule_finding(&CORRELATED_RULES, at.0, at.1, message);
+        let found = table.new_rule_finding(&CORRELATED_RULES, at.0, at.1, message);
         out.push(
             found
-                .with_related_place(table.related_rule(
+                .with_related_place(table.related_place_of_rule(
                     e.0,
                     e.1,
                     "comes first, so it applies to the packets that both match",

@@ -84,11 +84,11 @@ fn shadowed_rule_finding(
     let mut writers = by.iter().map(|b| table.program_of_rule(*b));
     let program = writers.try_fold(None, |_, writer| writer.map(Some)).flatten();
     let mut found = table
-        .rule_finding(lint, chain, i, message)
-        .with_program(program)
+        .new_rule_finding(lint, chain, i, message)
+        .with_managing_program(program)
         .with_help(help)
         .with_wasted_comparisons(1)
-        .with_fix(vec![table.remove_rule_edit(chain, i)])
+        .with_fix(vec![table.edit_removing_rule(chain, i)])
         .with_root_cause(shadowing_root_cause(table, lint, by, (same_target, &who)));
     if !same_target {
         found.severity = Severity::Warning;
@@ -98,7 +98,7 @@ fn shadowed_rule_finding(
         (false, 1) => "matches all of its packets first",
         (false, _) => "matches some of its packets first",
     };
-    by.iter().fold(found, |f, b| f.with_related_place(table.related_rule(b.0, b.1, label)))
+    by.iter().fold(found, |f, b| f.with_related_place(table.related_place_of_rule(b.0, b.1, label)))
 }
 
 /// Duplicates are to blame themselves; else it is the rule that decides first, if it is one.
@@ -132,7 +132,7 @@ fn shadowing_root_cause(
             };
             let label = format!("no packet reaches this {rule}");
             RootCause::new(key, many, label)
-                .with_blamed_place(table.id_and_span(*chain, Some(*i)), one)
+                .with_blamed_place(table.rule_or_chain_id_and_span(*chain, Some(*i)), one)
                 .with_help(help)
         }
         _ => {
@@ -155,18 +155,19 @@ fn never_matching_rule_finding(table: &TableContext<'_>, at: RulePosition) -> Fi
     let message = format!("this rule never matches: no packet that enters {name} passes its tests");
     let many = format!("{{n}} {rules} of {name} match no packet that enters it");
     let found = table
-        .rule_finding(lint, chain, i, message)
+        .new_rule_finding(lint, chain, i, message)
         .with_wasted_comparisons(1)
-        .with_fix(vec![table.remove_rule_edit(chain, i)])
+        .with_fix(vec![table.edit_removing_rule(chain, i)])
         .with_help("correct its tests or those of the jumps, or remove it")
         .with_root_cause(RootCause::new(
             table.root_cause_key(chain, None),
             many,
             "never matches either",
         ));
-    let callers = table.flow.callers(chain).iter();
-    callers
-        .fold(found, |f, c| f.with_related_place(table.related_rule(c.0, c.1, "lets packets in")))
+    let callers = table.flow.callers_of_chain(chain).iter();
+    callers.fold(found, |f, c| {
+        f.with_related_place(table.related_place_of_rule(c.0, c.1, "lets packets in"))
+    })
 }
 
 /// `rule 3`, or `rule 3 of web` from another chain.
@@ -207,7 +208,7 @@ fn redundant_rule_finding(
             Decider::Policy(c) => (*c, None, "its policy does the same to its packets"),
         };
         places.push(table.root_cause_key(c, rule));
-        let (place, span) = table.id_and_span(c, rule);
+        let (place, span) = table.rule_or_chain_id_and_span(c, rule);
         beside.push(RelatedPlace { place, span, label: label.to_owned() });
     }
     let name = &table.chain(chain).name;
@@ -220,10 +221,10 @@ fn redundant_rule_finding(
     )
     .with_help("remove them, unless you need their counters or their early positions");
     let found = table
-        .rule_finding(&REDUNDANT_RULE, chain, i, message)
+        .new_rule_finding(&REDUNDANT_RULE, chain, i, message)
         .with_help("remove it, unless you need its counter or its early position")
         .with_wasted_comparisons(1)
-        .with_counter_changing_fix(vec![table.remove_rule_edit(chain, i)])
+        .with_counter_changing_fix(vec![table.edit_removing_rule(chain, i)])
         .with_root_cause(cause);
     beside.into_iter().fold(found, Finding::with_related_place)
 }

@@ -23,7 +23,7 @@ pub(crate) static LINT_FAMILY: LintFamily = LintFamily {
 };
 
 /// Milliseconds that a bucket may take to fill before a reload is worth a word.
-const SLOW_FILL_MS: u64 = 3_600_000;
+const SLOW_LIMIT_BUCKET_FILL_MS: u64 = 3_600_000;
 /// `--limit-burst` if it is not named (net/netfilter/xt_limit.c's user side).
 const DEFAULT_LIMIT_BURST: u64 = 5;
 
@@ -72,7 +72,7 @@ fn find_limit_before_tests(
     let budget = match_module_name(&rule.matches[at], family);
     let message = format!("-m {budget} is spent on packets that -m {name} then rejects");
     let help = format!("write -m {budget} last, directly before -j");
-    Some(table.rule_finding(&BUDGET_BEFORE_TESTS, chain, i, message).with_help(help))
+    Some(table.new_rule_finding(&BUDGET_BEFORE_TESTS, chain, i, message).with_help(help))
 }
 
 /// Rules before a budget that accept some of the packets it is about.
@@ -87,10 +87,10 @@ fn find_limit_after_accept(table: &TableContext<'_>, chain: usize, i: usize) -> 
         rule.target == Target::Accept && asks.iter().any(|a| cells.iter().any(|c| c.intersects(a)))
     })?;
     let message = format!("packets that rule {} accepts do not reach this limit", first + 1);
-    let found = table.rule_finding(&BUDGET_AFTER_ACCEPT, chain, i, message);
+    let found = table.new_rule_finding(&BUDGET_AFTER_ACCEPT, chain, i, message);
     Some(
         found
-            .with_related_place(table.related_rule(
+            .with_related_place(table.related_place_of_rule(
                 chain,
                 first,
                 "accepts some of its packets first",
@@ -116,14 +116,14 @@ fn find_slow_bucket(
         _ => DEFAULT_LIMIT_BURST,
     };
     let fills_ms = unit.checked_div(*count)?.saturating_mul(burst);
-    if fills_ms < SLOW_FILL_MS {
+    if fills_ms < SLOW_LIMIT_BUCKET_FILL_MS {
         return None;
     }
-    let hours = fills_ms / SLOW_FILL_MS;
+    let hours = fills_ms / SLOW_LIMIT_BUCKET_FILL_MS;
     let message =
         format!("the limit's bucket takes {hours} h to fill; every reload fills it at once");
     let help = "use -m hashlimit, whose buckets survive a reload";
-    Some(table.rule_finding(&SLOW_BUCKET, chain, i, message).with_help(help))
+    Some(table.new_rule_finding(&SLOW_BUCKET, chain, i, message).with_help(help))
 }
 
 /// Lists that are tested, but that no rule fills.
@@ -152,7 +152,7 @@ fn find_recent_never_set(context: &LintContext<'_>, out: &mut Vec<Finding>) {
                 let cause = RootCause::new(name, many, "tests it as well");
                 out.push(
                     table
-                        .rule_finding(&RECENT_NEVER_SET, chain, i, message)
+                        .new_rule_finding(&RECENT_NEVER_SET, chain, i, message)
                         .with_help(help)
                         .with_root_cause(cause),
                 );

@@ -29,7 +29,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
                 let help = "find out whether anybody still needs it, if that was long ago";
                 out.push(
                     table
-                        .rule_finding(&UNUSED_RULE, chain, i, message)
+                        .new_rule_finding(&UNUSED_RULE, chain, i, message)
                         .with_help(help)
                         .with_wasted_comparisons(1),
                 );

@@ -28,7 +28,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
             let cause = RootCause::new(module, many, "and here");
             out.push(
                 table
-                    .rule_finding(&OPAQUE_MODULE, chain, i, message)
+                    .new_rule_finding(&OPAQUE_MODULE, chain, i, message)
                     .with_help(help)
                     .with_root_cause(cause),
             );

@@ -28,7 +28,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
                 }
                 let many =
                     format!("{{n}} rules of {} log every packet that they match", chain.name);
-                let found = table.rule_finding(
+                let found = table.new_rule_finding(
                     &LOG_WITHOUT_LIMIT,
                     at,
                     i,
@@ -64,6 +64,6 @@ fn has_limiting_match(rule: &Rule) -> bool {
 
 /// Whether a chain is entered within a limit only.
 fn has_only_limited_callers(table: &TableContext<'_>, chain: usize) -> bool {
-    let callers = table.flow.callers(chain);
+    let callers = table.flow.callers_of_chain(chain);
     !callers.is_empty() && callers.iter().all(|c| has_limiting_match(&table.chain(c.0).rules[c.1]))
 }

@@ -65,10 +65,13 @@ fn report_nat_of_untracked(
                     "never translates",
                 );
                 out.push(
-                    nat.rule_finding(&NAT_WITHOUT_TRACKING, to, i, message)
-                        .with_program(raw.program_of_rule((from, n)))
+                    nat.new_rule_finding(&NAT_WITHOUT_TRACKING, to, i, message)
+                        .with_managing_program(raw.program_of_rule((from, n)))
                         .with_root_cause(
-                            cause.with_blamed_place(raw.id_and_span(from, Some(n)), one),
+                            cause.with_blamed_place(
+                                raw.rule_or_chain_id_and_span(from, Some(n)),
+                                one,
+                            ),
                         )
                         .with_help("narrow the NOTRACK rule, or remove the translation"),
                 );
@@ -110,7 +113,9 @@ pub(crate) fn find_unneeded_conntrack(
                 "every packet is tracked, but no rule that uses conntrack changes anything";
             let help = "remove the rules that use conntrack, unless another program needs it; then \
                         fragments are no longer reassembled either";
-            out.push(table.rule_finding(&CONNTRACK_UNNEEDED, chain, i, message).with_help(help));
+            out.push(
+                table.new_rule_finding(&CONNTRACK_UNNEEDED, chain, i, message).with_help(help),
+            );
         }
     }
     out

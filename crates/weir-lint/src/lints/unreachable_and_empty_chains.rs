@@ -26,14 +26,14 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
 
 /// Chains that no rule leads to, and those that only such chains lead to.
 fn report_unreachable_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
-    let graph = table.flow.graph();
+    let graph = table.flow.chain_graph();
     let is_lost =
         |c: usize| !table.reachable_chains[c] && table.chains_behind_catch_all[c].is_none();
     let lost: Vec<usize> = (0..graph.len()).filter(|c| is_lost(*c)).collect();
     let mut root: Vec<Option<usize>> = vec![None; graph.len()];
     let mut rooted = vec![false; graph.len()];
     // Chains in a circle have no first one: any of them will do.
-    let first = lost.iter().filter(|c| table.flow.callers(**c).is_empty()).chain(&lost);
+    let first = lost.iter().filter(|c| table.flow.callers_of_chain(**c).is_empty()).chain(&lost);
     for start in first {
         for chain in graph.mark_reachable([*start], &mut rooted, |jump| is_lost(jump.to)) {
             root[chain] = Some(*start);
@@ -55,9 +55,11 @@ fn report_unreachable_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
                     None => format!("remove it (`-F {name}`, `-X {name}`), or jump to it"),
                 });
         let found = table
-            .chain_finding(&UNREACHABLE_CHAIN, at, message)
-            .with_program(table.program_of_chain(from))
-            .with_root_cause(cause.with_blamed_place(table.id_and_span(from, None), one));
+            .new_chain_finding(&UNREACHABLE_CHAIN, at, message)
+            .with_managing_program(table.program_of_chain(from))
+            .with_root_cause(
+                cause.with_blamed_place(table.rule_or_chain_id_and_span(from, None), one),
+            );
         out.push(if program_of_chain_or_set(&table.chain(at).name).is_some() {
             found.with_help("leave it: its program may jump to it later")
         } else {
@@ -71,7 +73,7 @@ fn report_unreachable_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
 
 /// Jumps to chains without rules: the chain is to blame.
 fn report_jumps_to_empty_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
-    for jump in table.flow.graph().all_jumps() {
+    for jump in table.flow.chain_graph().all_jumps() {
         let (at, rule, to) = (jump.from, jump.rule, jump.to);
         let chain = table.chain(to);
         if chain.rules.is_empty() {
@@ -80,10 +82,12 @@ fn report_jumps_to_empty_chains(table: &TableContext<'_>, out: &mut Vec<Finding>
             let many = format!("chain {name} is empty, and {{n}} rules jump to it");
             let cause = RootCause::new(table.root_cause_key(to, None), many, "jumps to it");
             let found = table
-                .rule_finding(&JUMP_TO_EMPTY_CHAIN, at, rule, format!("chain {name} is empty"))
-                .with_program(table.program_of_chain(to))
+                .new_rule_finding(&JUMP_TO_EMPTY_CHAIN, at, rule, format!("chain {name} is empty"))
+                .with_managing_program(table.program_of_chain(to))
                 .with_help("remove the jump and the chain, unless a program fills the chain")
-                .with_root_cause(cause.with_blamed_place(table.id_and_span(to, None), one))
+                .with_root_cause(
+                    cause.with_blamed_place(table.rule_or_chain_id_and_span(to, None), one),
+                )
                 .with_wasted_comparisons(1);
             // A goto leaves the caller, and a rule may drop what it cannot read.
             let plain = matches!(table.chain(at).rules[rule].target, Target::Jump(_)) && {
@@ -91,7 +95,7 @@ fn report_jumps_to_empty_chains(table: &TableContext<'_>, out: &mut Vec<Finding>
                 reach.dropped_boxes.is_empty() && reach.stateful_boxes.is_empty()
             };
             out.push(match plain && program_of_chain_or_set(name).is_none() {
-                true => found.with_counter_changing_fix(vec![table.remove_rule_edit(at, rule)]),
+                true => found.with_counter_changing_fix(vec![table.edit_removing_rule(at, rule)]),
                 false => found,
             });
         }
@@ -100,9 +104,9 @@ fn report_jumps_to_empty_chains(table: &TableContext<'_>, out: &mut Vec<Finding>
 
 /// The jumps that close a circle.
 fn report_jump_loops(table: &TableContext<'_>, out: &mut Vec<Finding>) {
-    for jump in table.flow.graph().back_edges() {
+    for jump in table.flow.chain_graph().back_edges() {
         let message = format!("this jump leads back to chain {}", table.chain(jump.to).name);
         let help = "remove one of the jumps: the kernel refuses to load a loop";
-        out.push(table.rule_finding(&JUMP_LOOP, jump.from, jump.rule, message).with_help(help));
+        out.push(table.new_rule_finding(&JUMP_LOOP, jump.from, jump.rule, message).with_help(help));
     }
 }

@@ -63,7 +63,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
                 );
                 out.push(
                     table
-                        .rule_finding(lint, chain, i, message)
+                        .new_rule_finding(lint, chain, i, message)
                         .with_help(help)
                         .with_root_cause(cause),
                 );
@@ -72,7 +72,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     }
     let members = firewall.sets.iter().flat_map(|s| &s.elements).flat_map(|e| &e.parts);
     used.extend(members.filter_map(|p| match p {
-        ElementPart::Set(name) => Some(name.clone()),
+        ElementPart::MemberSet(name) => Some(name.clone()),
         _ => None,
     }));
     for set in &firewall.sets {
@@ -88,7 +88,7 @@ fn unused_set_finding(set: &IpSet) -> Finding {
     let message = format!("no rule names set {name} ({} elements)", set.elements.len());
     let program = program_of_chain_or_set(name);
     let found = Finding::new_without_place(&UNUSED_SET, set.span, message)
-        .with_program(program)
+        .with_managing_program(program)
         .with_help(format!("remove it (`ipset destroy {name}`), unless another program uses it"));
     match program.is_some() {
         true => found,

@@ -82,24 +82,25 @@ impl PacketSetFlow<'_> {
             shadowed_rules: ghosts,
             deciders: &deciders,
         };
-        let same = self.all_get_outcome_after(
+        let same = self.all_boxes_get_outcome_after(
             at,
             reach.matched_boxes.clone(),
             OutcomeQuery { required: fate, ..drop },
             0,
-        ) && (hot.is_empty() || self.all_get_outcome_after(at, hot, drop, 0));
+        ) && (hot.is_empty() || self.all_boxes_get_outcome_after(at, hot, drop, 0));
         same.then(|| deciders.into_inner().into_iter().collect())
     }
 
     /// Whether all of a set has the outcome, from after a rule on.
-    fn all_get_outcome_after(
+    fn all_boxes_get_outcome_after(
         &self,
         (chain, rule): RulePosition,
         cells: Vec<HyperRect>,
         sweep: OutcomeQuery<'_>,
         depth: usize,
     ) -> bool {
-        let Some(left) = self.undecided_after_chain(chain, rule + 1, cells, sweep, depth) else {
+        let Some(left) = self.boxes_undecided_after_chain(chain, rule + 1, cells, sweep, depth)
+        else {
             return false;
         };
         if left.is_empty() {
@@ -118,7 +119,7 @@ impl PacketSetFlow<'_> {
             Some(cells) if cells.is_empty() => true,
             Some(cells) => {
                 matches!(self.rule(*caller).target, Target::Jump(_))
-                    && self.all_get_outcome_after(*caller, cells, sweep, depth + 1)
+                    && self.all_boxes_get_outcome_after(*caller, cells, sweep, depth + 1)
             }
             None => false,
         })
@@ -136,7 +137,7 @@ impl PacketSetFlow<'_> {
 
     /// The part of a set that leaves a chain undecided; `None` if some of it may have another
     /// outcome.
-    fn undecided_after_chain(
+    fn boxes_undecided_after_chain(
         &self,
         chain: usize,
         from: usize,
@@ -184,8 +185,8 @@ impl PacketSetFlow<'_> {
                     returned.extend(met);
                     Vec::new()
                 }
-                Target::Jump(_) => self.undecided_after_chain(
-                    self.graph.callee(chain, rule)?,
+                Target::Jump(_) => self.boxes_undecided_after_chain(
+                    self.graph.chain_entered_by_rule(chain, rule)?,
                     0,
                     met,
                     sweep,

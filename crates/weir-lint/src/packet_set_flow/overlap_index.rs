@@ -5,7 +5,7 @@
 //! to their number. The field with the fewest is used.
 
 use weir_model::Field;
-use weir_partition::{HyperRect, Interval, MatchSpace};
+use weir_partition::{HyperRect, Interval, RulePacketBoxes};
 
 /// The fields that large rulesets differ in.
 const INDEXED_FIELDS: [Field; 4] = [Field::Saddr, Field::Daddr, Field::Dport, Field::SourceMac];
@@ -21,7 +21,7 @@ pub(super) struct OverlapIndex {
 
 impl OverlapIndex {
     /// Those rules of a chain that are wanted.
-    pub fn new(reaches: &[MatchSpace], wanted: &dyn Fn(usize) -> bool) -> OverlapIndex {
+    pub fn new(reaches: &[RulePacketBoxes], wanted: &dyn Fn(usize) -> bool) -> OverlapIndex {
         let cells = || {
             reaches.iter().enumerate().filter(|(i, _)| wanted(*i)).flat_map(|(i, r)| {
                 let hot = r.dropped_boxes.iter().map(|(cell, _)| cell);
@@ -31,7 +31,7 @@ impl OverlapIndex {
         let rules: Vec<usize> = (0..reaches.len()).filter(|i| wanted(*i)).collect();
         let axes = (rules.len() > MAX_UNINDEXED_RULES).then(|| {
             INDEXED_FIELDS
-                .map(|axis| IntervalTree::new(cells().map(|(i, c)| (c.interval(axis), i))))
+                .map(|axis| IntervalTree::new(cells().map(|(i, c)| (c.interval_of_field(axis), i))))
         });
         OverlapIndex { rules, interval_trees: axes }
     }
@@ -42,7 +42,7 @@ impl OverlapIndex {
         let mut best: Option<Vec<usize>> = None;
         for (axis, spans) in INDEXED_FIELDS.iter().zip(axes) {
             let limit = best.as_ref().map_or(usize::MAX, Vec::len);
-            if let Some(found) = spans.find_overlapping(cell.interval(*axis), limit) {
+            if let Some(found) = spans.find_overlapping(cell.interval_of_field(*axis), limit) {
                 best = Some(found);
             }
         }

@@ -51,7 +51,7 @@ impl ChangingSets {
             let parts = list.elements.iter().flat_map(|e| &e.parts);
             parts
                 .filter_map(|p| match p {
-                    ElementPart::Set(name) => Some(name.clone()),
+                    ElementPart::MemberSet(name) => Some(name.clone()),
                     _ => None,
                 })
                 .collect()
@@ -94,7 +94,7 @@ impl ChangingSets {
 
 /// Whether a set changes though no target names it.
 fn is_self_changing(set: &crate::ipset::IpSet) -> bool {
-    let ages = |o: &SetOption| matches!(o, SetOption::Timeout(_));
+    let ages = |o: &SetOption| matches!(o, SetOption::DefaultElementTimeout(_));
     let learns = set.kind.storage == SetStorage::Bitmap
         && set.kind.data_types == [SetDataType::Ip, SetDataType::Mac];
     learns || set.options.iter().any(ages)

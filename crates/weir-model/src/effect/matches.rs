@@ -76,15 +76,15 @@ const fn header_match_row(name: &'static str, fields: &[Field], header_bytes: u8
 }
 
 /// A budget or a memory that hangs on these fields of the packet.
-const fn history_match_row(name: &'static str, fields: &[Field]) -> MatchRow {
+const fn stateful_match_row(name: &'static str, fields: &[Field]) -> MatchRow {
     MatchRow { dependency: MatchDependency::PacketHistory, ..field_match_row(name, fields) }
 }
 
-const fn with_tracking(row: MatchRow) -> MatchRow {
+const fn with_tracking_demand(row: MatchRow) -> MatchRow {
     MatchRow { conntrack_demand: ConntrackDemand::Tracking, ..row }
 }
 
-const fn dependent_match_row(name: &'static str, depends: MatchDependency) -> MatchRow {
+const fn match_row_with_dependency(name: &'static str, depends: MatchDependency) -> MatchRow {
     MatchRow { dependency: depends, ..field_match_row(name, &[]) }
 }
 
@@ -103,8 +103,8 @@ pub const UNKNOWN_MATCH_ROW: MatchRow = MatchRow {
 /// All matches that are known (net/netfilter/xt_*.c, net/ipv4/netfilter/ipt_*.c, ip6t_*.c).
 pub const MATCH_ROWS: [MatchRow; 47] = {
     use Field::{
-        CtMark, CtState, Daddr, Dport, Icmp, Length, Mark, PktType, Proto, Saddr, SourceMac, Sport,
-        TcpFlags, Tos, Ttl,
+        CtMark, CtState, Daddr, Dport, IcmpTypeAndCode, Length, Mark, PktType, Proto, Saddr,
+        SourceMac, Sport, TcpFlags, Tos, Ttl,
     };
     use MatchDependency::{HostState, IpsetContent, PacketBytes, PacketHistory};
     [
@@ -112,17 +112,17 @@ pub const MATCH_ROWS: [MatchRow; 47] = {
         header_match_row("udp", &[Sport, Dport], 8),
         header_match_row("sctp", &[Sport, Dport], 12),
         header_match_row("dccp", &[Sport, Dport], 12),
-        header_match_row("icmp", &[Icmp], 8),
-        header_match_row("icmp6", &[Icmp], 8),
+        header_match_row("icmp", &[IcmpTypeAndCode], 8),
+        header_match_row("icmp6", &[IcmpTypeAndCode], 8),
         header_match_row("multiport", &[Sport, Dport], 4),
         MatchRow { dependency: PacketBytes, ..header_match_row("esp", &[], 8) },
         MatchRow { dependency: PacketBytes, ..header_match_row("ah", &[], 12) },
         field_match_row("iprange", &[Saddr, Daddr]),
         field_match_row("mac", &[SourceMac]),
         field_match_row("mark", &[Mark]),
-        with_tracking(field_match_row("connmark", &[CtMark])),
-        with_tracking(field_match_row("state", &[CtState])),
-        with_tracking(MatchRow {
+        with_tracking_demand(field_match_row("connmark", &[CtMark])),
+        with_tracking_demand(field_match_row("state", &[CtState])),
+        with_tracking_demand(MatchRow {
             dependency: HostState,
             ..field_match_row("conntrack", &[CtState])
         }),
@@ -133,47 +133,53 @@ pub const MATCH_ROWS: [MatchRow; 47] = {
         field_match_row("tos", &[Tos]),
         field_match_row("pkttype", &[PktType]),
         field_match_row("comment", &[]),
-        dependent_match_row("set", IpsetContent),
+        match_row_with_dependency("set", IpsetContent),
         // xt_tcpmss.c drops a header or options that are cut.
-        MatchRow { hotdrop: Hotdrop::Unpredictable, ..dependent_match_row("tcpmss", PacketBytes) },
-        dependent_match_row("ecn", PacketBytes),
-        dependent_match_row("string", PacketBytes),
-        dependent_match_row("u32", PacketBytes),
-        dependent_match_row("addrtype", HostState),
-        dependent_match_row("owner", HostState),
-        dependent_match_row("physdev", HostState),
-        dependent_match_row("rpfilter", HostState),
+        MatchRow {
+            hotdrop: Hotdrop::Unpredictable,
+            ..match_row_with_dependency("tcpmss", PacketBytes)
+        },
+        match_row_with_dependency("ecn", PacketBytes),
+        match_row_with_dependency("string", PacketBytes),
+        match_row_with_dependency("u32", PacketBytes),
+        match_row_with_dependency("addrtype", HostState),
+        match_row_with_dependency("owner", HostState),
+        match_row_with_dependency("physdev", HostState),
+        match_row_with_dependency("rpfilter", HostState),
         // With --restore-skmark.
         MatchRow {
             writes: FieldSet::from_fields(&[Mark]),
             conntrack_demand: ConntrackDemand::Defragmentation,
-            ..dependent_match_row("socket", HostState)
+            ..match_row_with_dependency("socket", HostState)
         },
-        with_tracking(dependent_match_row("helper", HostState)),
-        dependent_match_row("cpu", HostState),
-        dependent_match_row("cgroup", HostState),
-        dependent_match_row("devgroup", HostState),
-        dependent_match_row("realm", HostState),
-        dependent_match_row("policy", HostState),
-        dependent_match_row("time", HostState),
-        dependent_match_row("limit", PacketHistory),
-        dependent_match_row("statistic", PacketHistory),
-        history_match_row("recent", &[Saddr, Daddr, Ttl]),
+        with_tracking_demand(match_row_with_dependency("helper", HostState)),
+        match_row_with_dependency("cpu", HostState),
+        match_row_with_dependency("cgroup", HostState),
+        match_row_with_dependency("devgroup", HostState),
+        match_row_with_dependency("realm", HostState),
+        match_row_with_dependency("policy", HostState),
+        match_row_with_dependency("time", HostState),
+        match_row_with_dependency("limit", PacketHistory),
+        match_row_with_dependency("statistic", PacketHistory),
+        stateful_match_row("recent", &[Saddr, Daddr, Ttl]),
         // A program may load a random number, or keep maps.
-        MatchRow { reads: FieldSet::ALL, ..dependent_match_row("bpf", PacketHistory) },
-        history_match_row("quota", &[Length]),
-        with_tracking(history_match_row("connbytes", &[CtState])),
+        MatchRow { reads: FieldSet::ALL, ..match_row_with_dependency("bpf", PacketHistory) },
+        stateful_match_row("quota", &[Length]),
+        with_tracking_demand(stateful_match_row("connbytes", &[CtState])),
         // Drops a packet whose ports it cannot read, and one that a full table has no room for: a
         // table has a greatest number of entries by default, too (xt_hashlimit.c).
         MatchRow {
             hotdrop: Hotdrop::Unpredictable,
-            ..history_match_row("hashlimit", &[Saddr, Daddr, Proto, Sport, Dport, Length])
+            ..stateful_match_row("hashlimit", &[Saddr, Daddr, Proto, Sport, Dport, Length])
         },
         // Drops a packet whose ports it cannot read.
         MatchRow {
             hotdrop: Hotdrop::Unpredictable,
             conntrack_demand: ConntrackDemand::Tracking,
-            ..history_match_row("connlimit", &[Saddr, Daddr, Proto, Sport, Dport, Icmp, CtState])
+            ..stateful_match_row(
+                "connlimit",
+                &[Saddr, Daddr, Proto, Sport, Dport, IcmpTypeAndCode, CtState],
+            )
         },
     ]
 };

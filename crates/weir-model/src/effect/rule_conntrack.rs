@@ -10,9 +10,9 @@ use crate::ruleset::Rule;
 use crate::target::Target;
 
 /// Matches without a row of which it is known that they make the kernel track connections.
-const TRACKING_MATCHES: [&str; 2] = ["connlabel", "cluster"];
+const ROWLESS_TRACKING_MATCHES: [&str; 2] = ["connlabel", "cluster"];
 /// The same of targets.
-const TRACKING_TARGETS: [&str; 2] = ["CONNSECMARK", "FLOWOFFLOAD"];
+const ROWLESS_TRACKING_TARGETS: [&str; 2] = ["CONNSECMARK", "FLOWOFFLOAD"];
 
 /// What a rule switches on by being loaded.
 pub fn rule_conntrack_demand(rule: &Rule) -> ConntrackDemand {
@@ -21,12 +21,12 @@ pub fn rule_conntrack_demand(rule: &Rule) -> ConntrackDemand {
         false => ConntrackDemand::Nothing,
     };
     let by_match = |m: &Match| match m {
-        Match::Opaque(o) => tracks(&TRACKING_MATCHES, &o.name),
+        Match::Opaque(o) => tracks(&ROWLESS_TRACKING_MATCHES, &o.name),
         // In both families alike.
         _ => match_effects(m, Family::V4).conntrack_demand,
     };
     let by_target = match &rule.target {
-        Target::Opaque(o) => tracks(&TRACKING_TARGETS, &o.name),
+        Target::Opaque(o) => tracks(&ROWLESS_TRACKING_TARGETS, &o.name),
         other => target_effects(other).conntrack_demand,
     };
     rule.matches.iter().map(by_match).fold(by_target, ConntrackDemand::max)

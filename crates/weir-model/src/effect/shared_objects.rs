@@ -36,9 +36,9 @@ pub enum ModuleKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedObjectKey {
     /// The values of these options.
-    Options(&'static [&'static str]),
+    OptionValues(&'static [&'static str]),
     /// The destination address of the rule.
-    Destination,
+    DestinationAddress,
 }
 
 /// The options of the first rule that hold for all rules of the name.
@@ -49,7 +49,7 @@ pub enum ConfiguringOptions {
     /// All.
     All,
     /// These.
-    Options(&'static [&'static str]),
+    Listed(&'static [&'static str]),
 }
 
 /// Whether a rule makes the object that it names.
@@ -100,7 +100,7 @@ const fn shared_object_row(
 }
 
 /// The modules whose rules share objects by name (net/netfilter/xt_*.c, ipt_CLUSTERIP.c of Linux up
-/// to 6.2). For a module that is in neither table, see [`NON_SHARING_MODULES`].
+/// to 6.2). For a module that is in neither table, see [`ROWLESS_NON_SHARING_MODULES`].
 pub const SHARED_OBJECT_ROWS: [SharedObjectRow; 7] = {
     use ModuleKind::{Match, Target};
     [
@@ -109,22 +109,27 @@ pub const SHARED_OBJECT_ROWS: [SharedObjectRow; 7] = {
             ..shared_object_row(
                 "hashlimit",
                 Match,
-                SharedObjectKey::Options(&["hashlimit-name"]),
+                SharedObjectKey::OptionValues(&["hashlimit-name"]),
                 "hashlimit table",
             )
         },
         // Both families share the list, its mask included.
         SharedObjectRow {
-            creation: ConfiguringOptions::Options(&["mask"]),
-            ..shared_object_row("recent", Match, SharedObjectKey::Options(&["name"]), "recent list")
+            creation: ConfiguringOptions::Listed(&["mask"]),
+            ..shared_object_row(
+                "recent",
+                Match,
+                SharedObjectKey::OptionValues(&["name"]),
+                "recent list",
+            )
         },
         // Each rule has its own time.
         SharedObjectRow {
-            creation: ConfiguringOptions::Options(&["alarm"]),
+            creation: ConfiguringOptions::Listed(&["alarm"]),
             ..shared_object_row(
                 "IDLETIMER",
                 Target,
-                SharedObjectKey::Options(&["label"]),
+                SharedObjectKey::OptionValues(&["label"]),
                 "idle timer",
             )
         },
@@ -132,14 +137,14 @@ pub const SHARED_OBJECT_ROWS: [SharedObjectRow; 7] = {
         shared_object_row(
             "LED",
             Target,
-            SharedObjectKey::Options(&["led-trigger-id"]),
+            SharedObjectKey::OptionValues(&["led-trigger-id"]),
             "LED trigger",
         ),
         shared_object_row(
             "RATEEST",
             Target,
-            SharedObjectKey::Options(&["rateest-name"]),
-            RATE_ESTIMATOR,
+            SharedObjectKey::OptionValues(&["rateest-name"]),
+            RATE_ESTIMATOR_KIND,
         ),
         SharedObjectRow {
             creation: ConfiguringOptions::Nothing,
@@ -147,8 +152,8 @@ pub const SHARED_OBJECT_ROWS: [SharedObjectRow; 7] = {
             ..shared_object_row(
                 "rateest",
                 Match,
-                SharedObjectKey::Options(&["rateest", "rateest1", "rateest2"]),
-                RATE_ESTIMATOR,
+                SharedObjectKey::OptionValues(&["rateest", "rateest1", "rateest2"]),
+                RATE_ESTIMATOR_KIND,
             )
         },
         SharedObjectRow {
@@ -156,18 +161,18 @@ pub const SHARED_OBJECT_ROWS: [SharedObjectRow; 7] = {
             ..shared_object_row(
                 "CLUSTERIP",
                 Target,
-                SharedObjectKey::Destination,
+                SharedObjectKey::DestinationAddress,
                 "cluster address",
             )
         },
     ]
 };
 
-const RATE_ESTIMATOR: &str = "rate estimator";
+const RATE_ESTIMATOR_KIND: &str = "rate estimator";
 
 /// Modules without a row in the table of effects whose rules share nothing by name. Rules of any
 /// other module without a row share one object, which all of them configure.
-pub const NON_SHARING_MODULES: [&str; 21] = [
+pub const ROWLESS_NON_SHARING_MODULES: [&str; 21] = [
     "HMARK",
     "SECMARK",
     "CONNSECMARK",
@@ -305,7 +310,7 @@ impl SharedObjects {
     }
 
     /// An object that is missing in one of the two and not in the other.
-    pub fn first_missing_difference<'o>(
+    pub fn first_object_missing_in_one<'o>(
         &'o self,
         other: &'o SharedObjects,
     ) -> Option<(Family, &'o SharedObject)> {
@@ -322,7 +327,7 @@ impl SharedObjects {
             other.configurations.get(*o).is_some_and(|x| x != *of)
         };
         let changed = self.configurations.iter().find(changed).map(|(o, _)| o);
-        changed.or_else(|| self.first_missing_difference(other).map(|(_, o)| o))
+        changed.or_else(|| self.first_object_missing_in_one(other).map(|(_, o)| o))
     }
 }
 
@@ -375,7 +380,7 @@ fn push_module_uses(
         |o: &OptionText| format!("{}{} {}", if o.negated { "! " } else { "" }, o.name, o.text);
     let Some(row) = SHARED_OBJECT_ROWS.iter().find(|r| r.module_kind == side && r.module == module)
     else {
-        if known || NON_SHARING_MODULES.contains(&module) {
+        if known || ROWLESS_NON_SHARING_MODULES.contains(&module) {
             return;
         }
         // What it keeps is not known: every rule of the module may configure it.
@@ -396,7 +401,7 @@ fn push_module_uses(
     let configures = |o: &&OptionText| match row.creation {
         ConfiguringOptions::Nothing => false,
         ConfiguringOptions::All => true,
-        ConfiguringOptions::Options(names) => names.contains(&&*o.name),
+        ConfiguringOptions::Listed(names) => names.contains(&&*o.name),
     };
     let makes = match row.makes {
         ObjectCreation::Always => true,
@@ -404,10 +409,10 @@ fn push_module_uses(
         ObjectCreation::Never => false,
     };
     let names: Vec<String> = match row.key {
-        SharedObjectKey::Options(names) => {
+        SharedObjectKey::OptionValues(names) => {
             options.iter().filter(|o| names.contains(&&*o.name)).map(|o| o.text.clone()).collect()
         }
-        SharedObjectKey::Destination => {
+        SharedObjectKey::DestinationAddress => {
             vec![format!("{:?}", rule.base.daddr.as_ref().map(|m| m.addr))]
         }
     };
@@ -476,8 +481,8 @@ fn parse_option_words(words: &[String]) -> Vec<OptionText> {
 /// The option that names an object, where a word is the beginning of no other.
 fn expand_option_name(name: &str) -> String {
     let names = SHARED_OBJECT_ROWS.iter().flat_map(|row| match row.key {
-        SharedObjectKey::Options(names) => names.iter().copied(),
-        SharedObjectKey::Destination => [].iter().copied(),
+        SharedObjectKey::OptionValues(names) => names.iter().copied(),
+        SharedObjectKey::DestinationAddress => [].iter().copied(),
     });
     let mut found = names.filter(|n| name.len() > 1 && n.starts_with(name));
     match (found.next(), found.next()) {

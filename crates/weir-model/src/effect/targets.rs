@@ -98,7 +98,7 @@ const fn writing_target_row(name: &'static str, fields: &[Field]) -> TargetRow {
 }
 
 /// Reads and writes the same fields.
-const fn updating_target_row(name: &'static str, fields: &[Field]) -> TargetRow {
+const fn read_write_target_row(name: &'static str, fields: &[Field]) -> TargetRow {
     TargetRow { reads: FieldSet::from_fields(fields), ..writing_target_row(name, fields) }
 }
 
@@ -165,30 +165,30 @@ pub const TARGET_ROWS: [TargetRow; 30] = {
         reporting_target_row("TEE"),
         TargetRow { changes_unmodelled_state: true, ..writing_target_row("CHECKSUM", &[]) },
         TargetRow { changes_unmodelled_state: true, ..writing_target_row("CLASSIFY", &[]) },
-        updating_target_row("MARK", &[Mark]).with_known_values(&[Mark]),
+        read_write_target_row("MARK", &[Mark]).with_known_values(&[Mark]),
         TargetRow {
             is_observable: true,
             conntrack_demand: ConntrackDemand::Tracking,
             reads: FieldSet::from_fields(&[Mark, CtMark, CtState]),
             ..writing_target_row("CONNMARK", &[Mark, CtMark]).with_known_values(&[Mark, CtMark])
         },
-        updating_target_row("TOS", &[Tos]).with_known_values(&[Tos]),
-        updating_target_row("DSCP", &[Tos]).with_known_values(&[Tos]),
-        updating_target_row("TTL", &[Ttl]).with_known_values(&[Ttl]),
-        updating_target_row("HL", &[Ttl]).with_known_values(&[Ttl]),
-        updating_target_row("NOTRACK", &[CtState, CtMark]).with_known_values(&[CtState, CtMark]),
+        read_write_target_row("TOS", &[Tos]).with_known_values(&[Tos]),
+        read_write_target_row("DSCP", &[Tos]).with_known_values(&[Tos]),
+        read_write_target_row("TTL", &[Ttl]).with_known_values(&[Ttl]),
+        read_write_target_row("HL", &[Ttl]).with_known_values(&[Ttl]),
+        read_write_target_row("NOTRACK", &[CtState, CtMark]).with_known_values(&[CtState, CtMark]),
         // xt_CT.c attaches a template: an entry, in state NEW, before there is a connection.
         TargetRow {
             is_observable: true,
             changes_unmodelled_state: true,
             conntrack_demand: ConntrackDemand::Tracking,
-            ..updating_target_row("CT", &[CtState, CtMark]).with_known_values(&[CtState])
+            ..read_write_target_row("CT", &[CtState, CtMark]).with_known_values(&[CtState])
         },
         // ipt_ECN.c rewrites TCP flags where a TCP header would be, and drops what has none.
         TargetRow {
             may_drop: true,
             changes_unmodelled_state: true,
-            ..updating_target_row("ECN", &[Tos, TcpFlags])
+            ..read_write_target_row("ECN", &[Tos, TcpFlags])
         },
         // xt_TCPMSS.c drops a TCP header whose length is wrong, and adds four bytes to a SYN
         // without the option.
@@ -286,7 +286,7 @@ pub fn target_effects_from_rows(rows: &[TargetRow], target: &Target) -> TargetRo
     let Target::Effect(effect) = target else { return row };
     match &**effect {
         Effect::CtNotrack => named("NOTRACK").unwrap_or(UNKNOWN_TARGET_ROW),
-        Effect::Other(extension) => narrow_by_options(row, extension),
+        Effect::Other(extension) => narrow_target_row_by_options(row, extension),
         _ => row,
     }
 }
@@ -303,7 +303,7 @@ pub fn fields_changed_in_table(table: &Table) -> FieldSet {
 }
 
 /// A row without what the options of a rule rule out.
-fn narrow_by_options(row: TargetRow, extension: &ExtensionTarget) -> TargetRow {
+fn narrow_target_row_by_options(row: TargetRow, extension: &ExtensionTarget) -> TargetRow {
     let has = |name: &str| extension.options.iter().any(|o| o.name == name);
     let only = |row: TargetRow, fields: &[Field]| {
         let fields = FieldSet::from_fields(fields);

@@ -61,7 +61,7 @@ impl Field {
             Field::Saddr | Field::Daddr => Addr(value).display(family).to_string(),
             Field::Proto => protocol_name(value as u8),
             Field::TcpFlags => join_flag_names(value, &TCP_FLAG_NAMES),
-            Field::Icmp => format!("{}/{}", value >> 8, value & 0xff),
+            Field::IcmpTypeAndCode => format!("{}/{}", value >> 8, value & 0xff),
             Field::SourceMac => {
                 let octets: Vec<_> =
                     (0..6).rev().map(|i| format!("{:02x}", (value >> (8 * i)) as u8)).collect();
@@ -72,7 +72,7 @@ impl Field {
             Field::PktType => ["unicast", "broadcast", "multicast"]
                 .get(value as usize)
                 .map_or_else(|| value.to_string(), |w| (*w).to_owned()),
-            Field::Fragment => if value == 1 { "later" } else { "none or first" }.to_owned(),
+            Field::IsLaterFragment => if value == 1 { "later" } else { "none or first" }.to_owned(),
             _ => value.to_string(),
         }
     }

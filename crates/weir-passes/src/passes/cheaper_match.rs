@@ -17,7 +17,9 @@ use weir_model::rule_match::{
     AddrMatch, ExtensionOption, ExtensionValue, FragmentMatch, HostDependentMatch, Negatable,
     ProtoMatch, TtlComparison,
 };
-use weir_model::{Addr, BaseMatch, Family, Match, Rule, Ruleset, Span, lower_to_located_tests};
+use weir_model::{
+    Addr, BaseMatch, Family, Match, Rule, Ruleset, Span, lower_to_tests_with_match_index,
+};
 use weir_partition::{
     BarrierReason, TestAlgebra, find_barrier_reason, is_stateful_rule, take_tests_before_transport,
 };
@@ -87,12 +89,12 @@ fn replace_u32_by_header_test(rule: &mut Rule, family: Family) {
             return;
         }
         match parse_u32_comparison(&rule.matches[i])
-            .and_then(|e| convert_to_header_test(&mut rule.base, e))
+            .and_then(|e| convert_u32_comparison(&mut rule.base, e))
         {
-            Some(CheaperTest::HeaderTest) => {
+            Some(U32Replacement::HeaderTest) => {
                 rule.matches.remove(i);
             }
-            Some(CheaperTest::Match(m)) => {
+            Some(U32Replacement::Match(m)) => {
                 rule.matches[i] = m;
                 i += 1;
             }
@@ -130,41 +132,41 @@ fn parse_u32_comparison(m: &Match) -> Option<U32Comparison> {
 }
 
 /// Where a cheaper test went.
-enum CheaperTest {
+enum U32Replacement {
     HeaderTest,
     Match(Match),
 }
 
 /// The header test that says the same (offsets of the IPv4 header, RFC 791).
-fn convert_to_header_test(base: &mut BaseMatch, e: U32Comparison) -> Option<CheaperTest> {
+fn convert_u32_comparison(base: &mut BaseMatch, e: U32Comparison) -> Option<U32Replacement> {
     let U32Comparison { offset, mask, lo, hi } = e;
     let one = lo == hi;
     match (offset, mask) {
         (12 | 16, _) if one && lo & !mask == 0 && mask != 0 => {
             let slot = if offset == 12 { &mut base.saddr } else { &mut base.daddr };
             let m = AddrMatch { negated: false, addr: Addr(lo.into()), mask: Addr(mask.into()) };
-            slot.is_none().then(|| *slot = Some(m)).map(|()| CheaperTest::HeaderTest)
+            slot.is_none().then(|| *slot = Some(m)).map(|()| U32Replacement::HeaderTest)
         }
         (6, 0xff) if one && (1..=255).contains(&lo) && base.proto.is_none() => {
             base.proto = Some(ProtoMatch { negated: false, proto: lo as u8 });
-            Some(CheaperTest::HeaderTest)
+            Some(U32Replacement::HeaderTest)
         }
         (4, 0x1fff) if base.fragment.is_none() && (lo, hi) == (0, 0) => {
             base.fragment = Some(FragmentMatch { negated: true });
-            Some(CheaperTest::HeaderTest)
+            Some(U32Replacement::HeaderTest)
         }
         (4, 0x1fff) if base.fragment.is_none() && (lo, hi) == (1, 0x1fff) => {
             base.fragment = Some(FragmentMatch { negated: false });
-            Some(CheaperTest::HeaderTest)
+            Some(U32Replacement::HeaderTest)
         }
         // The field is 0 in a BIG TCP packet, where `-m length` takes the packet's own length,
         // which is above 65535: only what names neither is the same.
         (0, 0xffff) if 0 < lo && lo <= hi && hi <= 0xffff => {
             let value = (lo as u16, hi as u16);
-            Some(CheaperTest::Match(Match::Length(Negatable { negated: false, value })))
+            Some(U32Replacement::Match(Match::Length(Negatable { negated: false, value })))
         }
         (5, 0xff) if one && lo <= 0xff => {
-            Some(CheaperTest::Match(Match::Ttl { op: TtlComparison::Eq, value: lo as u8 }))
+            Some(U32Replacement::Match(Match::Ttl { op: TtlComparison::Eq, value: lo as u8 }))
         }
         _ => None,
     }
@@ -184,7 +186,7 @@ fn use_boyer_moore(rule: &mut Rule) {
 fn drop_implied_matches(rule: &mut Rule, algebra: TestAlgebra, family: Family) {
     let mut i = 0;
     while i < rule.matches.len() {
-        let tests = lower_to_located_tests(rule, family);
+        let tests = lower_to_tests_with_match_index(rule, family);
         let own: Vec<_> =
             tests.iter().filter(|(at, _)| *at == Some(i)).map(|(_, t)| t.clone()).collect();
         let before: Vec<_> =

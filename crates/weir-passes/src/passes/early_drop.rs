@@ -122,12 +122,22 @@ fn make_early_drop_rule(rule: &Rule) -> Rule {
 /// and routing and does not change.
 fn can_drop_early(rule: &Rule, ruleset: &Ruleset) -> bool {
     use Field::{
-        Daddr, Dport, Fragment, Icmp, Iif, Length, PktType, Proto, Saddr, SourceMac, Sport,
-        TcpFlags,
+        Daddr, Dport, IcmpTypeAndCode, Iif, IsLaterFragment, Length, PktType, Proto, Saddr,
+        SourceMac, Sport, TcpFlags,
     };
     let family = ruleset.family;
     let early = [
-        Daddr, Dport, Fragment, Icmp, Iif, Length, PktType, Proto, Saddr, SourceMac, Sport,
+        Daddr,
+        Dport,
+        IsLaterFragment,
+        IcmpTypeAndCode,
+        Iif,
+        Length,
+        PktType,
+        Proto,
+        Saddr,
+        SourceMac,
+        Sport,
         TcpFlags,
     ];
     // What all fragments of a datagram share.
@@ -181,7 +191,7 @@ fn table_drops_all(rule: &Rule, ruleset: &Ruleset, table: &Table, hook: Hook) ->
         asked.is_none() && is_unobservable_target(&rule.target)
     });
     match way {
-        PacketClassOutcome::CallerRejected => None,
+        PacketClassOutcome::CallbackRejectedRule => None,
         PacketClassOutcome::AllDecided => Some(!accepts),
         PacketClassOutcome::ReachesPolicy | PacketClassOutcome::LeavesChain => {
             Some(!accepts && chain.policy == Some(Policy::Drop))

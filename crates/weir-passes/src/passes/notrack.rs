@@ -195,7 +195,7 @@ fn is_conntrack_independent_at(kind: &Rule, table: &Table, hook: Hook, family: F
                 .is_some_and(|b| b != BarrierReason::ChangeableSet);
             !asks && !untracks && !kept && !needs_connection_tracking(rule)
         });
-    way != PacketClassOutcome::CallerRejected
+    way != PacketClassOutcome::CallbackRejectedRule
 }
 
 /// Whether ICMP errors fare alike whether conntrack knows what they are about (RELATED) or not

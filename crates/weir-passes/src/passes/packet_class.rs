@@ -13,7 +13,7 @@ use weir_partition::{TestAlgebra, take_tests_before_transport};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PacketClassOutcome {
     /// A rule was reached that the caller rejects.
-    CallerRejected,
+    CallbackRejectedRule,
     /// Rules decide all of it.
     AllDecided,
     /// Some of it may come to the policy of the chain.
@@ -48,7 +48,7 @@ impl PacketClass<'_> {
     ) -> PacketClassOutcome {
         // A loop is refused at load; this one ends all the same.
         let (Some(chain), Some(depth)) = (self.table.chain(chain), depth.checked_sub(1)) else {
-            return PacketClassOutcome::CallerRejected;
+            return PacketClassOutcome::CallbackRejectedRule;
         };
         let out = if chain.policy.is_some() {
             PacketClassOutcome::ReachesPolicy
@@ -60,14 +60,14 @@ impl PacketClass<'_> {
             let tests = self.algebra.tests_of_rule(rule);
             let Some(whole) = self.match_coverage(&tests) else { continue };
             if !meets(rule, whole) {
-                return PacketClassOutcome::CallerRejected;
+                return PacketClassOutcome::CallbackRejectedRule;
             }
             let inside = match &rule.target {
                 Target::Jump(to) | Target::Goto(to) => self.walk_chain(to, meets, depth),
                 _ => PacketClassOutcome::LeavesChain,
             };
-            if inside == PacketClassOutcome::CallerRejected {
-                return PacketClassOutcome::CallerRejected;
+            if inside == PacketClassOutcome::CallbackRejectedRule {
+                return PacketClassOutcome::CallbackRejectedRule;
             }
             let end =
                 |ends: bool| if ends && !some_left { PacketClassOutcome::AllDecided } else { out };

@@ -12,7 +12,7 @@
 
 use std::collections::HashSet;
 
-use weir_diagram::{EvaluationPoint, LimitReached, PacketSet, PacketSpace, SpaceOptions};
+use weir_diagram::{EvaluationPoint, LimitReached, PacketSet, PacketSpace, PacketSpaceOptions};
 use weir_model::{Chain, Family, Firewall, Rule, RuleIndex, Ruleset};
 use weir_partition::{TestAlgebra, find_barrier_reason};
 
@@ -40,7 +40,8 @@ impl Pass for RemoveShadowedPass {
             Family::V6 => Firewall { v6: Some(ruleset.clone()), ..Firewall::default() },
         };
         let mut dead: HashSet<RuleIndex> = HashSet::new();
-        let options = SpaceOptions { memory_bytes: 256 << 20, ..SpaceOptions::default() };
+        let options =
+            PacketSpaceOptions { memory_bytes: 256 << 20, ..PacketSpaceOptions::default() };
         let fresh = || PacketSpace::for_firewalls(family, &[&firewall], options).ok();
         let mut space = None;
         for table in &ruleset.tables {
@@ -99,7 +100,7 @@ impl ShadowSearch<'_, '_> {
     fn affected_packets(&mut self, rule: &Rule) -> Result<PacketSet, LimitReached> {
         let matching = self.space.packets_matching_rule(rule, EvaluationPoint::EVERYTHING_KNOWN)?;
         let dropped =
-            self.space.packets_dropped_by_rule(rule, EvaluationPoint::EVERYTHING_KNOWN)?;
+            self.space.packets_dropped_as_truncated(rule, EvaluationPoint::EVERYTHING_KNOWN)?;
         self.space.or(matching, dropped)
     }
 
@@ -111,7 +112,7 @@ impl ShadowSearch<'_, '_> {
         if rule.target.leaves_chain() {
             self.affected_packets(rule)
         } else {
-            self.space.packets_dropped_by_rule(rule, EvaluationPoint::EVERYTHING_KNOWN)
+            self.space.packets_dropped_as_truncated(rule, EvaluationPoint::EVERYTHING_KNOWN)
         }
     }
 }

@@ -91,10 +91,10 @@ fn choose_protocols(rules: &[Rule], family: Family, cost: &CostModel) -> Vec<u8>
         [6, 17, icmp].into_iter().filter(|&p| own(p) >= cost.split_rules_min.max(1)).collect();
     protocols.sort_by_key(|&p| std::cmp::Reverse(own(p)));
     // The cost of a packet of each protocol with its chain, and without.
-    let all = cost.linear_ns(rules.len());
+    let all = cost.full_list_scan_ns(rules.len());
     let pays = |p: &u8| {
         let mine = rules.iter().filter(|r| may_match_protocol(r, *p)).count();
-        cost.jump_ns + cost.linear_ns(protocols.len() + mine) < all
+        cost.jump_ns + cost.full_list_scan_ns(protocols.len() + mine) < all
     };
     if protocols.iter().any(|p| !pays(p)) { Vec::new() } else { protocols }
 }

@@ -167,7 +167,7 @@ impl TreePlanner<'_> {
                 break;
             }
         }
-        let list_ns = self.cost.linear_ns(rules.len()) * LIST_TRIED_FRACTION;
+        let list_ns = self.cost.full_list_scan_ns(rules.len()) * LIST_TRIED_FRACTION;
         best.filter(|b| b.cost_ns < list_ns)
     }
 
@@ -209,14 +209,14 @@ impl TreePlanner<'_> {
             } else {
                 cost.jump_ns
                     + cost.tree_search_ns(*own)
-                    + cost.linear_ns(covered as usize) * LIST_TRIED_FRACTION
+                    + cost.full_list_scan_ns(covered as usize) * LIST_TRIED_FRACTION
             };
             below_ns += here * *own as f64 / total;
         }
         let inlined = heads.iter().filter(|(_, n)| *n <= cost.inline_rules_max);
         let extra: usize = inlined.map(|(_, n)| n - 1).sum();
-        let children_ns = cost.linear_ns(heads.len() + extra) * LIST_TRIED_FRACTION;
-        let wide_ns = cost.linear_ns(wide.len() + covering) * wide.len() as f64 / total;
+        let children_ns = cost.full_list_scan_ns(heads.len() + extra) * LIST_TRIED_FRACTION;
+        let wide_ns = cost.full_list_scan_ns(wide.len() + covering) * wide.len() as f64 / total;
         (children_ns + below_ns + wide_ns + cost.copy_ns * copies as f64, heads.len())
     }
 }

@@ -231,7 +231,7 @@ impl PrefixSet {
     }
 
     /// How many lengths occur.
-    pub fn count_lengths(&self) -> u32 {
+    pub fn count_distinct_lengths(&self) -> u32 {
         self.length_bits.iter().map(|w| w.count_ones()).sum()
     }
 }

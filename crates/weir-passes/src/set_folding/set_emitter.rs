@@ -21,7 +21,7 @@ const MAX_SET_LAYERS: usize = 16;
 const MAX_BITMAP_ADDRESSES: u128 = 65_536;
 
 /// One rule's element before it is written.
-struct SetEntry<'a> {
+struct SetElementDraft<'a> {
     prefix: Prefix,
     port: Option<(u8, u16)>,
     item: RunCandidate<'a>,
@@ -34,7 +34,7 @@ impl SetFolder<'_> {
             return false;
         };
         let axis = fold.axis();
-        let entries = group.members.iter().map(|m| SetEntry {
+        let entries = group.members.iter().map(|m| SetElementDraft {
             prefix: m.prefix(axis),
             port: match fold {
                 VaryingPart::Address(_) => None,
@@ -69,16 +69,17 @@ impl SetFolder<'_> {
     }
 
     /// Whether looking into a set is cheaper than trying the rules.
-    fn is_set_cheaper(&self, entries: &[SetEntry<'_>]) -> bool {
+    fn is_set_cheaper(&self, entries: &[SetElementDraft<'_>]) -> bool {
         let cost = &self.options.cost;
         entries.len() > 1
-            && cost.linear_ns(entries.len()) * 0.75 > lookup_ns(entries, self.family, cost)
+            && cost.full_list_scan_ns(entries.len()) * 0.75
+                > estimate_set_lookup_ns(entries, self.family, cost)
     }
 
     /// One set and its rule; returns what kind it is.
     fn emit_set_layer(
         &mut self,
-        entries: &[SetEntry<'_>],
+        entries: &[SetElementDraft<'_>],
         fold: VaryingPart,
         shape: &Rule,
         out: &mut Vec<Rule>,
@@ -112,7 +113,7 @@ impl SetFolder<'_> {
     fn add_address_set(
         &mut self,
         name: SharedName,
-        entries: &[SetEntry<'_>],
+        entries: &[SetElementDraft<'_>],
         counts: bool,
     ) -> String {
         let family = self.family;
@@ -134,7 +135,7 @@ impl SetFolder<'_> {
             && bitmap_bytes <= 2 * hash_bytes;
         let part = if hosts { SetDataType::Ip } else { SetDataType::Net };
         let mut options = if bitmap {
-            vec![SetOption::Range(Addr(first), Addr(last))]
+            vec![SetOption::AddrRange(Addr(first), Addr(last))]
         } else {
             hash_size_options(elements.len())
         };
@@ -142,7 +143,7 @@ impl SetFolder<'_> {
             options.push(SetOption::Counters);
         }
         let method = if bitmap { SetStorage::Bitmap } else { SetStorage::Hash };
-        let kind = format!("{}:{}", set_method_name(method), set_part_name(part));
+        let kind = format!("{}:{}", ipset_method_name(method), ipset_datatype_name(part));
         let kind_text = format!("{kind} of {} elements", elements.len());
         self.sets.push(IpSet {
             name,
@@ -160,7 +161,11 @@ impl SetFolder<'_> {
     }
 
     /// `hash:ip,port` or `hash:net,port`, with counters and credit.
-    fn add_address_port_set(&mut self, name: SharedName, entries: &[SetEntry<'_>]) -> String {
+    fn add_address_port_set(
+        &mut self,
+        name: SharedName,
+        entries: &[SetElementDraft<'_>],
+    ) -> String {
         let family = self.family;
         let hosts = entries.iter().all(|e| e.prefix.len == family.addr_bits());
         let part = if hosts { SetDataType::Ip } else { SetDataType::Net };
@@ -170,7 +175,8 @@ impl SetFolder<'_> {
         }
         let mut options = hash_size_options(elements.len());
         options.push(SetOption::Counters);
-        let text = format!("hash:{},port of {} elements", set_part_name(part), elements.len());
+        let text =
+            format!("hash:{},port of {} elements", ipset_datatype_name(part), elements.len());
         self.sets.push(IpSet {
             name,
             kind: SetKind { storage: SetStorage::Hash, data_types: vec![part, SetDataType::Port] },
@@ -187,7 +193,7 @@ impl SetFolder<'_> {
     }
 }
 
-fn set_method_name(method: SetStorage) -> &'static str {
+fn ipset_method_name(method: SetStorage) -> &'static str {
     match method {
         SetStorage::Hash => "hash",
         SetStorage::Bitmap => "bitmap",
@@ -195,13 +201,13 @@ fn set_method_name(method: SetStorage) -> &'static str {
     }
 }
 
-fn set_part_name(part: SetDataType) -> &'static str {
+fn ipset_datatype_name(part: SetDataType) -> &'static str {
     if part == SetDataType::Ip { "ip" } else { "net" }
 }
 
 fn build_set_element(p: Prefix, port: Option<(u8, u16)>, credit: Vec<RuleIndex>) -> Element {
-    let mut parts = vec![ElementPart::Net { addr: Addr(p.addr), len: p.len as u8 }];
-    parts.extend(port.map(|(proto, port)| ElementPart::Port { proto: Some(proto), port }));
+    let mut parts = vec![ElementPart::AddrOrPrefix { addr: Addr(p.addr), len: p.len as u8 }];
+    parts.extend(port.map(|(proto, port)| ElementPart::ProtoAndPort { proto: Some(proto), port }));
     Element {
         parts,
         nomatch: false,
@@ -234,20 +240,24 @@ fn build_set_match(set: &SharedName, axis: AddressAxis, port: bool, quiet: bool)
 }
 
 /// The cost of one lookup in a set of the entries.
-fn lookup_ns(entries: &[SetEntry<'_>], family: Family, cost: &CostModel) -> f64 {
+fn estimate_set_lookup_ns(
+    entries: &[SetElementDraft<'_>],
+    family: Family,
+    cost: &CostModel,
+) -> f64 {
     let mut lengths = PrefixSet::new(family);
     for e in entries {
         lengths.insert(e.prefix);
     }
-    cost.set_ns + cost.probe_ns * f64::from(lengths.count_lengths())
+    cost.set_ns + cost.probe_ns * f64::from(lengths.count_distinct_lengths())
 }
 
 /// The entries that a packet can reach: those that no earlier one covers. The others are dead.
 fn remove_covered_entries<'a>(
-    entries: Vec<SetEntry<'a>>,
+    entries: Vec<SetElementDraft<'a>>,
     family: Family,
     dead: &mut Vec<RuleIndex>,
-) -> Vec<SetEntry<'a>> {
+) -> Vec<SetElementDraft<'a>> {
     let mut seen: HashMap<Option<(u8, u16)>, PrefixSet> = HashMap::new();
     let mut out = Vec::with_capacity(entries.len());
     for e in entries {
@@ -264,13 +274,13 @@ fn remove_covered_entries<'a>(
 
 /// Entries of which no two overlap.
 #[derive(Default)]
-struct DisjointEntries<'a> {
+struct DisjointSetLayer<'a> {
     prefixes: HashMap<Option<(u8, u16)>, PrefixSet>,
-    entries: Vec<SetEntry<'a>>,
+    entries: Vec<SetElementDraft<'a>>,
 }
 
-impl DisjointEntries<'_> {
-    fn overlaps(&self, e: &SetEntry<'_>) -> bool {
+impl DisjointSetLayer<'_> {
+    fn overlaps(&self, e: &SetElementDraft<'_>) -> bool {
         self.prefixes.get(&e.port).is_some_and(|s| s.overlaps(e.prefix))
     }
 }
@@ -278,17 +288,17 @@ impl DisjointEntries<'_> {
 /// Entries parted so that in none of the parts two overlap, and of two that overlap the earlier is
 /// in the earlier part; `None` if that takes too many parts.
 fn split_into_disjoint_layers<'a>(
-    entries: Vec<SetEntry<'a>>,
+    entries: Vec<SetElementDraft<'a>>,
     family: Family,
-) -> Option<Vec<Vec<SetEntry<'a>>>> {
-    let mut layers: Vec<DisjointEntries<'a>> = Vec::new();
+) -> Option<Vec<Vec<SetElementDraft<'a>>>> {
+    let mut layers: Vec<DisjointSetLayer<'a>> = Vec::new();
     for e in entries {
         let at = layers.iter().rposition(|l| l.overlaps(&e)).map_or(0, |i| i + 1);
         if at == layers.len() {
             if at == MAX_SET_LAYERS {
                 return None;
             }
-            layers.push(DisjointEntries::default());
+            layers.push(DisjointSetLayer::default());
         }
         let layer = &mut layers[at];
         let prefixes = layer.prefixes.entry(e.port).or_insert_with(|| PrefixSet::new(family));

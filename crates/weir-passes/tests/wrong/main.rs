@@ -13,10 +13,10 @@ use std::fmt;
 
 use weir_model::{Family, Firewall, Rule, Ruleset, TableName};
 use weir_passes::{
-    CheckOptions, CounterPreservation, Equivalence, Pass, PassContext, PassOptions,
-    PassRefusalReason, RefusedPass, RewrittenRuleset, RunOptions, passes, run_checked_passes,
+    CheckedPassesOptions, CounterPreservation, Equivalence, PacketCheckOptions, Pass, PassContext,
+    PassOptions, PassRefusalReason, RefusedPass, RewrittenRuleset, passes, run_checked_passes,
 };
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 
 /// A pass whose result is spoiled.
 struct Wrong {
@@ -54,7 +54,7 @@ impl Pass for Wrong {
     }
 }
 
-fn options() -> RunOptions {
+fn options() -> CheckedPassesOptions {
     let cost = weir_passes::CostModel {
         check_ns: 10.0,
         jump_ns: 1.0,
@@ -62,15 +62,15 @@ fn options() -> RunOptions {
         probe_ns: 1.0,
         ..Default::default()
     };
-    RunOptions {
+    CheckedPassesOptions {
         pass: PassOptions { cost, allow_counter_loss: true, ..PassOptions::default() },
-        check: CheckOptions { seed: 1, packets: 4000 },
-        ..RunOptions::default()
+        check: PacketCheckOptions { seed: 1, packets: 4000 },
+        ..CheckedPassesOptions::default()
     }
 }
 
 fn read(rules: &str) -> Firewall {
-    let ruleset = iptables::parse(rules, &ParseOptions::default()).unwrap_or_else(|d| {
+    let ruleset = iptables::parse(rules, &ParserSettings::default()).unwrap_or_else(|d| {
         panic!("{}", weir_syntax::render_diagnostics(&d, "case", rules, false))
     });
     match ruleset.family {
@@ -191,7 +191,7 @@ fn a_pass_that_loses_counters_runs_only_where_that_is_allowed() {
     assert_eq!(run.steps[0].rule_counts, (2, 1));
     options.pass.allow_counter_loss = false;
     let run = run_checked_passes(&firewall, &[pass], &options, &mut |_, _| {}).unwrap();
-    assert!(matches!(run.steps[0].evidence, weir_passes::Evidence::Skipped(_)));
+    assert!(matches!(run.steps[0].evidence, weir_passes::Evidence::PassNotRun(_)));
     assert_eq!(run.firewall, firewall);
 }
 
@@ -199,7 +199,7 @@ fn a_pass_that_loses_counters_runs_only_where_that_is_allowed() {
 fn what_is_trusted_is_not_compared_and_says_so() {
     let firewall = read(&forward(HOSTS));
     let wrong = Wrong { of: "chain_tree", spoil: |made| chain(made, "FORWARD").clear() };
-    let trust = RunOptions { trust: true, ..options() };
+    let trust = CheckedPassesOptions { trust: true, ..options() };
     let run = run_checked_passes(&firewall, &[&wrong], &trust, &mut |_, _| {}).unwrap();
     assert_eq!(run.steps[0].evidence, weir_passes::Evidence::Trusted);
     run_checked_passes(&firewall, &[&wrong], &options(), &mut |_, _| {}).unwrap_err();

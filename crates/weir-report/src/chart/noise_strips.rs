@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use weir_stats::{Trial, TrialState};
 
-use super::{Caption, ChartSize, render_svg, render_text};
+use super::{Caption, ChartSize, render_svg, render_svg_text};
 use crate::number_format::{ValueUnit, format_percent, format_svg_coordinate};
 
 /// Height of one strip, and the gap to the next.
@@ -90,8 +90,8 @@ fn render_strip(strip: &NoiseStrip, top: f64, width: f64, trials: &[Trial]) -> M
     };
     let thickness = (step * 0.7).clamp(0.5, 8.0);
     html! {
-        (render_text("tick", 0.0, top - 6.0, strip.title))
-        (render_text("tick end", width, top - 6.0, &format!("worst {}", format_percent(worst))))
+        (render_svg_text("tick", 0.0, top - 6.0, strip.title))
+        (render_svg_text("tick end", width, top - 6.0, &format!("worst {}", format_percent(worst))))
         line class="grid" x1="0" x2=(format_svg_coordinate(width)) y1=(format_svg_coordinate(top)) y2=(format_svg_coordinate(top)) {}
         path class="quiet" stroke-width=(format_svg_coordinate(thickness)) d=(bars(is_accepted_or_warmup)) {}
         path class="disturbed" stroke-width=(format_svg_coordinate(thickness)) d=(bars(|trial| !is_accepted_or_warmup(trial))) {}

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use weir_stats::claim::ClaimSource;
 use weir_stats::{ClaimOutcome, ClaimRecord, ClaimTest, PaperValue, SubjectPoint};
 
-use crate::number_format::{format_interval, format_ratio_number};
+use crate::number_format::{format_interval, format_ratio_without_times_sign};
 use crate::report_model::{ReportModel, capitalize_first};
 
 /// The claims of the study, the paper's first.
@@ -61,7 +61,7 @@ fn render_claim_row(model: &ReportModel<'_>, record: &ClaimRecord) -> Markup {
             td.tight { span.badge.(outcome_css_class(record.outcome)) { (outcome_text(record)) } }
             td {
                 @if let Some(estimate) = &record.estimate {
-                    (format_ratio_number(estimate.value)) " " span.range { (format_interval(estimate, format_ratio_number)) }
+                    (format_ratio_without_times_sign(estimate.value)) " " span.range { (format_interval(estimate, format_ratio_without_times_sign)) }
                     br;
                 }
                 @if let Some(test) = &record.claim.test {
@@ -116,14 +116,14 @@ fn describe_claim_test(model: &ReportModel<'_>, test: &ClaimTest) -> String {
                 "exponent of {} of {} over {axis} {from} to {to}{above}: {within} \
                  (qualitatively: {shape})",
                 quantity.title(),
-                model.label_by_name(subject)
+                model.subject_label_by_name(subject)
             )
         }
     }
 }
 
 fn describe_subject_point(model: &ReportModel<'_>, place: &SubjectPoint) -> String {
-    let (subject, at) = (model.label_by_name(&place.subject), place.at.to_string());
+    let (subject, at) = (model.subject_label_by_name(&place.subject), place.at.to_string());
     if at.is_empty() { subject } else { format!("{subject} ({at})") }
 }
 
@@ -133,7 +133,7 @@ fn render_measured_value(model: &ReportModel<'_>, value: &PaperValue) -> Markup 
     let claim = claims.find(|one| Some(&one.claim.id) == value.claim.as_ref());
     html! {
         @if let Some(estimate) = claim.and_then(|claim| claim.estimate.as_ref()) {
-            (format_ratio_number(estimate.value)) " " span.range { (format_interval(estimate, format_ratio_number)) }
+            (format_ratio_without_times_sign(estimate.value)) " " span.range { (format_interval(estimate, format_ratio_without_times_sign)) }
         } @else { span.range { "–" } }
     }
 }

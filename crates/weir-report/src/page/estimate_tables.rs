@@ -5,7 +5,8 @@ use weir_stats::{Estimate, Quantity, RunSubject, Scenario};
 
 use crate::extra_section::ExtraTable;
 use crate::number_format::{
-    format_count, format_interval, format_rate, format_ratio, format_ratio_number, format_seconds,
+    format_count, format_interval, format_rate, format_ratio, format_ratio_without_times_sign,
+    format_si_seconds,
 };
 use crate::report_model::{Facet, ReportModel, capitalize_first, subject_label};
 
@@ -107,11 +108,11 @@ fn render_subject_cells(
     };
     html! {
         (render_estimate_cell(Some(&estimate), format_rate, format_rate))
-        @if model.reference.is_some() { (render_estimate_cell(against(model.reference).as_ref(), format_ratio, format_ratio_number)) }
-        @if model.baseline.is_some() { (render_estimate_cell(against(model.baseline).as_ref(), format_ratio, format_ratio_number)) }
+        @if model.reference.is_some() { (render_estimate_cell(against(model.reference).as_ref(), format_ratio, format_ratio_without_times_sign)) }
+        @if model.baseline.is_some() { (render_estimate_cell(against(model.baseline).as_ref(), format_ratio, format_ratio_without_times_sign)) }
         @if let Some(first) = first {
             @let kept = (!subject.baseline).then(|| model.estimate_point_ratio(subject, point, first)).flatten();
-            (render_estimate_cell(kept.as_ref(), format_ratio, format_ratio_number))
+            (render_estimate_cell(kept.as_ref(), format_ratio, format_ratio_without_times_sign))
         }
         td.right { (estimate.samples) }
     }
@@ -141,16 +142,16 @@ fn render_all_points(model: &ReportModel<'_>) -> Markup {
             @for facet in &model.facets {
                 @let gap = if facet.title.is_empty() { "" } else { ", " };
                 @let caption = format!("{}{gap}{}", capitalize_first(model.quantity_unit()), facet.title);
-                (render_axis_value_table(model, model.quantity, &facet.scenario, format_rate, &caption))
+                (render_estimates_by_axis_value(model, model.quantity, &facet.scenario, format_rate, &caption))
             }
-            (render_axis_value_table(model, Quantity::LoadSeconds, &anywhere, format_seconds, "Loading at once"))
-            (render_axis_value_table(model, Quantity::AddSeconds, &anywhere, format_seconds, "Adding one rule"))
+            (render_estimates_by_axis_value(model, Quantity::LoadSeconds, &anywhere, format_si_seconds, "Loading at once"))
+            (render_estimates_by_axis_value(model, Quantity::AddSeconds, &anywhere, format_si_seconds, "Adding one rule"))
         }
     }
 }
 
 /// Subjects across, values of the axis down.
-fn render_axis_value_table(
+fn render_estimates_by_axis_value(
     model: &ReportModel<'_>,
     quantity: Quantity,
     facet: &Scenario,

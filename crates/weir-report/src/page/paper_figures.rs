@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 use weir_stats::{PaperFigure, Scenario};
 
-use super::figures_section::{self, SMALL_LAYOUT};
+use super::rate_and_load_time_plots::{self, SMALL_LAYOUT};
 use crate::chart::Caption;
-use crate::chart::curve_chart::{self, Curve};
+use crate::chart::linear_curve_chart::{self, Curve};
 use crate::number_format::ValueUnit;
 use crate::report_model::{ReportModel, axis_title, capitalize_first};
 
@@ -27,7 +27,7 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
                  text, and so "
                 "not here."
             }
-            (figures_section::render_legend(model, first.iter().map(|curve| curve.subject_index)))
+            (rate_and_load_time_plots::render_legend(model, first.iter().map(|curve| curve.subject_index)))
             div.pair {
                 @for (at, (figure, curves)) in drawn.iter().enumerate() {
                     @let id = format!("redone-{at}");
@@ -41,7 +41,7 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
                     };
                     div {
                         h3 { (capitalize_first(&figure.number)) ": " (figure.title) }
-                        figure { (curve_chart::draw_curve_chart(&caption, SMALL_LAYOUT.size, ValueUnit::Rate, curves)) }
+                        figure { (linear_curve_chart::draw_linear_curve_chart(&caption, SMALL_LAYOUT.size, ValueUnit::Rate, curves)) }
                     }
                 }
             }

@@ -6,7 +6,9 @@ use maud::{Markup, html};
 use weir_stats::{HostEnvironment, RunRecord};
 
 use crate::embedded_records;
-use crate::number_format::{format_bytes, format_count, format_date, format_duration};
+use crate::number_format::{
+    format_bytes, format_count, format_date_and_time, format_hours_minutes_seconds,
+};
 use crate::report_model::ReportModel;
 
 /// Environment, commands, rulesets.
@@ -19,8 +21,8 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
             dl {
                 dt { "seed" } dd { (run.seed) }
                 dt { "weir" } dd { (run.weir) }
-                dt { "began" } dd { (format_date(&run.date)) }
-                dt { "took" } dd { (format_duration(run.seconds)) }
+                dt { "began" } dd { (format_date_and_time(&run.date)) }
+                dt { "took" } dd { (format_hours_minutes_seconds(run.seconds)) }
             }
             (render_subjects(model))
             (render_environment("Environment", &run.environment))

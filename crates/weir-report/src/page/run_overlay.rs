@@ -10,18 +10,19 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 use weir_stats::{Quantity, RunRecord, RunSubject, Scenario, ScenarioAxis, Trial, TrialState};
 
-use super::{estimate_tables, figures_section};
+use super::{estimate_tables, rate_and_load_time_plots};
 use crate::chart::{Caption, ChartSeries};
 use crate::headline_and_trust::assess_trust;
 use crate::number_format::{
-    ValueUnit, format_coordinate, format_count, format_date, format_ratio, format_ratio_number,
+    ValueUnit, format_axis_value, format_count, format_date_and_time, format_ratio,
+    format_ratio_without_times_sign,
 };
 use crate::report_model::{self, Facet, ReportModel, axis_title, capitalize_first, subject_label};
 use crate::series_style::{self, SeriesStyle};
 
 /// The quantity by which runs are drawn: the first of these that the first run measured.
 const OVERLAY_QUANTITIES: [(Quantity, &str, ValueUnit); 7] = [
-    (Quantity::Pps, figures_section::FORWARDED_AXIS_TITLE, ValueUnit::Rate),
+    (Quantity::Pps, rate_and_load_time_plots::FORWARDED_AXIS_TITLE, ValueUnit::Rate),
     (Quantity::ConnectionsPerSecond, "connections/s", ValueUnit::Rate),
     (Quantity::ConnectionsResetPerSecond, "connections/s, ended by RST", ValueUnit::Rate),
     (Quantity::HandshakesPerSecond, "handshakes/s", ValueUnit::Rate),
@@ -80,7 +81,7 @@ impl<'a> RunOverlay<'a> {
         let measured = named.iter().map(|run| measured_scenarios(run.record, quantity));
         let common = measured.reduce(|all, more| &all & &more).unwrap_or_default();
         let mut facets = report_model::find_facets(first, axis, quantity.trial_kind());
-        facets.retain(|facet| common.iter().any(|point| point.contains(&facet.scenario)));
+        facets.retain(|facet| common.iter().any(|point| point.has_coordinates_of(&facet.scenario)));
         let mut subjects: Vec<RunSubject> = Vec::new();
         for subject in named.iter().flat_map(|run| &run.record.run.subjects) {
             if subjects.iter().all(|known| known.name != subject.name) {
@@ -212,12 +213,12 @@ fn render_legends(runs: &RunOverlay<'_>, drawn: &[(&Facet, Vec<ChartSeries>)]) -
             @for (at, (name, model)) in runs.named_models.iter().enumerate() {
                 @let machine = model.record.run.firewall_environment();
                 li data-run=(at) {
-                    (SeriesStyle::run_only(at).render_legend_key())
+                    (SeriesStyle::for_run_without_subject(at).render_legend_key())
                     span { (name) ": " (machine.kernel) ", " (machine.cpu_model) }
                 }
             }
         }
-        (figures_section::render_legend_of_subjects(shown.map(|(number, (subject, style))| (number, subject, *style))))
+        (rate_and_load_time_plots::render_legend_of_subjects(shown.map(|(number, (subject, style))| (number, subject, *style))))
     }
 }
 
@@ -239,7 +240,7 @@ fn render_facet_plot(
         y_title,
         unit,
     };
-    figures_section::render_plot(runs.axis, &caption, series)
+    rate_and_load_time_plots::render_wide_and_narrow_plot(runs.axis, &caption, series)
 }
 
 /// Each subject against `measure` of the same run: at the last common point, the others folded.
@@ -284,12 +285,12 @@ fn render_ratio_table(
                             tr.weir[subject.weir] {
                                 @if let Some(axis) = runs.axis {
                                     @let value = point.coordinate(&axis.name);
-                                    th.right { (value.map_or_else(String::new, format_coordinate)) }
+                                    th.right { (value.map_or_else(String::new, format_axis_value)) }
                                 }
                                 th scope="row" { span.who { (style.render_legend_key()) (subject_label(subject)) } }
                                 @for (_, model) in &runs.named_models {
                                     @let ratio = model.estimate_subject_ratio(subject, measure, point);
-                                    (estimate_tables::render_estimate_cell(ratio.as_ref(), format_ratio, format_ratio_number))
+                                    (estimate_tables::render_estimate_cell(ratio.as_ref(), format_ratio, format_ratio_without_times_sign))
                                 }
                             }
                         }
@@ -313,7 +314,7 @@ fn render_machines_table(runs: &RunOverlay<'_>) -> Markup {
                         @let (run, (trust, _)) = (&model.record.run, assess_trust(model));
                         @let machine = run.firewall_environment();
                         tr {
-                            th scope="row" { span.who { (SeriesStyle::run_only(at).render_legend_key()) (name) } }
+                            th scope="row" { span.who { (SeriesStyle::for_run_without_subject(at).render_legend_key()) (name) } }
                             td.tight { (machine.kernel) }
                             td {
                                 (machine.cpu_model) ", " (machine.cores) " cores"
@@ -321,7 +322,7 @@ fn render_machines_table(runs: &RunOverlay<'_>) -> Markup {
                             }
                             td.tight { (format_count(machine.memory_mib)) " MiB" }
                             td.tight { (run.preset.name) }
-                            td.tight { (format_date(&run.date)) }
+                            td.tight { (format_date_and_time(&run.date)) }
                             td.tight { (run.weir) }
                             td.tight { span.badge.(trust.css_class()) { (trust.badge_text()) } }
                         }

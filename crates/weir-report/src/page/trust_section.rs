@@ -51,7 +51,7 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
                 @if let Some(floor) = &run.noise_floor {
                     dt { "noise floor" }
                     dd {
-                        (model.label_by_name(&floor.subject)) " measured twice, second against first: "
+                        (model.subject_label_by_name(&floor.subject)) " measured twice, second against first: "
                         (format_ratio_near_one(floor.ratio.value)) " " (format_interval(&floor.ratio, format_ratio_near_one))
                         " over " (floor.ratio.samples) " pairs"
                     }
@@ -129,7 +129,7 @@ impl PacketSums {
 }
 
 /// A counter's heading: what it dropped, or what it knows of packets that another one counted.
-fn counter_heading(counter: &str) -> String {
+fn drop_counter_heading(counter: &str) -> String {
     let count = DropCount { counter: counter.to_owned(), packets: 0 };
     if count.is_counted_elsewhere() {
         format!("({counter})")
@@ -160,7 +160,7 @@ fn render_packet_sums(model: &ReportModel<'_>) -> Markup {
                             th { "subject" }
                             th.right { "offered" }
                             th.right { "delivered" }
-                            @for counter in &counters { th.right { (counter_heading(counter)) } }
+                            @for counter in &counters { th.right { (drop_counter_heading(counter)) } }
                             th.right { "leaked" }
                             th.right { "missing" }
                         }

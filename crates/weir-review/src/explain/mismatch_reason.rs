@@ -2,7 +2,8 @@
 
 use weir_model::rule_match::StatefulMatch;
 use weir_model::{
-    Addr, Family, Field, FieldReading, Match, Packet, Predicate, Rule, Test, lower_to_located_tests,
+    Addr, Family, Field, FieldReading, Match, Packet, Predicate, Rule, Test,
+    lower_to_tests_with_match_index,
 };
 use weir_semantics::trace::FailedTest;
 
@@ -13,7 +14,7 @@ pub(crate) fn explain_mismatch(rule: &Rule, failed: &FailedTest) -> String {
         return hotdrop_reason(packet);
     }
     let (in_match, test) =
-        lower_to_located_tests(rule, packet.family).swap_remove(failed.test_index);
+        lower_to_tests_with_match_index(rule, packet.family).swap_remove(failed.test_index);
     match &test {
         Test::Field { field, predicate, negated } => {
             field_mismatch_reason(*field, predicate, *negated, packet)
@@ -100,7 +101,7 @@ fn absent_field_reason(field: Field, packet: &Packet) -> String {
         Field::Sport | Field::Dport if packet.fragment.offset != 0 => {
             "a later fragment has no ports".to_owned()
         }
-        Field::TcpFlags | Field::Icmp if packet.fragment.offset != 0 => {
+        Field::TcpFlags | Field::IcmpTypeAndCode if packet.fragment.offset != 0 => {
             format!("a later fragment has no {}", field_name(field))
         }
         Field::SourceMac => "there is no Ethernet header".to_owned(),
@@ -154,7 +155,7 @@ fn masked_words(field: Field, value: u128, mask: u128, family: Family) -> String
     match field {
         Field::Saddr | Field::Daddr => {
             let addr = Addr(value).display(family);
-            match family.prefix_len(mask) {
+            match family.prefix_len_of_mask(mask) {
                 Some(len) if len == family.addr_bits() => addr.to_string(),
                 Some(len) => format!("{addr}/{len}"),
                 None => format!("{addr}/{}", Addr(mask).display(family)),

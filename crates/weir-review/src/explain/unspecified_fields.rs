@@ -8,7 +8,7 @@ use weir_model::effect::match_effects;
 use weir_model::field::FIELDS;
 use weir_model::{
     Field, FieldReading, FieldSet, Hook, Match, Packet, Rule, TableName, Test,
-    lower_to_located_tests,
+    lower_to_tests_with_match_index,
 };
 use weir_semantics::trace::{Trace, TraceStep};
 
@@ -37,7 +37,7 @@ impl UnspecifiedField {
             Field::Proto,
             Field::Sport,
             Field::Dport,
-            Field::Icmp,
+            Field::IcmpTypeAndCode,
         ]);
         REQUIRED_FIELDS.contains(self.field)
     }
@@ -99,7 +99,7 @@ fn new_unspecified_field(
 /// The fields that the first tests of a rule read.
 fn fields_read_by_tests(rule: &Rule, packet: &Packet, tests: usize) -> Vec<Field> {
     let mut fields = Vec::new();
-    for (_, test) in lower_to_located_tests(rule, packet.family).into_iter().take(tests) {
+    for (_, test) in lower_to_tests_with_match_index(rule, packet.family).into_iter().take(tests) {
         match test {
             Test::Field { field, .. } => fields.push(field),
             Test::EitherPort { .. } => fields.extend([Field::Sport, Field::Dport]),

@@ -10,13 +10,13 @@ use weir_packet::Transport;
 use weir_semantics::outcome::CreditedCounter;
 use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
 use weir_syntax::packet::print_packet;
-use weir_traffic::{TrafficOptions, generate_packets};
+use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
-use super::review_types::{CounterDifference, CounterReview, ReviewSide};
+use super::review_types::{CounterComparison, CounterDifference, ReviewedRuleset};
 
 /// What one original counted in both, and a packet that shows the difference.
 #[derive(Default)]
-struct OriginalCounts {
+struct CountsBeforeAndAfter {
     before: u64,
     after: u64,
     differing_packet: Option<Packet>,
@@ -25,17 +25,17 @@ struct OriginalCounts {
 /// Sends packets through both and compares every counter; `whole` omits truncated headers, which
 /// nft treats otherwise inherently. `place` names a rule.
 pub fn compare_counters(
-    sides: [ReviewSide<'_>; 2],
+    sides: [ReviewedRuleset<'_>; 2],
     wanted: usize,
     seed: u64,
     whole: bool,
     place: &dyn Fn(RuleIndex) -> String,
-) -> CounterReview {
+) -> CounterComparison {
     let [old, new] = sides.map(|s| s.firewall);
     let before = Interpreter::new_for_comparison(old, new);
     let after = Interpreter::new_for_comparison(new, old);
-    let mut review = CounterReview { seed, ..CounterReview::default() };
-    let mut counted: BTreeMap<String, OriginalCounts> = BTreeMap::new();
+    let mut review = CounterComparison { seed, ..CounterComparison::default() };
+    let mut counted: BTreeMap<String, CountsBeforeAndAfter> = BTreeMap::new();
     for (family, entry, packet) in generate_packets_for_both(sides, wanted, seed) {
         let overlaps = packet.fragment.offset == 1 && packet.proto == 6;
         if whole && (packet.transport == Transport::Truncated || overlaps) {
@@ -86,7 +86,7 @@ pub fn compare_counters(
 
 /// Packets for the rules of both, each with its family and way.
 fn generate_packets_for_both(
-    sides: [ReviewSide<'_>; 2],
+    sides: [ReviewedRuleset<'_>; 2],
     wanted: usize,
     seed: u64,
 ) -> impl Iterator<Item = (Family, JourneyKind, Packet)> + '_ {
@@ -103,7 +103,7 @@ fn generate_packets_for_both(
                 journey_kind: entry,
                 ..TrafficOptions::default()
             };
-            let made = generate_packets(ruleset, &side.firewall.sets, &wish);
+            let made = generate_rule_boundary_packets(ruleset, &side.firewall.sets, &wish);
             made.into_iter().map(move |p| (ruleset.family, entry, p))
         })
     })

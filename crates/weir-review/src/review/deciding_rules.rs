@@ -4,7 +4,7 @@
 use weir_model::{Chain, Family, Firewall, Hook, Policy, Rule, SharedName, TableName, Target};
 use weir_semantics::trace::{Trace, TraceStep};
 
-use super::review_types::{LocatedRule, ReviewSide, RulesetDecision};
+use super::review_types::{LocatedRule, ReviewedRuleset, RulesetDecision};
 use crate::explain::verdict_words;
 use weir_semantics::Verdict;
 
@@ -39,7 +39,7 @@ struct EffectRule<'t> {
 /// What decided on each side.
 pub(super) fn find_deciding_rules(
     traces: [&Trace<'_>; 2],
-    sides: [ReviewSide<'_>; 2],
+    sides: [ReviewedRuleset<'_>; 2],
     family: Family,
 ) -> [RulesetDecision; 2] {
     let [(judged_a, acted_a), (judged_b, acted_b)] = traces.map(collect_verdicts_and_effects);
@@ -49,12 +49,12 @@ pub(super) fn find_deciding_rules(
             let rules = found.map(|(table, rules)| {
                 rules.iter().map(|met| locate_rule(met, table, sides[side], family)).collect()
             });
-            RulesetDecision::from_rule_path(verdict.clone(), rules.unwrap_or_default())
+            RulesetDecision::from_jumps_and_decider(verdict.clone(), rules.unwrap_or_default())
         };
     let judged = |side: usize, verdict: &String, found: Option<&TableVerdict<'_>>| match found {
         Some(TableVerdict { policy_chain: Some(chain), table, .. }) => {
             let at = locate_policy(chain, table, sides[side], family);
-            RulesetDecision::from_rule_path(verdict.clone(), vec![at])
+            RulesetDecision::from_jumps_and_decider(verdict.clone(), vec![at])
         }
         found => words(side, verdict, found.map(|j| (&j.table, &j.jumps_and_deciding_rule))),
     };
@@ -150,13 +150,13 @@ fn first_differing_table<'j, 't>(
 fn locate_rule(
     met: &MatchedRule<'_>,
     table: &TableName,
-    side: ReviewSide<'_>,
+    side: ReviewedRuleset<'_>,
     family: Family,
 ) -> LocatedRule {
     let line = (side.locate_line)(met.rule.span, family);
     let place = match (side.original_place)(met.rule) {
         Some(original) if line.is_none() => original,
-        _ => format!("{}/{table}/{}/{}", tool_name(family), met.chain, met.number),
+        _ => format!("{}/{table}/{}/{}", iptables_program_name(family), met.chain, met.number),
     };
     let words = weir_syntax::iptables::print_rule(met.rule, family);
     LocatedRule::new(place, line, format!("-A {} {words}", met.chain).trim_end().to_owned())
@@ -165,7 +165,7 @@ fn locate_rule(
 fn locate_policy(
     chain: &SharedName,
     table: &TableName,
-    side: ReviewSide<'_>,
+    side: ReviewedRuleset<'_>,
     family: Family,
 ) -> LocatedRule {
     let found = find_chain(side.firewall, table, chain, family);
@@ -174,7 +174,7 @@ fn locate_policy(
         Policy::Accept => "ACCEPT",
         Policy::Drop => "DROP",
     });
-    let place = format!("{}/{table}/{chain}/policy", tool_name(family));
+    let place = format!("{}/{table}/{chain}/policy", iptables_program_name(family));
     LocatedRule::new(place, line, format!(":{chain} {policy}"))
 }
 
@@ -187,7 +187,7 @@ fn find_chain<'f>(
     firewall.ruleset(family)?.table(table)?.chain(chain)
 }
 
-const fn tool_name(family: Family) -> &'static str {
+const fn iptables_program_name(family: Family) -> &'static str {
     match family {
         Family::V4 => "iptables",
         Family::V6 => "ip6tables",

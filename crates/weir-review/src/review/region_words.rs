@@ -6,16 +6,16 @@ use weir_semantics::{JourneyKind, OutcomeDifference};
 use weir_syntax::iptables::print_match;
 use weir_syntax::packet::print_packet;
 
-use super::review_types::{ExampleReview, FieldReview};
+use super::review_types::{ExamplePacketReview, RegionFieldReview};
 
 /// What the packets of a region have in each field.
 pub(super) fn region_fields(
     region: &Region,
     way: ComparedPath,
     family: Family,
-) -> Vec<FieldReview> {
+) -> Vec<RegionFieldReview> {
     let said = region.field_values.iter().filter(|v| !is_implied_ttl(v, way));
-    said.map(|v| FieldReview {
+    said.map(|v| RegionFieldReview {
         name: match &v.assumed_match {
             Some((m, true)) => print_match(m, family),
             Some((m, false)) => format!("not ({})", print_match(m, family)),
@@ -29,17 +29,17 @@ pub(super) fn region_fields(
 
 /// Forwarded packets have a time to live of at least two: the kernel drops others at routing.
 fn is_implied_ttl(values: &FieldValues, way: ComparedPath) -> bool {
-    way == ComparedPath::Entry(JourneyKind::Forward)
+    way == ComparedPath::WholeJourney(JourneyKind::Forward)
         && values.name.ends_with(Field::Ttl.row().name)
         && values.values == ["2-255"]
 }
 
 /// The words of a region's fields.
-pub(super) fn region_words(fields: &[FieldReview]) -> String {
+pub(super) fn region_words(fields: &[RegionFieldReview]) -> String {
     if fields.is_empty() {
         return "every packet".to_owned();
     }
-    let word = |f: &FieldReview| {
+    let word = |f: &RegionFieldReview| {
         let more = if f.more == 0 { String::new() } else { format!(", … {} more", f.more) };
         match &f.values[..] {
             [] => f.name.clone(),
@@ -51,12 +51,12 @@ pub(super) fn region_words(fields: &[FieldReview]) -> String {
 }
 
 /// A packet and what its devices represent.
-pub(super) fn example_review(
+pub(super) fn build_example_review(
     witness: &Witness,
     difference: OutcomeDifference,
     firewalls: [&Firewall; 2],
     (way, family): (ComparedPath, Family),
-) -> ExampleReview {
+) -> ExamplePacketReview {
     let mut packet = witness.packet.clone();
     let mut stands_for = Vec::new();
     for (field, name) in [(Field::Iif, &mut packet.iif), (Field::Oif, &mut packet.oif)] {
@@ -74,7 +74,7 @@ pub(super) fn example_review(
             stands_for.push(said);
         }
     }
-    ExampleReview {
+    ExamplePacketReview {
         packet: print_packet(&packet),
         stands_for,
         given: witness.describe_assumptions(&|m: &Match| print_match(m, family)),
@@ -86,11 +86,13 @@ pub(super) fn example_review(
 /// Whether packets of a path have a device: those of this host come from none, those to it leave by
 /// none.
 fn path_has_device(way: ComparedPath, field: Field) -> bool {
-    let from_here =
-        matches!(way, ComparedPath::Entry(JourneyKind::Output) | ComparedPath::Hook(Hook::Output));
+    let from_here = matches!(
+        way,
+        ComparedPath::WholeJourney(JourneyKind::Output) | ComparedPath::Hook(Hook::Output)
+    );
     let to_here = matches!(
         way,
-        ComparedPath::Entry(JourneyKind::Input)
+        ComparedPath::WholeJourney(JourneyKind::Input)
             | ComparedPath::Hook(Hook::Input | Hook::Prerouting)
             | ComparedPath::ReassembledInput
     );

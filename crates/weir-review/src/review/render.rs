@@ -3,33 +3,34 @@
 use std::fmt::Write as _;
 
 use super::review_types::{
-    ChangeKind, CornerCaseReview, CounterReview, DecisionPair, ExampleReview, FamilyPathReview,
-    LocatedRule, PathsBeforeAndAfter, RegionReview, Review, RulesetDecision, TreatmentChange,
+    CornerCaseReview, CounterComparison, DecisionsBeforeAndAfter, ExamplePacketReview,
+    FamilyPathReview, LocatedRule, PathsBeforeAndAfter, RegionReview, Review, RulesetDecision,
+    TreatmentChange, TreatmentChangeKind,
 };
 
 /// Width of one path when two are shown side by side.
 const PATH_COLUMN_WIDTH: usize = 56;
 /// Counters that are listed.
-const MAX_LISTED_COUNTERS: usize = 10;
+const MAX_LISTED_COUNTER_DIFFERENCES: usize = 10;
 /// Other pairs of rules of a region that are named.
-const MAX_OTHER_RULE_PAIRS: usize = 2;
+const MAX_LISTED_OTHER_DECISIONS: usize = 2;
 
 impl Review {
     /// For a terminal.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         for part in &self.parts {
-            push_part_answer(&mut out, part, self);
+            push_family_path_answer(&mut out, part, self);
         }
         for change in &self.changes {
-            push_change(&mut out, change);
+            push_treatment_change(&mut out, change);
         }
         if let Some(paths) = self.most_important_paths() {
             let _ = writeln!(out, "\npath of {}", paths.example.packet);
-            push_paths(&mut out, paths, self);
+            push_paths_side_by_side(&mut out, paths, self);
         }
         if let Some(counters) = &self.counters {
-            push_counters(&mut out, counters);
+            push_counter_differences(&mut out, counters);
         }
         for sentence in &self.not_compared {
             let _ = writeln!(out, "not compared: {sentence}");
@@ -60,7 +61,7 @@ impl Review {
         }
         if let Some(paths) = self.most_important_paths() {
             let _ = writeln!(out, "Path of `{}`:\n\n```", paths.example.packet);
-            push_paths(&mut out, paths, self);
+            push_paths_side_by_side(&mut out, paths, self);
             out.push_str("```\n\n");
         }
         let equal: Vec<String> = self
@@ -74,7 +75,7 @@ impl Review {
         }
         if let Some(counters) = &self.counters {
             out.push_str("## Counters\n\n```\n");
-            push_counters(&mut out, counters);
+            push_counter_differences(&mut out, counters);
             out.push_str("```\n\n");
         }
         for sentence in &self.not_compared {
@@ -94,7 +95,7 @@ impl Review {
 
     /// The answer in one sentence.
     fn summary_sentence(&self) -> String {
-        let what = self.compared_words();
+        let what = self.compared_outcome_words();
         if self.has_differences() {
             let differ = self.parts.iter().filter(|p| p.answer == "differs").count();
             let any = |kind| match self.changes.iter().any(|c| c.kind == kind) {
@@ -104,8 +105,8 @@ impl Review {
             return format!(
                 "**Differs** on {differ} of {} paths. Newly allowed: {}. Newly denied: {}.",
                 self.parts.len(),
-                any(ChangeKind::NewlyAllowed),
-                any(ChangeKind::NewlyDenied)
+                any(TreatmentChangeKind::NewlyAllowed),
+                any(TreatmentChangeKind::NewlyDenied)
             );
         }
         if self.has_undecided_parts() {
@@ -114,20 +115,20 @@ impl Review {
         format!("**Equal**: proven for every packet ({what}).")
     }
 
-    fn compared_words(&self) -> &'static str {
+    fn compared_outcome_words(&self) -> &'static str {
         if self.compared == "verdict" { "verdict" } else { "verdict and effects" }
     }
 }
 
 /// The answer for a family and path, in a line.
-fn push_part_answer(out: &mut String, part: &FamilyPathReview, review: &Review) {
+fn push_family_path_answer(out: &mut String, part: &FamilyPathReview, review: &Review) {
     let why = part.why.as_deref().unwrap_or_default();
     let answer = match part.answer {
         "equal" => {
             // What ip6tables drops at the first test of a protocol is not modelled.
             let whose =
                 if part.family == "ipv6" { " whose extension headers are whole" } else { "" };
-            format!("equal, proven for every packet{whose} ({})", review.compared_words())
+            format!("equal, proven for every packet{whose} ({})", review.compared_outcome_words())
         }
         "unknown" => format!("not decided: {why}"),
         _ if part.example.is_none() => format!("differs for fragments alone: {why}"),
@@ -152,7 +153,7 @@ fn change_title(change: &TreatmentChange, arrow: &str) -> String {
     format!("{}, {family} {path}{verdicts}", kind.words())
 }
 
-fn push_change(out: &mut String, change: &TreatmentChange) {
+fn push_treatment_change(out: &mut String, change: &TreatmentChange) {
     let _ = writeln!(out, "\n{}:", change_title(change, "->"));
     for region in &change.regions {
         let _ = writeln!(out, "  {}", region.packets);
@@ -167,8 +168,8 @@ fn push_change(out: &mut String, change: &TreatmentChange) {
             let _ = writeln!(out, "    {line}");
         }
         if let Some(example) = &region.example {
-            if change.kind == ChangeKind::Effects {
-                let _ = writeln!(out, "    differs in {}", difference_words(example));
+            if change.kind == TreatmentChangeKind::Effects {
+                let _ = writeln!(out, "    differs in {}", describe_effect_difference(example));
             }
             push_example_packet(out, example);
         }
@@ -205,7 +206,7 @@ fn rule_place(rule: &LocatedRule) -> String {
     }
 }
 
-fn difference_words(example: &ExampleReview) -> &'static str {
+fn describe_effect_difference(example: &ExamplePacketReview) -> &'static str {
     match &*example.differs_in {
         "packet" => "the packet as it leaves",
         "stateful" => "which stateful matches (limit, recent, …) are evaluated, or their order",
@@ -220,16 +221,19 @@ fn other_decision_lines(region: &RegionReview) -> Vec<String> {
         decision.rule.as_ref().map_or("no rule".to_owned(), rule_place)
     };
     let rest = region.decided_by.get(1..).unwrap_or_default();
-    for DecisionPair { before, after } in rest.iter().take(MAX_OTHER_RULE_PAIRS) {
+    for DecisionsBeforeAndAfter { before, after } in rest.iter().take(MAX_LISTED_OTHER_DECISIONS) {
         out.push(format!("others  before {}, after {}", of(before), of(after)));
     }
-    if rest.len() > MAX_OTHER_RULE_PAIRS {
-        out.push(format!("others  and {} more pairs of rules", rest.len() - MAX_OTHER_RULE_PAIRS));
+    if rest.len() > MAX_LISTED_OTHER_DECISIONS {
+        out.push(format!(
+            "others  and {} more pairs of rules",
+            rest.len() - MAX_LISTED_OTHER_DECISIONS
+        ));
     }
     out
 }
 
-fn push_example_packet(out: &mut String, example: &ExampleReview) {
+fn push_example_packet(out: &mut String, example: &ExamplePacketReview) {
     let note = match example.stands_for.is_empty() {
         true => String::new(),
         false => format!("  ({})", example.stands_for.join("; ")),
@@ -247,19 +251,23 @@ fn corner_cases_line(cases: &[CornerCaseReview]) -> Option<String> {
 }
 
 /// Both paths side by side.
-fn push_paths(out: &mut String, paths: &PathsBeforeAndAfter, review: &Review) {
+fn push_paths_side_by_side(out: &mut String, paths: &PathsBeforeAndAfter, review: &Review) {
     let (before, after) = (&paths.before, &paths.after);
-    push_path_columns(out, &review.before, &review.after);
+    push_path_line_pair(out, &review.before, &review.after);
     let rows = before.text_lines.len().max(after.text_lines.len());
     let line = |lines: &[String], i: usize| lines.get(i).cloned().unwrap_or_default();
     for i in 0..rows {
-        push_path_columns(out, &line(&before.text_lines, i), &line(&after.text_lines, i));
+        push_path_line_pair(out, &line(&before.text_lines, i), &line(&after.text_lines, i));
     }
     let end = |verdict: &str, tried| format!("{verdict}: {tried} rules evaluated");
-    push_path_columns(out, &end(&before.verdict, before.tried), &end(&after.verdict, after.tried));
+    push_path_line_pair(
+        out,
+        &end(&before.verdict, before.tried),
+        &end(&after.verdict, after.tried),
+    );
 }
 
-fn push_path_columns(out: &mut String, left: &str, right: &str) {
+fn push_path_line_pair(out: &mut String, left: &str, right: &str) {
     let (left, right) = (truncate_to_column(left), truncate_to_column(right));
     let line = format!("    {left:<PATH_COLUMN_WIDTH$} | {right}");
     let _ = writeln!(out, "{}", line.trim_end());
@@ -273,19 +281,19 @@ fn truncate_to_column(text: &str) -> String {
     format!("{kept}…")
 }
 
-fn push_counters(out: &mut String, counters: &CounterReview) {
-    let CounterReview { packets, seed, counted, differ } = counters;
+fn push_counter_differences(out: &mut String, counters: &CounterComparison) {
+    let CounterComparison { packets, seed, counted, differ } = counters;
     let _ = writeln!(
         out,
         "counters: {} of {counted} that counted differ, on {packets} packets (seed {seed}): \
          tested, not proven",
         differ.len()
     );
-    for d in differ.iter().take(MAX_LISTED_COUNTERS) {
+    for d in differ.iter().take(MAX_LISTED_COUNTER_DIFFERENCES) {
         let _ = writeln!(out, "  {}: {} packets -> {}: {}", d.rule, d.before, d.after, d.packet);
     }
-    if differ.len() > MAX_LISTED_COUNTERS {
-        let _ = writeln!(out, "  and {} more", differ.len() - MAX_LISTED_COUNTERS);
+    if differ.len() > MAX_LISTED_COUNTER_DIFFERENCES {
+        let _ = writeln!(out, "  and {} more", differ.len() - MAX_LISTED_COUNTER_DIFFERENCES);
     }
 }
 
@@ -295,12 +303,12 @@ fn push_change_table(out: &mut String, change: &TreatmentChange) {
     for region in &change.regions {
         let first = region.decided_by.first();
         let by = |decision: Option<&RulesetDecision>| {
-            decision.map_or(String::new(), |d| markdown_code(&decision_words(d)))
+            decision.map_or(String::new(), |d| to_markdown_code_span(&decision_words(d)))
         };
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} |",
-            markdown_code(&region.packets),
+            to_markdown_code_span(&region.packets),
             region.size,
             by(first.map(|d| &d.before)),
             by(first.map(|d| &d.after))
@@ -330,7 +338,7 @@ fn escape_markdown(text: &str) -> String {
 }
 
 /// Text as code in a table's cell: no backtick or bar in it can end it.
-fn markdown_code(text: &str) -> String {
+fn to_markdown_code_span(text: &str) -> String {
     let plain = text.replace('`', "'").replace('|', "\\|");
     format!("`{plain}`")
 }
@@ -342,7 +350,7 @@ mod tests {
     #[test]
     fn no_name_becomes_markup() {
         assert_eq!(escape_markdown("a|b<i>"), "a\\|b\\<i\\>");
-        assert_eq!(markdown_code("x`|y"), "`x'\\|y`");
+        assert_eq!(to_markdown_code_span("x`|y"), "`x'\\|y`");
     }
 
     #[test]

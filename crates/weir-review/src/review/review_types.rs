@@ -4,7 +4,7 @@
 use serde::Serialize;
 use weir_model::{Family, Firewall, Packet, Rule, Span};
 
-use crate::explain::TraceRow;
+use crate::explain::TraceStepRow;
 
 /// What a comparison says.
 #[derive(Clone, Debug, Serialize)]
@@ -22,7 +22,7 @@ pub struct Review {
     /// One for each family and path.
     pub parts: Vec<FamilyPathReview>,
     /// The counters as tested on packets, if requested.
-    pub counters: Option<CounterReview>,
+    pub counters: Option<CounterComparison>,
     /// What is not part of the comparison, in sentences.
     pub not_compared: Vec<String>,
 }
@@ -30,7 +30,7 @@ pub struct Review {
 /// What kind of change it is; in the order of their importance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ChangeKind {
+pub enum TreatmentChangeKind {
     /// What was not accepted and is now.
     NewlyAllowed,
     /// What was accepted and is no longer.
@@ -41,14 +41,14 @@ pub enum ChangeKind {
     Effects,
 }
 
-impl ChangeKind {
+impl TreatmentChangeKind {
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
-            ChangeKind::NewlyAllowed => "newly allowed",
-            ChangeKind::NewlyDenied => "newly denied",
-            ChangeKind::DeniedOtherwise => "denied otherwise",
-            ChangeKind::Effects => "same verdict, other effects",
+            TreatmentChangeKind::NewlyAllowed => "newly allowed",
+            TreatmentChangeKind::NewlyDenied => "newly denied",
+            TreatmentChangeKind::DeniedOtherwise => "denied otherwise",
+            TreatmentChangeKind::Effects => "same verdict, other effects",
         }
     }
 }
@@ -57,7 +57,7 @@ impl ChangeKind {
 #[derive(Clone, Debug, Serialize)]
 pub struct TreatmentChange {
     /// What changed.
-    pub kind: ChangeKind,
+    pub kind: TreatmentChangeKind,
     /// `ipv4` or `ipv6`.
     pub family: &'static str,
     /// `forward`, `input`, `output`; a hook's name.
@@ -82,7 +82,7 @@ pub struct RegionReview {
     /// In words.
     pub packets: String,
     /// The same, field by field.
-    pub fields: Vec<FieldReview>,
+    pub fields: Vec<RegionFieldReview>,
     /// The number of addresses and ports, in words; empty if it is all of them.
     pub size: String,
     /// Which part of all packets they are.
@@ -90,14 +90,14 @@ pub struct RegionReview {
     /// How many headers that is.
     pub headers: f64,
     /// The rules that decide: of the example first, then of other packets that were tried.
-    pub decided_by: Vec<DecisionPair>,
+    pub decided_by: Vec<DecisionsBeforeAndAfter>,
     /// One of the packets.
-    pub example: Option<ExampleReview>,
+    pub example: Option<ExamplePacketReview>,
 }
 
 /// What the packets of a region have in one field.
 #[derive(Clone, Debug, Serialize)]
-pub struct FieldReview {
+pub struct RegionFieldReview {
     /// The field in the words of `--packet`, or a match as `iptables-save` prints it.
     pub name: String,
     /// Values, prefixes and ranges; empty where the name says it all.
@@ -108,7 +108,7 @@ pub struct FieldReview {
 
 /// What decides a packet on both sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DecisionPair {
+pub struct DecisionsBeforeAndAfter {
     /// In the first ruleset.
     pub before: RulesetDecision,
     /// In the second one.
@@ -127,7 +127,10 @@ pub struct RulesetDecision {
 }
 
 impl RulesetDecision {
-    pub(super) fn from_rule_path(verdict: String, mut rules: Vec<LocatedRule>) -> RulesetDecision {
+    pub(super) fn from_jumps_and_decider(
+        verdict: String,
+        mut rules: Vec<LocatedRule>,
+    ) -> RulesetDecision {
         let rule = rules.pop();
         RulesetDecision { verdict, rule, reached_by: rules }
     }
@@ -162,14 +165,14 @@ pub struct CornerCaseReview {
     /// Which part of all packets they are.
     pub share: f64,
     /// The rules that decide the example.
-    pub decided_by: Option<DecisionPair>,
+    pub decided_by: Option<DecisionsBeforeAndAfter>,
     /// One of them.
-    pub example: Option<ExampleReview>,
+    pub example: Option<ExamplePacketReview>,
 }
 
 /// A packet that differs.
 #[derive(Clone, Debug, Serialize)]
-pub struct ExampleReview {
+pub struct ExamplePacketReview {
     /// Its words, as `--packet` reads them.
     pub packet: String,
     /// Devices in it that represent others: `eth0 stands for any other device`.
@@ -207,7 +210,7 @@ pub struct FamilyPathReview {
 pub struct PathsBeforeAndAfter {
     /// The packet.
     #[serde(flatten)]
-    pub example: ExampleReview,
+    pub example: ExamplePacketReview,
     /// Its path through the first ruleset.
     pub before: PathThroughRuleset,
     /// Its path through the second one.
@@ -222,7 +225,7 @@ pub struct PathThroughRuleset {
     /// How many rules were tried.
     pub tried: u32,
     /// Every rule that was tried, every verdict of a table.
-    pub steps: Vec<TraceRow>,
+    pub steps: Vec<TraceStepRow>,
     /// The same for people: what matched, in lines.
     #[serde(skip)]
     pub text_lines: Vec<String>,
@@ -230,7 +233,7 @@ pub struct PathThroughRuleset {
 
 /// The counters as tested on packets: not proven.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct CounterReview {
+pub struct CounterComparison {
     /// Packets sent through both.
     pub packets: u64,
     /// Seed of the random ones.
@@ -256,7 +259,7 @@ pub struct CounterDifference {
 
 /// One side of a comparison.
 #[derive(Clone, Copy)]
-pub struct ReviewSide<'a> {
+pub struct ReviewedRuleset<'a> {
     /// As it was named.
     pub name: &'a str,
     /// Its rules.

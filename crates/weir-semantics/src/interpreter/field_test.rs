@@ -4,7 +4,7 @@ use weir_model::rule_match::ct_state;
 use weir_model::{Field, FieldReading, Packet};
 
 use super::packet_view::{MULTIPORT_DPORT_SLOT, MULTIPORT_SPORT_SLOT, PacketView};
-use super::rule_lowering::{CompactTest, TableIndex};
+use super::rule_lowering::{CompactTest, LoweredTable};
 
 /// Whether a test is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) fn ct_state_matches(packet: &Packet, negated: bool, wanted: u16) -> b
 /// A test of the packet's own fields.
 #[inline]
 pub(crate) fn evaluate_field_test(
-    table: &TableIndex<'_>,
+    table: &LoweredTable<'_>,
     test: &CompactTest,
     view: &PacketView,
     packet: &Packet,
@@ -115,7 +115,7 @@ fn read_wide_value(view: &PacketView, slot: u8) -> u128 {
     }]
 }
 
-fn is_value_in_spans(table: &TableIndex<'_>, first: u32, count: u16, v: u32) -> bool {
+fn is_value_in_spans(table: &LoweredTable<'_>, first: u32, count: u16, v: u32) -> bool {
     let first = first as usize;
     table.spans[first..first + count as usize].iter().any(|&(lo, hi)| lo <= v && v <= hi)
 }

@@ -95,7 +95,7 @@ impl<'f> Interpreter<'f> {
         answers: &mut dyn Oracle,
     ) -> (Option<Verdict>, TraversalLog<'f>) {
         let mut log = TraversalLog::default();
-        let index = self.table_index(packet.family, table);
+        let index = self.lowered_table(packet.family, table);
         let at = index.and_then(|t| t.find_chain(chain));
         let at = at.unwrap_or_else(|| panic!("walk from {table}/{chain}: there is no such chain"));
         let mut nobody = NoopObserver;
@@ -310,6 +310,6 @@ impl<'f> Journey<'_, 'f> {
     }
 
     fn has_table(&self, name: TableName) -> bool {
-        self.interpreter.table_index(self.packet.family, name).is_some()
+        self.interpreter.lowered_table(self.packet.family, name).is_some()
     }
 }

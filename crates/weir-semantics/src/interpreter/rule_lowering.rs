@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use weir_model::rule_match::{Negatable, SetMatch};
 use weir_model::{
     Chain, ChainGraph, ChangingSets, Family, Field, FieldSet, Hook, Hotdrop, Match, Predicate,
-    Rule, SharedName, Table, TableName, Target, Test, lower_to_located_tests, match_effects,
+    Rule, SharedName, Table, TableName, Target, Test, lower_to_tests_with_match_index,
+    match_effects,
 };
 
 use super::packet_view::{
@@ -109,7 +110,7 @@ pub(crate) struct CompactRule {
 
 /// A chain: the positions of its rules.
 #[derive(Debug)]
-pub(crate) struct ChainIndex<'f> {
+pub(crate) struct ChainRuleRange<'f> {
     pub chain: &'f Chain,
     pub first_rule: u32,
     pub end_rule: u32,
@@ -161,9 +162,9 @@ pub(crate) struct KnownIpsets<'a> {
 
 /// A table, ready to be walked.
 #[derive(Debug)]
-pub(crate) struct TableIndex<'f> {
+pub(crate) struct LoweredTable<'f> {
     pub name: TableName,
-    pub chains: Vec<ChainIndex<'f>>,
+    pub chains: Vec<ChainRuleRange<'f>>,
     /// Chain of each hook.
     pub base_chains: [Option<u32>; 5],
     pub rules: Vec<CompactRule>,
@@ -191,14 +192,14 @@ pub(crate) fn hook_index(hook: Hook) -> usize {
     }
 }
 
-impl<'f> TableIndex<'f> {
+impl<'f> LoweredTable<'f> {
     /// Indexes a table.
     ///
     /// # Panics
     /// Where a rule jumps to a chain that the table does not have.
     pub fn new(table: &'f Table, family: Family, sets: KnownIpsets<'_>) -> Self {
         let graph = table.chain_graph();
-        let mut index = TableIndex {
+        let mut index = LoweredTable {
             name: table.name,
             chains: Vec::with_capacity(table.chains.len()),
             base_chains: [None; 5],
@@ -223,7 +224,7 @@ impl<'f> TableIndex<'f> {
             for rule in &chain.rules {
                 index.push_rule(rule, family, sets, &graph);
             }
-            index.chains.push(ChainIndex {
+            index.chains.push(ChainRuleRange {
                 chain,
                 first_rule: first,
                 end_rule: index.rules.len() as u32,
@@ -245,7 +246,7 @@ impl<'f> TableIndex<'f> {
         graph: &ChainGraph<'_>,
     ) {
         let first = self.tests.len() as u32;
-        for (from, test) in lower_to_located_tests(rule, family) {
+        for (from, test) in lower_to_tests_with_match_index(rule, family) {
             let test = self.lower_test(rule, from, test, family, sets);
             self.tests.push(test);
         }

@@ -15,7 +15,7 @@ use weir_model::{
 use super::field_test::{RuleTestResult, ct_state_matches, evaluate_field_test};
 use super::packet_view::PacketView;
 use super::rule_lowering::{
-    CompactRule, CompactTest, OpaqueTest, RuleAction, TableIndex, hook_index,
+    CompactRule, CompactTest, LoweredTable, OpaqueTest, RuleAction, hook_index,
 };
 use super::rule_question::RuleQuestion;
 use super::walk_observer::{FailedTestIndex, WalkObserver};
@@ -56,7 +56,7 @@ enum TargetOutcome {
 impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     /// Walks a table from its built-in chain of the hook; `None` if there is none.
     pub fn walk_table(&mut self, name: TableName) -> Option<Verdict> {
-        let table = self.interpreter.table_index(self.packet.family, name)?;
+        let table = self.interpreter.lowered_table(self.packet.family, name)?;
         let start = table.base_chains[hook_index(self.hook)]?;
         self.walk_chain(name, start)
     }
@@ -64,7 +64,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     /// Walks from a chain; `None` if a chain without policy returned.
     pub fn walk_chain(&mut self, name: TableName, start: u32) -> Option<Verdict> {
         let interpreter = self.interpreter;
-        let table = interpreter.table_index(self.packet.family, name)?;
+        let table = interpreter.lowered_table(self.packet.family, name)?;
         self.observer.on_table_entered(self.hook, name, self.packet);
         let mut view = PacketView::from_packet(self.packet);
         let mut stack: Vec<WalkPosition> = Vec::new();
@@ -131,7 +131,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         }
     }
 
-    fn enter_chain(&mut self, table: &TableIndex<'f>, chain: u32, depth: usize) -> WalkPosition {
+    fn enter_chain(&mut self, table: &LoweredTable<'f>, chain: u32, depth: usize) -> WalkPosition {
         let index = &table.chains[chain as usize];
         self.observer.on_chain_entered(&index.chain.name, depth);
         WalkPosition { chain, rule: index.first_rule }
@@ -139,7 +139,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
 
     fn return_to_chain(
         &mut self,
-        table: &TableIndex<'f>,
+        table: &LoweredTable<'f>,
         to: WalkPosition,
         depth: usize,
     ) -> WalkPosition {
@@ -158,7 +158,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     }
 
     /// The end of the chain that the walk began in.
-    fn apply_policy(&mut self, table: &TableIndex<'f>, start: u32) -> Option<Verdict> {
+    fn apply_policy(&mut self, table: &LoweredTable<'f>, start: u32) -> Option<Verdict> {
         let chain = table.chains[start as usize].chain;
         let verdict = match chain.policy? {
             Policy::Accept => Verdict::Accept,
@@ -289,7 +289,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     #[inline]
     fn find_failed_test(
         &mut self,
-        table: &TableIndex<'f>,
+        table: &LoweredTable<'f>,
         compact: CompactRule,
         rule: &'f Rule,
         view: &mut PacketView,
@@ -327,7 +327,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     /// Some matches write where they hold.
     fn apply_match_writes(
         &mut self,
-        table: &TableIndex<'f>,
+        table: &LoweredTable<'f>,
         test: CompactTest,
         rule: &'f Rule,
         view: &mut PacketView,
@@ -344,7 +344,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     #[cold]
     fn evaluate_non_field_test(
         &mut self,
-        table: &TableIndex<'f>,
+        table: &LoweredTable<'f>,
         test: CompactTest,
         rule: &'f Rule,
     ) -> RuleTestResult {
@@ -406,7 +406,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
 
     fn evaluate_set_test(
         &mut self,
-        table: &TableIndex<'f>,
+        table: &LoweredTable<'f>,
         index: u16,
         at: u32,
         rule: &'f Rule,

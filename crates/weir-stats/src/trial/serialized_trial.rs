@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::connection_counts::ConnectionCounts;
 use crate::machine_observations::MachineObservations;
-use crate::probe_result::{ProbeResult, StreamResult};
+use crate::probe_result::{BulkTcpStreamResult, ProbeResult};
 use crate::scenario::Scenario;
-use crate::trial::trial_parts::{DropCount, TrialKind, TrialNoise, TrialState};
+use crate::trial::trial_kind_state_noise::{DropCount, TrialKind, TrialNoise, TrialState};
 
 /// The serialised form of a trial: its measurements are in the field of its kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ pub(crate) struct SerializedTrial {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) probe: Option<ProbeResult>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) stream: Option<StreamResult>,
+    pub(crate) stream: Option<BulkTcpStreamResult>,
     #[serde(default)]
     pub(crate) collected: MachineObservations,
     pub(crate) noise: TrialNoise,

@@ -7,11 +7,11 @@ use weir_stats::{ClaimOutcome, Estimate};
 
 /// One figure, table, observation or conclusion.
 #[derive(Clone, Debug, Serialize)]
-pub struct ClaimItem {
+pub struct PaperStatement {
     /// Its number: the paper's letter and a count, e.g. `K12`; of weir's own claims the name.
     pub number: String,
     /// What it is.
-    pub kind: ClaimItemKind,
+    pub kind: PaperStatementKind,
     /// Where the paper has it.
     pub place: String,
     /// What it says, in our words.
@@ -20,7 +20,7 @@ pub struct ClaimItem {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stated: Option<String>,
     /// The outcome of it.
-    pub status: ClaimItemStatus,
+    pub status: PaperStatementStatus,
     /// Why, where the status has a reason: what is needed, lost or missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -31,7 +31,7 @@ pub struct ClaimItem {
 /// What an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ClaimItemKind {
+pub enum PaperStatementKind {
     /// A drawing.
     Figure,
     /// A table, or a row of one.
@@ -44,14 +44,14 @@ pub enum ClaimItemKind {
     Own,
 }
 
-impl fmt::Display for ClaimItemKind {
+impl fmt::Display for PaperStatementKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ClaimItemKind::Figure => "figure",
-            ClaimItemKind::Table => "table",
-            ClaimItemKind::Observation => "observation",
-            ClaimItemKind::Conclusion => "conclusion",
-            ClaimItemKind::Own => "weir",
+            PaperStatementKind::Figure => "figure",
+            PaperStatementKind::Table => "table",
+            PaperStatementKind::Observation => "observation",
+            PaperStatementKind::Conclusion => "conclusion",
+            PaperStatementKind::Own => "weir",
         })
     }
 }
@@ -59,7 +59,7 @@ impl fmt::Display for ClaimItemKind {
 /// The outcome of an item; the worse ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ClaimItemStatus {
+pub enum PaperStatementStatus {
     /// No study can measure it yet.
     NotBuilt,
     /// A study can, and no run of it is kept.
@@ -78,29 +78,29 @@ pub enum ClaimItemStatus {
     NotPreserved,
 }
 
-impl fmt::Display for ClaimItemStatus {
+impl fmt::Display for PaperStatementStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            ClaimItemStatus::NotBuilt => "not built yet",
-            ClaimItemStatus::NotRun => "not run yet",
-            ClaimItemStatus::NotMeasured => "not measured",
-            ClaimItemStatus::NotReproduced => "not reproduced",
-            ClaimItemStatus::ReproducedInShape => "qualitatively reproduced",
-            ClaimItemStatus::Reproduced => "reproduced",
-            ClaimItemStatus::NeedsHardware => "needs hardware",
-            ClaimItemStatus::NotPreserved => "not preserved in the text",
+            PaperStatementStatus::NotBuilt => "not built yet",
+            PaperStatementStatus::NotRun => "not run yet",
+            PaperStatementStatus::NotMeasured => "not measured",
+            PaperStatementStatus::NotReproduced => "not reproduced",
+            PaperStatementStatus::ReproducedInShape => "qualitatively reproduced",
+            PaperStatementStatus::Reproduced => "reproduced",
+            PaperStatementStatus::NeedsHardware => "needs hardware",
+            PaperStatementStatus::NotPreserved => "not preserved in the text",
         })
     }
 }
 
-impl From<ClaimOutcome> for ClaimItemStatus {
-    fn from(outcome: ClaimOutcome) -> ClaimItemStatus {
+impl From<ClaimOutcome> for PaperStatementStatus {
+    fn from(outcome: ClaimOutcome) -> PaperStatementStatus {
         match outcome {
-            ClaimOutcome::Reproduced => ClaimItemStatus::Reproduced,
-            ClaimOutcome::ReproducedInShape => ClaimItemStatus::ReproducedInShape,
-            ClaimOutcome::NotReproduced => ClaimItemStatus::NotReproduced,
-            ClaimOutcome::NeedsHardware => ClaimItemStatus::NeedsHardware,
-            ClaimOutcome::NotMeasured => ClaimItemStatus::NotMeasured,
+            ClaimOutcome::Reproduced => PaperStatementStatus::Reproduced,
+            ClaimOutcome::ReproducedInShape => PaperStatementStatus::ReproducedInShape,
+            ClaimOutcome::NotReproduced => PaperStatementStatus::NotReproduced,
+            ClaimOutcome::NeedsHardware => PaperStatementStatus::NeedsHardware,
+            ClaimOutcome::NotMeasured => PaperStatementStatus::NotMeasured,
         }
     }
 }
@@ -111,7 +111,7 @@ pub struct ClaimEvidence {
     /// The claim in `study.toml`.
     pub claim: String,
     /// The outcome of it.
-    pub status: ClaimItemStatus,
+    pub status: PaperStatementStatus,
     /// Its number with the interval, where it was measured.
     pub estimate: Option<Estimate>,
 }

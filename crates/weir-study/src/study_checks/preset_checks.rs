@@ -19,7 +19,7 @@ impl LoadedStudy {
         };
         for (is_asked, field, feature) in [
             (preset.rate_pps > 0, "rate_pps", WorkloadFeature::FixedRate),
-            (preset.table_entries > 0, "table_entries", WorkloadFeature::ConntrackEntries),
+            (preset.table_entries > 0, "table_entries", WorkloadFeature::ConntrackTableSize),
         ] {
             if let Some(why) = workload.unsupported_reason(feature).filter(|_| is_asked) {
                 return refuse(field, format!("{} {why}", workload.name()));

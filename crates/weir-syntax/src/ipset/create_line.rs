@@ -70,16 +70,19 @@ pub(super) fn parse_create_line(words: &[Word], line: Span) -> ParseResult<Parse
         at += parse_create_option(&words[at], words.get(at + 1), &mut out)?;
     }
     if out.kind.storage == SetStorage::Bitmap
-        && !out.options.iter().any(|o| matches!(o, SetOption::Range(..) | SetOption::PortRange(..)))
+        && !out
+            .options
+            .iter()
+            .any(|o| matches!(o, SetOption::AddrRange(..) | SetOption::PortRange(..)))
     {
         return Diagnostic::new("bitmap without a range", line)
             .with_help("write range FROM-TO")
             .into_err();
     }
     if out.kind.storage == SetStorage::List
-        && !out.options.iter().any(|o| matches!(o, SetOption::Size(_)))
+        && !out.options.iter().any(|o| matches!(o, SetOption::ListSize(_)))
     {
-        out.options.push(SetOption::Size(8));
+        out.options.push(SetOption::ListSize(8));
     }
     Ok(out)
 }
@@ -146,8 +149,10 @@ fn parse_create_option(
             SetOption::Netmask(n(1, out.family.map_or(32, Family::addr_bits).into())? as u8)
         }
         // Longer does not fit the kernel's timer (milliseconds in 32 bits).
-        "timeout" => SetOption::Timeout(n(0, u32_max / 1000)? as u32),
-        "size" if out.kind.storage == SetStorage::List => SetOption::Size(n(4, u32_max)? as u32),
+        "timeout" => SetOption::DefaultElementTimeout(n(0, u32_max / 1000)? as u32),
+        "size" if out.kind.storage == SetStorage::List => {
+            SetOption::ListSize(n(4, u32_max)? as u32)
+        }
         "range" if out.kind.storage == SetStorage::Bitmap => parse_bitmap_range(value, out)?,
         other => {
             return Diagnostic::new(format!("no option {other} of this kind of set"), word.span)
@@ -185,19 +190,20 @@ fn parse_bitmap_range(value: &Word, out: &ParsedCreateLine) -> ParseResult<SetOp
             return Some(SetOption::PortRange(lo.min(hi), lo.max(hi)));
         }
         let (lo, hi) = match value.text.split_once('-') {
-            Some((lo, hi)) => {
-                (address::parse_addr(lo, Family::V4)?, address::parse_addr(hi, Family::V4)?)
-            }
+            Some((lo, hi)) => (
+                address::parse_xtables_addr(lo, Family::V4)?,
+                address::parse_xtables_addr(hi, Family::V4)?,
+            ),
             None => {
-                let (a, mask) = address::parse_net(&value.text, Family::V4).ok()?;
-                Family::V4.prefix_len(mask.0)?;
+                let (a, mask) = address::parse_xtables_net(&value.text, Family::V4).ok()?;
+                Family::V4.prefix_len_of_mask(mask.0)?;
                 (Addr(a.0 & mask.0), Addr(a.0 & mask.0 | (!mask.0 & Family::V4.max_addr())))
             }
         };
-        Some(SetOption::Range(Addr(lo.0.min(hi.0)), Addr(lo.0.max(hi.0))))
+        Some(SetOption::AddrRange(Addr(lo.0.min(hi.0)), Addr(lo.0.max(hi.0))))
     };
     let Some(option) = read() else { return bad().into_err() };
-    if let SetOption::Range(lo, hi) = option {
+    if let SetOption::AddrRange(lo, hi) = option {
         let netmask = out.options.iter().find_map(|o| match o {
             SetOption::Netmask(n) => Some(*n),
             _ => None,

@@ -4,7 +4,7 @@ use weir_model::ipset::{SetDataType, SetStorage};
 use weir_model::{Element, ElementPart, Family, IpSet, SetKind, SetOption};
 
 use super::icmp_names;
-use crate::{append_text, name_tables};
+use crate::{append_text, system_name_tables};
 
 /// Prints sets as `ipset save` does: each with its `create` line and its elements, lists last.
 pub fn print(sets: &[IpSet]) -> String {
@@ -36,7 +36,7 @@ pub fn print_element(set: &IpSet, element: &Element) -> String {
 }
 
 /// `hash:ip,port`.
-pub(super) fn set_kind_name(kind: &SetKind) -> String {
+pub(super) fn ipset_type_name(kind: &SetKind) -> String {
     let method = match kind.storage {
         SetStorage::Hash => "hash:",
         SetStorage::Bitmap => "bitmap:",
@@ -58,7 +58,7 @@ pub(super) fn set_kind_name(kind: &SetKind) -> String {
 }
 
 fn print_create_line(out: &mut String, set: &IpSet) {
-    for piece in ["create ", &set.name, " ", &set_kind_name(&set.kind)] {
+    for piece in ["create ", &set.name, " ", &ipset_type_name(&set.kind)] {
         out.push_str(piece);
     }
     match set.family {
@@ -67,7 +67,7 @@ fn print_create_line(out: &mut String, set: &IpSet) {
         _ => {}
     }
     let mut options: Vec<&SetOption> = set.options.iter().collect();
-    options.sort_by_key(|o| create_option_rank(o));
+    options.sort_by_key(|o| create_line_option_position(o));
     for option in options {
         print_create_option(out, option);
     }
@@ -75,15 +75,15 @@ fn print_create_line(out: &mut String, set: &IpSet) {
 }
 
 /// Place of an option in a `create` line.
-pub(crate) fn create_option_rank(option: &SetOption) -> u8 {
+pub(crate) fn create_line_option_position(option: &SetOption) -> u8 {
     match option {
-        SetOption::Range(..) | SetOption::PortRange(..) => 0,
+        SetOption::AddrRange(..) | SetOption::PortRange(..) => 0,
         SetOption::MarkMask(_) => 1,
         SetOption::HashSize(_) => 2,
         SetOption::MaxElem(_) => 3,
-        SetOption::Size(_) => 4,
+        SetOption::ListSize(_) => 4,
         SetOption::Netmask(_) => 5,
-        SetOption::Timeout(_) => 6,
+        SetOption::DefaultElementTimeout(_) => 6,
         SetOption::Counters => 7,
         SetOption::Comment => 8,
         SetOption::SkbInfo => 9,
@@ -99,7 +99,7 @@ fn print_create_option(out: &mut String, option: &SetOption) {
         append_text::append_decimal(out, n);
     };
     match option {
-        SetOption::Range(lo, hi) => {
+        SetOption::AddrRange(lo, hi) => {
             out.push_str(" range ");
             append_text::append_addr(out, *lo, Family::V4);
             out.push('-');
@@ -112,8 +112,8 @@ fn print_create_option(out: &mut String, option: &SetOption) {
         SetOption::Netmask(n) => number(" netmask ", (*n).into()),
         SetOption::HashSize(n) => number(" hashsize ", (*n).into()),
         SetOption::MaxElem(n) => number(" maxelem ", (*n).into()),
-        SetOption::Size(n) => number(" size ", (*n).into()),
-        SetOption::Timeout(n) => number(" timeout ", (*n).into()),
+        SetOption::ListSize(n) => number(" size ", (*n).into()),
+        SetOption::DefaultElementTimeout(n) => number(" timeout ", (*n).into()),
         SetOption::BucketSize(n) => number(" bucketsize ", (*n).into()),
         SetOption::InitVal(n) => {
             use std::fmt::Write as _;
@@ -162,15 +162,19 @@ fn append_element(out: &mut String, set: &IpSet, element: &Element) {
 /// Appends one dimension of an element.
 pub(super) fn print_element_part(out: &mut String, part: &ElementPart, family: Family) {
     match part {
-        ElementPart::Net { addr, len } => {
+        ElementPart::AddrOrPrefix { addr, len } => {
             append_text::append_addr(out, *addr, family);
             if u32::from(*len) != family.addr_bits() {
                 out.push('/');
                 append_text::append_decimal(out, (*len).into());
             }
         }
-        ElementPart::Port { proto: None, port } => append_text::append_decimal(out, (*port).into()),
-        ElementPart::Port { proto: Some(proto), port } => print_element_port(out, *proto, *port),
+        ElementPart::ProtoAndPort { proto: None, port } => {
+            append_text::append_decimal(out, (*port).into())
+        }
+        ElementPart::ProtoAndPort { proto: Some(proto), port } => {
+            print_element_port(out, *proto, *port)
+        }
         ElementPart::Mac(mac) => {
             use std::fmt::Write as _;
             for (i, byte) in mac.iter().enumerate() {
@@ -185,12 +189,12 @@ pub(super) fn print_element_part(out: &mut String, part: &ElementPart, family: F
             out.push_str(if *physdev { "physdev:" } else { "" });
             out.push_str(name);
         }
-        ElementPart::Set(name) => out.push_str(name),
+        ElementPart::MemberSet(name) => out.push_str(name),
     }
 }
 
 fn print_element_port(out: &mut String, proto: u8, port: u16) {
-    match name_tables::protocol_name(proto) {
+    match system_name_tables::protocol_name(proto) {
         Some(name) => out.push_str(name),
         None => append_text::append_decimal(out, proto.into()),
     }

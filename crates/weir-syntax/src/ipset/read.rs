@@ -5,17 +5,17 @@ use std::collections::{HashMap, HashSet};
 use weir_model::ipset::SetStorage;
 use weir_model::{Counters, Element, ElementPart, IpSet, SetOption, SharedName, Span};
 
-use super::{create_line, element};
+use super::{create_line, element_expansion};
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::word_splitting::{self, Word};
 use crate::strtoul;
 
 /// Reads a whole text.
-pub(super) fn read(text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>> {
+pub(super) fn read_ipset_save(text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>> {
     if u32::try_from(text.len()).is_err() {
         return Err(vec![Diagnostic::new("text of 4 GiB or more", Span { start: 0, end: 0 })]);
     }
-    let mut reader = SetReader::default();
+    let mut reader = IpsetSaveReader::default();
     let mut words = Vec::new();
     let mut start = 0;
     while start < text.len() {
@@ -29,7 +29,7 @@ pub(super) fn read(text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>> {
 }
 
 #[derive(Default)]
-struct SetReader {
+struct IpsetSaveReader {
     sets: Vec<IpSet>,
     set_index_by_name: HashMap<SharedName, usize>,
     /// Elements of each set, to detect duplicates.
@@ -40,7 +40,7 @@ struct SetReader {
     errors: Vec<Diagnostic>,
 }
 
-impl SetReader {
+impl IpsetSaveReader {
     fn read_line<'a>(
         &mut self,
         line: &'a str,
@@ -138,20 +138,20 @@ impl SetReader {
         };
         let set = &self.sets[at];
         let plain = parse_element_options(set, &words[3..], span)?;
-        let expanded = element::parse_element(value, set)?;
+        let expanded = element_expansion::parse_and_expand_element(value, set)?;
         if set.kind.storage == SetStorage::List
             && let [parts] = &expanded[..]
-            && let [ElementPart::Set(member)] = &parts[..]
+            && let [ElementPart::MemberSet(member)] = &parts[..]
         {
             self.check_list_member(member, value)?;
         }
-        let max = element::set_capacity(&self.sets[at]);
+        let max = element_expansion::max_elements_of_set(&self.sets[at]);
         for parts in expanded {
-            if !self.seen_elements[at].insert(duplicate_key(&parts)) {
+            if !self.seen_elements[at].insert(element_uniqueness_key(&parts)) {
                 if exist {
-                    self.sets[at]
-                        .elements
-                        .retain(|e| duplicate_key(&e.parts) != duplicate_key(&parts));
+                    self.sets[at].elements.retain(|e| {
+                        element_uniqueness_key(&e.parts) != element_uniqueness_key(&parts)
+                    });
                 } else {
                     return Diagnostic::new(
                         format!("{} is in the set already", value.text),
@@ -187,9 +187,9 @@ impl SetReader {
 }
 
 /// What makes an element the same: of bitmap:ip,mac the address alone.
-fn duplicate_key(parts: &[ElementPart]) -> Vec<ElementPart> {
+fn element_uniqueness_key(parts: &[ElementPart]) -> Vec<ElementPart> {
     match parts {
-        [address @ ElementPart::Net { .. }, ElementPart::Mac(_)] => vec![address.clone()],
+        [address @ ElementPart::AddrOrPrefix { .. }, ElementPart::Mac(_)] => vec![address.clone()],
         _ => parts.to_vec(),
     }
 }
@@ -253,7 +253,7 @@ fn check_nomatch_allowed(set: &IpSet, word: &Word) -> ParseResult<()> {
 /// An element without parts, with what its set gives each that says nothing else.
 fn build_default_element(set: &IpSet, span: Span) -> Element {
     let timeout = set.options.iter().find_map(|o| match o {
-        SetOption::Timeout(t) => Some(*t),
+        SetOption::DefaultElementTimeout(t) => Some(*t),
         _ => None,
     });
     let counters = set.options.contains(&SetOption::Counters);

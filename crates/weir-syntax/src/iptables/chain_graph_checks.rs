@@ -46,7 +46,7 @@ pub(super) fn check_jumps_and_hooks(
         for hook in table.hooks() {
             walk.mark_reachable_chains(*hook);
         }
-        walk.refuse_misplaced_rules();
+        walk.refuse_rules_at_wrong_hooks();
     }
     walk.errors
 }
@@ -79,13 +79,13 @@ impl HookReachability<'_> {
         }
     }
 
-    fn refuse_misplaced_rules(&mut self) {
+    fn refuse_rules_at_wrong_hooks(&mut self) {
         for (i, chain) in self.chains.iter().enumerate() {
             let reached = self.reaching_hooks[i];
             for (rule, narrowing) in chain.rules.iter().zip(&self.hook_restrictions[i]) {
                 let wrong = reached & !narrowing.allowed_hooks;
                 if wrong != 0 {
-                    self.errors.push(misplaced_rule_error(chain, rule, *narrowing, wrong));
+                    self.errors.push(wrong_hook_error(chain, rule, *narrowing, wrong));
                 }
                 if always_ends_chain(rule) {
                     break;
@@ -102,7 +102,7 @@ fn always_ends_chain(rule: &Rule) -> bool {
         && rule.base == BaseMatch::default()
 }
 
-fn misplaced_rule_error(
+fn wrong_hook_error(
     chain: &Chain,
     rule: &Rule,
     narrowing: HookRestriction,

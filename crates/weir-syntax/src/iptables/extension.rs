@@ -5,30 +5,30 @@
 //! has a variant for it, an arm in [`print_match`] or [`print_target`]. The agreement test includes
 //! the row automatically. An extension whose options are only checked goes into [`verbatim`].
 
-mod conntrack_state;
-mod divert;
+mod conntrack_matches;
+mod divert_targets;
 mod effect_targets;
+mod esp_ah_spi_matches;
+mod extension_value_builders;
 mod hashlimit;
-mod host_dependent;
+mod header_field_matches;
+mod host_dependent_matches;
 mod icmp;
 mod ipsec_policy;
 mod limit;
-mod log;
+mod log_targets;
 mod mac_mark_comment;
 mod mark_targets;
-mod module_options;
 mod nat;
 pub(crate) mod option_values;
-mod packet_fields;
-mod payload;
-mod ports;
+mod payload_matches;
+mod port_matches;
 mod reject;
 mod sctp_chunks;
-mod set;
-mod spi;
-mod stateful;
-mod tcpmss_ecn;
-mod time;
+mod set_match_and_target;
+mod stateful_matches;
+mod tcpmss_ecn_matches;
+mod time_match;
 mod verbatim;
 
 use weir_model::rule_match::{ExtensionOption, ExtensionValue, OpaqueExtension};
@@ -40,11 +40,11 @@ use crate::append_text;
 
 /// Matches, the frequent ones first.
 pub(super) static MATCH_EXTENSIONS: &[&Extension<Match>] = &[
-    &ports::TCP_MATCH,
-    &ports::UDP_MATCH,
-    &ports::MULTIPORT_MATCH,
-    &conntrack_state::STATE_MATCH,
-    &conntrack_state::CONNTRACK_MATCH,
+    &port_matches::TCP_MATCH,
+    &port_matches::UDP_MATCH,
+    &port_matches::MULTIPORT_MATCH,
+    &conntrack_matches::STATE_MATCH,
+    &conntrack_matches::CONNTRACK_MATCH,
     &mac_mark_comment::COMMENT_MATCH,
     &mac_mark_comment::MAC_MATCH,
     &limit::LIMIT_MATCH,
@@ -52,47 +52,47 @@ pub(super) static MATCH_EXTENSIONS: &[&Extension<Match>] = &[
     &icmp::ICMP6_MATCH,
     &mac_mark_comment::MARK_MATCH,
     &mac_mark_comment::CONNMARK_MATCH,
-    &ports::SCTP_MATCH,
-    &ports::DCCP_MATCH,
-    &host_dependent::ADDRTYPE_MATCH,
-    &stateful::RECENT_MATCH,
-    &host_dependent::OWNER_MATCH,
-    &set::SET_MATCH,
-    &packet_fields::IPRANGE_MATCH,
-    &packet_fields::LENGTH_MATCH,
-    &packet_fields::TTL_MATCH,
-    &packet_fields::HL_MATCH,
-    &packet_fields::DSCP_MATCH,
-    &packet_fields::TOS_MATCH,
-    &packet_fields::PKTTYPE_MATCH,
+    &port_matches::SCTP_MATCH,
+    &port_matches::DCCP_MATCH,
+    &host_dependent_matches::ADDRTYPE_MATCH,
+    &stateful_matches::RECENT_MATCH,
+    &host_dependent_matches::OWNER_MATCH,
+    &set_match_and_target::SET_MATCH,
+    &header_field_matches::IPRANGE_MATCH,
+    &header_field_matches::LENGTH_MATCH,
+    &header_field_matches::TTL_MATCH,
+    &header_field_matches::HL_MATCH,
+    &header_field_matches::DSCP_MATCH,
+    &header_field_matches::TOS_MATCH,
+    &header_field_matches::PKTTYPE_MATCH,
     &hashlimit::HASHLIMIT_MATCH,
-    &stateful::STATISTIC_MATCH,
-    &stateful::QUOTA_MATCH,
-    &stateful::CONNLIMIT_MATCH,
-    &stateful::CONNBYTES_MATCH,
-    &host_dependent::PHYSDEV_MATCH,
-    &host_dependent::RPFILTER_MATCH,
-    &host_dependent::SOCKET_MATCH,
-    &host_dependent::HELPER_MATCH,
-    &host_dependent::CPU_MATCH,
-    &host_dependent::CGROUP_MATCH,
-    &host_dependent::DEVGROUP_MATCH,
-    &host_dependent::REALM_MATCH,
+    &stateful_matches::STATISTIC_MATCH,
+    &stateful_matches::QUOTA_MATCH,
+    &stateful_matches::CONNLIMIT_MATCH,
+    &stateful_matches::CONNBYTES_MATCH,
+    &host_dependent_matches::PHYSDEV_MATCH,
+    &host_dependent_matches::RPFILTER_MATCH,
+    &host_dependent_matches::SOCKET_MATCH,
+    &host_dependent_matches::HELPER_MATCH,
+    &host_dependent_matches::CPU_MATCH,
+    &host_dependent_matches::CGROUP_MATCH,
+    &host_dependent_matches::DEVGROUP_MATCH,
+    &host_dependent_matches::REALM_MATCH,
     &ipsec_policy::POLICY_MATCH,
-    &tcpmss_ecn::TCPMSS_MATCH,
-    &tcpmss_ecn::ECN_MATCH,
-    &spi::ESP_MATCH,
-    &spi::AH_MATCH,
-    &spi::AH6_MATCH,
-    &time::TIME_MATCH,
-    &payload::STRING_MATCH,
-    &payload::U32_MATCH,
-    &payload::BPF_MATCH,
+    &tcpmss_ecn_matches::TCPMSS_MATCH,
+    &tcpmss_ecn_matches::ECN_MATCH,
+    &esp_ah_spi_matches::ESP_MATCH,
+    &esp_ah_spi_matches::AH_MATCH,
+    &esp_ah_spi_matches::AH6_MATCH,
+    &time_match::TIME_MATCH,
+    &payload_matches::STRING_MATCH,
+    &payload_matches::U32_MATCH,
+    &payload_matches::BPF_MATCH,
 ];
 
 /// Targets.
 pub(super) static TARGET_EXTENSIONS: &[&Extension<Target>] = &[
-    &log::LOG_TARGET,
+    &log_targets::LOG_TARGET,
     &reject::REJECT_TARGET,
     &mark_targets::MARK_TARGET,
     &mark_targets::CONNMARK_TARGET,
@@ -101,7 +101,7 @@ pub(super) static TARGET_EXTENSIONS: &[&Extension<Target>] = &[
     &nat::MASQUERADE_TARGET,
     &nat::REDIRECT_TARGET,
     &nat::NETMAP_TARGET,
-    &log::NFLOG_TARGET,
+    &log_targets::NFLOG_TARGET,
     &effect_targets::NOTRACK_TARGET,
     &effect_targets::CT_TARGET,
     &effect_targets::CLASSIFY_TARGET,
@@ -115,10 +115,10 @@ pub(super) static TARGET_EXTENSIONS: &[&Extension<Target>] = &[
     &effect_targets::AUDIT_TARGET,
     &effect_targets::TEE_TARGET,
     &effect_targets::ECN_TARGET,
-    &set::SET_TARGET,
-    &divert::NFQUEUE_TARGET,
-    &divert::TPROXY_TARGET,
-    &divert::SYNPROXY_TARGET,
+    &set_match_and_target::SET_TARGET,
+    &divert_targets::NFQUEUE_TARGET,
+    &divert_targets::TPROXY_TARGET,
+    &divert_targets::SYNPROXY_TARGET,
 ];
 
 /// The match of that name.
@@ -180,7 +180,7 @@ pub(super) fn implicit_protocol_match(
 }
 
 /// What the kernel requires of a rule's matches because of its target.
-pub(super) fn check_target_requirements(
+pub(super) fn check_matches_required_by_target(
     target: &Target,
     matches: &[Match],
     span: weir_model::Span,
@@ -207,33 +207,37 @@ pub(super) fn target_set_names(target: &Target) -> impl Iterator<Item = &str> {
 pub(super) fn print_match(out: &mut String, m: &Match, family: Family) {
     match m {
         Match::Tcp { sport, dport, flags, option } => {
-            ports::print_tcp(out, sport, dport, flags.as_ref(), option.as_ref());
+            port_matches::print_tcp_match(out, sport, dport, flags.as_ref(), option.as_ref());
         }
-        Match::Udp { sport, dport } => ports::print_udp(out, sport, dport),
+        Match::Udp { sport, dport } => port_matches::print_udp_match(out, sport, dport),
         Match::Sctp { sport, dport, chunks } => {
-            ports::print_sctp(out, sport, dport, chunks.as_ref());
+            port_matches::print_sctp_match(out, sport, dport, chunks.as_ref());
         }
         Match::Dccp { sport, dport, types, option } => {
-            ports::print_dccp(out, sport, dport, types.as_ref(), option.as_ref());
+            port_matches::print_dccp_match(out, sport, dport, types.as_ref(), option.as_ref());
         }
         Match::Icmp(t) => icmp::print_icmp_match(out, t, family),
-        Match::Multiport { which, ports } => ports::print_multiport(out, *which, ports),
-        Match::Mac(m) => mac_mark_comment::print_mac(out, m),
+        Match::Multiport { which, ports } => {
+            port_matches::print_multiport_match(out, *which, ports)
+        }
+        Match::Mac(m) => mac_mark_comment::print_mac_match(out, m),
         Match::Mark(m) => mac_mark_comment::print_mark_match(out, "mark", m),
         Match::ConnMark(m) => mac_mark_comment::print_mark_match(out, "connmark", m),
-        Match::State(s) => conntrack_state::print_state_match(out, s),
-        Match::Conntrack(c) => conntrack_state::print_conntrack_match(out, c, family),
-        Match::Comment(text) => mac_mark_comment::print_comment(out, text),
+        Match::State(s) => conntrack_matches::print_state_match(out, s),
+        Match::Conntrack(c) => conntrack_matches::print_conntrack_match(out, c, family),
+        Match::Comment(text) => mac_mark_comment::print_comment_match(out, text),
         Match::Stateful(s) => print_module_options(out, " -m ", s.module, &s.options, family),
         Match::HostDependent(h) => print_module_options(out, " -m ", h.module, &h.options, family),
         Match::Opaque(o) => print_opaque(out, " -m ", o, family),
-        Match::IpRange { src, dst } => packet_fields::print_iprange(out, src, dst, family),
-        Match::Length(m) => packet_fields::print_length(out, m),
-        Match::Ttl { op, value } => packet_fields::print_ttl(out, *op, *value, family),
-        Match::Dscp(m) => packet_fields::print_dscp(out, m),
-        Match::Tos(m) => packet_fields::print_tos(out, m),
-        Match::PktType(m) => packet_fields::print_pkttype(out, m),
-        Match::Set(m) => set::print_set_match(out, m),
+        Match::IpRange { src, dst } => {
+            header_field_matches::print_iprange_match(out, src, dst, family)
+        }
+        Match::Length(m) => header_field_matches::print_length_match(out, m),
+        Match::Ttl { op, value } => header_field_matches::print_ttl_match(out, *op, *value, family),
+        Match::Dscp(m) => header_field_matches::print_dscp_match(out, m),
+        Match::Tos(m) => header_field_matches::print_tos_match(out, m),
+        Match::PktType(m) => header_field_matches::print_pkttype_match(out, m),
+        Match::Set(m) => set_match_and_target::print_set_match(out, m),
     }
 }
 
@@ -246,11 +250,11 @@ pub(super) fn print_target(out: &mut String, target: &Target, family: Family) {
         Target::Return => out.push_str(" -j RETURN"),
         Target::Jump(chain) => {
             out.push_str(" -j ");
-            append_text::append_word(out, chain);
+            append_text::append_word_quoted_if_needed(out, chain);
         }
         Target::Goto(chain) => {
             out.push_str(" -g ");
-            append_text::append_word(out, chain);
+            append_text::append_word_quoted_if_needed(out, chain);
         }
         Target::Reject(with) => reject::print_reject_target(out, with),
         Target::Divert(x) => print_module_options(out, " -j ", x.module, &x.options, family),
@@ -298,15 +302,15 @@ fn print_effect(out: &mut String, effect: &Effect, family: Family) {
 
 fn print_opaque(out: &mut String, flag: &str, o: &OpaqueExtension, family: Family) {
     out.push_str(flag);
-    append_text::append_word(out, &o.name);
+    append_text::append_word_quoted_if_needed(out, &o.name);
     for (i, w) in o.words.iter().enumerate() {
         out.push(' ');
         // What would be read as the rule's own is quoted: then it stays the module's.
         let last_bang = w == "!" && i + 1 == o.words.len();
-        if last_bang || super::base_options::is_base_option_word(w, family) {
+        if last_bang || super::base_option_table::is_base_option_word(w, family) {
             append_text::append_quoted(out, w);
         } else {
-            append_text::append_word(out, w);
+            append_text::append_word_quoted_if_needed(out, w);
         }
     }
 }
@@ -326,7 +330,7 @@ fn print_module_options(
         out.push_str(o.name);
         if o.value != ExtensionValue::Flag {
             out.push(' ');
-            if !print_module_value(out, module, o, family) {
+            if !try_print_module_specific_value(out, module, o, family) {
                 print_generic_value(out, &o.value, family);
             }
         }
@@ -334,20 +338,25 @@ fn print_module_options(
 }
 
 /// What a module prints in its own way; false leaves it to the general one.
-fn print_module_value(out: &mut String, module: &str, o: &ExtensionOption, family: Family) -> bool {
+fn try_print_module_specific_value(
+    out: &mut String,
+    module: &str,
+    o: &ExtensionOption,
+    family: Family,
+) -> bool {
     match module {
         "owner" | "physdev" | "devgroup" | "realm" | "cgroup" => {
-            host_dependent::print_module_value(out, module, o)
+            host_dependent_matches::try_print_option_value(out, module, o)
         }
-        "recent" | "connbytes" => stateful::print_module_value(out, module, o, family),
-        "hashlimit" => hashlimit::print_module_value(out, &o.value),
-        "policy" => ipsec_policy::print_module_value(out, o, family),
-        "time" => time::print_module_value(out, o),
-        "string" | "u32" | "bpf" => payload::print_module_value(out, o),
-        "SET" => set::print_module_value(out, &o.value),
+        "recent" | "connbytes" => stateful_matches::try_print_option_value(out, module, o, family),
+        "hashlimit" => hashlimit::try_print_option_value(out, &o.value),
+        "policy" => ipsec_policy::try_print_option_value(out, o, family),
+        "time" => time_match::try_print_option_value(out, o),
+        "string" | "u32" | "bpf" => payload_matches::try_print_option_value(out, o),
+        "SET" => set_match_and_target::try_print_option_value(out, &o.value),
         "CT" | "TEE" => match &o.value {
             ExtensionValue::Text(text) => {
-                append_text::append_word(out, text);
+                append_text::append_word_quoted_if_needed(out, text);
                 true
             }
             _ => false,
@@ -388,7 +397,7 @@ fn print_generic_value(out: &mut String, v: &ExtensionValue, family: Family) {
         ExtensionValue::KeywordList(list) => {
             append_text::append_comma_list(out, list, |out, w| out.push_str(w))
         }
-        ExtensionValue::Text(text) => append_text::append_save_string(out, text),
+        ExtensionValue::Text(text) => append_text::append_xtables_save_string(out, text),
         ExtensionValue::Bytes(bytes) => {
             out.push('"');
             out.push_str(&String::from_utf8_lossy(bytes));

@@ -66,13 +66,13 @@ impl ExtensionScope {
 
 /// How many words follow an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arity {
+pub(crate) enum OptionArity {
     /// None.
     Flag,
     /// One.
-    One,
+    OneArgument,
     /// Two: the second is used only if it does not look like an option.
-    Two,
+    TwoArguments,
 }
 
 /// One row of an extension's option table.
@@ -83,7 +83,7 @@ pub(crate) struct OptionSpec {
     /// Number of the option in its table; rows with the same number are spellings of one option.
     pub id: u8,
     /// Words that follow.
-    pub arity: Arity,
+    pub arity: OptionArity,
     /// `!` may be before it.
     pub invertible: bool,
     /// It may be given again.
@@ -101,7 +101,7 @@ pub(crate) const fn option_with_argument(name: &'static str, id: u8) -> OptionSp
     OptionSpec {
         name,
         id,
-        arity: Arity::One,
+        arity: OptionArity::OneArgument,
         invertible: false,
         repeatable: false,
         mandatory: false,
@@ -112,7 +112,7 @@ pub(crate) const fn option_with_argument(name: &'static str, id: u8) -> OptionSp
 
 /// An option without an argument.
 pub(crate) const fn flag_option(name: &'static str, id: u8) -> OptionSpec {
-    OptionSpec { arity: Arity::Flag, ..option_with_argument(name, id) }
+    OptionSpec { arity: OptionArity::Flag, ..option_with_argument(name, id) }
 }
 
 impl OptionSpec {
@@ -133,7 +133,7 @@ impl OptionSpec {
 
     /// Two words follow.
     pub const fn with_two_arguments(self) -> Self {
-        OptionSpec { arity: Arity::Two, ..self }
+        OptionSpec { arity: OptionArity::TwoArguments, ..self }
     }
 
     /// Not together with the options of these bits.

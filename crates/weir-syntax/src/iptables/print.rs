@@ -3,7 +3,7 @@
 use weir_model::{BaseMatch, Chain, Counters, Family, Match, Policy, Rule, Ruleset, Table, Target};
 
 use super::extension;
-use crate::{append_text, name_tables};
+use crate::{append_text, system_name_tables};
 
 /// Prints a ruleset as `iptables-save` (`iptables-save -c` with `counters`) would after loading it.
 ///
@@ -52,7 +52,7 @@ fn print_table(out: &mut String, table: &Table, family: Family, counters: bool) 
                 out.push(' ');
             }
             out.push_str("-A ");
-            append_text::append_word(out, &chain.name);
+            append_text::append_word_quoted_if_needed(out, &chain.name);
             append_rule(out, rule, family);
             out.push('\n');
         }
@@ -94,13 +94,13 @@ fn append_base_matches(out: &mut String, base: &BaseMatch, family: Family) {
     append_text::append_addr_match(out, "-d", base.daddr.as_ref(), family);
     for (flag, device) in [("-i", &base.iif), ("-o", &base.oif)] {
         if let Some(d) = device {
-            append_text::append_option_name(out, d.negated, flag);
+            append_text::append_negatable_option_name(out, d.negated, flag);
             append_text::append_device(out, &d.name, d.is_prefix);
         }
     }
     if let Some(p) = base.proto {
-        append_text::append_option_name(out, p.negated, "-p");
-        match name_tables::protocol_name(p.proto) {
+        append_text::append_negatable_option_name(out, p.negated, "-p");
+        match system_name_tables::protocol_name(p.proto) {
             Some(name) => out.push_str(name),
             None => append_text::append_decimal(out, p.proto.into()),
         }

@@ -3,7 +3,7 @@
 use weir_model::{Counters, Family, RuleIndex, Ruleset, Span, TableName};
 
 use super::family_guess;
-use super::parse_options::ParseOptions;
+use super::parser_settings::ParserSettings;
 use super::scan::{ScanContext, scan_rule_line};
 use super::table_draft::{RuleLineContext, TableDraft};
 use super::word_splitting::{self, Word};
@@ -11,12 +11,15 @@ use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::intern::Interner;
 
 /// Reads a whole text.
-pub(super) fn read(text: &str, options: &ParseOptions) -> Result<Ruleset, Vec<Diagnostic>> {
+pub(super) fn read_iptables_save(
+    text: &str,
+    options: &ParserSettings,
+) -> Result<Ruleset, Vec<Diagnostic>> {
     let family = options.family.unwrap_or_else(|| family_guess::guess_family(text));
     if u32::try_from(text.len()).is_err() {
         return Err(vec![Diagnostic::new("text of 4 GiB or more", Span { start: 0, end: 0 })]);
     }
-    let mut reader = SaveReader {
+    let mut reader = IptablesSaveReader {
         options,
         family,
         interner: Interner::default(),
@@ -41,8 +44,8 @@ pub(super) fn read(text: &str, options: &ParseOptions) -> Result<Ruleset, Vec<Di
 }
 
 /// State between lines.
-struct SaveReader<'a, 'o> {
-    options: &'o ParseOptions<'o>,
+struct IptablesSaveReader<'a, 'o> {
+    options: &'o ParserSettings<'o>,
     family: Family,
     interner: Interner<'a>,
     ruleset: Ruleset,
@@ -58,7 +61,7 @@ struct SaveReader<'a, 'o> {
     foreign_reported: bool,
 }
 
-impl<'a> SaveReader<'a, '_> {
+impl<'a> IptablesSaveReader<'a, '_> {
     fn read_line(
         &mut self,
         line: &'a str,
@@ -114,9 +117,9 @@ impl<'a> SaveReader<'a, '_> {
         if self.foreign_reported {
             return Ok(());
         }
-        let Some((language, help)) = detect_foreign_language(line).filter(|_| !self.seen_table)
+        let Some((language, help)) = detect_nft_or_ipset_text(line).filter(|_| !self.seen_table)
         else {
-            return stray_line_error(line, span).into_err();
+            return line_outside_table_error(line, span).into_err();
         };
         self.foreign_reported = true;
         Diagnostic::new(format!("this is {language}, not a dump of iptables"), span)
@@ -272,7 +275,7 @@ fn parse_counters(text: &str, span: Span) -> ParseResult<Counters> {
 }
 
 /// The language that a line begins a text of, other than ours, and what to do with it.
-fn detect_foreign_language(line: &str) -> Option<(&'static str, &'static str)> {
+fn detect_nft_or_ipset_text(line: &str) -> Option<(&'static str, &'static str)> {
     let first = |words: &[&str]| words.iter().any(|word| line.starts_with(word));
     if first(&["table ", "add table ", "create table ", "flush ruleset", "define ", "include \""]) {
         let help = "if iptables-nft created the rules, give weir the output of iptables-save; \
@@ -289,7 +292,7 @@ fn detect_foreign_language(line: &str) -> Option<(&'static str, &'static str)> {
 }
 
 /// The error for a line outside of any table.
-fn stray_line_error(line: &str, span: Span) -> Diagnostic {
+fn line_outside_table_error(line: &str, span: Span) -> Diagnostic {
     let prompt = line.contains(['$', '#', '%', '>']) && line.contains(['@', '~', '$', '#']);
     let d = Diagnostic::new("line outside of a table", span);
     if prompt && !line.starts_with('-') {

@@ -6,22 +6,22 @@
 //! combined and contain their argument; `--name=value`. An unknown option loads the match of the
 //! rule's protocol (`-p tcp --dport 80`).
 
-mod base_option;
-mod finish_line;
+mod base_option_parsing;
 mod match_and_jump;
 mod option_lookup;
 mod parsed_line;
+mod rule_line_builder;
 
 use weir_model::rule_match::OpaqueExtension;
 use weir_model::{BaseMatch, Counters, Family, Match, Span, TableName, Target};
 
-use super::base_options::{self, ExtraAddrMatches};
-use super::extension_options::{Arity, Extension, OptionArgument, OptionSpec, ParsedOption};
+use super::base_option_table::{self, CommaListExtraAddrs};
+use super::extension_options::{Extension, OptionArgument, OptionArity, OptionSpec, ParsedOption};
 use super::word_splitting::Word;
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::intern::Interner;
 
-pub(super) use parsed_line::{GivenLetters, RuleCommand, RuleLine, hook_bit};
+pub(super) use parsed_line::{GivenBaseOptions, RuleCommand, RuleLine, hook_bit};
 
 /// What the scanner must know of the text around the line.
 pub(super) struct ScanContext<'c, 'a> {
@@ -63,7 +63,7 @@ impl NamedExtension {
 }
 
 /// The target of `-j` or `-g`.
-enum JumpOption {
+enum ParsedJumpTarget {
     None,
     Standard(Target),
     Extension,
@@ -77,14 +77,14 @@ pub(super) struct OptionScanner<'c, 'a, 'w> {
     pub pending_negation: Option<Span>,
     command: Option<RuleCommand<'w>>,
     pub base: BaseMatch,
-    pub extra_sources: ExtraAddrMatches,
-    pub extra_destinations: ExtraAddrMatches,
+    pub extra_sources: CommaListExtraAddrs,
+    pub extra_destinations: CommaListExtraAddrs,
     pub counters: Option<Counters>,
     named_extensions: Vec<(NamedExtension, Span)>,
     parsed_options: Vec<ParsedOption<'w>>,
-    jump: JumpOption,
+    jump: ParsedJumpTarget,
     jump_span: Span,
-    pub given_letters: GivenLetters,
+    pub given_letters: GivenBaseOptions,
     protocol_match_loaded: bool,
     /// A `-s` or `-d` with `!`.
     pub negated_address_span: Option<Span>,
@@ -104,14 +104,14 @@ pub(super) fn scan_rule_line<'c, 'a, 'w>(
         pending_negation: None,
         command: None,
         base: BaseMatch::default(),
-        extra_sources: ExtraAddrMatches::default(),
-        extra_destinations: ExtraAddrMatches::default(),
+        extra_sources: CommaListExtraAddrs::default(),
+        extra_destinations: CommaListExtraAddrs::default(),
         counters: None,
         named_extensions: Vec::new(),
         parsed_options: Vec::new(),
-        jump: JumpOption::None,
+        jump: ParsedJumpTarget::None,
         jump_span: Span::NONE,
-        given_letters: GivenLetters::default(),
+        given_letters: GivenBaseOptions::default(),
         protocol_match_loaded: false,
         negated_address_span: None,
         line_ignored: false,
@@ -119,7 +119,7 @@ pub(super) fn scan_rule_line<'c, 'a, 'w>(
     while scan.position < words.len() && !scan.line_ignored {
         scan.scan_option()?;
     }
-    scan.finish_line()
+    scan.build_rule_line()
 }
 
 impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
@@ -174,7 +174,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
         while at < text.len() {
             let letter = text.as_bytes()[at];
             at += 1;
-            let Some(arity) = base_options::option_arity(letter, self.context.family) else {
+            let Some(arity) = base_option_table::option_arity(letter, self.context.family) else {
                 let c = text[at - 1..].chars().next().unwrap_or('?');
                 let d = Diagnostic::new(format!("no option -{c}"), word.span);
                 return if text.len() > 2 && text.is_char_boundary(2) {
@@ -184,7 +184,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                 };
             };
             let arg = match arity {
-                Arity::Flag => None,
+                OptionArity::Flag => None,
                 _ if at < text.len() => {
                     let attached = &text[at..];
                     at = text.len();
@@ -192,7 +192,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                 }
                 _ => Some(self.take_argument(word.span, &text[..2])?),
             };
-            self.apply_option_letter(letter, arg, word.span)?;
+            self.dispatch_option_letter(letter, arg, word.span)?;
         }
         Ok(())
     }
@@ -227,14 +227,16 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
         OptionArgument { text, span: Span { start, end: word.span.end } }
     }
 
-    fn apply_option_letter(
+    fn dispatch_option_letter(
         &mut self,
         letter: u8,
         arg: Option<OptionArgument<'w>>,
         span: Span,
     ) -> ParseResult<()> {
         let whole = Span { end: arg.map_or(span.end, |a| a.span.end), ..span };
-        if let (Some(bang), false) = (self.pending_negation, base_options::is_invertible(letter)) {
+        if let (Some(bang), false) =
+            (self.pending_negation, base_option_table::is_invertible(letter))
+        {
             return Diagnostic::new("! before an option that cannot be negated", bang)
                 .with_help("remove it")
                 .into_err();
@@ -242,7 +244,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
         let other = if self.context.family == Family::V4 { b'6' } else { b'4' };
         if letter == other {
             self.line_ignored = true;
-        } else if base_options::is_command_letter(letter) {
+        } else if base_option_table::is_command_letter(letter) {
             self.set_command(letter, arg, whole)?;
         } else {
             match letter {
@@ -322,19 +324,19 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
         }
         let none = OptionArgument { text: "", span: word.span };
         let arg = match (opt.arity, value) {
-            (Arity::Flag, Some(_)) => {
+            (OptionArity::Flag, Some(_)) => {
                 return Diagnostic::new(format!("--{} takes no argument", opt.name), word.span)
                     .into_err();
             }
-            (Arity::Flag, None) => none,
+            (OptionArity::Flag, None) => none,
             (_, Some(v)) => v,
             (_, None) => self.take_argument(word.span, &word.text)?,
         };
-        if arg.text == "!" && opt.invertible && opt.arity != Arity::Flag {
+        if arg.text == "!" && opt.invertible && opt.arity != OptionArity::Flag {
             return old_negation_error(word, arg.span).into_err();
         }
         let second = match opt.arity {
-            Arity::Two => match self.words.get(self.position) {
+            OptionArity::TwoArguments => match self.words.get(self.position) {
                 Some(w) if !w.text.starts_with(['-', '!']) => {
                     self.position += 1;
                     OptionArgument { text: &w.text, span: w.span }

@@ -167,7 +167,7 @@ impl TableDraft {
     fn apply_rule_command(&mut self, line: RuleLine, beside: RuleLineContext) -> ParseResult<()> {
         let at = self.find_command_chain(&line.command)?;
         check_devices_fit_hook(&line, &self.chains[at].name)?;
-        self.check_jump_target(&line)?;
+        self.refuse_jump_to_built_in_chain(&line)?;
         if let Some(sets) = beside.known_sets {
             check_sets_exist(&line, sets)?;
         }
@@ -279,7 +279,7 @@ impl TableDraft {
     }
 
     /// Jumps go to chains of one's own.
-    fn check_jump_target(&self, line: &RuleLine) -> ParseResult<()> {
+    fn refuse_jump_to_built_in_chain(&self, line: &RuleLine) -> ParseResult<()> {
         let Some(name) = line.target.jump_target() else { return Ok(()) };
         let built_in = self.chain_index.get(name).is_some_and(|i| self.chains[*i].policy.is_some());
         if !built_in {

@@ -3,8 +3,8 @@
 use weir_model::Family;
 use weir_model::nft::{Comparand, LoadExpression, Test};
 
-use super::cursor::{NftTokenCursor, Token};
-use super::value;
+use super::token_cursor::{NftToken, NftTokenCursor};
+use super::value_parser;
 use crate::diagnostic::ParseResult;
 
 /// How a value is compared.
@@ -15,7 +15,7 @@ pub(super) enum CompareOp {
     Equal,
     Unequal,
     /// `!`: none of the bits.
-    NoBit,
+    NoBitSet,
     /// `>=`
     AtLeast,
     /// `<`
@@ -24,11 +24,11 @@ pub(super) enum CompareOp {
 
 /// The comparison operator, where there is one.
 pub(super) fn parse_compare_op(cursor: &mut NftTokenCursor<'_>) -> CompareOp {
-    let Token::Word(word) = cursor.peek() else { return CompareOp::Implicit };
+    let NftToken::Word(word) = cursor.peek() else { return CompareOp::Implicit };
     let op = match word {
         "==" => CompareOp::Equal,
         "!=" => CompareOp::Unequal,
-        "!" => CompareOp::NoBit,
+        "!" => CompareOp::NoBitSet,
         ">=" => CompareOp::AtLeast,
         "<" => CompareOp::LessThan,
         _ => return CompareOp::Implicit,
@@ -63,8 +63,10 @@ pub(super) fn parse_comparison(
     if let Some(mask) = mask {
         let word = cursor.expect_word("a value")?;
         let wanted = match (load, family) {
-            (LoadExpression::Tos, Family::V6) => value::parse_integer(word, 0xffff).map(|v| v >> 4),
-            _ => value::parse_value(load, word, family),
+            (LoadExpression::Tos, Family::V6) => {
+                value_parser::parse_integer(word, 0xffff).map(|v| v >> 4)
+            }
+            _ => value_parser::parse_value(load, word, family),
         };
         let Some(wanted) = wanted else {
             return cursor.refuse_last_token(format!("{word} is not valid here"));
@@ -77,17 +79,17 @@ pub(super) fn parse_comparison(
     }
     if matches!(op, CompareOp::AtLeast | CompareOp::LessThan) {
         let word = cursor.expect_word("a value")?;
-        if value::parse_value(load, word, family) != Some(0) {
+        if value_parser::parse_value(load, word, family) != Some(0) {
             return cursor.refuse_last_token("weir uses this comparison only with 0");
         }
         let with = Comparand::InSpans(vec![(0, load.max_value(family))]);
         return Ok(Test { expression: load, comparand: with, negated: op == CompareOp::LessThan });
     }
     let mut spans = Vec::new();
-    if cursor.take_if(Token::OpenBrace) {
-        while !cursor.take_if(Token::CloseBrace) {
+    if cursor.take_token_if_equal(NftToken::OpenBrace) {
+        while !cursor.take_token_if_equal(NftToken::CloseBrace) {
             spans.push(parse_one_span(cursor, load, family)?);
-            cursor.take_if(Token::Comma);
+            cursor.take_token_if_equal(NftToken::Comma);
         }
     } else {
         spans.push(parse_one_span(cursor, load, family)?);
@@ -102,7 +104,7 @@ fn parse_one_span(
     family: Family,
 ) -> ParseResult<(u128, u128)> {
     let word = cursor.expect_word("a value")?;
-    match value::parse_span(load, word, family) {
+    match value_parser::parse_span(load, word, family) {
         Some(span) => Ok(span),
         None => cursor.refuse_last_token(format!("{word} is not valid here")),
     }
@@ -117,7 +119,7 @@ fn parse_bit_test(
     family: Family,
 ) -> ParseResult<Test> {
     let word = cursor.expect_word("bits")?;
-    let Some(bits) = value::parse_bits(load, word, family) else {
+    let Some(bits) = value_parser::parse_flag_bits(load, word, family) else {
         return cursor.refuse_last_token(format!("{word} is not a list of flags"));
     };
     let negated = op == CompareOp::Unequal;
@@ -141,7 +143,7 @@ fn parse_bit_test(
     }
     if cursor.take_keyword("/") {
         let word = cursor.expect_word("a mask")?;
-        return match value::parse_bits(load, word, family) {
+        return match value_parser::parse_flag_bits(load, word, family) {
             Some(mask) => Ok(Test {
                 expression: load,
                 comparand: Comparand::Masked { mask, wanted: bits },
@@ -154,7 +156,7 @@ fn parse_bit_test(
         CompareOp::Implicit => {
             Ok(Test { expression: load, comparand: Comparand::AnyBit(bits), negated: false })
         }
-        CompareOp::NoBit => {
+        CompareOp::NoBitSet => {
             Ok(Test { expression: load, comparand: Comparand::AnyBit(bits), negated: true })
         }
         CompareOp::Equal | CompareOp::Unequal if load == LoadExpression::TcpFlags => {

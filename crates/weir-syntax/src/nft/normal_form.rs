@@ -16,8 +16,11 @@ use weir_model::nft::{
 use weir_model::rule_match::ExtensionValue;
 use weir_model::target::ExtensionTarget;
 
-use super::cursor::{NftTokenCursor, Token};
-use super::statement::{ChainContext, insert_implied_proto, parse_statement, push_implied_proto};
+use super::statement_parser::{
+    EnclosingTableAndChain, parse_statement, prepend_implied_l4proto_test,
+    push_implied_l4proto_test,
+};
+use super::token_cursor::{NftToken, NftTokenCursor};
 
 /// Longest comment that nft takes, in bytes (NFTNL_UDATA_COMMENT_MAXLEN).
 pub const COMMENT_MAX_BYTES: usize = 127;
@@ -105,7 +108,7 @@ fn normalize_map(table: &Table, of: &VerdictMap) -> VerdictMap {
 /// Names of maps with the key that they are looked up by.
 pub(super) fn map_lookups(
     table: &Table,
-) -> impl Iterator<Item = (&String, &Vec<weir_model::nft::MapKeyPart>)> {
+) -> impl Iterator<Item = (&String, &Vec<weir_model::nft::MapKeyExpression>)> {
     let statements = table.chains.iter().flat_map(|c| &c.rules).flat_map(|r| &r.statements);
     statements.filter_map(|s| match s {
         Statement::Vmap { key, map } => Some((map, key)),
@@ -146,16 +149,18 @@ fn normalize_rule(table: &Table, chain: &Chain, of: &Rule) -> Rule {
         match s {
             Statement::Opaque(o) => match parse_opaque_text(&o.text, table, chain) {
                 Some(again) => written.extend(again),
-                None => written.push(super::opaque::opaque_statement(o.text.clone(), o.stateful)),
+                None => written
+                    .push(super::opaque_test_parser::opaque_statement(o.text.clone(), o.stateful)),
             },
             Statement::Counter(_) => written.push(Statement::Counter(Vec::new())),
             Statement::Effect(e) => written.push(Statement::Effect(normalize_effect(e))),
             Statement::Test(t) => {
                 match t.expression {
-                    LoadExpression::TcpFlags => push_implied_proto(&mut written, 6),
-                    LoadExpression::IcmpType => {
-                        push_implied_proto(&mut written, if family == Family::V4 { 1 } else { 58 })
-                    }
+                    LoadExpression::TcpFlags => push_implied_l4proto_test(&mut written, 6),
+                    LoadExpression::IcmpType => push_implied_l4proto_test(
+                        &mut written,
+                        if family == Family::V4 { 1 } else { 58 },
+                    ),
                     _ => {}
                 }
                 written.push(Statement::Test(normalize_test(t, family)));
@@ -163,7 +168,7 @@ fn normalize_rule(table: &Table, chain: &Chain, of: &Rule) -> Rule {
             // At a rule's end there is nothing to continue from.
             Statement::Verdict(Verdict::Continue) => {}
             Statement::Reject("tcp-reset") => {
-                insert_implied_proto(&mut written, 6);
+                prepend_implied_l4proto_test(&mut written, 6);
                 written.push(s.clone());
             }
             other => written.push(other.clone()),
@@ -177,8 +182,14 @@ fn normalize_rule(table: &Table, chain: &Chain, of: &Rule) -> Rule {
 fn parse_opaque_text(text: &str, table: &Table, chain: &Chain) -> Option<Vec<Statement>> {
     let mut cursor = NftTokenCursor::new(text);
     let mut out = Vec::new();
-    while cursor.peek() != Token::TextEnd {
-        parse_statement(&mut cursor, &mut out, table.family, ChainContext { table, chain }).ok()?;
+    while cursor.peek() != NftToken::TextEnd {
+        parse_statement(
+            &mut cursor,
+            &mut out,
+            table.family,
+            EnclosingTableAndChain { table, chain },
+        )
+        .ok()?;
     }
     Some(out)
 }

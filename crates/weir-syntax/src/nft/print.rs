@@ -4,16 +4,16 @@ use std::fmt::Write;
 
 use weir_model::mask::interval_to_mask;
 use weir_model::nft::{
-    BaseChain, Chain, ChainKind, Comparand, ElementKeyPart, LoadExpression, MapKeyPart, Rule,
+    BaseChain, Chain, ChainKind, Comparand, ElementKeyPart, LoadExpression, MapKeyExpression, Rule,
     Ruleset, Statement, Table, Test, Verdict, VerdictMap, VerdictMapElement,
 };
 use weir_model::{Addr, Family, Hook, Policy};
 
 use super::normal_form::sanitize_comment;
 
-mod action;
+mod action_printer;
 
-pub use action::{print_effect, print_nat, print_reject};
+pub use action_printer::{print_effect, print_nat, print_reject};
 
 /// The ruleset as a file for `nft -f`: one transaction, refused where a table already exists.
 ///
@@ -130,8 +130,8 @@ fn push_rule(out: &mut String, rule: &Rule, family: Family) {
     for statement in &rule.statements {
         out.push_str(if out.ends_with('\t') { "\t" } else { " " });
         match statement {
-            Statement::Test(test) if would_nft_merge(test, rule) => {
-                push_test(out, &mask_all_bits(test, family), family);
+            Statement::Test(test) if would_nft_merge_port_tests(test, rule) => {
+                push_test(out, &add_all_ones_mask(test, family), family);
             }
             _ => push_statement(out, statement, family),
         }
@@ -143,7 +143,7 @@ fn push_rule(out: &mut String, rule: &Rule, family: Family) {
 }
 
 /// The value that a negated test excludes, where it is a single one.
-fn excluded_value(test: &Test) -> Option<u128> {
+fn single_excluded_value(test: &Test) -> Option<u128> {
     match &test.comparand {
         Comparand::InSpans(spans) if test.negated => match spans[..] {
             [(lo, hi)] if lo == hi => Some(lo),
@@ -159,7 +159,7 @@ fn excluded_value(test: &Test) -> Option<u128> {
 /// nft 1.0.6 combines two `!=` comparisons of adjacent header fields into one, wherever in the rule
 /// they are: `th sport != 80 th dport != 80` then excludes packets with both ports, not those with
 /// either (nftables src/rule.c, `payload_do_merge`; measured).
-fn would_nft_merge(test: &Test, rule: &Rule) -> bool {
+fn would_nft_merge_port_tests(test: &Test, rule: &Rule) -> bool {
     if test.expression != LoadExpression::Dport {
         return false;
     }
@@ -168,12 +168,12 @@ fn would_nft_merge(test: &Test, rule: &Rule) -> bool {
         _ => None,
     });
     let mut neighbours = tests.filter(|t| t.expression == LoadExpression::Sport);
-    excluded_value(test).is_some() && neighbours.any(|t| excluded_value(t).is_some())
+    single_excluded_value(test).is_some() && neighbours.any(|t| single_excluded_value(t).is_some())
 }
 
 /// The same test after a mask of all bits, which nft does not combine.
-fn mask_all_bits(test: &Test, family: Family) -> Test {
-    let wanted = excluded_value(test).expect("only such tests are masked");
+fn add_all_ones_mask(test: &Test, family: Family) -> Test {
+    let wanted = single_excluded_value(test).expect("only such tests are masked");
     let with = Comparand::Masked { mask: test.expression.max_value(family), wanted };
     Test { comparand: with, ..test.clone() }
 }
@@ -185,7 +185,8 @@ fn push_statement(out: &mut String, statement: &Statement, family: Family) {
         Statement::Counter(_) => out.push_str("counter"),
         Statement::Verdict(v) => out.push_str(&verdict_text(v)),
         Statement::Vmap { key, map } => {
-            let keys: Vec<String> = key.iter().map(|k| key_expression(k, family)).collect();
+            let keys: Vec<String> =
+                key.iter().map(|k| map_key_expression_text(k, family)).collect();
             let _ = write!(out, "{} vmap @{map}", keys.join(" . "));
         }
         Statement::Effect(e) => {
@@ -200,8 +201,8 @@ fn push_statement(out: &mut String, statement: &Statement, family: Family) {
     }
 }
 
-fn key_expression(key: &MapKeyPart, family: Family) -> String {
-    let load = load_expression(key.expression, family);
+fn map_key_expression_text(key: &MapKeyExpression, family: Family) -> String {
+    let load = load_expression_text(key.expression, family);
     match key.mask {
         Some(mask) => format!("{load} & {}", value_text(key.expression, mask, family)),
         None => load.to_string(),
@@ -219,7 +220,7 @@ fn verdict_text(v: &Verdict) -> String {
     }
 }
 
-const fn load_expression(load: LoadExpression, family: Family) -> &'static str {
+const fn load_expression_text(load: LoadExpression, family: Family) -> &'static str {
     let v4 = matches!(family, Family::V4);
     match load {
         LoadExpression::Iifname => "iifname",
@@ -230,7 +231,7 @@ const fn load_expression(load: LoadExpression, family: Family) -> &'static str {
         LoadExpression::Daddr => "ip6 daddr",
         LoadExpression::L4proto => "meta l4proto",
         LoadExpression::FragmentOffset => "ip frag-off & 0x1fff",
-        LoadExpression::TransportHeaderStart => "@th,0,24",
+        LoadExpression::TransportFirstThreeBytes => "@th,0,24",
         LoadExpression::Sport => "th sport",
         LoadExpression::Dport => "th dport",
         LoadExpression::TcpFlags => "tcp flags",
@@ -257,7 +258,7 @@ const fn load_expression(load: LoadExpression, family: Family) -> &'static str {
 fn push_test(out: &mut String, test: &Test, family: Family) {
     let Test { expression: what, comparand: with, negated } = test;
     let (equal, unequal) = if *negated { ("!=", "==") } else { ("==", "!=") };
-    let name = load_expression(*what, family);
+    let name = load_expression_text(*what, family);
     let _ = match with {
         Comparand::Device { name: device, prefix } => {
             let star = if *prefix { "*" } else { "" };
@@ -290,7 +291,7 @@ fn push_masked_test(
     equal: &str,
     family: Family,
 ) -> std::fmt::Result {
-    let name = load_expression(what, family);
+    let name = load_expression_text(what, family);
     let ip = family_keyword(family);
     match (what, family) {
         (LoadExpression::Tos, _) if mask == 0xfc => {
@@ -312,7 +313,7 @@ fn span_text(load: LoadExpression, lo: u128, hi: u128, family: Family) -> String
     }
     let is_address = matches!(load, LoadExpression::Saddr | LoadExpression::Daddr);
     let mask = interval_to_mask((lo, hi), family.max_addr()).filter(|_| is_address);
-    match mask.and_then(|mask| family.prefix_len(mask)) {
+    match mask.and_then(|mask| family.prefix_len_of_mask(mask)) {
         Some(len) => format!("{}/{len}", value_text(load, lo, family)),
         None => format!("{}-{}", value_text(load, lo, family), value_text(load, hi, family)),
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use weir_model::{Addr, Family, Field, FieldSet, Mac, Packet};
-use weir_packet::{ConntrackInfo, Fragment, PktType, Transport, tcp_flag};
+use weir_packet::{ConntrackInfo, FragmentFields, PktType, Transport, tcp_flag};
 
 use super::error::PacketParseError;
 
@@ -47,11 +47,11 @@ impl PacketDraft {
             (Field::Saddr, self.saddr.is_some()),
             (Field::Daddr, self.daddr.is_some()),
             (Field::Proto, self.proto.is_some()),
-            (Field::Fragment, self.fragment_offset.is_some() || self.more_fragments),
+            (Field::IsLaterFragment, self.fragment_offset.is_some() || self.more_fragments),
             (Field::Sport, self.sport.is_some() || no_header),
             (Field::Dport, self.dport.is_some() || no_header),
             (Field::TcpFlags, self.tcp_flags.is_some() || no_header),
-            (Field::Icmp, self.icmp_type_code.is_some() || no_header),
+            (Field::IcmpTypeAndCode, self.icmp_type_code.is_some() || no_header),
             (Field::SourceMac, self.smac.is_some()),
             (Field::CtState, self.has_ct_state),
             (Field::CtMark, self.has_ct_mark),
@@ -74,13 +74,13 @@ impl PacketDraft {
         let (saddr, daddr) = (self.saddr.unwrap_or(Addr(from)), self.daddr.unwrap_or(Addr(to)));
         let mut p = Packet::new(family, saddr, daddr, proto);
         p.transport = self.build_transport(proto);
-        p.fragment = Fragment {
+        p.fragment = FragmentFields {
             offset: self.fragment_offset.unwrap_or(0),
             more_fragments: self.more_fragments,
             dont_fragment: self.dont_fragment,
         };
         if p.fragment.offset != 0 {
-            p.transport = Transport::None;
+            p.transport = Transport::NoParsedHeader;
             p.payload = vec![0; 8];
         } else if let Some(bytes) = self.truncated_bytes {
             let (sport, dport) = p.ports().unwrap_or((0, 0));
@@ -127,7 +127,7 @@ impl PacketDraft {
                 let (kind, code) = self.icmp_type_code.unwrap_or((echo, 0));
                 Transport::Icmp { kind, code, rest: [0; 4] }
             }
-            _ => Transport::None,
+            _ => Transport::NoParsedHeader,
         }
     }
 }

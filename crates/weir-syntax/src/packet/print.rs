@@ -54,7 +54,7 @@ pub fn print_packet(packet: &Packet) -> String {
 
 /// The plain fields of the table that have another value than usual.
 fn append_plain_fields(out: &mut String, p: &Packet, layer: Layer) {
-    for field in Field::independent_fields().filter(|field| field.row().layer == layer) {
+    for field in Field::plain_fields().filter(|field| field.row().layer == layer) {
         let (row, read) = (field.row(), field.read(p));
         let FieldReading::Value(value) = read else { continue };
         if row.ordinary_value == Some(value) {
@@ -97,7 +97,7 @@ fn append_transport(out: &mut String, p: &Packet) {
             let of = if p.proto == 1 { "icmp" } else { "icmpv6" };
             let _ = write!(out, " {of} type {kind} {of} code {code}");
         }
-        Transport::None | Transport::Truncated => {
+        Transport::NoParsedHeader | Transport::Truncated => {
             let _ = write!(out, " proto {}", protocol_name(p.proto));
         }
     }

@@ -1,7 +1,7 @@
 //! Lines generated from the option tables: mostly valid, often wrong in one place.
 
 use weir_model::{Family, Hook, TableName};
-use weir_syntax::iptables::option_tables::{ExtensionInfo, OptionRow};
+use weir_syntax::iptables::extension_descriptions::{ExtensionDescription, OptionDescription};
 use weir_testkit::random_ruleset::TestRng;
 
 use crate::tool::Line;
@@ -10,14 +10,19 @@ use crate::values::{
 };
 
 /// Lines of a module, or of the base options alone.
-pub fn lines(module: Option<&ExtensionInfo>, family: Family, seed: u64, count: usize) -> Vec<Line> {
+pub fn lines(
+    module: Option<&ExtensionDescription>,
+    family: Family,
+    seed: u64,
+    count: usize,
+) -> Vec<Line> {
     let mut random = TestRng::new(seed);
     // The base options have no values of their own to vary: more lines of them.
     let count = if module.is_some() { count } else { count * 4 };
     (0..count).map(|_| line(module, family, &mut random)).collect()
 }
 
-fn line(module: Option<&ExtensionInfo>, family: Family, random: &mut TestRng) -> Line {
+fn line(module: Option<&ExtensionDescription>, family: Family, random: &mut TestRng) -> Line {
     let mut tables = TableName::ALL.to_vec();
     let mut hooks = Vec::new();
     if let Some(m) = module {
@@ -55,7 +60,7 @@ fn line(module: Option<&ExtensionInfo>, family: Family, random: &mut TestRng) ->
 }
 
 fn protocol(
-    module: Option<&ExtensionInfo>,
+    module: Option<&ExtensionDescription>,
     family: Family,
     base: usize,
     random: &mut TestRng,
@@ -144,7 +149,7 @@ fn jump(table: TableName, random: &mut TestRng, words: &mut Vec<String>) {
 }
 
 fn module_words(
-    m: &ExtensionInfo,
+    m: &ExtensionDescription,
     table: TableName,
     family: Family,
     random: &mut TestRng,
@@ -155,7 +160,7 @@ fn module_words(
         let last = words.len() - 1;
         words.insert(last, "-m tcp --tcp-flags SYN,RST SYN".to_owned());
     }
-    let mut chosen: Vec<&OptionRow> = Vec::new();
+    let mut chosen: Vec<&OptionDescription> = Vec::new();
     let mut ids: Vec<u8> = m.options.iter().map(|o| o.id).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -163,14 +168,15 @@ fn module_words(
     ids.retain(|id| !m.options.iter().any(|o| o.id == *id && o.name == "object-pinned"));
     let optional = if ids.len() > 4 { 22 } else { 55 };
     for id in &ids {
-        let rows: Vec<&OptionRow> = m.options.iter().filter(|o| o.id == *id).collect();
+        let rows: Vec<&OptionDescription> = m.options.iter().filter(|o| o.id == *id).collect();
         let wanted = if rows.iter().any(|o| o.mandatory) { 95 } else { optional };
         if random.chance_percent(wanted) {
             chosen.push(random.pick(&rows));
         }
     }
     if chosen.is_empty() && !m.options.is_empty() && random.chance_percent(85) {
-        let all: Vec<&OptionRow> = m.options.iter().filter(|o| o.name != "object-pinned").collect();
+        let all: Vec<&OptionDescription> =
+            m.options.iter().filter(|o| o.name != "object-pinned").collect();
         chosen.push(random.pick(&all));
     }
     if random.chance_percent(3) && !chosen.is_empty() {
@@ -191,7 +197,12 @@ fn module_words(
     }
 }
 
-fn option_words(m: &ExtensionInfo, o: &OptionRow, family: Family, random: &mut TestRng) -> String {
+fn option_words(
+    m: &ExtensionDescription,
+    o: &OptionDescription,
+    family: Family,
+    random: &mut TestRng,
+) -> String {
     let mut name = o.name.to_owned();
     if random.chance_percent(8) {
         let keep = 1 + random.number_below(name.len());
@@ -221,7 +232,7 @@ fn option_words(m: &ExtensionInfo, o: &OptionRow, family: Family, random: &mut T
     out
 }
 
-fn second(m: &ExtensionInfo, random: &mut TestRng) -> String {
+fn second(m: &ExtensionDescription, random: &mut TestRng) -> String {
     let (good, bad): (&[&str], &[&str]) = match m.name {
         "tcp" => (&["SYN", "SYN,ACK", "NONE", "fin", "ALL", "RST"], &["", "SY", "SYN,X"]),
         "sctp" => (
@@ -242,7 +253,12 @@ fn second(m: &ExtensionInfo, random: &mut TestRng) -> String {
     quoted(if random.chance_percent(93) { random.pick(good) } else { random.pick(bad) })
 }
 
-fn value(m: &ExtensionInfo, o: &OptionRow, family: Family, random: &mut TestRng) -> String {
+fn value(
+    m: &ExtensionDescription,
+    o: &OptionDescription,
+    family: Family,
+    random: &mut TestRng,
+) -> String {
     let good = good_values(m.name, o.name, family);
     // Other paths depend on the host.
     let of_host = o.name == "path" || (m.name == "CT" && matches!(o.name, "helper" | "timeout"));

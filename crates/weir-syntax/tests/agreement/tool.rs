@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use weir_model::{Family, IpSet, TableName};
 use weir_syntax::ipset;
-use weir_syntax::iptables::{self, ParseOptions};
+use weir_syntax::iptables::{self, ParserSettings};
 
 /// The sets that rules may name.
 const SETS: &str = "create s hash:ip family inet\ncreate t hash:ip,port family inet\n\
@@ -118,8 +118,8 @@ fn section(table: TableName, lines: &[&str]) -> String {
     out
 }
 
-fn options(family: Family, sets: &[IpSet]) -> ParseOptions<'_> {
-    ParseOptions { family: Some(family), known_sets: Some(sets), ..ParseOptions::default() }
+fn options(family: Family, sets: &[IpSet]) -> ParserSettings<'_> {
+    ParserSettings { family: Some(family), known_sets: Some(sets), ..ParserSettings::default() }
 }
 
 /// Compares weir with the tool on each line.

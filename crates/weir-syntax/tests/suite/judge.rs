@@ -3,7 +3,7 @@
 use std::fmt;
 
 use weir_model::{Match, Ruleset, Target};
-use weir_syntax::iptables::{ParseOptions, parse, print};
+use weir_syntax::iptables::{ParserSettings, parse, print};
 
 use crate::cases::Case;
 use crate::loaded::Kernel;
@@ -81,7 +81,7 @@ impl Judge {
         let text = format!("*{}\n-A {} {}\nCOMMIT\n", case.table, case.chain, case.rule);
         // No set exists in the namespace.
         let (family, sets) = (Some(case.family), Some(&[][..]));
-        let options = ParseOptions { family, known_sets: sets, ..ParseOptions::default() };
+        let options = ParserSettings { family, known_sets: sets, ..ParserSettings::default() };
         let read = parse(&text, &options);
         let weir = read.as_ref().map_err(|e| format!("weir: {}", e[0].message));
         let theirs = self.kernel.load(case.family, &case.table, &text);

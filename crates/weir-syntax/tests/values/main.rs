@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use loaded::{Kernel, Loaded};
 use subjects::{SUBJECTS, Subject};
 use weir_model::Family;
-use weir_syntax::iptables::{ParseOptions, parse, print};
+use weir_syntax::iptables::{ParserSettings, parse, print};
 use weir_testkit::random_ruleset::TestRng;
 
 /// Values of each option.
@@ -34,7 +34,7 @@ fn section(table: &str, rules: &[String]) -> String {
 }
 
 fn reads(family: Family, text: &str) -> Result<String, String> {
-    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
     match parse(text, &options) {
         Ok(ruleset) => Ok(print(&ruleset, false)),
         Err(errors) => Err(errors[0].message.clone()),

@@ -24,7 +24,7 @@ pub fn generate_ipset_text(v6: bool) -> String {
 }
 
 /// What a rule is about, as far as a module cares.
-pub(super) struct RuleContext<'p> {
+pub(super) struct RandomRuleContext<'p> {
     pub table: &'p str,
     pub chain: &'p str,
     pub v6: bool,
@@ -35,7 +35,10 @@ pub(super) struct RuleContext<'p> {
 }
 
 /// A protocol with one of its rarer matches, with a blank before each word.
-pub(super) fn random_rare_protocol_match(rng: &mut TestRng, place: &RuleContext<'_>) -> String {
+pub(super) fn random_rare_protocol_match(
+    rng: &mut TestRng,
+    place: &RandomRuleContext<'_>,
+) -> String {
     let not = if rng.chance_percent(25) { " !" } else { "" };
     let port = rng.pick(&["22", "80", "0:1023", "1024:65535"]);
     let mut all: Vec<(usize, String)> = vec![
@@ -63,7 +66,7 @@ pub(super) fn random_rare_protocol_match(rng: &mut TestRng, place: &RuleContext<
 /// A match that asks for no protocol, with a blank before each word.
 pub(super) fn random_protocolless_match(
     rng: &mut TestRng,
-    place: &RuleContext<'_>,
+    place: &RandomRuleContext<'_>,
     number: &mut u32,
 ) -> String {
     let not = if rng.chance_percent(25) { " !" } else { "" };
@@ -95,14 +98,14 @@ pub(super) fn random_protocolless_match(
         all.push((1, " -m conntrack --ctdir REPLY".to_owned()));
     }
     if place.opaque_allowed {
-        append_opaque_matches(rng, place, number, not, &mut all);
+        append_opaque_match_choices(rng, place, number, not, &mut all);
     }
     pick_weighted_clone(rng, &all)
 }
 
-fn append_opaque_matches(
+fn append_opaque_match_choices(
     rng: &mut TestRng,
-    place: &RuleContext<'_>,
+    place: &RandomRuleContext<'_>,
     number: &mut u32,
     not: &str,
     all: &mut Vec<(usize, String)>,
@@ -143,7 +146,7 @@ fn append_opaque_matches(
 /// A target of mangle or raw, with a blank before it, and what the rule must ask for beside it.
 pub(super) fn random_rare_target(
     rng: &mut TestRng,
-    place: &RuleContext<'_>,
+    place: &RandomRuleContext<'_>,
 ) -> (&'static str, String) {
     let (ttl, hop) = if place.v6 { ("HL", "hl") } else { ("TTL", "ttl") };
     let how = rng.pick(&["set 9", "set 64", "inc 3", "dec 2"]);

@@ -14,7 +14,7 @@ pub struct RandomRulesetEdit {
 /// Changes one rule so that packets probably meet another end: its verdict, an address, a port, a
 /// flag; or takes it out, or exchanges it with the next. Whether any packet sees it is for the
 /// caller to find out. `None` where the rule that chance fell on cannot be changed so.
-pub fn make_semantic_edit(text: &str, rng: &mut TestRng) -> Option<RandomRulesetEdit> {
+pub fn make_meaning_changing_edit(text: &str, rng: &mut TestRng) -> Option<RandomRulesetEdit> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let rules = rule_line_indices(&lines);
     let at = *rules.get(rng.number_below(rules.len().max(1)))?;
@@ -48,7 +48,7 @@ pub fn make_semantic_edit(text: &str, rng: &mut TestRng) -> Option<RandomRuleset
             "a test turned round"
         }
         _ => {
-            lines[at] = remove_test(&old)?;
+            lines[at] = remove_match_option(&old)?;
             "without a test"
         }
     };
@@ -61,7 +61,7 @@ pub fn make_semantic_edit(text: &str, rng: &mut TestRng) -> Option<RandomRuleset
 /// Changes the text so that no packet sees it: splits a prefix, exchanges two rules that no packet
 /// meets both of, adds a rule behind one that decides all that it matches. `None` where the rule
 /// that chance fell on cannot be changed so.
-pub fn make_neutral_edit(text: &str, rng: &mut TestRng) -> Option<RandomRulesetEdit> {
+pub fn make_meaning_preserving_edit(text: &str, rng: &mut TestRng) -> Option<RandomRulesetEdit> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let rules = rule_line_indices(&lines);
     let at = *rules.get(rng.number_below(rules.len().max(1)))?;
@@ -184,7 +184,7 @@ fn toggle_negation(line: &str) -> Option<String> {
     Some(words.join(" "))
 }
 
-fn remove_test(line: &str) -> Option<String> {
+fn remove_match_option(line: &str) -> Option<String> {
     let mut words = split_words(line);
     let at = find_option(&words, &["-s", "-d", "-i", "-o", "--dport", "--sport"])?;
     let from = if words[at - 1] == "!" { at - 1 } else { at };
@@ -301,7 +301,10 @@ mod tests {
         let mut rng = TestRng::new(1);
         let mut kinds = std::collections::BTreeSet::new();
         for _ in 0..400 {
-            let edits = [make_semantic_edit(&text, &mut rng), make_neutral_edit(&text, &mut rng)];
+            let edits = [
+                make_meaning_changing_edit(&text, &mut rng),
+                make_meaning_preserving_edit(&text, &mut rng),
+            ];
             for edit in edits.into_iter().flatten() {
                 assert_ne!(edit.edited_text, text);
                 kinds.extend(edit.description.split(':').next().map(str::to_owned));

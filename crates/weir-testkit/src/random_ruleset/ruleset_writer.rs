@@ -164,7 +164,7 @@ impl RulesetWriter {
             let chain = self.rng.pick(&["PREROUTING", "PREROUTING", "OUTPUT"]);
             let mut conds = self.random_matches("raw", chain, false);
             if self.shape.rare_modules && self.rng.chance_percent(50) {
-                let place = self.rule_context("raw", chain, self.shape.ct_states);
+                let place = self.random_rule_context("raw", chain, self.shape.ct_states);
                 let (asks, target) = rare_modules::random_rare_target(&mut self.rng, &place);
                 conds.push_str(asks);
                 let _ = writeln!(self.text, "-A {chain}{conds}{target}");
@@ -223,7 +223,7 @@ impl RulesetWriter {
 
     /// A target of mangle, with its own protocol where it wants one.
     fn write_rare_mangle_rule(&mut self, chain: &str) {
-        let place = self.rule_context("mangle", chain, self.shape.ct_states);
+        let place = self.random_rule_context("mangle", chain, self.shape.ct_states);
         let (asks, target) = rare_modules::random_rare_target(&mut self.rng, &place);
         let conds = match asks {
             "" => self.random_matches("mangle", chain, true),
@@ -232,14 +232,14 @@ impl RulesetWriter {
         let _ = writeln!(self.text, "-A {chain}{conds}{target}");
     }
 
-    fn rule_context<'p>(
+    fn random_rule_context<'p>(
         &self,
         table: &'p str,
         chain: &'p str,
         states: bool,
-    ) -> rare_modules::RuleContext<'p> {
+    ) -> rare_modules::RandomRuleContext<'p> {
         let RulesetShape { v6, opaque_matches: opaque, .. } = self.shape;
-        rare_modules::RuleContext {
+        rare_modules::RandomRuleContext {
             table,
             chain,
             v6,
@@ -281,7 +281,7 @@ impl RulesetWriter {
         if !self.shape.v6 && !self.shape.ct_states && self.rng.chance_percent(3) {
             let _ = write!(out, "{} -f", self.random_negation());
         }
-        let place = self.rule_context(table, chain, states);
+        let place = self.random_rule_context(table, chain, states);
         match self.shape.rare_modules && self.rng.chance_percent(20) {
             true => out.push_str(&rare_modules::random_rare_protocol_match(&mut self.rng, &place)),
             false => self.append_protocol_match(&mut out),
@@ -299,7 +299,7 @@ impl RulesetWriter {
         }
         self.append_uncommon_match(&mut out);
         if self.shape.rare_modules && self.rng.chance_percent(18) {
-            let place = self.rule_context(table, chain, states);
+            let place = self.random_rule_context(table, chain, states);
             out.push_str(&rare_modules::random_protocolless_match(
                 &mut self.rng,
                 &place,

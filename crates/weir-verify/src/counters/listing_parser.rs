@@ -3,10 +3,10 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_kernel::xtables_counters::PacketByteCount;
-use weir_model::Counter;
+use weir_model::CounterLocation;
 
 /// Elements of the sets that have counters.
-pub(crate) fn parse_ipset_counters(text: &str, out: &mut Vec<(Counter, PacketByteCount)>) {
+pub(crate) fn parse_ipset_counters(text: &str, out: &mut Vec<(CounterLocation, PacketByteCount)>) {
     for line in text.lines() {
         let Some((set, rest)) = line.strip_prefix("add ").and_then(|l| l.split_once(' ')) else {
             continue;
@@ -16,7 +16,7 @@ pub(crate) fn parse_ipset_counters(text: &str, out: &mut Vec<(Counter, PacketByt
         let (bytes, more) = after.split_once(' ').map_or((after, ""), |(b, more)| (b, more));
         let (Ok(packets), Ok(bytes)) = (packets.parse(), bytes.parse()) else { continue };
         let element = if more.is_empty() { before.to_owned() } else { format!("{before} {more}") };
-        let counter = Counter::Element { set: set.to_owned(), element };
+        let counter = CounterLocation::Element { set: set.to_owned(), element };
         out.push((counter, PacketByteCount { packets, bytes }));
     }
 }
@@ -35,7 +35,7 @@ pub(crate) struct ListedNftElement {
 impl ListedNftElement {
     /// What the kernel may hold for the key, where an interval begins: a mark is in the host's
     /// byte order, or in the network's where its map is of intervals.
-    pub fn kernel_key_bytes(&self) -> Vec<Vec<u8>> {
+    pub fn possible_kernel_keys(&self) -> Vec<Vec<u8>> {
         let parts: Vec<&str> = self.key.split(" . ").collect();
         let mut keys = Vec::new();
         for marks_swapped in [false, true] {
@@ -83,13 +83,13 @@ fn encode_key_part(kind: &str, text: &str, marks_swapped: bool) -> Option<Vec<u8
 }
 
 /// The elements with counters of what `nft list table` prints.
-pub(crate) fn parse_nft_elements(text: &str) -> Vec<ListedNftElement> {
+pub(crate) fn parse_counted_nft_elements(text: &str) -> Vec<ListedNftElement> {
     let mut out = Vec::new();
     let (mut set, mut types) = (None, Vec::new());
     for line in text.lines() {
         let line = line.trim();
         if let Some(name) =
-            parse_block_name(line, "map ").or_else(|| parse_block_name(line, "set "))
+            parse_set_or_map_name(line, "map ").or_else(|| parse_set_or_map_name(line, "set "))
         {
             (set, types) = (Some(name), Vec::new());
         } else if line == "}" {
@@ -108,7 +108,7 @@ pub(crate) fn parse_nft_elements(text: &str) -> Vec<ListedNftElement> {
     out
 }
 
-fn parse_block_name<'l>(line: &'l str, kind: &str) -> Option<&'l str> {
+fn parse_set_or_map_name<'l>(line: &'l str, kind: &str) -> Option<&'l str> {
     line.strip_prefix(kind)?.strip_suffix(" {")
 }
 
@@ -134,7 +134,7 @@ mod tests {
         let mut out = Vec::new();
         parse_ipset_counters(text, &mut out);
         assert_eq!(out.len(), 2);
-        let first = Counter::Element { set: "s".into(), element: "192.0.2.1".into() };
+        let first = CounterLocation::Element { set: "s".into(), element: "192.0.2.1".into() };
         assert_eq!(out[0], (first, PacketByteCount { packets: 3, bytes: 90 }));
     }
 
@@ -144,11 +144,11 @@ mod tests {
                     \t\telements = { 192.0.2.0/24 . 80 counter packets 1 bytes 2 : jump a,\n\
                     \t\t\t     192.0.2.2 . 81-90 counter packets 3 bytes 4 : drop }\n\t}\n\n\
                     \tchain FORWARD {\n\t\tcounter packets 7 bytes 8 accept\n\t}\n}\n";
-        let out = parse_nft_elements(text);
+        let out = parse_counted_nft_elements(text);
         assert_eq!(out.len(), 2);
         assert_eq!(out[1].key, "192.0.2.2 . 81-90");
-        assert_eq!(out[0].kernel_key_bytes()[0], [192, 0, 2, 0, 0, 80, 0, 0]);
-        assert_eq!(out[1].kernel_key_bytes()[0], [192, 0, 2, 2, 0, 81, 0, 0]);
+        assert_eq!(out[0].possible_kernel_keys()[0], [192, 0, 2, 0, 0, 80, 0, 0]);
+        assert_eq!(out[1].possible_kernel_keys()[0], [192, 0, 2, 2, 0, 81, 0, 0]);
     }
 
     #[test]

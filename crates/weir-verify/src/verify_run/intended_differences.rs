@@ -34,7 +34,7 @@ pub(crate) fn read_deviating_form(
 
 /// The expected result of a packet of a batch in the form, if it differs from that in the original,
 /// and its name.
-pub(crate) fn expected_in_form(
+pub(crate) fn find_intended_result_in_form(
     form: &Interpreter<'_>,
     batch: &PacketBatch,
     at: usize,

@@ -13,7 +13,7 @@ pub(crate) struct PacketRound {
 }
 
 impl PacketRound {
-    pub fn len(&self) -> usize {
+    pub fn packet_count(&self) -> usize {
         self.batches.iter().map(|(b, _)| b.packets.len()).sum()
     }
 
@@ -25,7 +25,7 @@ impl PacketRound {
     }
 
     pub fn split_in_half(self) -> [PacketRound; 2] {
-        let (half, mut before) = (self.len() / 2, 0);
+        let (half, mut before) = (self.packet_count() / 2, 0);
         let mut out = [PacketRound::default(), PacketRound::default()];
         for (batch, expected) in self.batches {
             let cut = half.saturating_sub(before).min(expected.len());
@@ -40,7 +40,7 @@ impl PacketRound {
 }
 
 /// `ipv4 forward`.
-pub(crate) fn format_packet_path(path: &PacketPath) -> String {
+pub(crate) fn format_family_and_journey(path: &PacketPath) -> String {
     let family = match path.family {
         Family::V4 => "ipv4",
         Family::V6 => "ipv6",

@@ -10,14 +10,14 @@ use weir_model::{Family, Firewall};
 use weir_semantics::{Interpreter, JourneyKind};
 
 use crate::counters::{CreditCounters, OriginalRules};
-use crate::link_addresses::FIREWALL_MAC;
+use crate::link_macs::FIREWALL_MAC;
 use crate::packet_batch::PacketBatch;
 use crate::result_difference::{self, ExpectedCounts, ExpectedResult};
 use crate::testbed::{ObservedPacket, Testbed};
 use crate::{PacketDifference, RulesetReport, VerifyError};
 
 use super::intended_differences;
-use super::packet_round::{PacketRound, format_packet_path};
+use super::packet_round::{PacketRound, format_family_and_journey};
 
 /// A difference, and the packet as an Ethernet frame.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct DifferenceWithFrame {
 /// How often packets are sent that are lost before the first hook.
 const SEND_ATTEMPTS_MAX: u32 = 3;
 /// A reading that takes longer is not repeated for packets that may differ anyway.
-const CHEAP_READING_TIME: Duration = Duration::from_millis(20);
+const CHEAP_COUNTER_READ_TIME_MAX: Duration = Duration::from_millis(20);
 
 /// A ruleset under test.
 pub(crate) struct RulesetUnderTest<'f> {
@@ -110,24 +110,24 @@ impl<'f> RulesetUnderTest<'f> {
     }
 
     /// What is expected of a packet here.
-    fn expected_packet<'r>(
+    fn packet_with_expected_result<'r>(
         &self,
         batch: &'r PacketBatch,
         at: usize,
         original: &'r ExpectedResult,
         originals: &OriginalRules,
-    ) -> ExpectedPacket<'r> {
+    ) -> PacketWithExpectedResult<'r> {
         let intended = self.intended_interpreter.as_ref();
         match intended.and_then(|form| {
-            intended_differences::expected_in_form(form, batch, at, original, originals)
+            intended_differences::find_intended_result_in_form(form, batch, at, original, originals)
         }) {
-            Some((expected, why)) => ExpectedPacket {
+            Some((expected, why)) => PacketWithExpectedResult {
                 batch,
                 position: at,
                 expected: Cow::Owned(expected),
                 intended_cause: Some(why),
             },
-            None => ExpectedPacket {
+            None => PacketWithExpectedResult {
                 batch,
                 position: at,
                 expected: Cow::Borrowed(original),
@@ -136,15 +136,16 @@ impl<'f> RulesetUnderTest<'f> {
         }
     }
 
-    fn expected_packets<'r>(
+    fn packets_with_expected_results<'r>(
         &self,
         round: &'r PacketRound,
         originals: &OriginalRules,
-    ) -> Vec<ExpectedPacket<'r>> {
+    ) -> Vec<PacketWithExpectedResult<'r>> {
         let each = round.batches.iter().flat_map(|(batch, expected)| {
             expected.iter().enumerate().map(move |(at, e)| (batch, at, e))
         });
-        each.map(|(batch, at, e)| self.expected_packet(batch, at, e, originals)).collect()
+        each.map(|(batch, at, e)| self.packet_with_expected_result(batch, at, e, originals))
+            .collect()
     }
 
     /// Sends a round, compares, and looks closely at what differs; at most `room` differences
@@ -158,12 +159,12 @@ impl<'f> RulesetUnderTest<'f> {
         let mut found = Vec::new();
         // What a form may treat in its own way is counted separately from what it may not.
         let (strict, lenient): (Vec<_>, Vec<_>) = self
-            .expected_packets(round, originals)
+            .packets_with_expected_results(round, originals)
             .into_iter()
             .partition(|i| self.find_deviation(i).is_none());
         for items in [strict, lenient] {
             if !items.is_empty() {
-                self.compare_packets(&items, originals, room, &mut found)?;
+                self.send_and_compare_packets(&items, originals, room, &mut found)?;
             }
         }
         Ok(found)
@@ -175,7 +176,7 @@ impl<'f> RulesetUnderTest<'f> {
         round: &PacketRound,
         originals: &OriginalRules,
     ) -> Result<bool, VerifyError> {
-        let items = self.expected_packets(round, originals);
+        let items = self.packets_with_expected_results(round, originals);
         let (left, counts) = self.send_and_read_counters(&batched_packets(&items))?;
         let ends = items
             .iter()
@@ -193,9 +194,9 @@ impl<'f> RulesetUnderTest<'f> {
         Ok(holds)
     }
 
-    fn compare_packets(
+    fn send_and_compare_packets(
         &mut self,
-        items: &[ExpectedPacket<'_>],
+        items: &[PacketWithExpectedResult<'_>],
         originals: &OriginalRules,
         room: usize,
         found: &mut Vec<DifferenceWithFrame>,
@@ -219,7 +220,7 @@ impl<'f> RulesetUnderTest<'f> {
         }
         if ended == 0 && !expected.is_within_bounds(&counts) {
             if items.iter().all(|i| self.find_deviation(i).is_some()) {
-                return self.count_deviating_counters(items, originals);
+                return self.count_counter_deviations(items, originals);
             }
             self.bisect_counter_differences(items, originals, room, found)?;
         }
@@ -228,12 +229,12 @@ impl<'f> RulesetUnderTest<'f> {
 
     /// Counts the packets whose counters differ in the way that the form allows: one by one if
     /// reading counters is cheap, otherwise all of them together.
-    fn count_deviating_counters(
+    fn count_counter_deviations(
         &mut self,
-        items: &[ExpectedPacket<'_>],
+        items: &[PacketWithExpectedResult<'_>],
         originals: &OriginalRules,
     ) -> Result<(), VerifyError> {
-        if self.last_reading_time < CHEAP_READING_TIME {
+        if self.last_reading_time < CHEAP_COUNTER_READ_TIME_MAX {
             return self.bisect_counter_differences(items, originals, usize::MAX, &mut Vec::new());
         }
         for item in items {
@@ -246,12 +247,12 @@ impl<'f> RulesetUnderTest<'f> {
     /// differ, until single packets are left.
     fn bisect_counter_differences(
         &mut self,
-        items: &[ExpectedPacket<'_>],
+        items: &[PacketWithExpectedResult<'_>],
         originals: &OriginalRules,
         room: usize,
         found: &mut Vec<DifferenceWithFrame>,
     ) -> Result<(), VerifyError> {
-        let mut open: Vec<&[ExpectedPacket<'_>]> = vec![items];
+        let mut open: Vec<&[PacketWithExpectedResult<'_>]> = vec![items];
         while let Some(some) = open.pop() {
             let (_, counts) = self.send_and_read_counters(&batched_packets(some))?;
             let expected = ExpectedCounts::from_expected_results(
@@ -328,7 +329,7 @@ impl<'f> RulesetUnderTest<'f> {
         counts: &[PacketByteCount],
         originals: &OriginalRules,
     ) -> bool {
-        let item = self.expected_packet(batch, 0, expected, originals);
+        let item = self.packet_with_expected_result(batch, 0, expected, originals);
         let wanted = ExpectedCounts::from_expected_results([&*item.expected], &self.credits);
         item.expected.describe_difference(left).is_none() && wanted.is_within_bounds(counts)
     }
@@ -342,7 +343,7 @@ impl<'f> RulesetUnderTest<'f> {
         counts: &[PacketByteCount],
         originals: &OriginalRules,
     ) -> Option<DifferenceWithFrame> {
-        let item = self.expected_packet(batch, 0, expected, originals);
+        let item = self.packet_with_expected_result(batch, 0, expected, originals);
         self.record_compared_packets(std::slice::from_ref(&item));
         let wanted = ExpectedCounts::from_expected_results([&*item.expected], &self.credits);
         let end = item.expected.describe_difference(left);
@@ -359,22 +360,22 @@ impl<'f> RulesetUnderTest<'f> {
     }
 
     /// Notes packets as compared, and those among them that differ as intended.
-    fn record_compared_packets(&mut self, items: &[ExpectedPacket<'_>]) {
+    fn record_compared_packets(&mut self, items: &[PacketWithExpectedResult<'_>]) {
         self.report.compared += items.len() as u64;
         for why in items.iter().filter_map(|i| i.intended_cause) {
-            result_difference::increment_word_count(&mut self.report.named, why);
+            result_difference::increment_named_count(&mut self.report.named, why);
         }
     }
 
     /// Counts a difference under its name, where it has one.
-    fn count_deviation(&mut self, item: &ExpectedPacket<'_>) -> bool {
+    fn count_deviation(&mut self, item: &PacketWithExpectedResult<'_>) -> bool {
         let Some(deviation) = self.find_deviation(item) else { return false };
-        result_difference::increment_word_count(&mut self.report.named, deviation.id());
+        result_difference::increment_named_count(&mut self.report.named, deviation.id());
         true
     }
 
     /// Which of the form's deviations may apply to a packet.
-    fn find_deviation(&self, item: &ExpectedPacket<'_>) -> Option<&'f Deviation> {
+    fn find_deviation(&self, item: &PacketWithExpectedResult<'_>) -> Option<&'f Deviation> {
         result_difference::find_deviation(
             self.deviations,
             &item.batch.packets[item.position].packet,
@@ -383,7 +384,7 @@ impl<'f> RulesetUnderTest<'f> {
 
     fn make_difference_with_frame(
         &self,
-        item: &ExpectedPacket<'_>,
+        item: &PacketWithExpectedResult<'_>,
         what: Vec<String>,
     ) -> DifferenceWithFrame {
         let prepared = &item.batch.packets[item.position];
@@ -394,7 +395,10 @@ impl<'f> RulesetUnderTest<'f> {
         };
         let difference = PacketDifference {
             way: self.testbed.name.clone(),
-            packet: result_difference::describe_packet(&prepared.packet, &format_packet_path(path)),
+            packet: result_difference::describe_packet(
+                &prepared.packet,
+                &format_family_and_journey(path),
+            ),
             what,
             frame: 0,
         };
@@ -409,13 +413,13 @@ struct BatchedPacket<'r> {
     position: usize,
 }
 
-fn batched_packets<'r>(items: &[ExpectedPacket<'r>]) -> Vec<BatchedPacket<'r>> {
+fn batched_packets<'r>(items: &[PacketWithExpectedResult<'r>]) -> Vec<BatchedPacket<'r>> {
     items.iter().map(|i| BatchedPacket { batch: i.batch, position: i.position }).collect()
 }
 
 /// One packet of a batch, with what is expected of it.
 #[derive(Clone, Debug)]
-struct ExpectedPacket<'r> {
+struct PacketWithExpectedResult<'r> {
     batch: &'r PacketBatch,
     expected: Cow<'r, ExpectedResult>,
     position: usize,

@@ -14,7 +14,7 @@ use crate::packet_batch::PacketPath;
 /// Devices where the ruleset names none.
 const DEFAULT_DEVICES: [&str; 2] = ["weir-in", "weir-out"];
 /// Additional packets beyond the requested number, in hundredths, because some will be excluded.
-const GENERATED_PERCENT: usize = 160;
+const GENERATED_PERCENT_OF_REQUESTED: usize = 160;
 
 /// Packets for every family and entry, sorted by path.
 pub(crate) fn generate_packets_by_path(
@@ -32,7 +32,7 @@ pub(crate) fn generate_packets_by_path(
         return paths.into_iter().collect();
     }
     for ruleset in firewall.rulesets() {
-        let wanted = options.packet_count * GENERATED_PERCENT / 100 / families;
+        let wanted = options.packet_count * GENERATED_PERCENT_OF_REQUESTED / 100 / families;
         for (entry, percent) in
             [(JourneyKind::Forward, 60), (JourneyKind::Input, 25), (JourneyKind::Output, 15)]
         {
@@ -43,7 +43,8 @@ pub(crate) fn generate_packets_by_path(
                 journey_kind: entry,
                 ..Default::default()
             };
-            let packets = weir_traffic::generate_packets(ruleset, &firewall.sets, &wish);
+            let packets =
+                weir_traffic::generate_rule_boundary_packets(ruleset, &firewall.sets, &wish);
             let odd: Vec<Packet> =
                 packets.iter().enumerate().filter_map(|(i, p)| mutate_protocol(p, i)).collect();
             for (i, mut packet) in packets.into_iter().chain(odd).enumerate() {
@@ -66,14 +67,16 @@ pub(crate) fn generate_packets_by_path(
 }
 
 /// One packet in this many is sent once more as another protocol, or cut.
-const PROTOCOL_MUTATION_INTERVAL: usize = 16;
+const PACKETS_PER_PROTOCOL_MUTATION: usize = 16;
 /// Protocols whose headers no field says, or says in part: SCTP, DCCP, ESP, AH, GRE, UDP-Lite.
 const MUTATION_PROTOCOLS: [u8; 8] = [6, 17, 132, 33, 50, 51, 47, 136];
 
 /// The packet as another protocol whose header is truncated, or followed by data.
 fn mutate_protocol(packet: &Packet, i: usize) -> Option<Packet> {
-    let proto = MUTATION_PROTOCOLS[i / PROTOCOL_MUTATION_INTERVAL % MUTATION_PROTOCOLS.len()];
-    if !i.is_multiple_of(PROTOCOL_MUTATION_INTERVAL) || packet.family == Family::V6 && proto == 51 {
+    let proto = MUTATION_PROTOCOLS[i / PACKETS_PER_PROTOCOL_MUTATION % MUTATION_PROTOCOLS.len()];
+    if !i.is_multiple_of(PACKETS_PER_PROTOCOL_MUTATION)
+        || packet.family == Family::V6 && proto == 51
+    {
         return None;
     }
     let mut odd = packet.clone();
@@ -81,8 +84,8 @@ fn mutate_protocol(packet: &Packet, i: usize) -> Option<Packet> {
     let (sport, dport) = packet.ports().unwrap_or((1024, 80));
     let mut body = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
     body.extend([6, 0, 0, 1, 0, 0, 0, 0x50, 0x50, 2, 0, 0, 0, 3, 0, 8, 1, 4, 5, 0xb4, 0, 0, 0, 0]);
-    body.truncate(i / PROTOCOL_MUTATION_INTERVAL / MUTATION_PROTOCOLS.len() % 30);
-    (odd.proto, odd.transport, odd.payload) = (proto, Transport::None, body);
+    body.truncate(i / PACKETS_PER_PROTOCOL_MUTATION / MUTATION_PROTOCOLS.len() % 30);
+    (odd.proto, odd.transport, odd.payload) = (proto, Transport::NoParsedHeader, body);
     let Packet { iif, oif, smac, pkttype, mark, .. } = packet.clone();
     // A TCP header that says another length than it has is not a packet of the model.
     let is_modelled =

@@ -9,9 +9,11 @@ use weir_diagram::{
 };
 use weir_model::{Family, Firewall, Packet};
 use weir_semantics::{AlwaysFalseOracle, AlwaysTrueOracle, Interpreter, JourneyKind, Oracle};
-use weir_syntax::iptables::{ParseOptions, parse};
-use weir_testkit::random_ruleset::{TestRng, make_neutral_edit, make_semantic_edit};
-use weir_traffic::{TrafficOptions, generate_packets};
+use weir_syntax::iptables::{ParserSettings, parse};
+use weir_testkit::random_ruleset::{
+    TestRng, make_meaning_changing_edit, make_meaning_preserving_edit,
+};
+use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 use weir_verify::{VerifyOptions, verify};
 
 /// Edits that are tried for one that is wanted.
@@ -68,7 +70,7 @@ impl fmt::Display for Tally {
 
 /// The ruleset of a text; `None` if the edit made it one that iptables refuses.
 pub fn read(text: &str, family: Family) -> Option<Firewall> {
-    let options = ParseOptions { family: Some(family), ..ParseOptions::default() };
+    let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
     let ruleset = parse(text, &options).ok()?;
     Some(match family {
         Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
@@ -95,7 +97,7 @@ pub fn edits(sources: &[Source], count: usize, seed: u64) -> Tally {
         tries += 1;
         let before = read(&source.text, source.family).expect("a ruleset that loads");
         if tally.semantic < count
-            && let Some(edit) = make_semantic_edit(&source.text, &mut rng)
+            && let Some(edit) = make_meaning_changing_edit(&source.text, &mut rng)
             && let Some(after) = read(&edit.edited_text, source.family)
             && has_witness(&before, &after, source.family, tries as u64)
         {
@@ -104,7 +106,7 @@ pub fn edits(sources: &[Source], count: usize, seed: u64) -> Tally {
             semantic(&mut tally, &before, &after, &what);
         }
         if tally.neutral < count
-            && let Some(edit) = make_neutral_edit(&source.text, &mut rng)
+            && let Some(edit) = make_meaning_preserving_edit(&source.text, &mut rng)
             && let Some(after) = read(&edit.edited_text, source.family)
         {
             tally.note(&edit.description);
@@ -140,7 +142,7 @@ fn has_witness(before: &Firewall, after: &Firewall, family: Family, seed: u64) -
                 journey_kind: entry,
                 ..TrafficOptions::default()
             };
-            generate_packets(ruleset, &[], &wish).iter().any(|packet| {
+            generate_rule_boundary_packets(ruleset, &[], &wish).iter().any(|packet| {
                 let mut all: [Box<dyn Oracle>; 2] =
                     [Box::new(AlwaysTrueOracle), Box::new(AlwaysFalseOracle)];
                 all.iter_mut().any(|answers| {
@@ -170,7 +172,7 @@ fn semantic(tally: &mut Tally, before: &Firewall, after: &Firewall, what: &str) 
         return;
     };
     tally.found += 1;
-    let ComparedPath::Entry(entry) = part.path else { return };
+    let ComparedPath::WholeJourney(entry) = part.path else { return };
     match confirm([before, after], entry, &differs.witness.packet) {
         Ok(()) => tally.confirmed += 1,
         Err(cause) => *tally.unconfirmed.entry(cause).or_default() += 1,

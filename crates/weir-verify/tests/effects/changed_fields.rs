@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use weir_model::{Family, Field};
-use weir_verify::effect_bench::RuleObservation;
+use weir_verify::rule_effect_tester::RuleObservation;
 
 use super::targets::Probe;
 

@@ -2,12 +2,12 @@
 
 use weir_model::{Addr, Family, Field};
 use weir_packet::{ConntrackInfo, CtState, Packet, PktType, Transport};
-use weir_verify::effect_bench::{BenchPacket, MARKED_SOURCE_MAC};
+use weir_verify::rule_effect_tester::{EffectTestPacket, MARKED_SOURCE_MAC};
 
 /// The packet that others differ from, as others differ from it.
 pub struct Flips {
-    pub base: BenchPacket,
-    pub flipped: Vec<(Field, BenchPacket)>,
+    pub base: EffectTestPacket,
+    pub flipped: Vec<(Field, EffectTestPacket)>,
 }
 
 fn addrs(family: Family) -> (Addr, Addr) {
@@ -43,10 +43,13 @@ pub fn flips(family: Family) -> Vec<Flips> {
     let mut out: Vec<Flips> = bases(family).iter().map(flips_of).collect();
     // A mark comes with a source MAC address: the other one is none that rules name either.
     let from = |smac| Packet { smac: Some(smac), ..bases(family).remove(0) };
-    let base = BenchPacket::from_packet("unmarked", from([2, 0, 0, 0, 0, 6]));
+    let base = EffectTestPacket::from_packet("unmarked", from([2, 0, 0, 0, 0, 6]));
     out.push(Flips {
         base,
-        flipped: vec![(Field::Mark, BenchPacket::from_packet("marked", from(MARKED_SOURCE_MAC)))],
+        flipped: vec![(
+            Field::Mark,
+            EffectTestPacket::from_packet("marked", from(MARKED_SOURCE_MAC)),
+        )],
     });
     out
 }
@@ -57,8 +60,10 @@ fn flips_of(base: &Packet) -> Flips {
         let mut p = base.clone();
         change(&mut p);
         if p != *base {
-            flipped
-                .push((field, BenchPacket::from_packet(format!("{field:?} of {}", base.proto), p)));
+            flipped.push((
+                field,
+                EffectTestPacket::from_packet(format!("{field:?} of {}", base.proto), p),
+            ));
         }
     };
     push(Field::Saddr, &|p| p.saddr.0 ^= 0x40);
@@ -77,7 +82,7 @@ fn flips_of(base: &Packet) -> Flips {
         });
     }
     for value in [(0, 0), (3, 4), (1, 4), (129, 0), (135, 0)] {
-        push(Field::Icmp, &|p| {
+        push(Field::IcmpTypeAndCode, &|p| {
             if let Transport::Icmp { kind, code, .. } = &mut p.transport {
                 (*kind, *code) = value;
             }
@@ -96,7 +101,10 @@ fn flips_of(base: &Packet) -> Flips {
     for pkttype in [PktType::Broadcast, PktType::Multicast] {
         push(Field::PktType, &|p| p.pkttype = pkttype);
     }
-    Flips { base: BenchPacket::from_packet(format!("base {}", base.proto), base.clone()), flipped }
+    Flips {
+        base: EffectTestPacket::from_packet(format!("base {}", base.proto), base.clone()),
+        flipped,
+    }
 }
 
 fn set_ports(transport: &mut Transport, source: Option<u16>, destination: Option<u16>) {
@@ -116,7 +124,7 @@ pub fn states(family: Family) -> Vec<Flips> {
     all.map(|base| {
         let with = |ct: ConntrackInfo, name: &str| {
             let p = Packet { ct, ..base.clone() };
-            BenchPacket::from_packet(format!("{name} {}", p.proto), p)
+            EffectTestPacket::from_packet(format!("{name} {}", p.proto), p)
         };
         let established = ConntrackInfo::from_state(CtState::Established);
         let flipped = vec![

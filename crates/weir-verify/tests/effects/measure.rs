@@ -6,9 +6,9 @@ use std::fmt;
 use weir_kernel::Session;
 use weir_model::{Family, Hook, TableName, Target, Test, lower_to_tests};
 use weir_semantics::Interpreter;
-use weir_verify::effect_bench::{
-    BenchPacket, EffectBench, MeasuredRule, PredictedObservation, RuleObservation,
-    generate_bench_packets,
+use weir_verify::rule_effect_tester::{
+    EffectTestPacket, MeasuredRule, PredictedObservation, RuleEffectTester, RuleObservation,
+    generate_effect_test_packets,
 };
 
 use super::changed_fields::find_changed_fields;
@@ -56,9 +56,9 @@ impl Tally {
     /// Compares what was seen of a copy with what the interpreter says.
     fn compare(
         &mut self,
-        bench: &EffectBench,
+        bench: &RuleEffectTester,
         interpreter: &Interpreter<'_>,
-        sample: &BenchPacket,
+        sample: &EffectTestPacket,
         which: usize,
         seen: &RuleObservation,
     ) -> Option<PredictedObservation> {
@@ -93,7 +93,8 @@ pub fn matches(session: &Session, family: Family, facts: &mut Vec<MatchFact>, ta
     {
         let name = format!("{name}-{family:?}").to_lowercase();
         let sets = rows::sets(family);
-        let mut bench = EffectBench::new(session, &name, family, subjects, &[], &sets).unwrap();
+        let mut bench =
+            RuleEffectTester::new(session, &name, family, subjects, &[], &sets).unwrap();
         let firewall = bench.parsed_firewall().clone();
         let interpreter = Interpreter::new(&firewall);
         let mut own: Vec<Option<MatchFact>> =
@@ -106,7 +107,7 @@ pub fn matches(session: &Session, family: Family, facts: &mut Vec<MatchFact>, ta
         for pairs in if tracked { states(family) } else { flips(family) } {
             see_reads(&mut bench, &mut own, &pairs, tally);
         }
-        for sample in generate_bench_packets(family) {
+        for sample in generate_effect_test_packets(family) {
             let seen = bench.send_through_all_rules(&sample).unwrap();
             tally.packets += 1;
             let broken = chain_is_broken(&bench, &seen);
@@ -154,10 +155,11 @@ fn try_fragments<'s>(
             let name: String = name.chars().map(word).collect();
             let rules = vec![subject.clone(), control];
             let sets = rows::sets(family);
-            let mut bench = EffectBench::new(session, &name, family, rules, &[], &sets).unwrap();
+            let mut bench =
+                RuleEffectTester::new(session, &name, family, rules, &[], &sets).unwrap();
             let first = "udp first fragment of 8 bytes";
             let sample =
-                generate_bench_packets(family).into_iter().find(|s| s.name == first).unwrap();
+                generate_effect_test_packets(family).into_iter().find(|s| s.name == first).unwrap();
             let waits = !bench.send_through_all_rules(&sample).unwrap()[1].reached_rule;
             known.insert(key, waits);
             *defragments = Some(waits);
@@ -166,7 +168,7 @@ fn try_fragments<'s>(
 }
 
 /// The rule's only match, with nothing seen yet.
-fn fact_of(bench: &EffectBench, family: Family, which: usize) -> Option<MatchFact> {
+fn fact_of(bench: &RuleEffectTester, family: Family, which: usize) -> Option<MatchFact> {
     let rule = bench.parsed_rule(which)?;
     let of = rule.matches.first()?.clone();
     let asks = |t: &Test| matches!(t, Test::Opaque { .. } | Test::Set { .. });
@@ -187,27 +189,27 @@ fn fact_of(bench: &EffectBench, family: Family, which: usize) -> Option<MatchFac
 
 /// Whether a rule that looks at the protocol alone drops the packet: extension headers that are
 /// cut (deviation 5 of docs/semantics.md).
-fn chain_is_broken(bench: &EffectBench, seen: &[RuleObservation]) -> bool {
+fn chain_is_broken(bench: &RuleEffectTester, seen: &[RuleObservation]) -> bool {
     let at =
         bench.measured_rules().iter().position(|s| s.module.is_empty() && s.rule.contains("-p 59"));
-    at.is_some_and(|at| seen[at].is_dropped())
+    at.is_some_and(|at| seen[at].has_ended_at_rule())
 }
 
 fn note(
     fact: &mut MatchFact,
-    bench: &EffectBench,
+    bench: &RuleEffectTester,
     which: usize,
-    sample: &BenchPacket,
+    sample: &EffectTestPacket,
     seen: &RuleObservation,
 ) {
-    fact.drops_matched |= seen.matched && seen.is_dropped();
+    fact.drops_matched |= seen.matched && seen.has_ended_at_rule();
     let Some((proto, offset, bytes)) = transport_of(&sample.bytes) else {
-        fact.drops_odd |= seen.is_dropped();
+        fact.drops_odd |= seen.has_ended_at_rule();
         return;
     };
     let wanted = bench.parsed_rule(which).and_then(|r| r.base.proto);
     if wanted.is_none_or(|p| (p.proto == proto) != p.negated) {
-        fact.cases.push(Case { bytes, offset, dropped: seen.is_dropped() });
+        fact.cases.push(Case { bytes, offset, dropped: seen.has_ended_at_rule() });
     }
 }
 
@@ -237,12 +239,12 @@ fn transport_of(packet: &[u8]) -> Option<(u8, u16, usize)> {
 
 /// Which fields the answers depend on.
 fn see_reads(
-    bench: &mut EffectBench,
+    bench: &mut RuleEffectTester,
     own: &mut [Option<MatchFact>],
     pairs: &Flips,
     tally: &mut Tally,
 ) {
-    let mut send = |sample: &BenchPacket| {
+    let mut send = |sample: &EffectTestPacket| {
         let seen = bench.send_through_all_rules(sample).unwrap();
         tally.packets += 1;
         tally.copies += seen.len();
@@ -271,7 +273,7 @@ fn see_reads(
 /// Every target, in the family.
 pub fn targets(session: &Session, family: Family, facts: &mut Vec<TargetFact>, tally: &mut Tally) {
     // No target looks at ports, and few at what is not TCP.
-    let mut all = generate_bench_packets(family);
+    let mut all = generate_effect_test_packets(family);
     let is_plain =
         |name: &str| ["icmp ", "ospf", "255", "ipip"].iter().any(|p| name.starts_with(p));
     all.retain(|s| !s.name.contains(" > ") && !is_plain(&s.name));
@@ -280,14 +282,14 @@ pub fn targets(session: &Session, family: Family, facts: &mut Vec<TargetFact>, t
     }
     let mut run = Run { family, facts, tally, alone: false, resets: false };
     run.bench(session, "targets", targets::plain(family), false, &all);
-    let few: Vec<BenchPacket> = flips(family).into_iter().map(|f| f.base).collect();
+    let few: Vec<EffectTestPacket> = flips(family).into_iter().map(|f| f.base).collect();
     (run.alone, run.resets) = (true, true);
     run.bench(session, "sets", targets::sets(), false, &few[..2]);
     run.resets = false;
     let connected = states(family).into_iter().flat_map(|f| {
         std::iter::once(f.base).chain(f.flipped.into_iter().map(|(_, s)| s)).collect::<Vec<_>>()
     });
-    let connected: Vec<BenchPacket> = connected.chain(few).collect();
+    let connected: Vec<EffectTestPacket> = connected.chain(few).collect();
     run.bench(session, "connections", targets::connections(family), true, &connected);
     // Apart: with nat in the way, connections of two zones that clash get other ports.
     run.bench(session, "translations", targets::translations(family), true, &connected);
@@ -310,7 +312,7 @@ impl Run<'_> {
         name: &str,
         subjects: Vec<MeasuredRule>,
         connections: bool,
-        samples: &[BenchPacket],
+        samples: &[EffectTestPacket],
     ) {
         let name = format!("{name}-{:?}", self.family).to_lowercase();
         let probes = targets::probes(self.family, connections);
@@ -320,7 +322,7 @@ impl Run<'_> {
         let texts: Vec<String> = probes.iter().map(|p| p.rule.clone()).collect();
         let sets = rows::sets(self.family);
         let mut bench =
-            EffectBench::new(session, &name, self.family, subjects, &texts, &sets).unwrap();
+            RuleEffectTester::new(session, &name, self.family, subjects, &texts, &sets).unwrap();
         let firewall = bench.parsed_firewall().clone();
         let interpreter = Interpreter::new(&firewall);
         let mut own: Vec<Option<TargetFact>> = (0..bench.measured_rules().len())
@@ -365,10 +367,10 @@ impl Run<'_> {
     /// What was seen of each rule's copy, and of its control's.
     fn send(
         &self,
-        bench: &mut EffectBench,
-        sample: &BenchPacket,
+        bench: &mut RuleEffectTester,
+        sample: &EffectTestPacket,
     ) -> Vec<(RuleObservation, RuleObservation)> {
-        let control = |bench: &EffectBench, i: usize| {
+        let control = |bench: &RuleEffectTester, i: usize| {
             let of = &bench.measured_rules()[i];
             let same =
                 |s: &MeasuredRule| s.rule.is_empty() && (s.table, s.hook) == (of.table, of.hook);
@@ -403,7 +405,7 @@ fn reset_sets(family: Family) -> String {
     format!("flush grows\nflush shrinks\nadd shrinks {addr}\n")
 }
 
-fn fact_of_target(bench: &EffectBench, family: Family, which: usize) -> Option<TargetFact> {
+fn fact_of_target(bench: &RuleEffectTester, family: Family, which: usize) -> Option<TargetFact> {
     let rule = bench.parsed_rule(which)?;
     let MeasuredRule { table, hook, rule: text, .. } = &bench.measured_rules()[which];
     Some(TargetFact {

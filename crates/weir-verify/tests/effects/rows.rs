@@ -1,7 +1,7 @@
 //! The measured rules: every match and target that weir reads, with all of its options.
 
 use weir_model::{Family, Hook, TableName};
-use weir_verify::effect_bench::MeasuredRule;
+use weir_verify::rule_effect_tester::MeasuredRule;
 
 /// Sets that the rules name.
 pub fn sets(family: Family) -> String {

@@ -1,7 +1,7 @@
 //! The measured targets, and the probes that observe their effects.
 
 use weir_model::{Family, Field, Hook, TableName};
-use weir_verify::effect_bench::MeasuredRule;
+use weir_verify::rule_effect_tester::MeasuredRule;
 
 /// A rule that counts packets by one field, or by one set.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub fn probes(family: Family, connections: bool) -> Vec<Probe> {
         push(Field::TcpFlags, format!("-p tcp -m u32 --u32 \"{flags}\""));
     }
     for kind in [0, 3, 8, 128, 129] {
-        push(Field::Icmp, format!("-m u32 --u32 \"{transport}>>24={kind}\""));
+        push(Field::IcmpTypeAndCode, format!("-m u32 --u32 \"{transport}>>24={kind}\""));
     }
     if connections {
         for state in ["INVALID", "NEW", "ESTABLISHED", "RELATED", "UNTRACKED", "SNAT", "DNAT"] {

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use weir_artefact::{CheckedPass, Manifest};
 use weir_backends::{CompileError, CompileOptions, Form, compile, write_artefact};
 use weir_model::{Firewall, Packet};
-use weir_passes::check::generate_check_packets;
+use weir_passes::equivalence_check::generate_check_packets;
 use weir_passes::{
-    CheckOptions, Evidence, NoProofReason, Pass, PassOptions, RunOptions, passes,
+    CheckedPassesOptions, Evidence, NoProofReason, PacketCheckOptions, Pass, PassOptions, passes,
     run_checked_passes,
 };
 use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
@@ -50,7 +50,7 @@ impl Drop for Table {
 /// What a pass does on purpose, and a diagram cannot tell from a mistake.
 fn is_listed(pass: &str, why: &NoProofReason) -> bool {
     match why {
-        NoProofReason::QuestionTextChanged => pass == "cheaper_match",
+        NoProofReason::OracleQuestionTextChanged => pass == "cheaper_match",
         NoProofReason::DropsBeforeConntrack => pass == "early_drop",
         NoProofReason::ConntrackStateDiffers => pass == "notrack",
         NoProofReason::ProofUnfinished(_) => false,
@@ -89,10 +89,10 @@ impl Table {
         firewall: &Firewall,
         passes: &[&dyn Pass],
     ) -> Option<Firewall> {
-        let options = RunOptions {
+        let options = CheckedPassesOptions {
             pass: PassOptions { allow_counter_loss: true, ..PassOptions::default() },
-            check: CheckOptions { seed: 1, packets: CHECKED },
-            ..RunOptions::default()
+            check: PacketCheckOptions { seed: 1, packets: CHECKED },
+            ..CheckedPassesOptions::default()
         };
         let run = match run_checked_passes(firewall, passes, &options, &mut |_, _| {}) {
             Ok(run) => run,
@@ -177,7 +177,7 @@ impl Table {
 impl Table {
     /// The pass that the nft form is.
     fn note_maps(&mut self, file: &str, manifest: &Manifest) {
-        let maps = |p: &&CheckedPass| p.pass == passes::FOLD_INTO_VERDICT_MAP;
+        let maps = |p: &&CheckedPass| p.pass == passes::FOLD_INTO_VERDICT_MAP_NAME;
         let Some(step) = manifest.checked.passes.iter().find(maps) else { return };
         if !matches!(step.evidence, Evidence::Proven(_)) {
             self.wrong.push(format!("{file}: {}: {:?}", step.pass, step.evidence));
@@ -197,7 +197,7 @@ fn of_form(form: Form) -> Vec<String> {
     let mut names: Vec<&str> = passes::ALL_PASSES.iter().map(|p| p.name()).collect();
     if form == Form::Nft {
         names.retain(|n| *n != "fold_into_set");
-        names.push(passes::FOLD_INTO_VERDICT_MAP);
+        names.push(passes::FOLD_INTO_VERDICT_MAP_NAME);
     }
     names.into_iter().map(str::to_owned).collect()
 }
@@ -205,7 +205,7 @@ fn of_form(form: Form) -> Vec<String> {
 /// Rules that a packet for the first firewall tries in each, on average.
 fn tried(of: &Firewall, both: [&Firewall; 2]) -> (f64, f64) {
     let packets: Vec<(JourneyKind, Vec<Packet>)> =
-        generate_check_packets(of, &CheckOptions { seed: 1, packets: CHECKED }, 1);
+        generate_check_packets(of, &PacketCheckOptions { seed: 1, packets: CHECKED }, 1);
     let [before, after] = both.map(|firewall| {
         let interpreter = Interpreter::new(firewall);
         let each = packets.iter().flat_map(|(entry, list)| list.iter().map(move |p| (entry, p)));

@@ -54,7 +54,7 @@ pub struct CompileArgs {
     pub trust: bool,
     /// What passes may lose: `counters` of rules that are merged or see fewer packets.
     #[arg(long, value_enum, value_name = "WHAT")]
-    pub allow: Vec<AllowArg>,
+    pub allow: Vec<AllowedCounterLossArg>,
     /// Rewrite the chains of these programs as well: docker, kube-proxy, firewalld, ufw.
     #[arg(long, value_delimiter = ',', value_name = "PROGRAMS")]
     pub programs: Vec<String>,
@@ -68,7 +68,7 @@ pub struct CompileArgs {
 
 /// What a pass may lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AllowArg {
+pub enum AllowedCounterLossArg {
     /// Counters of single rules.
     Counters,
 }

@@ -19,7 +19,7 @@ pub enum EntryHookArg {
 
 impl EntryHookArg {
     /// The hook in the interpreter.
-    pub fn to_entry(self) -> weir_semantics::JourneyKind {
+    pub fn to_journey_kind(self) -> weir_semantics::JourneyKind {
         match self {
             EntryHookArg::Forward => weir_semantics::JourneyKind::Forward,
             EntryHookArg::Input => weir_semantics::JourneyKind::Input,
@@ -44,8 +44,8 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "WORDS")]
     pub packet: String,
     /// Assumed result of matches that the packet does not determine (limit, recent, owner, …).
-    #[arg(long, value_enum, default_value_t = AssumedResultArg::No)]
-    pub assume: AssumedResultArg,
+    #[arg(long, value_enum, default_value_t = AssumedMatchResultArg::No)]
+    pub assume: AssumedMatchResultArg,
     /// Show what the evaluated rules cost, by kind of step.
     #[arg(long)]
     pub cost: bool,
@@ -59,7 +59,7 @@ pub struct ExplainArgs {
 
 /// Assumed result of a match that the packet does not determine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AssumedResultArg {
+pub enum AssumedMatchResultArg {
     /// It matches.
     Yes,
     /// It does not match.

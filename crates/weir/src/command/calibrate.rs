@@ -17,10 +17,10 @@ use crate::terminal::{self, TerminalProgress};
 const STUDY_TOML: &str = include_str!("../../../../studies/calibrate/study.toml");
 const SUBJECTS_TOML: &str = include_str!("../../../../studies/calibrate/subjects.toml");
 /// The two sizes of each construction, as the study's axis has them.
-const FEW_STEPS: u64 = 16;
-const MANY_STEPS: u64 = 256;
+const SLOPE_LOW_STEP_COUNT: u64 = 16;
+const SLOPE_HIGH_STEP_COUNT: u64 = 256;
 /// Levels of the tree of chains between them: it doubles its leaves.
-const TREE_LEVEL_DIFFERENCE: f64 = 4.0;
+const SLOPE_TREE_LEVEL_DIFFERENCE: f64 = 4.0;
 
 /// Runs the study and writes the cost model.
 pub fn run(args: &CalibrateArgs) -> Result<ExitAnswer> {
@@ -66,7 +66,7 @@ fn run_calibration_study(args: &CalibrateArgs, folder: &Path) -> Result<run_fold
 /// The cost model as TOML, each measured slope with its interval in a comment.
 fn render_cost_model_toml(record: &run_folder::RunRecord, seed: u64) -> Result<String> {
     let steps = |n: u64| Scenario::default().with_coordinate("steps", n);
-    let (few, many) = (steps(FEW_STEPS), steps(MANY_STEPS));
+    let (few, many) = (steps(SLOPE_LOW_STEP_COUNT), steps(SLOPE_HIGH_STEP_COUNT));
     let mut said = String::new();
     let mut slope = |what: &str, from: (&str, &Scenario), to: (&str, &Scenario), steps: f64| {
         let select = |(subject, at)| TrialSelection::new(Quantity::NsPerPacket, subject, at);
@@ -79,13 +79,17 @@ fn render_cost_model_toml(record: &run_folder::RunRecord, seed: u64) -> Result<S
         let _ = writeln!(said, "#   {what:<44} {value:7.1} [{lo:.1}, {hi:.1}]");
         Ok::<f64, anyhow::Error>(value)
     };
-    let rules = (MANY_STEPS - FEW_STEPS) as f64;
+    let rules = (SLOPE_HIGH_STEP_COUNT - SLOPE_LOW_STEP_COUNT) as f64;
     let mut grown = |what: &str, subject: &str, steps: f64| {
         slope(what, (subject, &few), (subject, &many), steps)
     };
     let slopes = CalibrationSlopes {
         per_check_ns: grown("a rule that does not match", "checks", rules)?,
-        per_tree_level_ns: grown("a level of a tree of chains", "jumps", TREE_LEVEL_DIFFERENCE)?,
+        per_tree_level_ns: grown(
+            "a level of a tree of chains",
+            "jumps",
+            SLOPE_TREE_LEVEL_DIFFERENCE,
+        )?,
         per_ip_set_ns: grown("a rule that tests a hash:ip set", "sets", rules)?,
         per_net_set_1_length_ns: grown("the same, hash:net, one prefix length", "nets1", rules)?,
         per_net_set_9_lengths_ns: grown("the same, hash:net, nine prefix lengths", "nets9", rules)?,

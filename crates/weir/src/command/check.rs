@@ -19,7 +19,7 @@ use weir_lint::{
 use weir_passes::CostModel;
 
 use self::baseline::Baseline;
-use self::checked_ruleset::{CheckedRuleset, count_by_severity, severity_word};
+use self::checked_ruleset::{CheckedRuleset, format_severity_counts, severity_word};
 use super::ExitAnswer;
 use crate::cli::{CheckArgs, CheckFormatArg};
 use crate::operand;
@@ -43,13 +43,14 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<ExitAnswer> {
         let loaded = operand::load_operand(file, &args.operand, colors.stderr)?;
         let mut known = 0;
         let found = lint_except_known(&loaded.firewall, &options, |f| {
-            let takes = baseline.as_mut().is_some_and(|b| b.take_known(f, &loaded.firewall));
+            let takes =
+                baseline.as_mut().is_some_and(|b| b.take_known_finding(f, &loaded.firewall));
             known += usize::from(takes);
             takes
         });
         if args.write_baseline.is_some() {
             let each = lint_without_grouping(&loaded.firewall, &options).findings;
-            lines.extend(each.iter().map(|f| baseline::baseline_line(f, &loaded.firewall)));
+            lines.extend(each.iter().map(|f| baseline::format_baseline_line(f, &loaded.firewall)));
         }
         all.push(CheckedRuleset {
             baseline_count: known,
@@ -63,14 +64,14 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<ExitAnswer> {
     if let Some(path) = &args.write_baseline {
         fs::write(path, baseline::render_baseline(lines))
             .with_context(|| format!("write {}", path.display()))?;
-        let total = count_by_severity(all.iter().flat_map(|c| &c.findings));
+        let total = format_severity_counts(all.iter().flat_map(|c| &c.findings));
         eprintln!("weir: {}: {total}", path.display());
         return Ok(ExitAnswer::Yes);
     }
     terminal::print_stdout(&match (args.json, args.format) {
         (true, _) | (_, CheckFormatArg::Json) => json_format::render_json(&all)?,
         (_, CheckFormatArg::Sarif) => sarif_format::render_sarif(&all)?,
-        (_, CheckFormatArg::Short) => short_format::render_short(&all),
+        (_, CheckFormatArg::Short) => short_format::render_finding_lines(&all),
         (_, CheckFormatArg::Text) => text_format::render_text(&all, args.every, colors.stdout),
     })?;
     let clean = all.iter().flat_map(|c| &c.findings).all(|f| f.severity == Severity::Note);

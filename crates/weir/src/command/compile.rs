@@ -6,7 +6,7 @@ use weir_artefact::{CheckedPass, Evidence, Form, Manifest};
 use weir_backends::load_scripts::LoadScripts;
 use weir_backends::{CompileError, CompileOptions, FormRefusal, compile};
 use weir_model::effect::MATCH_ROWS;
-use weir_model::managing_programs::{ManagingProgram, count_rules_by_program};
+use weir_model::managing_programs::{ManagingProgram, count_preserved_rules_by_program};
 use weir_model::{Chain, Firewall, Match, Span};
 use weir_syntax::Diagnostic;
 
@@ -27,7 +27,7 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<ExitAnswer> {
         passes: args.passes.clone(),
         skipped_passes: args.no_pass.clone(),
         trust: args.trust,
-        allow_counter_loss: args.allow.contains(&cli::AllowArg::Counters),
+        allow_counter_loss: args.allow.contains(&cli::AllowedCounterLossArg::Counters),
         rewritable_programs: parse_program_names(&args.programs)?,
         strict: args.strict,
         ..CompileOptions::default()
@@ -42,12 +42,12 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<ExitAnswer> {
         Err(error) => return report_refusals(&loaded, error, color),
     };
     let scripts = LoadScripts::from_artefact(&artefact);
-    let bundle = scripts.bundle_artefact(&artefact);
-    weir_artefact::write_bundle(&bundle, &args.output)
+    let bundle = scripts.to_folder_contents(&artefact);
+    weir_artefact::write_folder_contents(&bundle, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
     eprint!("{}", render_warnings(&loaded, &artefact.manifest));
     if args.json {
-        return terminal::print_stdout(&json_output::render_json_member(
+        return terminal::print_stdout(&json_output::render_single_member_json(
             "compile",
             "manifest",
             &bundle.manifest,
@@ -55,7 +55,7 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<ExitAnswer> {
     }
     let left = match form {
         Form::Linear => Vec::new(),
-        _ => count_rules_by_program(&loaded.firewall, &options.rewritable_programs),
+        _ => count_preserved_rules_by_program(&loaded.firewall, &options.rewritable_programs),
     };
     terminal::print_stdout(&render_compile_summary(
         &artefact.manifest,
@@ -95,7 +95,7 @@ fn report_refusals(
         _ => return Err(error.into()),
     };
     for source in &loaded.sources {
-        let operand::TextKind::Rules(family) = source.kind else { continue };
+        let operand::RulesetTextKind::Rules(family) = source.kind else { continue };
         let here: Vec<Diagnostic> = refusals
             .iter()
             .filter(|r| r.family == family)
@@ -116,7 +116,7 @@ fn report_refusals(
         share.in_form,
         share.rules,
         share.left,
-        render_hook_lines(share, "left in iptables", "  "),
+        render_left_rules_by_hook(share, "left in iptables", "  "),
     );
 }
 
@@ -141,14 +141,14 @@ fn render_compile_summary(
     if is_form_unchanged(manifest) {
         let all = manifest.share.rules;
         text.push_str(&format!("  unchanged {}; nothing to optimise\n", format_rule_count(all)));
-        text.push_str(&render_hook_lines(&manifest.share, "unchanged", "            "));
+        text.push_str(&render_left_rules_by_hook(&manifest.share, "unchanged", "            "));
     } else {
         text.push_str(&format!(
             "  compiled  {rules} rules in {runs} run{}\n  unchanged {} rules\n",
             if runs == 1 { "" } else { "s" },
             manifest.barriers.len(),
         ));
-        text.push_str(&render_share(manifest.form, &manifest.share));
+        text.push_str(&render_form_coverage(manifest.form, &manifest.share));
     }
     text.push_str(&format!(
         "  memory    about {} in the kernel\n",
@@ -181,7 +181,7 @@ fn render_compile_summary(
 }
 
 /// How many rules of each hook the form changed, and why it left the others.
-fn render_share(form: Form, share: &FormCoverage) -> String {
+fn render_form_coverage(form: Form, share: &FormCoverage) -> String {
     let FormCoverage { rules, in_form, left, .. } = share;
     let (whole, what) = match form {
         _ if *rules == 0 => return String::new(),
@@ -194,14 +194,14 @@ fn render_share(form: Form, share: &FormCoverage) -> String {
         }
         _ => (format!("{in_form} of {rules} rules compiled, {left} unchanged"), "unchanged"),
     };
-    format!("  share     {whole}\n{}", render_hook_lines(share, what, "            "))
+    format!("  share     {whole}\n{}", render_left_rules_by_hook(share, what, "            "))
 }
 
 /// Whether the form has all rules as they were.
 fn is_form_unchanged(manifest: &Manifest) -> bool {
     let FormCoverage { rules, in_form, .. } = manifest.share;
     let changed =
-        |p: &CheckedPass| !matches!(p.evidence, Evidence::Unchanged | Evidence::Skipped(_));
+        |p: &CheckedPass| !matches!(p.evidence, Evidence::Unchanged | Evidence::PassNotRun(_));
     let rewritten = manifest.checked.passes.iter().any(changed);
     // What nft does not evaluate stays in iptables and is not rewritten.
     let rewritten = rewritten && manifest.form != Form::Nft;
@@ -298,18 +298,18 @@ fn is_close_spelling(a: &str, b: &str) -> bool {
 }
 
 /// Causes that are shown of a hook; the manifest has all.
-const MAX_SHOWN_CAUSES: usize = 4;
+const MAX_SHOWN_LEFT_RULE_CAUSES: usize = 4;
 
 /// A line for each hook that has rules left.
-fn render_hook_lines(share: &FormCoverage, what: &str, indent: &str) -> String {
+fn render_left_rules_by_hook(share: &FormCoverage, what: &str, indent: &str) -> String {
     let cause = |LeftRuleCause { why, rules }: &LeftRuleCause| {
         format!("{why} ({})", format_rule_count(*rules))
     };
     let mut text = String::new();
     for hook in share.hooks.iter().filter(|hook| hook.left > 0) {
         let mut causes: Vec<String> =
-            hook.causes.iter().take(MAX_SHOWN_CAUSES).map(cause).collect();
-        if let more @ 1.. = hook.causes.len().saturating_sub(MAX_SHOWN_CAUSES) {
+            hook.causes.iter().take(MAX_SHOWN_LEFT_RULE_CAUSES).map(cause).collect();
+        if let more @ 1.. = hook.causes.len().saturating_sub(MAX_SHOWN_LEFT_RULE_CAUSES) {
             causes.push(format!("{more} more, see the manifest"));
         }
         let (left, rules, why) = (hook.left, format_rule_count(hook.rules), causes.join(", "));
@@ -323,7 +323,7 @@ fn render_pass_line(pass: &CheckedPass) -> String {
     let CheckedPass { pass: name, evidence, rules_before, rules_after, .. } = pass;
     let how = match evidence {
         Evidence::Unchanged => return format!("  pass      {name}: changed nothing\n"),
-        Evidence::Skipped(why) => return format!("  pass      {name}: did not run: {why}\n"),
+        Evidence::PassNotRun(why) => return format!("  pass      {name}: did not run: {why}\n"),
         Evidence::Proven(_) => "proven equal".to_owned(),
         Evidence::ComparedPackets(packets, why) => format!("equal on {packets} packets ({why})"),
         Evidence::Trusted => "not checked".to_owned(),

@@ -7,7 +7,7 @@ use weir_diagram::{
 };
 use weir_model::Rule;
 use weir_packet::{Mac, pcap};
-use weir_review::{Review, ReviewSide as Named, compare_counters, describe_uncovered_packets};
+use weir_review::{Review, ReviewedRuleset as Named, compare_counters, describe_uncovered_packets};
 
 use super::ExitAnswer;
 use crate::cli::{DiffArgs, DiffFormatArg, OperandArgs};
@@ -77,7 +77,7 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<ExitAnswer> {
         review.equal &= counters.differ.is_empty();
         review.counters = Some(counters);
     }
-    review.not_compared = list_not_compared(&[&a, &b], by_nft);
+    review.not_compared = list_uncompared_parts(&[&a, &b], by_nft);
     review.not_compared.extend(describe_uncovered_packets(&[&before, &after]));
     drop(progress);
     write_example_pcap(args, &review)?;
@@ -117,12 +117,12 @@ fn files_of_operand(args: &DiffArgs, number: usize) -> OperandArgs {
     }
 }
 
-fn list_not_compared(sides: &[&DiffOperand], by_nft: bool) -> Vec<String> {
+fn list_uncompared_parts(sides: &[&DiffOperand], by_nft: bool) -> Vec<String> {
     let mut out: Vec<String> = sides.iter().flat_map(|s| s.not_compared.clone()).collect();
     if by_nft {
         out.push(format!(
             "packets that nft inherently treats differently: {} (docs/semantics.md, deviations)",
-            Deviation::packet_deviation_ids()
+            Deviation::join_ids_with_packet_predicate()
         ));
     }
     out

@@ -1,7 +1,7 @@
 //! `weir doctor` and `weir reap`: features of the machine, and leftovers of dead runs.
 
 use anyhow::Result;
-use weir_kernel::doctor::{DoctorProbe, run_probes};
+use weir_kernel::doctor::{DoctorProbeResult, run_probes};
 use weir_kernel::reaper::ReapReport;
 
 use super::ExitAnswer;
@@ -12,7 +12,7 @@ use crate::{json_output, terminal};
 pub fn run(args: &DoctorArgs) -> Result<ExitAnswer> {
     let probes = run_probes();
     let text = if args.json {
-        json_output::render_json_member("doctor", "probes", &probes)?
+        json_output::render_single_member_json("doctor", "probes", &probes)?
     } else {
         probes.iter().map(format_probe_line).collect()
     };
@@ -20,8 +20,8 @@ pub fn run(args: &DoctorArgs) -> Result<ExitAnswer> {
     Ok(if probes.iter().all(|p| p.ok) { ExitAnswer::Yes } else { ExitAnswer::No })
 }
 
-fn format_probe_line(probe: &DoctorProbe) -> String {
-    let DoctorProbe { name, ok, detail, lacking, cure } = probe;
+fn format_probe_line(probe: &DoctorProbeResult) -> String {
+    let DoctorProbeResult { name, ok, detail, lacking, cure } = probe;
     if *ok {
         return format!("has    {name:<28} {detail}\n");
     }

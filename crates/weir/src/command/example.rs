@@ -39,8 +39,12 @@ pub fn run(args: &ExampleCommand) -> Result<ExitAnswer> {
         }
         ExampleCommand::Frames { flows, from, to, tcp, port, payload, verdict, output } => {
             ensure!((1..=65_536).contains(flows), "--flows {flows}: 1 to 65,536");
-            let flow =
-                ExampleFlow { destination: *to, is_tcp: *tcp, destination_port: *port, payload };
+            let flow = ExampleFrameTemplate {
+                destination: *to,
+                is_tcp: *tcp,
+                destination_port: *port,
+                payload,
+            };
             let sources = (0..*flows).map(|n| Ipv4Addr::from(u32::from(*from).wrapping_add(n)));
             write_frames_and_verdicts(
                 output,
@@ -94,14 +98,14 @@ fn write_frames_and_verdicts(
 }
 
 /// What the packets of `weir example frames` have in common.
-struct ExampleFlow<'a> {
+struct ExampleFrameTemplate<'a> {
     destination: Ipv4Addr,
     is_tcp: bool,
     destination_port: u16,
     payload: &'a str,
 }
 
-impl ExampleFlow<'_> {
+impl ExampleFrameTemplate<'_> {
     /// The packet of one source.
     fn frame_from_source(&self, source: Ipv4Addr) -> Vec<u8> {
         let addr = |address: Ipv4Addr| Addr(u32::from(address).into());

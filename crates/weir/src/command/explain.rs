@@ -10,7 +10,8 @@ use weir_model::{CtState, Family, Field, FieldSet, Firewall, Packet, Span};
 use weir_passes::CostModel;
 use weir_passes::packet_cost::{self, PacketStepCounts};
 use weir_review::explain::{
-    TraceRow, UnspecifiedField, find_unspecified_fields, render_trace, trace_to_rows, verdict_words,
+    TraceStepRow, UnspecifiedField, find_unspecified_fields, render_trace, trace_to_rows,
+    verdict_words,
 };
 use weir_semantics::trace::trace_journey;
 use weir_semantics::{AlwaysFalseOracle, AlwaysTrueOracle, Interpreter, Oracle};
@@ -18,7 +19,7 @@ use weir_syntax::packet::parse_packet_and_given_fields;
 use weir_syntax::{Diagnostic, iptables};
 
 use super::ExitAnswer;
-use crate::cli::{AssumedResultArg, ExplainArgs};
+use crate::cli::{AssumedMatchResultArg, ExplainArgs};
 use crate::{json_output, operand, terminal};
 
 /// What `--json` prints.
@@ -26,7 +27,7 @@ use crate::{json_output, operand, terminal};
 struct ExplainJson {
     verdict: String,
     tried: u32,
-    steps: Vec<TraceRow>,
+    steps: Vec<TraceStepRow>,
     /// Values of fields that rules tested and --packet does not give.
     assumed: Vec<UnspecifiedField>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,10 +53,10 @@ pub fn run(args: &ExplainArgs, color: bool) -> Result<ExitAnswer> {
     }
     let interpreter = Interpreter::new(&loaded.firewall);
     let answers: &mut dyn Oracle = match args.assume {
-        AssumedResultArg::Yes => &mut AlwaysTrueOracle,
-        AssumedResultArg::No => &mut AlwaysFalseOracle,
+        AssumedMatchResultArg::Yes => &mut AlwaysTrueOracle,
+        AssumedMatchResultArg::No => &mut AlwaysFalseOracle,
     };
-    let way = trace_journey(&interpreter, &packet, args.hook.to_entry(), answers);
+    let way = trace_journey(&interpreter, &packet, args.hook.to_journey_kind(), answers);
     let assumed = find_unspecified_fields(&way, &packet, given);
     require_specified_fields(&assumed, &packet, &loaded.firewall)?;
     let bill = args.cost.then(|| {
@@ -123,8 +124,8 @@ fn packet_words_for_field(field: Field, packet: &Packet) -> String {
         Field::Daddr => format!("{ip} daddr ADDRESS"),
         Field::Sport => format!("{transport} sport PORT"),
         Field::Dport => format!("{transport} dport PORT"),
-        Field::Icmp if packet.family == Family::V4 => "icmp type TYPE".to_owned(),
-        Field::Icmp => "icmpv6 type TYPE".to_owned(),
+        Field::IcmpTypeAndCode if packet.family == Family::V4 => "icmp type TYPE".to_owned(),
+        Field::IcmpTypeAndCode => "icmpv6 type TYPE".to_owned(),
         _ => "proto PROTOCOL".to_owned(),
     }
 }
@@ -153,7 +154,8 @@ fn render_cost_table(bill: &PacketStepCounts, cost: &CostModel, measured: bool) 
         "shipped with weir; measure yours with weir calibrate"
     };
     let mut text = format!("cost of the evaluated rules (cost model {whose}):\n");
-    for (what, steps, ns) in bill.cost_items(cost).iter().filter(|(_, steps, _)| *steps > 0) {
+    for (what, steps, ns) in bill.cost_by_step_kind(cost).iter().filter(|(_, steps, _)| *steps > 0)
+    {
         let _ = writeln!(
             text,
             "  {what:<22} {steps:>7} × {ns:>6.1} ns = {:>9.0} ns",

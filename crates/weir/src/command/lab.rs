@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use weir_lab::schedule::kernel_runs::PerKernelStudy;
+use weir_lab::schedule::per_kernel_runs::PerKernelStudy;
 use weir_lab::{SELF_COMPARISON_RUNS, StudyRunOptions};
 use weir_report::{ExtraSection, ExtraTable, NamedRun};
 use weir_stats::run_comparison::{self, AaTestRecord, ChangeClass};
@@ -14,7 +14,7 @@ use weir_study::AA_PRESET;
 use weir_study::claims_registry;
 use weir_verify::VerifyReport;
 
-use super::{ExitAnswer, lab_run_per_kernel, lab_runs};
+use super::{ExitAnswer, lab_run_per_kernel, lab_run_reports};
 use crate::cli::{LabCompareArgs, LabReportArgs, LabRunArgs};
 use crate::run_progress::RunProgressDisplay;
 use crate::{json_output, terminal};
@@ -43,10 +43,10 @@ pub fn run(args: &LabRunArgs) -> Result<ExitAnswer> {
         live.show(&progress);
     })?;
     drop(live);
-    let page = args.output.join(lab_runs::REPORT_FILE);
-    lab_runs::write_report_page(&page, &[NamedRun { name: "", record: &record }], &[])?;
+    let page = args.output.join(lab_run_reports::REPORT_FILE);
+    lab_run_reports::write_report_page(&page, &[NamedRun { name: "", record: &record }], &[])?;
     if let Some(subject) = &args.against_itself {
-        return report_self_test(args, &record, subject);
+        return report_aa_test(args, &record, subject);
     }
     terminal::print_stdout(&weir_report::render_summary(&record))
 }
@@ -60,7 +60,7 @@ pub fn run_agent() -> Result<ExitAnswer> {
 
 /// Says how often a subject came out different from itself, and writes it beside the records and,
 /// where it is to be kept, into the study's folder.
-fn report_self_test(
+fn report_aa_test(
     args: &LabRunArgs,
     record: &run_folder::RunRecord,
     subject: &str,
@@ -102,7 +102,7 @@ pub fn compare_runs(args: &LabCompareArgs) -> Result<ExitAnswer> {
     ensure!(args.margin > 0.0 && args.margin < 1.0, "--margin {}: above 0, below 1", args.margin);
     let (first, second) =
         (run_folder::load_record(&args.first)?, run_folder::load_record(&args.second)?);
-    lab_runs::ensure_same_study((&args.first, &first), (&args.second, &second))?;
+    lab_run_reports::ensure_same_study((&args.first, &first), (&args.second, &second))?;
     let points = run_comparison::compare_runs(&first, &second, args.margin, args.absolute);
     ensure!(
         !points.is_empty(),
@@ -110,19 +110,19 @@ pub fn compare_runs(args: &LabCompareArgs) -> Result<ExitAnswer> {
     );
     let worse = points.iter().filter(|point| point.verdict == ChangeClass::Regression).count();
     if args.json {
-        terminal::print_stdout(&json_output::render_json_member(
+        terminal::print_stdout(&json_output::render_single_member_json(
             "lab compare",
             "points",
             &points,
         )?)?;
     } else {
-        terminal::print_stdout(&render_comparison(&points))?;
+        terminal::print_stdout(&render_run_comparison(&points))?;
     }
     Ok(if worse == 0 { ExitAnswer::Yes } else { ExitAnswer::No })
 }
 
 /// A line for each point that is not the same, and a sum.
-fn render_comparison(points: &[run_comparison::ComparedPoint]) -> String {
+fn render_run_comparison(points: &[run_comparison::ComparedPoint]) -> String {
     let mut text = String::new();
     for point in points.iter().filter(|point| point.verdict != ChangeClass::Same) {
         let what = quantity_words(point.quantity);
@@ -166,21 +166,21 @@ fn quantity_words(quantity: Quantity) -> &'static str {
 
 /// Writes the page of a run, with others next to it.
 pub fn write_report(args: &LabReportArgs) -> Result<ExitAnswer> {
-    let runs = lab_runs::load_runs_of_study(&args.run, &args.beside)?;
+    let runs = lab_run_reports::load_runs_of_study(&args.run, &args.beside)?;
     let mut extras = Vec::new();
     if !args.artefact.is_empty() {
-        extras.push(artefact_section(&args.artefact)?);
+        extras.push(build_artefact_report_section(&args.artefact)?);
     }
     for path in &args.verified {
-        extras.push(verify_section(path)?);
+        extras.push(build_verify_report_section(path)?);
     }
-    let path = args.output.clone().unwrap_or_else(|| args.run.join(lab_runs::REPORT_FILE));
-    lab_runs::write_report_page(&path, &lab_runs::to_named_runs(&runs), &extras)?;
-    terminal::print_stdout(&lab_runs::render_run_summaries(&runs))
+    let path = args.output.clone().unwrap_or_else(|| args.run.join(lab_run_reports::REPORT_FILE));
+    lab_run_reports::write_report_page(&path, &lab_run_reports::to_named_runs(&runs), &extras)?;
+    terminal::print_stdout(&lab_run_reports::render_run_summaries(&runs))
 }
 
 /// What manifests say of compiled forms, as a section.
-fn artefact_section(dirs: &[std::path::PathBuf]) -> Result<ExtraSection> {
+fn build_artefact_report_section(dirs: &[std::path::PathBuf]) -> Result<ExtraSection> {
     let mut rows = Vec::new();
     for dir in dirs {
         let manifest = weir_artefact::read_manifest(dir)?;
@@ -208,7 +208,7 @@ fn artefact_section(dirs: &[std::path::PathBuf]) -> Result<ExtraSection> {
 }
 
 /// What `weir verify --json` found, as a section.
-fn verify_section(path: &Path) -> Result<ExtraSection> {
+fn build_verify_report_section(path: &Path) -> Result<ExtraSection> {
     let name = path.display();
     let text = fs::read_to_string(path).with_context(|| format!("read {name}"))?;
     let report: VerifyReport =

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::Result;
-use weir_lab::schedule::kernel_runs::PerKernelStudy;
+use weir_lab::schedule::per_kernel_runs::PerKernelStudy;
 use weir_stats::RunRecord;
 
-use super::{ExitAnswer, lab_runs};
+use super::{ExitAnswer, lab_run_reports};
 use crate::run_progress::RunProgressDisplay;
 use crate::terminal;
 
@@ -24,13 +24,17 @@ pub fn run(output: &Path, kernels: &PerKernelStudy) -> Result<ExitAnswer> {
             eprintln!("weir: {other} and {} ran the same kernel release, {kernel}", one.name);
         }
         runs.push((one.name.clone(), record));
-        let last = lab_runs::to_named_runs(&runs).split_off(runs.len() - 1);
-        lab_runs::write_report_page(&one.folder.join(lab_runs::REPORT_FILE), &last, &[])?;
+        let last = lab_run_reports::to_named_runs(&runs).split_off(runs.len() - 1);
+        lab_run_reports::write_report_page(
+            &one.folder.join(lab_run_reports::REPORT_FILE),
+            &last,
+            &[],
+        )?;
     }
-    lab_runs::write_report_page(
-        &output.join(lab_runs::REPORT_FILE),
-        &lab_runs::to_named_runs(&runs),
+    lab_run_reports::write_report_page(
+        &output.join(lab_run_reports::REPORT_FILE),
+        &lab_run_reports::to_named_runs(&runs),
         &[],
     )?;
-    terminal::print_stdout(&lab_runs::render_run_summaries(&runs))
+    terminal::print_stdout(&lab_run_reports::render_run_summaries(&runs))
 }

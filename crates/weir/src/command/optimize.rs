@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use weir_backends::check::{
-    CheckOptions as Packets, FormDifference, compare_on_packets, describe_outcome,
+use weir_backends::equivalence_check::{
+    FormDifference, PacketCheckOptions as Packets, compare_on_packets, describe_outcome,
 };
 use weir_diagram::{CompareOptions, compare_with_progress};
 use weir_lint::{
@@ -20,7 +20,7 @@ use weir_syntax::{ipset, iptables};
 use super::ExitAnswer;
 use super::check::parse_lint_levels;
 use crate::cli::OptimizeArgs;
-use crate::operand::{self, LoadedFirewall, SourceText, TextKind};
+use crate::operand::{self, LoadedFirewall, RulesetTextKind, SourceText};
 use crate::terminal::{self, TerminalProgress};
 use crate::unified_diff;
 
@@ -40,14 +40,14 @@ pub fn run(args: &OptimizeArgs, color: bool) -> Result<ExitAnswer> {
     let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let outputs = output_paths(args, &loaded)?;
     let (fixed, proof) = fix_and_prove(&loaded.firewall, options, args)?;
-    eprint!("{}", warn_of_catch_alls(&loaded, &fixed.firewall));
+    eprint!("{}", warn_of_rules_after_accept_all(&loaded, &fixed.firewall));
     eprint!("{}", render_fix_summary(&fixed, proof.as_ref(), args.seed));
     let changes = render_unified_diffs(&loaded, &fixed.firewall);
     if args.dry_run {
         return terminal::print_stdout(&changes);
     }
     eprint!("{changes}");
-    write_optimized(&loaded, &fixed.firewall, &outputs)
+    write_optimized_texts(&loaded, &fixed.firewall, &outputs)
 }
 
 /// Fixes that are tried one by one at most: each takes a check of the whole ruleset.
@@ -64,10 +64,11 @@ fn fix_and_prove(
     if fixed.fixed_findings.is_empty() {
         return Ok((fixed, None));
     }
-    let error = match prove_equal(before, &fixed.firewall, options.allow_counter_changes, args) {
-        Ok(proof) => return Ok((fixed, Some(proof))),
-        Err(error) => error,
-    };
+    let error =
+        match prove_rulesets_equal(before, &fixed.firewall, options.allow_counter_changes, args) {
+            Ok(proof) => return Ok((fixed, Some(proof))),
+            Err(error) => error,
+        };
     if fixed.fixed_findings.len() > MAX_FIXES_ONE_BY_ONE {
         return Err(error.context(format!(
             "{} fixes cannot be made together: name fewer kinds by --fix",
@@ -76,7 +77,7 @@ fn fix_and_prove(
     }
     options.one_by_one = true;
     let fixed = apply_fixes(before, &options);
-    let proof = prove_equal(before, &fixed.firewall, options.allow_counter_changes, args)
+    let proof = prove_rulesets_equal(before, &fixed.firewall, options.allow_counter_changes, args)
         .map_err(|_| error)?;
     Ok((fixed, Some(proof)))
 }
@@ -147,13 +148,13 @@ struct OptimizeProof {
 
 /// Compares both for all packets, by diagrams; then sends packets through both, whose counters must
 /// be the same, too, unless they may change.
-fn prove_equal(
+fn prove_rulesets_equal(
     before: &Firewall,
     after: &Firewall,
     counters: bool,
     args: &OptimizeArgs,
 ) -> Result<OptimizeProof> {
-    const REFUSAL_MESSAGE: &str =
+    const MEANING_CHANGED_MESSAGE: &str =
         "a fix would change what the ruleset means, so nothing is written";
     let progress = TerminalProgress::new();
     let options = CompareOptions { regions_max: 1, ..CompareOptions::default() };
@@ -164,7 +165,7 @@ fn prove_equal(
     })?;
     if let Some((_, d)) = comparison.differences().next() {
         bail!(
-            "{REFUSAL_MESSAGE}: {} for {}",
+            "{MEANING_CHANGED_MESSAGE}: {} for {}",
             format!("{} differs", d.difference.as_str()),
             print_packet(&d.witness.packet)
         );
@@ -172,12 +173,12 @@ fn prove_equal(
     if let Some((part, f)) = comparison.reassembly_differences().next() {
         let which = if f.is_first_ruleset { "no longer" } else { "now" };
         bail!(
-            "{REFUSAL_MESSAGE}: {:?} fragments are {which} reassembled ({})",
+            "{MEANING_CHANGED_MESSAGE}: {:?} fragments are {which} reassembled ({})",
             part.family,
             f.rule_position()
         );
     }
-    let unknown = comparison.undecided_parts().next().map(|(_, why)| why.to_owned());
+    let unknown = comparison.undecided_comparisons().next().map(|(_, why)| why.to_owned());
     let new = Interpreter::new_for_comparison(after, before);
     let options = Packets { seed: args.seed, packets: args.packets };
     let checked = compare_on_packets(
@@ -194,7 +195,7 @@ fn prove_equal(
     drop(progress);
     match checked {
         Ok(checked) => Ok(OptimizeProof { why_unproven: unknown, packets: checked.packets }),
-        Err(e) => bail!("{REFUSAL_MESSAGE}: {e}"),
+        Err(e) => bail!("{MEANING_CHANGED_MESSAGE}: {e}"),
     }
 }
 
@@ -234,7 +235,7 @@ fn render_fix_summary(fixed: &FixResult, proof: Option<&OptimizeProof>, seed: u6
 
 /// Warns of rules that accept every packet before the rules after them are removed: who wrote these
 /// may have meant them to filter.
-fn warn_of_catch_alls(loaded: &LoadedFirewall, after: &Firewall) -> String {
+fn warn_of_rules_after_accept_all(loaded: &LoadedFirewall, after: &Firewall) -> String {
     let mut out = String::new();
     for ruleset in loaded.firewall.rulesets() {
         let family = ruleset.family;
@@ -280,19 +281,19 @@ fn render_unified_diffs(loaded: &LoadedFirewall, after: &Firewall) -> String {
 }
 
 /// A text as it would be saved.
-fn render_save_text(kind: TextKind, firewall: &Firewall) -> String {
+fn render_save_text(kind: RulesetTextKind, firewall: &Firewall) -> String {
     // Counters are printed where the text had them.
     let has_counters = |r: &Ruleset| r.rules().any(|(_, _, rule)| rule.counters.is_some());
     match kind {
-        TextKind::Sets => ipset::print(&firewall.sets),
-        TextKind::Rules(family) => {
+        RulesetTextKind::Sets => ipset::print(&firewall.sets),
+        RulesetTextKind::Rules(family) => {
             let ruleset = firewall.ruleset(family);
             ruleset.map(|r| iptables::print(r, has_counters(r))).unwrap_or_default()
         }
     }
 }
 
-fn write_optimized(
+fn write_optimized_texts(
     loaded: &LoadedFirewall,
     after: &Firewall,
     outputs: &[PathBuf],

@@ -8,8 +8,8 @@ use weir_model::{Family, Firewall, Packet};
 use weir_packet::{Mac, pcap};
 use weir_semantics::{AlwaysFalseOracle, Interpreter, Verdict};
 use weir_traffic::{
-    PatternOptions, TrafficOptions, TrafficPattern as Kind, generate_packets,
-    generate_pattern_packets,
+    PatternOptions, TrafficOptions, TrafficPattern as Kind, generate_pattern_packets,
+    generate_rule_boundary_packets,
 };
 
 use super::ExitAnswer;
@@ -24,7 +24,7 @@ pub fn run(args: &TrafficArgs, color: bool) -> Result<ExitAnswer> {
     let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let mut all = Vec::new();
     for family in [Family::V4, Family::V6] {
-        all.extend(packets_of_family(&loaded.firewall, family, args));
+        all.extend(generate_packets_with_verdicts(&loaded.firewall, family, args));
     }
     if all.is_empty() {
         bail!("the ruleset has no packets of this pattern: try another --pattern");
@@ -51,13 +51,13 @@ fn verdict_line(verdict: Verdict) -> &'static str {
     if verdict == Verdict::Accept { "accept\n" } else { "drop\n" }
 }
 
-fn packets_of_family(
+fn generate_packets_with_verdicts(
     firewall: &Firewall,
     family: Family,
     args: &TrafficArgs,
 ) -> Vec<(Packet, Verdict)> {
     let Some(ruleset) = firewall.ruleset(family) else { return Vec::new() };
-    let entry = args.hook.to_entry();
+    let entry = args.hook.to_journey_kind();
     let pattern = match args.pattern {
         TrafficPatternArg::Boundary => {
             let options = TrafficOptions {
@@ -71,7 +71,7 @@ fn packets_of_family(
                 let verdict = interpreter.journey(&packet, entry, &mut AlwaysFalseOracle).verdict;
                 (packet, verdict)
             };
-            return generate_packets(ruleset, &firewall.sets, &options)
+            return generate_rule_boundary_packets(ruleset, &firewall.sets, &options)
                 .into_iter()
                 .map(judged)
                 .collect();

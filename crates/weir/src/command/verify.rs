@@ -18,7 +18,7 @@ pub fn run(args: &VerifyArgs, color: bool) -> Result<ExitAnswer> {
         _ => (None, &args.paths[..]),
     };
     let loaded = operand::load_operand(file, &args.operand, color)?;
-    weir_kernel::stop_signal::install_signal_handlers().context("catch Ctrl-C")?;
+    weir_kernel::stop_signal::install_stop_signal_handlers().context("catch Ctrl-C")?;
     let options = VerifyOptions {
         packet_count: args.packets,
         seed: args.seed,

@@ -72,6 +72,6 @@ fn what_is_asked_comes_back_through_a_firewall_on_another_host() {
     }
     let lossy = asked("every-second", "icmp", "idle");
     assert_eq!(lossy.probe_result().unwrap().lost_requests(), 25, "{lossy:?}");
-    let stream = asked("none", "stream", "idle").stream_result().unwrap();
+    let stream = asked("none", "stream", "idle").bulk_tcp_stream_result().unwrap();
     assert!(stream.bytes > 0 && stream.seconds > 0.0, "{stream:?}");
 }

@@ -54,7 +54,7 @@ impl OpaqueDictionary {
     }
 
     fn learn_match(&mut self, m: &Match, index: usize, stateful: bool) {
-        let place = opaque_match::MatchPosition {
+        let place = opaque_match::OpaqueMatchContext {
             rule: RuleIndex(0),
             index,
             stateful,

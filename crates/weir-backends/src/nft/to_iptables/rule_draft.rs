@@ -2,10 +2,11 @@
 
 use weir_model::mask::interval_to_mask;
 use weir_model::nft::{
-    Comparand, ElementKeyPart, LoadExpression, MapKeyPart, Test, ct_state, ct_status,
+    Comparand, ElementKeyPart, LoadExpression, MapKeyExpression, Test, ct_state, ct_status,
 };
 use weir_model::rule_match::{
-    IcmpTypeMatch, MaskedValue, Negatable, PortSide, TcpFlagsMatch, TtlComparison, ct_state as old,
+    IcmpTypeMatch, MaskedValue, MultiportSelector, Negatable, TcpFlagsMatch, TtlComparison,
+    ct_state as old,
 };
 use weir_model::{
     Addr, AddrMatch, BaseMatch, Family, FragmentMatch, IfaceMatch, Match, PortSpan, ProtoMatch,
@@ -69,7 +70,7 @@ impl RuleDraft {
     }
 
     /// Adds one part of a lookup's key.
-    pub fn add_key_part(&mut self, key: &MapKeyPart, part: &ElementKeyPart) -> AddTestResult {
+    pub fn add_key_part(&mut self, key: &MapKeyExpression, part: &ElementKeyPart) -> AddTestResult {
         let with = match (part, key.mask) {
             (ElementKeyPart::Device(name), _) => {
                 Comparand::Device { name: name.clone(), prefix: false }
@@ -91,7 +92,7 @@ impl RuleDraft {
             LoadExpression::Iifname | LoadExpression::Oifname => self.add_device_test(test),
             LoadExpression::Saddr | LoadExpression::Daddr => self.add_address_test(test),
             LoadExpression::L4proto => self.add_protocol_test(test),
-            LoadExpression::FragmentOffset | LoadExpression::TransportHeaderStart => {
+            LoadExpression::FragmentOffset | LoadExpression::TransportFirstThreeBytes => {
                 self.add_fragment_test(test)
             }
             LoadExpression::Sport | LoadExpression::Dport => self.add_port_test(test),
@@ -108,7 +109,7 @@ impl RuleDraft {
     }
 
     /// A test that iptables evaluates before all matches.
-    fn reject_after_stateful(&self, what: &str) -> AddTestResult {
+    fn refuse_test_after_stateful(&self, what: &str) -> AddTestResult {
         if self.has_stateful_match {
             Err(format!("tests {what} behind a match that counts"))
         } else {
@@ -117,7 +118,7 @@ impl RuleDraft {
     }
 
     fn add_device_test(&mut self, test: &Test) -> AddTestResult {
-        self.reject_after_stateful("a device")?;
+        self.refuse_test_after_stateful("a device")?;
         let Comparand::Device { name, prefix } = &test.comparand else {
             return unsupported_test_error(test);
         };
@@ -155,7 +156,7 @@ impl RuleDraft {
     }
 
     fn add_protocol_test(&mut self, test: &Test) -> AddTestResult {
-        self.reject_after_stateful("the protocol")?;
+        self.refuse_test_after_stateful("the protocol")?;
         let proto =
             single_value(test).filter(|p| *p != 0).ok_or("tests several protocols at once")?;
         let new = ProtoMatch { negated: test.negated, proto: proto as u8 };
@@ -164,10 +165,10 @@ impl RuleDraft {
 
     /// The test of the offset before the first test of a transport header, and `-f`.
     fn add_fragment_test(&mut self, test: &Test) -> AddTestResult {
-        self.reject_after_stateful("for fragments")?;
+        self.refuse_test_after_stateful("for fragments")?;
         let whole = match (&test.comparand, test.expression) {
             // What is not there does not hold: a later fragment has no header.
-            (Comparand::InSpans(s), LoadExpression::TransportHeaderStart)
+            (Comparand::InSpans(s), LoadExpression::TransportFirstThreeBytes)
                 if s[..] == [(0, 0xff_ffff)] && !test.negated =>
             {
                 true
@@ -195,9 +196,9 @@ impl RuleDraft {
         let span = |(lo, hi): &(u128, u128)| PortSpan { lo: *lo as u16, hi: *hi as u16 };
         let value: Vec<PortSpan> = spans.iter().map(span).collect();
         let which = if test.expression == LoadExpression::Sport {
-            PortSide::Source
+            MultiportSelector::Source
         } else {
-            PortSide::Destination
+            MultiportSelector::Destination
         };
         self.matches
             .push(Match::Multiport { which, ports: Negatable { negated: test.negated, value } });

@@ -13,10 +13,11 @@ enum Tree {
 
 fn trees() -> impl Strategy<Value = Vec<Tree>> {
     let bytes = proptest::collection::vec(any::<u8>(), 0..40);
-    let leaf = (0u16..=TYPE_MASK, bytes).prop_map(|(kind, value)| Tree::Value(kind, value));
+    let leaf =
+        (0u16..=ATTRIBUTE_TYPE_MASK, bytes).prop_map(|(kind, value)| Tree::Value(kind, value));
     let tree = leaf.prop_recursive(4, 64, 6, |inner| {
         let inside = proptest::collection::vec(inner, 0..6);
-        (0u16..=TYPE_MASK, inside).prop_map(|(kind, inside)| Tree::Nest(kind, inside))
+        (0u16..=ATTRIBUTE_TYPE_MASK, inside).prop_map(|(kind, inside)| Tree::Nest(kind, inside))
     });
     proptest::collection::vec(tree, 0..8)
 }
@@ -67,7 +68,7 @@ proptest! {
     #[test]
     fn what_is_built_is_read_back(trees in trees()) {
         let bytes = built(&trees);
-        prop_assert_eq!(bytes.len() % ALIGNMENT, 0);
+        prop_assert_eq!(bytes.len() % ATTRIBUTE_ALIGNMENT_BYTES, 0);
         assert_reads_back(NetlinkAttributes::parse(&bytes).unwrap(), &trees);
     }
 

@@ -7,9 +7,9 @@ use weir_packet::Family;
 use weir_stats::Scenario;
 
 use super::*;
-use crate::bpf_program::generator::SendPlan;
+use crate::bpf_program::frame_generator::SendPlan;
 use crate::frames::flows::{FlowPopularity, FlowProtocol, FlowSpec, FrameSize};
-use crate::observe::cpu::last_allowed_core;
+use crate::observe::core_noise::last_allowed_core;
 use weir_study::FirewallDevices;
 
 /// Trials that run at once would measure each other.

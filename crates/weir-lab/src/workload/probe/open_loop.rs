@@ -60,7 +60,7 @@ impl ProbeSchedule {
 ///
 /// # Errors
 /// Where answers cannot be read any more.
-pub fn run_open_loop(
+pub fn run_open_loop_probe(
     transport: &mut dyn ProbeTransport,
     plan: &ProbeSchedule,
 ) -> io::Result<ProbeResult> {
@@ -164,16 +164,17 @@ mod tests {
 
     #[test]
     fn every_answer_is_counted_once() {
-        let found = run_open_loop(&mut Mirror::new(|_| false, None), &PLAN).unwrap();
+        let found = run_open_loop_probe(&mut Mirror::new(|_| false, None), &PLAN).unwrap();
         assert_eq!((found.planned, found.answered, found.lost_requests()), (40, 40, 0));
         assert_eq!(found.latency.count, 40);
     }
 
     #[test]
     fn what_is_not_answered_is_lost() {
-        let found = run_open_loop(&mut Mirror::new(|number| number % 4 == 0, None), &PLAN).unwrap();
+        let found =
+            run_open_loop_probe(&mut Mirror::new(|number| number % 4 == 0, None), &PLAN).unwrap();
         assert_eq!((found.answered, found.lost_requests()), (30, 10));
-        let nothing = run_open_loop(&mut Mirror::new(|_| true, None), &PLAN).unwrap();
+        let nothing = run_open_loop_probe(&mut Mirror::new(|_| true, None), &PLAN).unwrap();
         assert_eq!((nothing.answered, nothing.latency.duration_at_quantile(0.5)), (0, None));
     }
 
@@ -182,7 +183,8 @@ mod tests {
     #[test]
     fn a_stall_counts_for_every_question_that_was_due() {
         let stall = Duration::from_millis(20);
-        let found = run_open_loop(&mut Mirror::new(|_| false, Some((10, stall))), &PLAN).unwrap();
+        let found =
+            run_open_loop_probe(&mut Mirror::new(|_| false, Some((10, stall))), &PLAN).unwrap();
         assert_eq!(found.answered, 40);
         // Twenty were due during it, and half of them waited for at least half of it.
         let at = found.latency.duration_at_quantile(0.75).unwrap();

@@ -11,7 +11,7 @@ use weir_packet::{Addr, Family, Mac, Packet, Transport};
 use weir_stats::ProbeKind;
 
 use crate::LabError;
-use crate::host::router::{SINK_ADDRESS, SOURCE_ADDRESS};
+use crate::host::router_config::{SINK_ADDRESS, SOURCE_ADDRESS};
 use crate::workload::probe::open_loop::ProbeTransport;
 
 /// First word of an echo's last eight bytes (`PROBE_MAGIC` in bpf/frame.h); the second is its
@@ -42,7 +42,7 @@ impl EchoProbe {
         kind: ProbeKind,
         (firewall, source): (Mac, Mac),
     ) -> Result<EchoProbe, LabError> {
-        let open = namespace.enter(|| open_packet_socket(ifindex, libc::ETH_P_IP as u16))?;
+        let open = namespace.call_inside(|| open_packet_socket(ifindex, libc::ETH_P_IP as u16))?;
         let socket = open
             .map_err(|source| LabError::SystemCall { action: "open a socket to probe", source })?;
         Ok(EchoProbe {

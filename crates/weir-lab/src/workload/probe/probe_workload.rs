@@ -11,32 +11,32 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_stats::{BackgroundLoad, ProbeKind, ProbeResult, StreamResult};
+use weir_stats::{BackgroundLoad, BulkTcpStreamResult, ProbeKind, ProbeResult};
 use weir_study::ProbeCase;
 
 use crate::LabError;
-use crate::bpf_program::generator::SendResult;
-use crate::observe::counters::RxPacketReader;
-use crate::observe::cpu::{
+use crate::bpf_program::frame_generator::SendResult;
+use crate::observe::core_noise::{
     CorePinGuard, MAX_REALTIME_TRIAL, pick_other_core, set_realtime_priority,
 };
+use crate::observe::counters::RxPacketReader;
 use crate::topology::TestFirewall;
 use crate::topology::probe_routes::ProbeLinks;
 use crate::workload::frame_arrivals::SentFrameTracker;
 use crate::workload::frames::FrameWorkload;
-use crate::workload::probe::open_loop::{ProbeSchedule, ProbeTransport, run_open_loop};
+use crate::workload::probe::bulk_tcp_stream;
+use crate::workload::probe::open_loop::{ProbeSchedule, ProbeTransport, run_open_loop_probe};
 use crate::workload::probe::probe_transports::{EchoProbe, ShellProbe};
-use crate::workload::probe::tcp_stream;
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadOutcome, WorkloadScheduling};
 use weir_stats::TrialResults;
 
 /// How much longer the load lasts than the questions.
-const LOAD_MARGIN: Duration = Duration::from_millis(150);
+const BACKGROUND_LOAD_EXTRA_TIME: Duration = Duration::from_millis(150);
 /// How long the load may take to be there.
-const LOAD_START_TIMEOUT: Duration = Duration::from_secs(3);
+const BACKGROUND_LOAD_START_TIMEOUT: Duration = Duration::from_secs(3);
 /// Packets by which it is known to be there.
-const LOAD_START_PACKETS: u64 = 64;
+const BACKGROUND_LOAD_START_PACKETS: u64 = 64;
 
 /// Requests through a firewall, or to it, and its load during them.
 pub(crate) struct ProbeWorkload {
@@ -45,7 +45,7 @@ pub(crate) struct ProbeWorkload {
     transport: Option<Box<dyn ProbeTransport + Send>>,
     frame_tracker: SentFrameTracker,
     probe: ProbeResult,
-    stream: Option<StreamResult>,
+    stream: Option<BulkTcpStreamResult>,
 }
 
 impl ProbeWorkload {
@@ -103,7 +103,7 @@ impl Workload for ProbeWorkload {
     ) -> Result<(), LabError> {
         let (case, core, duration) = (self.case, stage.core, self.duration());
         // A shell competes with the forwarding thread; a request through the firewall does not.
-        let is_short = duration + LOAD_MARGIN <= MAX_REALTIME_TRIAL;
+        let is_short = duration + BACKGROUND_LOAD_EXTRA_TIME <= MAX_REALTIME_TRIAL;
         let realtime = stage.realtime && case.kind != ProbeKind::Shell && is_short;
         let entered = firewall.received_from_source.received_packets()?;
         let ended = AtomicBool::new(false);
@@ -117,7 +117,8 @@ impl Workload for ProbeWorkload {
                 };
                 scope.spawn(move || {
                     run_probe_schedule(transport.as_mut(), schedule, place, || {
-                        case.load == BackgroundLoad::Idle || wait_for_load(entering, entered, ended)
+                        case.load == BackgroundLoad::Idle
+                            || wait_for_background_load(entering, entered, ended)
                     })
                 })
             });
@@ -137,7 +138,7 @@ impl Workload for ProbeWorkload {
         firewall: &TestFirewall,
     ) -> Result<WorkloadOutcome, LabError> {
         let measured = match self.stream.take() {
-            Some(stream) => TrialResults::Stream(stream),
+            Some(stream) => TrialResults::BulkTcpStream(stream),
             None => TrialResults::Probe(Box::new(std::mem::take(&mut self.probe))),
         };
         self.frame_tracker.await_arrivals(stage, firewall, measured)
@@ -151,7 +152,7 @@ fn run_background_load(
     case: ProbeCase,
     realtime: bool,
     duration: Duration,
-) -> Result<(SendResult, Option<StreamResult>), LabError> {
+) -> Result<(SendResult, Option<BulkTcpStreamResult>), LabError> {
     let nothing =
         SendResult { finished: true, seconds: duration.as_secs_f64(), ..SendResult::default() };
     let is_measured = case.kind == ProbeKind::Stream;
@@ -162,14 +163,14 @@ fn run_background_load(
             sink: stage.topology.sink_namespace(),
             sink_device: &firewall.end_devices.1,
         };
-        let length = if is_measured { duration } else { duration + LOAD_MARGIN };
-        let stream = tcp_stream::run_tcp_stream(&links, stage.core, realtime, length)?;
+        let length = if is_measured { duration } else { duration + BACKGROUND_LOAD_EXTRA_TIME };
+        let stream = bulk_tcp_stream::run_bulk_tcp_stream(&links, stage.core, realtime, length)?;
         return Ok((nothing, is_measured.then_some(stream)));
     }
     if case.load == BackgroundLoad::Idle {
         return Ok((nothing, None));
     }
-    let play = FrameWorkload::overload_plan(duration + LOAD_MARGIN);
+    let play = FrameWorkload::overload_plan(duration + BACKGROUND_LOAD_EXTRA_TIME);
     let _pinned = CorePinGuard::pin_to_core(stage.core, realtime)?;
     Ok((stage.send_frames(firewall, &play)?, None))
 }
@@ -188,14 +189,17 @@ fn run_probe_schedule(
         let late = "the load was not there in time";
         return Err(io::Error::new(io::ErrorKind::TimedOut, late));
     }
-    run_open_loop(transport, schedule)
+    run_open_loop_probe(transport, schedule)
 }
 
 /// Waits until the load is there.
-fn wait_for_load(entering: &RxPacketReader, entered: u64, ended: &AtomicBool) -> bool {
+fn wait_for_background_load(entering: &RxPacketReader, entered: u64, ended: &AtomicBool) -> bool {
     let begun = Instant::now();
-    while begun.elapsed() < LOAD_START_TIMEOUT && !ended.load(Ordering::SeqCst) {
-        if entering.received_packets().is_ok_and(|now| now >= entered + LOAD_START_PACKETS) {
+    while begun.elapsed() < BACKGROUND_LOAD_START_TIMEOUT && !ended.load(Ordering::SeqCst) {
+        if entering
+            .received_packets()
+            .is_ok_and(|now| now >= entered + BACKGROUND_LOAD_START_PACKETS)
+        {
             return true;
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -21,9 +21,9 @@ use crate::workload::latency;
 use weir_kernel::set_socket_option;
 
 /// Connections that are opened before replies are looked at again.
-const OPEN_BURST: u32 = 32;
+const OPEN_BURST_CONNECTIONS: u32 = 32;
 /// Events per poll.
-const EPOLL_EVENTS: usize = 256;
+const MAX_EVENTS_PER_EPOLL_WAIT: usize = 256;
 /// Longest text of a reply.
 const MAX_REPLY_BYTES: usize = 256;
 const ZERO_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -98,10 +98,10 @@ pub(super) fn run_fetches(fetching: &FetchPlan<'_>) -> io::Result<FetchResult> {
     let SocketPlan { rate, duration, .. } = fetching.plan;
     let planned = |number: u64| Duration::from_secs_f64(number as f64 / rate.max(1) as f64);
     let all = fetching.plan.planned_connections();
-    let mut events = Vec::with_capacity(EPOLL_EVENTS);
+    let mut events = Vec::with_capacity(MAX_EVENTS_PER_EPOLL_WAIT);
     loop {
         let now = client.started_at.elapsed();
-        for _ in 0..OPEN_BURST {
+        for _ in 0..OPEN_BURST_CONNECTIONS {
             let number = client.fetch_result.offered;
             if number < all && now < duration && planned(number) <= now {
                 client.open_connection(number, planned(number));
@@ -149,7 +149,7 @@ impl SocketClient<'_> {
                 let deadline = self.started_at.elapsed() + REPLY_TIMEOUT;
                 self.deadlines.push_back((deadline, slot, number));
             }
-            Err(error) => self.count_failure(failure_kind(&error)),
+            Err(error) => self.count_failure(classify_socket_error(&error)),
         }
     }
 
@@ -225,14 +225,17 @@ impl SocketClient<'_> {
         let late = now.saturating_sub(session.planned_start).as_nanos() as u64;
         if !session.is_connected {
             let opened = sockopt::socket_error(&session.socket).and_then(|result| result);
-            opened.map_err(|error| failure_kind(&error.into()))?;
+            opened.map_err(|error| classify_socket_error(&error.into()))?;
             self.fetch_result.establish_times.saturating_record(late);
             session.is_connected = true;
             let text = format_request(session.connection_number);
-            session.socket.write_all(text.as_bytes()).map_err(|error| failure_kind(&error))?;
+            session
+                .socket
+                .write_all(text.as_bytes())
+                .map_err(|error| classify_socket_error(&error))?;
             let data = EventData::new_u64(slot as u64);
             epoll::modify(&self.epoll, &session.socket, data, EventFlags::IN)
-                .map_err(|error| failure_kind(&error.into()))?;
+                .map_err(|error| classify_socket_error(&error.into()))?;
             return Ok(false);
         }
         let mut chunk = [0; MAX_REPLY_BYTES];
@@ -250,7 +253,7 @@ impl SocketClient<'_> {
                 if is_part { Ok(false) } else { Err("wrong reply") }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(failure_kind(&error)),
+            Err(error) => Err(classify_socket_error(&error)),
         }
     }
 
@@ -260,7 +263,7 @@ impl SocketClient<'_> {
 }
 
 /// What a user would call an error.
-fn failure_kind(error: &io::Error) -> &'static str {
+fn classify_socket_error(error: &io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::CONNREFUSED) => "refused",
         Some(Errno::CONNRESET | Errno::PIPE) => "reset",
@@ -279,7 +282,7 @@ mod tests {
 
     #[test]
     fn errors_have_the_names_that_users_give_them() {
-        let kind = |error: Errno| failure_kind(&error.into());
+        let kind = |error: Errno| classify_socket_error(&error.into());
         assert_eq!(kind(Errno::CONNREFUSED), "refused");
         assert_eq!(kind(Errno::ADDRNOTAVAIL), "address not available");
         assert_eq!(kind(Errno::MFILE), "descriptors");

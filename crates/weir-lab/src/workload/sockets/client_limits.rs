@@ -9,7 +9,7 @@ use std::fs;
 use std::time::Duration;
 
 use weir_kernel::Namespace;
-use weir_stats::connection_counts::ClientRateLimit;
+use weir_stats::connection_counts::ClientResourceRateLimit;
 
 /// How long a client waits for a reply.
 pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -49,7 +49,7 @@ pub(crate) struct ClientResources {
 
 /// A limit, and the rate at which it binds.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct BindingLimit {
+pub(crate) struct ClientResourceLimit {
     /// Which.
     pub(crate) name: &'static str,
     /// Connections a second.
@@ -90,13 +90,13 @@ impl ClientResources {
     }
 
     /// The limits, the one that binds first first.
-    pub(crate) fn binding_limits(&self) -> Vec<BindingLimit> {
+    pub(crate) fn connection_rate_limits(&self) -> Vec<ClientResourceLimit> {
         let ClientResources { clients, ports, servers, descriptors, listen_queue: queue, .. } =
             *self;
         let (wait, session) = (self.time_wait_seconds, self.max_connection_seconds);
         let sessions = descriptors / self.descriptors_per_connection.max(1);
         let mut limits = vec![
-            BindingLimit {
+            ClientResourceLimit {
                 name: "ports",
                 per_second: (clients * ports * servers) as f64 / wait,
                 explanation: format!(
@@ -104,12 +104,12 @@ impl ClientResources {
                      for {wait} s after a connection"
                 ),
             },
-            BindingLimit {
+            ClientResourceLimit {
                 name: "descriptors",
                 per_second: sessions as f64 / session,
                 explanation: format!("room for {sessions} connections, of up to {session} s each"),
             },
-            BindingLimit {
+            ClientResourceLimit {
                 name: "listen queue",
                 per_second: queue as f64 / SERVER_STALL_SECONDS,
                 explanation: format!(
@@ -119,7 +119,7 @@ impl ClientResources {
         ];
         if let Some(bytes) = self.buffer_bytes {
             let held = bytes / self.buffer_per_connection.max(1);
-            limits.push(BindingLimit {
+            limits.push(ClientResourceLimit {
                 name: "buffers",
                 per_second: held as f64 / session,
                 explanation: format!("memory for {held} connections, of up to {session} s each"),
@@ -131,9 +131,9 @@ impl ClientResources {
 
     /// The text printed before a run that offers up to this many connections per second.
     pub(crate) fn describe_limits(&self, rate: u64) -> String {
-        let limits = self.binding_limits();
-        let text = |limit: &BindingLimit| {
-            let BindingLimit { name, per_second, explanation: why } = limit;
+        let limits = self.connection_rate_limits();
+        let text = |limit: &ClientResourceLimit| {
+            let ClientResourceLimit { name, per_second, explanation: why } = limit;
             format!("{name} at {per_second:.0} connections per second ({why})")
         };
         let all: Vec<String> = limits.iter().map(text).collect();
@@ -149,10 +149,13 @@ fn parse_sysctl_numbers(text: &str) -> Vec<u64> {
 }
 
 /// What is kept of the limits.
-pub(crate) fn to_limit_records(limits: &[BindingLimit]) -> Vec<ClientRateLimit> {
+pub(crate) fn to_limit_records(limits: &[ClientResourceLimit]) -> Vec<ClientResourceRateLimit> {
     let kept = limits.iter();
-    kept.map(|limit| ClientRateLimit { name: limit.name.to_owned(), per_second: limit.per_second })
-        .collect()
+    kept.map(|limit| ClientResourceRateLimit {
+        name: limit.name.to_owned(),
+        per_second: limit.per_second,
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -177,7 +180,7 @@ mod tests {
     }
 
     fn rate(resources: &ClientResources, name: &str) -> Option<u64> {
-        let limits = resources.binding_limits();
+        let limits = resources.connection_rate_limits();
         limits.iter().find(|limit| limit.name == name).map(|limit| limit.per_second as u64)
     }
 
@@ -197,7 +200,7 @@ mod tests {
         assert!(first.is_some() && first < second, "{said}");
         assert!(paper().describe_limits(200).contains("do not bind"));
         let many = ClientResources { clients: 4096, descriptors: 1 << 20, ..paper() };
-        assert_eq!(many.binding_limits()[0].name, "buffers");
+        assert_eq!(many.connection_rate_limits()[0].name, "buffers");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The results and errors of clients.
 
-use weir_stats::{ConnectionCounts, ConnectionFailure};
+use weir_stats::{ConnectionCounts, ConnectionFailureCount};
 
 use crate::LabError;
 
@@ -14,9 +14,9 @@ pub(super) fn socket_io_error(source: std::io::Error) -> LabError {
 /// What went wrong, and how often, as records have it.
 pub(super) fn to_failure_records<'a>(
     failed: impl Iterator<Item = (&'a str, u64)>,
-) -> Vec<ConnectionFailure> {
+) -> Vec<ConnectionFailureCount> {
     let happened = failed.filter(|(_, count)| *count > 0);
     happened
-        .map(|(at, count)| ConnectionFailure { at: at.to_owned(), connections: count as i64 })
+        .map(|(at, count)| ConnectionFailureCount { at: at.to_owned(), connections: count as i64 })
         .collect()
 }

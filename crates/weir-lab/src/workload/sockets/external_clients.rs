@@ -24,7 +24,7 @@ use super::client_limits;
 use super::client_result::{ClientResult, socket_io_error, to_failure_records};
 use super::socket_plan::SocketPlan;
 use crate::LabError;
-use crate::host::router::FIREWALL_IN_ADDRESS;
+use crate::host::router_config::FIREWALL_IN_ADDRESS;
 use crate::topology::TestFirewall;
 use crate::workload::latency;
 use program_report::ProgramReport;
@@ -65,7 +65,7 @@ pub(super) fn find_client_program(client: ClientKind) -> Option<ClientProgram> {
 }
 
 /// Runs a program through a firewall, from the client address number `first`.
-pub(super) fn run_through_firewall(
+pub(super) fn run_program_through_firewall(
     source: &Namespace,
     firewall: &TestFirewall,
     asking: &SocketPlan<'_>,
@@ -83,7 +83,7 @@ pub(super) fn run_through_firewall(
     let arguments = (program.arguments)(asking);
     let refused = |message| {
         let command = format!("{} {}", program.name, arguments.join(" "));
-        LabError::ExternalClient { command, message }
+        LabError::ExternalClientFailed { command, message }
     };
     let report = run_program(source, program, &arguments, asking.duration * 3 + PROGRAM_OVERTIME)?
         .map_err(refused)?;
@@ -147,7 +147,7 @@ fn build_connections_record(asking: &SocketPlan<'_>, report: &ProgramReport) -> 
         quantiles: quantiles.collect(),
     };
     // A program has its own descriptors and buffers.
-    let mut limits = asking.resources.binding_limits();
+    let mut limits = asking.resources.connection_rate_limits();
     limits.retain(|limit| limit.name == "ports");
     ConnectionCounts {
         offered,

@@ -39,7 +39,7 @@ impl LinkCounters {
     }
 
     /// Packets that entered the firewall, and packets that left it.
-    pub(super) fn read_entered_and_left(&self) -> Result<(u64, u64), LabError> {
+    pub(super) fn read_packets_entered_and_left(&self) -> Result<(u64, u64), LabError> {
         let sum = |[one, other]: &[RxPacketReader; 2]| -> Result<u64, LabError> {
             Ok(one.received_packets()? + other.received_packets()?)
         };
@@ -49,7 +49,7 @@ impl LinkCounters {
     /// Waits until nothing moves any more; what entered and came out since `before`.
     pub(super) fn await_quiet(&self, before: (u64, u64)) -> Result<(u64, u64), LabError> {
         wait_until_settled(SETTLE_TIMEOUT, QUIET_PERIOD, || {
-            let (entered, left) = self.read_entered_and_left()?;
+            let (entered, left) = self.read_packets_entered_and_left()?;
             let value = (entered - before.0, left - before.1);
             // Packets for the firewall itself never come out of it: only rest says that it is done.
             Ok(TransitReading { moved_packets: entered + left, is_complete: false, value })

@@ -13,14 +13,14 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use slab::Slab;
 
 use super::http::answer_request;
-use crate::observe::cpu::CorePinGuard;
+use crate::observe::core_noise::CorePinGuard;
 use weir_kernel::set_socket_option;
 
 /// Connections that may wait to be accepted; the kernel takes `somaxconn` if that is less.
 const LISTEN_BACKLOG: i32 = 65_535;
 /// Longest text of a request.
 const MAX_REQUEST_BYTES: usize = 256;
-const EPOLL_EVENTS: usize = 256;
+const MAX_EVENTS_PER_EPOLL_WAIT: usize = 256;
 /// What belongs to no connection.
 const LISTENER_TOKEN: u64 = u64::MAX;
 const STOP_TOKEN: u64 = u64::MAX - 1;
@@ -88,7 +88,7 @@ impl HttpServer {
     }
 
     fn serve_until_stopped(mut self) -> io::Result<u64> {
-        let mut events: Vec<Event> = Vec::with_capacity(EPOLL_EVENTS);
+        let mut events: Vec<Event> = Vec::with_capacity(MAX_EVENTS_PER_EPOLL_WAIT);
         loop {
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
@@ -98,7 +98,7 @@ impl HttpServer {
             for event in &events {
                 match event.data.u64() {
                     STOP_TOKEN => return Ok(self.replies),
-                    LISTENER_TOKEN => self.accept_waiting()?,
+                    LISTENER_TOKEN => self.accept_waiting_connections()?,
                     slot => self.advance_connection(slot as usize),
                 }
             }
@@ -106,7 +106,7 @@ impl HttpServer {
     }
 
     /// Takes all that wait. One that cannot be taken now (no descriptor is left) waits on.
-    fn accept_waiting(&mut self) -> io::Result<()> {
+    fn accept_waiting_connections(&mut self) -> io::Result<()> {
         loop {
             let (socket, _) = match self.listener.accept() {
                 Ok(accepted) => accepted,

@@ -5,12 +5,12 @@ use std::time::Duration;
 use weir_stats::Scenario;
 use weir_study::{ClientKind, ConnectionLoad, Endpoints, KernelSocketClients, LoadedStudy};
 
-use crate::bpf_program::tcp::ConnectionPlan;
+use crate::bpf_program::stateless_tcp::ConnectionPlan;
 use crate::topology::Topology;
 use crate::workload::sockets::client_limits::ClientResources;
 
 /// Connections at once of a client that has no rate.
-pub(crate) const DEFAULT_CONCURRENCY: u16 = 64;
+pub(crate) const DEFAULT_CONCURRENT_CONNECTIONS: u16 = 64;
 
 /// How a trial opens connections.
 #[derive(Clone, Copy, Debug)]
@@ -49,10 +49,10 @@ pub(crate) fn build_socket_plan<'a>(
     let ConnectionPlan { rate, duration, .. } = *open;
     // A program has one address, and sends to one server.
     let (clients, servers) =
-        client.program_name().map_or_else(|| load.active_endpoints_at(point), |_| (1, 1));
+        client.program_name().map_or_else(|| load.active_endpoint_counts_at(point), |_| (1, 1));
     let resources = read_client_resources(topology, load, (clients, servers));
     let at_once = load.sockets.as_ref().and_then(|sockets| sockets.max_concurrent_connections);
-    let at_once = at_once.unwrap_or(DEFAULT_CONCURRENCY);
+    let at_once = at_once.unwrap_or(DEFAULT_CONCURRENT_CONNECTIONS);
     SocketPlan {
         client,
         endpoints: &load.endpoints,
@@ -81,7 +81,7 @@ pub(crate) fn read_client_resources(
 
 /// Raises the number of descriptors as far as the process may; returns the clients' limits to print
 /// before the measurement, one text per number of clients.
-pub(crate) fn raise_and_report_limits(
+pub(crate) fn raise_and_describe_client_limits(
     topology: &Topology,
     loaded: &LoadedStudy,
     points: &[Scenario],
@@ -93,7 +93,7 @@ pub(crate) fn raise_and_report_limits(
     let rate = |point: &Scenario| point.coordinate(load.rate_axis.as_ref()?)?.as_number();
     let most = points.iter().filter_map(rate).max().unwrap_or(0);
     let mut endpoints: Vec<_> =
-        points.iter().map(|point| load.active_endpoints_at(point)).collect();
+        points.iter().map(|point| load.active_endpoint_counts_at(point)).collect();
     endpoints.sort_unstable();
     endpoints.dedup();
     endpoints

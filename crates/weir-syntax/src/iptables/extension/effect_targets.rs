@@ -6,8 +6,8 @@ use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::target::{Effect, TtlOperation};
 use weir_model::{Family, Match, Span, TableName, Target};
 
-use super::module_options::ModuleOptions;
-use super::{log, option_values, packet_fields};
+use super::extension_value_builders::ModuleOptionsBuilder;
+use super::{header_field_matches, log_targets, option_values};
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::extension_options::{
     Extension, ExtensionArguments, ExtensionScope, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
@@ -76,7 +76,7 @@ pub(super) static DSCP_TARGET: Extension<Target> = Extension {
         option_with_argument("set-dscp-class", 1).excludes(1),
     ],
     build: |g| match g.iter().next() {
-        Some(t) => Ok(effect_target(Effect::Dscp(packet_fields::parse_dscp(t)?))),
+        Some(t) => Ok(effect_target(Effect::Dscp(header_field_matches::parse_dscp(t)?))),
         None => g.extension_error("DSCP without a value").with_help("give --set-dscp").into_err(),
     },
     scope: MANGLE_SCOPE,
@@ -118,7 +118,7 @@ pub(super) static TRACE_TARGET: Extension<Target> = Extension {
     name: "TRACE",
     family: None,
     options: &[],
-    build: |_| Ok(log::extension_effect_target("TRACE", ModuleOptions::default())),
+    build: |_| Ok(log_targets::extension_effect_target("TRACE", ModuleOptionsBuilder::default())),
     scope: RAW_SCOPE,
 };
 
@@ -134,9 +134,9 @@ pub(super) static AUDIT_TARGET: Extension<Target> = Extension {
         let Some(kind) = kinds.into_iter().find(|k| k.eq_ignore_ascii_case(t.arg)) else {
             return t.arg_error(format!("{} is not accept, drop or reject", t.arg)).into_err();
         };
-        let mut options = ModuleOptions::default();
+        let mut options = ModuleOptionsBuilder::default();
         options.push("type", ExtensionValue::Keyword(kind));
-        Ok(log::extension_effect_target("AUDIT", options))
+        Ok(log_targets::extension_effect_target("AUDIT", options))
     },
     scope: UNRESTRICTED_SCOPE,
 };
@@ -175,13 +175,13 @@ fn effect_target(e: Effect) -> Target {
 }
 
 fn flag_only_target(module: &'static str, option: &'static str) -> Target {
-    let mut options = ModuleOptions::default();
+    let mut options = ModuleOptionsBuilder::default();
     options.push(option, ExtensionValue::Flag);
-    log::extension_effect_target(module, options)
+    log_targets::extension_effect_target(module, options)
 }
 
 fn build_ecn_target(g: &ExtensionArguments) -> ParseResult<Target> {
-    let mut options = ModuleOptions::default();
+    let mut options = ModuleOptionsBuilder::default();
     let mut zeros = 0;
     for t in [0, 2, 1, 3].into_iter().filter_map(|id| g.first_with_id(id)) {
         let tcp = g.base.proto.is_some_and(|p| p.proto == 6 && !p.negated);
@@ -213,7 +213,7 @@ fn build_ecn_target(g: &ExtensionArguments) -> ParseResult<Target> {
             .with_help("give --ecn-tcp-remove")
             .into_err();
     }
-    Ok(log::extension_effect_target("ECN", options))
+    Ok(log_targets::extension_effect_target("ECN", options))
 }
 
 const CT_EVENTS: [&str; 10] = [
@@ -261,7 +261,7 @@ const CT_HELPER_PROTOCOLS: [(&str, &[u8]); 9] = [
 ];
 
 fn build_ct_target(g: &ExtensionArguments) -> ParseResult<Target> {
-    let mut options = ModuleOptions::default();
+    let mut options = ModuleOptionsBuilder::default();
     for id in 0..=4 {
         let Some(t) = g.first_with_id(id) else { continue };
         let v = match id {
@@ -275,18 +275,18 @@ fn build_ct_target(g: &ExtensionArguments) -> ParseResult<Target> {
             _ => parse_ct_events(t, &CT_EVENTS[..1])?,
         };
         if id == 1 && !g.has_option(0) {
-            check_ct_helper(t, g)?;
+            check_ct_helper_protocol(t, g)?;
         }
         options.push(g.option_name(id), v);
     }
     push_ct_zone(g, &mut options)?;
     match &options.0[..] {
         [only] if only.name == "notrack" => Ok(effect_target(Effect::CtNotrack)),
-        _ => Ok(log::extension_effect_target("CT", options)),
+        _ => Ok(log_targets::extension_effect_target("CT", options)),
     }
 }
 
-fn check_ct_helper(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<()> {
+fn check_ct_helper_protocol(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<()> {
     let protocol = g.base.proto.filter(|p| !p.negated).map(|p| p.proto);
     let known = CT_HELPER_PROTOCOLS
         .iter()
@@ -305,7 +305,7 @@ fn check_ct_helper(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<()> 
 }
 
 /// Of several zones the last number counts, `mark` before any; both directions are none.
-fn push_ct_zone(g: &ExtensionArguments, options: &mut ModuleOptions) -> ParseResult<()> {
+fn push_ct_zone(g: &ExtensionArguments, options: &mut ModuleOptionsBuilder) -> ParseResult<()> {
     let mut zone = ExtensionValue::Number(0);
     for t in g.iter().filter(|t| t.id >= 5) {
         if t.arg == "mark" {
@@ -332,15 +332,15 @@ fn push_ct_zone(g: &ExtensionArguments, options: &mut ModuleOptions) -> ParseRes
 
 /// Two hexadecimal numbers, of which 16 bits count.
 fn parse_tc_class(t: &ParsedOption) -> ParseResult<(u16, u16)> {
-    fn parse_hex_prefix(text: &str) -> Option<(u16, &str)> {
+    fn parse_leading_hex(text: &str) -> Option<(u16, &str)> {
         let digits = text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(text);
         let end = digits.bytes().take_while(u8::is_ascii_hexdigit).count();
         let n = u32::from_str_radix(&digits[..end], 16).ok()?;
         Some((n as u16, &digits[end..]))
     }
     let read = || {
-        let (major, rest) = parse_hex_prefix(t.arg)?;
-        let (minor, _) = parse_hex_prefix(rest.strip_prefix(':')?)?;
+        let (major, rest) = parse_leading_hex(t.arg)?;
+        let (minor, _) = parse_leading_hex(rest.strip_prefix(':')?)?;
         Some((major, minor))
     };
     match read() {
@@ -357,7 +357,7 @@ fn build_tos_target(g: &ExtensionArguments) -> ParseResult<Target> {
         return g.extension_error("TOS without an action").with_help("give --set-tos").into_err();
     };
     let (value, mask) = match t.id {
-        0 => packet_fields::parse_tos(t)?,
+        0 => header_field_matches::parse_tos(t)?,
         1 => (0, !(option_values::parse_integer(t, 0, 255)? as u8)),
         2 => {
             let v = option_values::parse_integer(t, 0, 255)? as u8;
@@ -385,7 +385,7 @@ fn build_tee_target(g: &ExtensionArguments) -> ParseResult<Target> {
     if gateway.0 == 0 {
         return t.arg_error("gateway of all zeros").into_err();
     }
-    let mut options = ModuleOptions::default();
+    let mut options = ModuleOptionsBuilder::default();
     options.push("gateway", ExtensionValue::Addr(gateway));
     if let Some(t) = g.first_with_id(1) {
         if t.arg.len() > 15 {
@@ -395,11 +395,11 @@ fn build_tee_target(g: &ExtensionArguments) -> ParseResult<Target> {
             options.push("oif", ExtensionValue::Text(t.arg.to_owned()));
         }
     }
-    Ok(log::extension_effect_target("TEE", options))
+    Ok(log_targets::extension_effect_target("TEE", options))
 }
 
 fn build_tcpmss_target(g: &ExtensionArguments) -> ParseResult<Target> {
-    let mut options = ModuleOptions::default();
+    let mut options = ModuleOptionsBuilder::default();
     let max = if g.family == Family::V4 { 65_515 } else { 65_495 };
     let mss = g.first_with_id(0).map(|t| option_values::parse_integer(t, 0, max)).transpose()?;
     // Both may be given: the later one counts.
@@ -416,7 +416,7 @@ fn build_tcpmss_target(g: &ExtensionArguments) -> ParseResult<Target> {
                 .into_err();
         }
     }
-    Ok(log::extension_effect_target("TCPMSS", options))
+    Ok(log_targets::extension_effect_target("TCPMSS", options))
 }
 
 /// TCPMSS requires a match of SYN packets (`find_syn_match` in net/netfilter/xt_TCPMSS.c).

@@ -6,8 +6,8 @@
 use weir_model::Match;
 use weir_model::rule_match::ExtensionValue;
 
+use super::extension_value_builders::{ModuleOptionsBuilder, stateful_match};
 use super::limit::{RatePeriod, seconds_of_unit};
-use super::module_options::{ModuleOptions, stateful_match};
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::address;
@@ -45,7 +45,7 @@ const RATE_MATCH_OPTION_ID: u8 = 11;
 const DEFAULT_BURST_PACKETS: u64 = 5;
 const BURST_MAX_PACKETS: u64 = 1_000_000;
 /// Most entries and buckets: the kernel lowers what is above (`HASHLIMIT_MAX_SIZE`).
-const HASH_TABLE_SIZE_MAX: u64 = 1_048_576;
+const HASH_TABLE_MAX_ENTRIES: u64 = 1_048_576;
 /// Milliseconds between two sweeps where not given; not printed back.
 const DEFAULT_GC_INTERVAL_MILLIS: u64 = 1000;
 
@@ -72,7 +72,7 @@ fn build_hashlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
     } else {
         parse_packet_rate(t, g)?
     };
-    let mut options = ModuleOptions::default();
+    let mut options = ModuleOptionsBuilder::default();
     let above = (t.id == 1) != t.negated;
     options.push(if above { "hashlimit-above" } else { "hashlimit-upto" }, rate.value);
     if let Some(burst) = rate.burst {
@@ -92,7 +92,7 @@ fn build_hashlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
         let n = match g.first_with_id(id) {
             // A table that is never, or always, swept is refused by the kernel.
             Some(t) if id < 7 => {
-                option_values::parse_integer(t, 0, u32::MAX.into())?.min(HASH_TABLE_SIZE_MAX)
+                option_values::parse_integer(t, 0, u32::MAX.into())?.min(HASH_TABLE_MAX_ENTRIES)
             }
             Some(t) => option_values::parse_integer(t, 1, u32::MAX.into())?,
             None if id == 8 => rate.expire_read_millis,
@@ -105,7 +105,7 @@ fn build_hashlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
     for id in [2, 3] {
         let Some(t) = g.first_with_id(id) else { continue };
         let bits = g.family.addr_bits();
-        match address::parse_mask(t.arg, g.family).map(|m| g.family.prefix_len(m.0)) {
+        match address::parse_mask(t.arg, g.family).map(|m| g.family.prefix_len_of_mask(m.0)) {
             Some(Some(len)) if len == bits => {}
             Some(Some(len)) => options.push(g.option_name(id), ExtensionValue::Number(len.into())),
             _ => {
@@ -184,7 +184,7 @@ fn parse_packet_rate(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<Ha
             expire_print_millis: millis,
         });
     }
-    if kernel_credits(ticks.wrapping_mul(burst)) < kernel_credits(ticks) {
+    if credits_of_ticks(ticks.wrapping_mul(burst)) < credits_of_ticks(ticks) {
         return t
             .arg_error("rate and burst exceed what the kernel can count")
             .with_help("use a lower --hashlimit-burst, or a rate per hour instead of per day")
@@ -203,7 +203,7 @@ fn parse_packet_rate(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<Ha
 
 /// Credits that the kernel gives for ticks, in its own 64 bits (`user2credits` in
 /// net/netfilter/xt_hashlimit.c, for kernels of 250 or 1000 ticks a second).
-fn kernel_credits(ticks: u64) -> u64 {
+fn credits_of_ticks(ticks: u64) -> u64 {
     ticks.wrapping_mul(137_438_953)
 }
 
@@ -358,9 +358,9 @@ fn parse_hashlimit_modes(t: &ParsedOption) -> ParseResult<Option<ExtensionValue>
 }
 
 /// Names and rates in bytes are printed unchanged.
-pub(super) fn print_module_value(out: &mut String, v: &ExtensionValue) -> bool {
+pub(super) fn try_print_option_value(out: &mut String, v: &ExtensionValue) -> bool {
     let ExtensionValue::Text(text) = v else { return false };
-    append_text::append_word(out, text);
+    append_text::append_word_quoted_if_needed(out, text);
     true
 }
 

@@ -155,7 +155,7 @@ pub(super) fn print_icmp_match(out: &mut String, m: &Negatable<IcmpTypeMatch>, f
         Family::V6 => (" -m icmp6", "--icmpv6-type"),
     };
     out.push_str(module);
-    append_text::append_option_name(out, m.negated, flag);
+    append_text::append_negatable_option_name(out, m.negated, flag);
     if family == Family::V4 && m.value.kind == 255 {
         out.push_str("any");
         return;

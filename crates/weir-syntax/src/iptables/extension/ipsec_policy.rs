@@ -4,14 +4,14 @@ use weir_model::Hook::{Forward, Input, Output, Postrouting, Prerouting};
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::{Family, Match};
 
-use super::module_options::{ModuleOptions, host_match};
+use super::extension_value_builders::{ModuleOptionsBuilder, host_dependent_match};
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::extension_options::{
     Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
     option_with_argument,
 };
-use crate::{append_text, name_tables, strtoul};
+use crate::{append_text, strtoul, system_name_tables};
 
 const DIR_OPTION_ID: u8 = 0;
 const POL_OPTION_ID: u8 = 1;
@@ -47,7 +47,7 @@ pub(super) static POLICY_MATCH: Extension<Match> = Extension {
 const POLICY_ELEMENTS_MAX: usize = 4;
 
 /// In the order of printing.
-const ELEMENT_OPTION_ORDER: [u8; 6] = [
+const ELEMENT_OPTION_PRINT_ORDER: [u8; 6] = [
     REQID_OPTION_ID,
     SPI_OPTION_ID,
     PROTO_OPTION_ID,
@@ -57,7 +57,7 @@ const ELEMENT_OPTION_ORDER: [u8; 6] = [
 ];
 
 fn build_policy_match(g: &ExtensionArguments) -> ParseResult<Match> {
-    let mut head = ModuleOptions::default();
+    let mut head = ModuleOptionsBuilder::default();
     let Some(dir) = g.first_with_id(DIR_OPTION_ID) else {
         return g
             .extension_error("policy without --dir")
@@ -113,7 +113,7 @@ fn build_policy_match(g: &ExtensionArguments) -> ParseResult<Match> {
         }
         options.extend(element);
     }
-    Ok(host_match("policy", options))
+    Ok(host_dependent_match("policy", options))
 }
 
 /// The elements, each with its options in the order of printing.
@@ -142,7 +142,9 @@ fn parse_policy_elements(
     let mut out = Vec::new();
     for element in given {
         let mut options = Vec::new();
-        for t in ELEMENT_OPTION_ORDER.iter().filter_map(|id| element.iter().find(|t| t.id == *id)) {
+        for t in
+            ELEMENT_OPTION_PRINT_ORDER.iter().filter_map(|id| element.iter().find(|t| t.id == *id))
+        {
             let value = parse_element_value(t, g)?;
             options.push(ExtensionOption { negated: t.negated, name: g.option_name(t.id), value });
         }
@@ -178,7 +180,7 @@ fn parse_element_value(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<
             let lower = t.arg.to_ascii_lowercase();
             let found = strtoul::parse_number_in_range(t.arg, 0, 255)
                 .map(|n| n as u8)
-                .or_else(|| name_tables::protocol_number(&lower));
+                .or_else(|| system_name_tables::protocol_number(&lower));
             match found {
                 Some(50) => ExtensionValue::Keyword("esp"),
                 Some(51) => ExtensionValue::Keyword("ah"),
@@ -199,7 +201,11 @@ fn parse_element_value(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<
 }
 
 /// A host's mask is not printed here.
-pub(super) fn print_module_value(out: &mut String, o: &ExtensionOption, family: Family) -> bool {
+pub(super) fn try_print_option_value(
+    out: &mut String,
+    o: &ExtensionOption,
+    family: Family,
+) -> bool {
     let ExtensionValue::Net(a, mask) = &o.value else { return false };
     if mask.0 == family.max_addr() {
         append_text::append_addr(out, *a, family);

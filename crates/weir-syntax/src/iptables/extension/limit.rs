@@ -36,8 +36,8 @@ fn build_limit_match(g: &ExtensionArguments) -> ParseResult<Match> {
             _ => burst = option_values::parse_integer(t, 0, 10_000)?,
         }
     }
-    let bucket = kernel_credits((ticks as u32).wrapping_mul(burst as u32));
-    if burst == 0 || bucket < kernel_credits(ticks as u32) {
+    let bucket = credits_of_ticks((ticks as u32).wrapping_mul(burst as u32));
+    if burst == 0 || bucket < credits_of_ticks(ticks as u32) {
         return g
             .extension_error("rate and burst exceed what the kernel can count")
             .with_help(
@@ -127,7 +127,7 @@ pub(super) fn rate_of_period(period: u64, scale: u64) -> (u64, u64) {
 
 /// Credits that the kernel gives for ticks, in its own 32 bits (`user2credits` in
 /// net/netfilter/xt_limit.c, for kernels of 250 or 1000 ticks a second).
-fn kernel_credits(ticks: u32) -> u32 {
+fn credits_of_ticks(ticks: u32) -> u32 {
     const CREDITS_PER_SECOND: u32 = 32_000;
     if ticks > u32::MAX / CREDITS_PER_SECOND {
         return (ticks / TICKS_PER_SECOND as u32).wrapping_mul(CREDITS_PER_SECOND);

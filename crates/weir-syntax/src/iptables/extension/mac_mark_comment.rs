@@ -96,10 +96,10 @@ fn parse_mark_option(g: &ExtensionArguments) -> ParseResult<Negatable<MaskedValu
     Ok(Negatable { negated: t.negated, value: MaskedValue { value: v as u32, mask: mask as u32 } })
 }
 
-pub(super) fn print_mac(out: &mut String, m: &Negatable<[u8; 6]>) {
+pub(super) fn print_mac_match(out: &mut String, m: &Negatable<[u8; 6]>) {
     use std::fmt::Write as _;
     out.push_str(" -m mac");
-    append_text::append_option_name(out, m.negated, "--mac-source");
+    append_text::append_negatable_option_name(out, m.negated, "--mac-source");
     let [a, b, c, d, e, f] = m.value;
     let _ = write!(out, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
 }
@@ -107,7 +107,7 @@ pub(super) fn print_mac(out: &mut String, m: &Negatable<[u8; 6]>) {
 pub(super) fn print_mark_match(out: &mut String, module: &str, m: &Negatable<MaskedValue>) {
     out.push_str(" -m ");
     out.push_str(module);
-    append_text::append_option_name(out, m.negated, "--mark");
+    append_text::append_negatable_option_name(out, m.negated, "--mark");
     option_values::print_masked_hex(
         out,
         m.value.value.into(),
@@ -116,7 +116,7 @@ pub(super) fn print_mark_match(out: &mut String, module: &str, m: &Negatable<Mas
     );
 }
 
-pub(super) fn print_comment(out: &mut String, text: &str) {
+pub(super) fn print_comment_match(out: &mut String, text: &str) {
     out.push_str(" -m comment --comment ");
-    append_text::append_save_string(out, text);
+    append_text::append_xtables_save_string(out, text);
 }

@@ -4,7 +4,7 @@ use weir_model::Target;
 use weir_model::rule_match::ExtensionValue;
 use weir_model::target::Effect;
 
-use super::module_options::ModuleOptions;
+use super::extension_value_builders::ModuleOptionsBuilder;
 use super::option_values;
 use crate::append_text;
 use crate::diagnostic::ParseResult;
@@ -14,8 +14,8 @@ use crate::iptables::extension_options::{
 };
 
 const ALL_MARK_BITS: u64 = u32::MAX as u64;
-const MARK_ACTION_BITS: u32 = 0b1_1111;
-const CONNMARK_ACTION_BITS: u32 = 0b111_1111;
+const MARK_ACTION_OPTION_BITS: u32 = 0b1_1111;
+const CONNMARK_ACTION_OPTION_BITS: u32 = 0b111_1111;
 
 const fn exclusive_mark_option(name: &'static str, id: u8, group: u32) -> OptionSpec {
     option_with_argument(name, id).excludes(group & !(1 << id))
@@ -25,11 +25,11 @@ pub(super) static MARK_TARGET: Extension<Target> = Extension {
     name: "MARK",
     family: None,
     options: &[
-        exclusive_mark_option("set-xmark", 0, MARK_ACTION_BITS),
-        exclusive_mark_option("set-mark", 1, MARK_ACTION_BITS),
-        exclusive_mark_option("and-mark", 2, MARK_ACTION_BITS),
-        exclusive_mark_option("or-mark", 3, MARK_ACTION_BITS),
-        exclusive_mark_option("xor-mark", 4, MARK_ACTION_BITS),
+        exclusive_mark_option("set-xmark", 0, MARK_ACTION_OPTION_BITS),
+        exclusive_mark_option("set-mark", 1, MARK_ACTION_OPTION_BITS),
+        exclusive_mark_option("and-mark", 2, MARK_ACTION_OPTION_BITS),
+        exclusive_mark_option("or-mark", 3, MARK_ACTION_OPTION_BITS),
+        exclusive_mark_option("xor-mark", 4, MARK_ACTION_OPTION_BITS),
     ],
     build: build_mark_target,
     scope: UNRESTRICTED_SCOPE,
@@ -39,18 +39,18 @@ pub(super) static CONNMARK_TARGET: Extension<Target> = Extension {
     name: "CONNMARK",
     family: None,
     options: &[
-        exclusive_mark_option("set-xmark", 0, CONNMARK_ACTION_BITS),
-        exclusive_mark_option("set-mark", 1, CONNMARK_ACTION_BITS),
-        exclusive_mark_option("and-mark", 2, CONNMARK_ACTION_BITS),
-        exclusive_mark_option("or-mark", 3, CONNMARK_ACTION_BITS),
-        exclusive_mark_option("xor-mark", 4, CONNMARK_ACTION_BITS),
+        exclusive_mark_option("set-xmark", 0, CONNMARK_ACTION_OPTION_BITS),
+        exclusive_mark_option("set-mark", 1, CONNMARK_ACTION_OPTION_BITS),
+        exclusive_mark_option("and-mark", 2, CONNMARK_ACTION_OPTION_BITS),
+        exclusive_mark_option("or-mark", 3, CONNMARK_ACTION_OPTION_BITS),
+        exclusive_mark_option("xor-mark", 4, CONNMARK_ACTION_OPTION_BITS),
         OptionSpec {
             arity: flag_option("", 0).arity,
-            ..exclusive_mark_option("save-mark", 5, CONNMARK_ACTION_BITS)
+            ..exclusive_mark_option("save-mark", 5, CONNMARK_ACTION_OPTION_BITS)
         },
         OptionSpec {
             arity: flag_option("", 0).arity,
-            ..exclusive_mark_option("restore-mark", 6, CONNMARK_ACTION_BITS)
+            ..exclusive_mark_option("restore-mark", 6, CONNMARK_ACTION_OPTION_BITS)
         },
         option_with_argument("ctmask", 7).excludes(1 << 9),
         option_with_argument("nfmask", 8).excludes(1 << 9),
@@ -102,7 +102,7 @@ fn build_connmark_target(g: &ExtensionArguments) -> ParseResult<Target> {
     for t in g.iter() {
         m.apply_option(t, g)?;
     }
-    let mut options = ModuleOptions::default();
+    let mut options = ModuleOptionsBuilder::default();
     if t.id <= 4 {
         options.push("set-xmark", ExtensionValue::Masked(m.value, m.ctmask));
     } else {
@@ -113,7 +113,7 @@ fn build_connmark_target(g: &ExtensionArguments) -> ParseResult<Target> {
     if m.shift.0 != 0 {
         options.push(m.shift.1, ExtensionValue::Number(m.shift.0));
     }
-    Ok(super::log::extension_effect_target("CONNMARK", options))
+    Ok(super::log_targets::extension_effect_target("CONNMARK", options))
 }
 
 /// The combined effect of CONNMARK's options; later ones take precedence.

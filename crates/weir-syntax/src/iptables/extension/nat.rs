@@ -80,7 +80,11 @@ fn build_netmap_target(g: &ExtensionArguments) -> ParseResult<Target> {
     };
     let (a, mask) = option_values::parse_host_net(t, g)?;
     // The tool takes a mask that is no prefix for that of a host.
-    let mask = if g.family.prefix_len(mask.0).is_some() { mask } else { Addr(g.family.max_addr()) };
+    let mask = if g.family.prefix_len_of_mask(mask.0).is_some() {
+        mask
+    } else {
+        Addr(g.family.max_addr())
+    };
     Ok(nat_target(NatTarget::Netmap(Addr(a.0 & mask.0), mask)))
 }
 
@@ -168,7 +172,7 @@ fn parse_nat_ports(
     let (lo, rest) = match strtoul::parse_leading_number(text) {
         Some((n, rest)) => (check_port_number(t, n)?, rest),
         // Names hold hyphens (`ftp-data`): the whole text is one.
-        None => (super::ports::parse_port(t, text, "")?, ""),
+        None => (super::port_matches::parse_port(t, text, "")?, ""),
     };
     out.ports = Some((lo, lo));
     if rest.is_empty() {
@@ -203,7 +207,7 @@ fn parse_nat_ports(
             .with_help("only a base may follow it: 1000-2000/80")
             .into_err();
     };
-    let base = super::ports::parse_port(t, base, "")?;
+    let base = super::port_matches::parse_port(t, base, "")?;
     if base == 0 {
         return t
             .arg_error("base port 0")

@@ -6,7 +6,7 @@ use crate::diagnostic::ParseResult;
 use crate::iptables::extension_options::ParsedOption;
 
 /// Name, and the letters of its flag bits (bit 7 first), in the order of printing.
-const SCTP_CHUNKS: [(&str, &str); 22] = [
+const SCTP_CHUNK_NAMES_AND_FLAGS: [(&str, &str); 22] = [
     ("DATA", "----IUBE"),
     ("INIT", "--------"),
     ("INIT_ACK", "--------"),
@@ -44,9 +44,9 @@ pub(super) fn parse_chunk_types(t: &ParsedOption) -> ParseResult<Negatable<Strin
                 .into_err();
         }
     };
-    let mut set = [false; SCTP_CHUNKS.len()];
+    let mut set = [false; SCTP_CHUNK_NAMES_AND_FLAGS.len()];
     // Of each chunk the flag bits that must be set, and those looked at.
-    let mut flags = [(0u8, 0u8); SCTP_CHUNKS.len()];
+    let mut flags = [(0u8, 0u8); SCTP_CHUNK_NAMES_AND_FLAGS.len()];
     if t.second_arg.eq_ignore_ascii_case("ALL") {
         let value = format!("{how} ALL");
         return Ok(Negatable { negated: t.negated, value });
@@ -55,13 +55,17 @@ pub(super) fn parse_chunk_types(t: &ParsedOption) -> ParseResult<Negatable<Strin
     }
     for word in t.second_arg.split(',').filter(|w| !w.is_empty()) {
         let (name, letters) = word.split_once(':').unwrap_or((word, ""));
-        let Some(i) = SCTP_CHUNKS.iter().position(|c| c.0.eq_ignore_ascii_case(name)) else {
+        let Some(i) =
+            SCTP_CHUNK_NAMES_AND_FLAGS.iter().position(|c| c.0.eq_ignore_ascii_case(name))
+        else {
             return t.second_arg_error(format!("no SCTP chunk {name}")).into_err();
         };
         set[i] = true;
         for letter in letters.chars() {
-            let place =
-                SCTP_CHUNKS[i].1.find(letter.to_ascii_uppercase()).filter(|_| letter != '-');
+            let place = SCTP_CHUNK_NAMES_AND_FLAGS[i]
+                .1
+                .find(letter.to_ascii_uppercase())
+                .filter(|_| letter != '-');
             let Some(place) = place else {
                 return t.second_arg_error(format!("chunk {name} has no flag {letter}")).into_err();
             };
@@ -83,7 +87,8 @@ pub(super) fn parse_chunk_types(t: &ParsedOption) -> ParseResult<Negatable<Strin
 }
 
 fn print_chunk_set(out: &mut String, set: &[bool], flags: &[(u8, u8)]) {
-    let chosen = SCTP_CHUNKS.iter().zip(set.iter().zip(flags)).filter(|(_, (s, _))| **s);
+    let chosen =
+        SCTP_CHUNK_NAMES_AND_FLAGS.iter().zip(set.iter().zip(flags)).filter(|(_, (s, _))| **s);
     crate::append_text::append_comma_list(
         out,
         chosen,

@@ -15,7 +15,7 @@ use weir_model::{Match, Target};
 
 use super::option_values;
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{Arity, ExtensionArguments, ParsedOption};
+use crate::iptables::extension_options::{ExtensionArguments, OptionArity, ParsedOption};
 
 /// What an option's argument must be.
 #[derive(Clone, Copy)]
@@ -67,7 +67,7 @@ fn build_opaque(
             words.push("!".to_owned());
         }
         words.push(format!("--{}", g.option_name(t.id)));
-        if g.option_specs.iter().any(|o| o.id == t.id && o.arity != Arity::Flag) {
+        if g.option_specs.iter().any(|o| o.id == t.id && o.arity != OptionArity::Flag) {
             words.push(t.arg.to_owned());
         }
     }

@@ -3,7 +3,7 @@
 use weir_model::rule_match::OpaqueExtension;
 use weir_model::{Family, SharedName, Span, TableName, Target};
 
-use super::{JumpOption, NamedExtension, OptionArgument, OptionScanner, base_options};
+use super::{NamedExtension, OptionArgument, OptionScanner, ParsedJumpTarget, base_option_table};
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::extension::{find_match_extension, find_target_extension, is_verbatim_target};
 use crate::iptables::word_splitting::Word;
@@ -37,7 +37,8 @@ impl<'w> OptionScanner<'_, '_, 'w> {
     /// The words of a module that weir does not know: up to the next base option.
     fn take_opaque_words(&mut self) -> Vec<String> {
         let family = self.context.family;
-        let is_base = |w: &Word| !w.quoted && base_options::is_base_option_word(&w.text, family);
+        let is_base =
+            |w: &Word| !w.quoted && base_option_table::is_base_option_word(&w.text, family);
         let mut out = Vec::new();
         while let Some(w) = self.words.get(self.position) {
             let negates_base = w.text == "!"
@@ -58,23 +59,23 @@ impl<'w> OptionScanner<'_, '_, 'w> {
         arg: OptionArgument<'w>,
         span: Span,
     ) -> ParseResult<()> {
-        if !matches!(self.jump, JumpOption::None) {
+        if !matches!(self.jump, ParsedJumpTarget::None) {
             return Diagnostic::new("a second target", span)
                 .with_help("one -j or -g per rule")
                 .into_err();
         }
         self.jump_span = span;
-        base_options::check_target_name(arg)?;
+        base_option_table::check_target_name(arg)?;
         let family = self.context.family;
         if letter == b'g' {
             if !(self.context.is_chain)(arg.text) {
-                return base_options::unknown_chain_error(arg, self.context.table).into_err();
+                return base_option_table::unknown_chain_error(arg, self.context.table).into_err();
             }
-            self.jump = JumpOption::Standard(Target::Goto(self.intern_argument(arg)));
+            self.jump = ParsedJumpTarget::Standard(Target::Goto(self.intern_argument(arg)));
             return Ok(());
         }
         self.jump = match arg.text {
-            "ACCEPT" => JumpOption::Standard(Target::Accept),
+            "ACCEPT" => ParsedJumpTarget::Standard(Target::Accept),
             "DROP" if self.context.table == TableName::Nat => {
                 return Diagnostic::new("DROP in the nat table", arg.span)
                     .with_help(
@@ -82,9 +83,9 @@ impl<'w> OptionScanner<'_, '_, 'w> {
                     )
                     .into_err();
             }
-            "DROP" => JumpOption::Standard(Target::Drop),
-            "RETURN" => JumpOption::Standard(Target::Return),
-            "QUEUE" => JumpOption::Standard(Target::Divert(Box::new(
+            "DROP" => ParsedJumpTarget::Standard(Target::Drop),
+            "RETURN" => ParsedJumpTarget::Standard(Target::Return),
+            "QUEUE" => ParsedJumpTarget::Standard(Target::Divert(Box::new(
                 weir_model::target::ExtensionTarget { module: "QUEUE", options: Vec::new() },
             ))),
             name => match find_target_extension(name, family) {
@@ -92,10 +93,10 @@ impl<'w> OptionScanner<'_, '_, 'w> {
                 // no such extension, the chain is what it jumps to.
                 Some(e) if !(is_verbatim_target(e) && (self.context.is_chain)(name)) => {
                     self.named_extensions.push((NamedExtension::Target(e), span));
-                    JumpOption::Extension
+                    ParsedJumpTarget::Extension
                 }
                 _ if (self.context.is_chain)(name) => {
-                    JumpOption::Standard(Target::Jump(self.intern_argument(arg)))
+                    ParsedJumpTarget::Standard(Target::Jump(self.intern_argument(arg)))
                 }
                 _ => return self.take_opaque_target(arg),
             },
@@ -119,11 +120,11 @@ impl<'w> OptionScanner<'_, '_, 'w> {
             return wrong_family_error(e.name, arg.span, family).into_err();
         }
         let words = self.take_opaque_words();
-        if words.is_empty() && !base_options::OPAQUE_TARGET_NAMES.contains(&arg.text) {
-            return base_options::unknown_chain_error(arg, self.context.table).into_err();
+        if words.is_empty() && !base_option_table::OPAQUE_TARGET_NAMES.contains(&arg.text) {
+            return base_option_table::unknown_chain_error(arg, self.context.table).into_err();
         }
         self.jump_span.end = self.words[self.position - 1].span.end;
-        self.jump = JumpOption::Opaque(OpaqueExtension { name: arg.text.to_owned(), words });
+        self.jump = ParsedJumpTarget::Opaque(OpaqueExtension { name: arg.text.to_owned(), words });
         Ok(())
     }
 }

@@ -2,10 +2,10 @@
 
 use weir_model::Span;
 
-use super::{NamedExtension, OptionScanner, base_options};
+use super::{NamedExtension, OptionScanner, base_option_table};
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::extension;
-use crate::iptables::extension_options::{Arity, OptionSpec};
+use crate::iptables::extension_options::{OptionArity, OptionSpec};
 use crate::iptables::word_splitting::Word;
 
 /// Who knows a long option.
@@ -26,10 +26,12 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
         loop {
             match self.find_long_option(name) {
                 FoundOption::Base(letter) => {
-                    let arity = base_options::option_arity(letter, self.context.family)
-                        .unwrap_or(Arity::Flag);
+                    let arity = base_option_table::option_arity(letter, self.context.family)
+                        .unwrap_or(OptionArity::Flag);
                     let arg = match (arity, value) {
-                        (Arity::Flag, Some(_)) if !base_options::is_command_letter(letter) => {
+                        (OptionArity::Flag, Some(_))
+                            if !base_option_table::is_command_letter(letter) =>
+                        {
                             return Diagnostic::new(
                                 format!("--{name} takes no argument"),
                                 word.span,
@@ -37,10 +39,10 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                             .into_err();
                         }
                         (_, Some(v)) => Some(self.attached_argument(letter, v, word)),
-                        (Arity::Flag, None) => None,
+                        (OptionArity::Flag, None) => None,
                         (_, None) => Some(self.take_argument(word.span, text)?),
                     };
-                    return self.apply_option_letter(letter, arg, word.span);
+                    return self.dispatch_option_letter(letter, arg, word.span);
                 }
                 FoundOption::Extension(owner, opt) => {
                     let value = value.map(|v| self.attached_argument(0, v, word));
@@ -87,7 +89,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
     }
 
     fn find_long_option(&self, name: &str) -> FoundOption {
-        if let Some(letter) = base_options::long_option_letter(name, self.context.family) {
+        if let Some(letter) = base_option_table::long_option_letter(name, self.context.family) {
             return FoundOption::Base(letter);
         }
         for (owner, (open, _)) in self.named_extensions.iter().enumerate().rev() {
@@ -99,9 +101,11 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
     }
 
     fn find_abbreviated_option(&self, name: &str) -> FoundOption {
-        let mut found: Option<(usize, u8, Arity, &'static str, FoundOption)> = None;
-        let base = base_options::long_options_with_prefix(name, self.context.family).map(
-            |(full, letter)| (usize::MAX, letter, Arity::One, full, FoundOption::Base(letter)),
+        let mut found: Option<(usize, u8, OptionArity, &'static str, FoundOption)> = None;
+        let base = base_option_table::long_options_with_prefix(name, self.context.family).map(
+            |(full, letter)| {
+                (usize::MAX, letter, OptionArity::OneArgument, full, FoundOption::Base(letter))
+            },
         );
         let modules =
             self.named_extensions.iter().enumerate().rev().flat_map(|(owner, (open, _))| {

@@ -2,7 +2,7 @@
 
 use weir_model::{BaseMatch, Counters, Hook, Match, Span, Target};
 
-use super::ExtraAddrMatches;
+use super::CommaListExtraAddrs;
 
 /// A command letter with its operands.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub(in crate::iptables) struct RuleCommand<'w> {
 pub(in crate::iptables) struct RuleLine<'w> {
     pub command: RuleCommand<'w>,
     pub base: BaseMatch,
-    pub extra_sources: ExtraAddrMatches,
-    pub extra_destinations: ExtraAddrMatches,
+    pub extra_sources: CommaListExtraAddrs,
+    pub extra_destinations: CommaListExtraAddrs,
     pub matches: Vec<Match>,
     pub target: Target,
     pub counters: Option<Counters>,
@@ -31,7 +31,7 @@ pub(in crate::iptables) struct RuleLine<'w> {
     pub allowed_hooks: u8,
     pub restricting_extension: &'static str,
     /// Base options that were given: letters.
-    pub given_letters: GivenLetters,
+    pub given_letters: GivenBaseOptions,
 }
 
 impl RuleLine<'_> {
@@ -48,15 +48,15 @@ impl RuleLine<'_> {
         RuleLine {
             command,
             base: BaseMatch::default(),
-            extra_sources: ExtraAddrMatches::new(),
-            extra_destinations: ExtraAddrMatches::new(),
+            extra_sources: CommaListExtraAddrs::new(),
+            extra_destinations: CommaListExtraAddrs::new(),
             matches: Vec::new(),
             target: Target::None,
             counters: None,
             match_and_target_spans: Vec::new(),
             allowed_hooks: u8::MAX,
             restricting_extension: "",
-            given_letters: GivenLetters::default(),
+            given_letters: GivenBaseOptions::default(),
         }
     }
 }
@@ -68,21 +68,26 @@ pub(in crate::iptables) const fn hook_bit(hook: Hook) -> u8 {
 
 /// The base options of a line, each at most once: letter and place.
 #[derive(Clone, Copy, Default)]
-pub(in crate::iptables) struct GivenLetters([Option<Span>; ONCE_ONLY_LETTERS.len()]);
+pub(in crate::iptables) struct GivenBaseOptions([Option<Span>; ONCE_ONLY_OPTION_LETTERS.len()]);
 
 /// The base options that may be given once.
-const ONCE_ONLY_LETTERS: &[u8] = b"sdpiofc";
+const ONCE_ONLY_OPTION_LETTERS: &[u8] = b"sdpiofc";
 
-impl GivenLetters {
+impl GivenBaseOptions {
     /// Notes a letter; false where it was noted before. Letters that may come again are not noted.
     pub fn record_once(&mut self, letter: u8, span: Span) -> bool {
-        let Some(i) = ONCE_ONLY_LETTERS.iter().position(|l| *l == letter) else { return true };
+        let Some(i) = ONCE_ONLY_OPTION_LETTERS.iter().position(|l| *l == letter) else {
+            return true;
+        };
         self.0[i].replace(span).is_none()
     }
 
     /// The letters that were given.
     pub fn iter(&self) -> impl Iterator<Item = (u8, Span)> {
-        ONCE_ONLY_LETTERS.iter().zip(self.0).filter_map(|(letter, span)| Some((*letter, span?)))
+        ONCE_ONLY_OPTION_LETTERS
+            .iter()
+            .zip(self.0)
+            .filter_map(|(letter, span)| Some((*letter, span?)))
     }
 
     /// The position of a letter.

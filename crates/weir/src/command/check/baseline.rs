@@ -51,8 +51,8 @@ impl Baseline {
     }
 
     /// Whether a finding is known; each line of the baseline is used up once.
-    pub fn take_known(&mut self, finding: &Finding, firewall: &Firewall) -> bool {
-        match self.known_counts.get_mut(&baseline_line(finding, firewall)) {
+    pub fn take_known_finding(&mut self, finding: &Finding, firewall: &Firewall) -> bool {
+        match self.known_counts.get_mut(&format_baseline_line(finding, firewall)) {
             Some(left) if *left > 0 => {
                 *left -= 1;
                 true
@@ -70,7 +70,7 @@ pub(super) fn render_baseline(mut lines: Vec<String>) -> String {
 }
 
 /// The line that stands for a finding about one rule, chain or set.
-pub(super) fn baseline_line(finding: &Finding, firewall: &Firewall) -> String {
+pub(super) fn format_baseline_line(finding: &Finding, firewall: &Firewall) -> String {
     let id = finding.lint_id();
     let Some(place) = &finding.place else {
         return format!("{id} - {}", finding.message);
@@ -85,13 +85,13 @@ pub(super) fn baseline_line(finding: &Finding, firewall: &Firewall) -> String {
 #[cfg(test)]
 mod tests {
     use weir_lint::{LintOptions, lint_without_grouping};
-    use weir_syntax::iptables::{ParseOptions, parse};
+    use weir_syntax::iptables::{ParserSettings, parse};
 
     use super::*;
 
     fn checked(rules: &str) -> (Vec<Finding>, Firewall) {
         let text = format!("*filter\n:INPUT DROP [0:0]\n{rules}COMMIT\n");
-        let v4 = parse(&text, &ParseOptions::default()).expect("a ruleset");
+        let v4 = parse(&text, &ParserSettings::default()).expect("a ruleset");
         let firewall = Firewall { v4: Some(v4), ..Firewall::default() };
         let mut found = lint_without_grouping(&firewall, &LintOptions::default()).findings;
         found.retain(|f| f.lint_id() == "duplicate-rule");
@@ -112,11 +112,12 @@ mod tests {
         let (findings, firewall) = checked(twice);
         assert_eq!(findings.len(), 1, "{findings:?}");
         let listed =
-            render_baseline(findings.iter().map(|f| baseline_line(f, &firewall)).collect());
+            render_baseline(findings.iter().map(|f| format_baseline_line(f, &firewall)).collect());
         let moved = format!("-A INPUT -p tcp -j RETURN\n{twice}-A INPUT -s 192.0.2.1/32 -j DROP\n");
         let (findings, firewall) = checked(&moved);
         let mut baseline = known(&listed).expect("a baseline");
-        let new: Vec<_> = findings.iter().filter(|f| !baseline.take_known(f, &firewall)).collect();
+        let new: Vec<_> =
+            findings.iter().filter(|f| !baseline.take_known_finding(f, &firewall)).collect();
         assert_eq!((findings.len(), new.len()), (2, 1), "{findings:?}");
     }
 

@@ -32,7 +32,9 @@ pub(super) fn severity_word(severity: Severity) -> &'static str {
 }
 
 /// `1 error, 3 warnings, 20 notes`, without those that there are none of; `no findings`.
-pub(super) fn count_by_severity<'f>(findings: impl Iterator<Item = &'f Finding> + Clone) -> String {
+pub(super) fn format_severity_counts<'f>(
+    findings: impl Iterator<Item = &'f Finding> + Clone,
+) -> String {
     let worst_first = [Severity::Error, Severity::Warning, Severity::Note];
     let counts: Vec<String> = worst_first
         .into_iter()

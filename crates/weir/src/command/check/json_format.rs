@@ -106,7 +106,7 @@ fn finding_to_json<'a>(
         help: &f.help,
         cost: (f.wasted_comparisons > 0).then(|| FindingCostJson {
             rules: f.wasted_comparisons,
-            ns: checked.cost_model.linear_ns(f.wasted_comparisons as usize),
+            ns: checked.cost_model.full_list_scan_ns(f.wasted_comparisons as usize),
         }),
         fix: f
             .fix

@@ -94,7 +94,7 @@ fn sarif_result(
     if f.wasted_comparisons > 0 {
         result["properties"]["rulesTried"] = json!(f.wasted_comparisons);
         result["properties"]["costNs"] =
-            json!(checked.cost_model.linear_ns(f.wasted_comparisons as usize));
+            json!(checked.cost_model.full_list_scan_ns(f.wasted_comparisons as usize));
     }
     result
 }

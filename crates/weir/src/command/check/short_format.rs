@@ -6,7 +6,7 @@ use super::checked_ruleset::{CheckedRuleset, severity_word};
 use super::source_locations::SourceLocations;
 
 /// Prints them, in the order of the texts.
-pub(super) fn render_short(all: &[CheckedRuleset]) -> String {
+pub(super) fn render_finding_lines(all: &[CheckedRuleset]) -> String {
     let mut out = String::new();
     for checked in all {
         let places = SourceLocations::new(&checked.sources);

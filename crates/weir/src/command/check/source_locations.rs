@@ -3,7 +3,7 @@
 use weir_lint::Finding;
 use weir_model::Span;
 
-use crate::operand::{SourceText, TextKind};
+use crate::operand::{RulesetTextKind, SourceText};
 
 /// The texts of a check, with where their lines begin.
 pub struct SourceLocations<'a> {
@@ -35,7 +35,7 @@ impl<'a> SourceLocations<'a> {
 
     /// The text that a finding is about.
     pub fn source_of_finding(&self, finding: &Finding) -> Option<&'a SourceText> {
-        let kind = finding.family.map_or(TextKind::Sets, TextKind::Rules);
+        let kind = finding.family.map_or(RulesetTextKind::Sets, RulesetTextKind::Rules);
         self.sources.iter().map(|(s, _)| *s).find(|s| s.kind == kind)
     }
 

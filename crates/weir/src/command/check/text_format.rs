@@ -6,17 +6,17 @@ use weir_lint::{Finding, RelatedPlace, Severity, count_ruleset};
 use weir_model::Firewall;
 use weir_syntax::{Diagnostic, DiagnosticSeverity, escape_control_chars};
 
-use super::checked_ruleset::{CheckedRuleset, count_by_severity, severity_word};
+use super::checked_ruleset::{CheckedRuleset, format_severity_counts, severity_word};
 use super::source_locations::SourceLocations;
 
 /// Findings drawn of each kind; the others are counted.
-const MAX_DRAWN_PER_LINT: usize = 3;
+const MAX_SHOWN_FINDINGS_PER_LINT: usize = 3;
 /// Other places drawn of a finding; the lines of the others are named.
-const MAX_DRAWN_PLACES: usize = 3;
+const MAX_SHOWN_RELATED_PLACES: usize = 3;
 /// Lines that are named at most.
-const MAX_NAMED_LINES: usize = 10;
+const MAX_LISTED_RELATED_LINES: usize = 10;
 /// Rules evaluated without effect from which a finding states its cost.
-const MIN_COSTLY_COMPARISONS: u32 = 2;
+const MIN_STATED_WASTED_COMPARISONS: u32 = 2;
 
 /// Prints counts, then findings, the most severe kinds first.
 pub(super) fn render_text(all: &[CheckedRuleset], every: bool, color: bool) -> String {
@@ -28,7 +28,7 @@ pub(super) fn render_text(all: &[CheckedRuleset], every: bool, color: bool) -> S
         out.push_str(&render_ruleset_counts(&checked.firewall));
         out.push_str(&render_findings(
             checked,
-            if every { usize::MAX } else { MAX_DRAWN_PER_LINT },
+            if every { usize::MAX } else { MAX_SHOWN_FINDINGS_PER_LINT },
             color,
         ));
         if all.len() > 1 {
@@ -37,7 +37,11 @@ pub(super) fn render_text(all: &[CheckedRuleset], every: bool, color: bool) -> S
     }
     let findings = all.iter().flat_map(|c| &c.findings);
     if all.len() > 1 {
-        out.push_str(&format!("{} rulesets: {}\n", all.len(), count_by_severity(findings.clone())));
+        out.push_str(&format!(
+            "{} rulesets: {}\n",
+            all.len(),
+            format_severity_counts(findings.clone())
+        ));
     }
     if findings.count() > 0 {
         out.push_str("weir check --explain ID explains why a finding matters and what to do\n");
@@ -106,7 +110,7 @@ fn render_findings(checked: &CheckedRuleset, at_most: usize, color: bool) -> Str
                     .collect()
             };
             let diagnostic =
-                finding_diagnostic(finding, checked, at_most > MAX_DRAWN_PER_LINT, &lines);
+                finding_diagnostic(finding, checked, at_most > MAX_SHOWN_FINDINGS_PER_LINT, &lines);
             out.push_str(&weir_syntax::render_diagnostics(
                 &[diagnostic],
                 &source.name,
@@ -122,7 +126,7 @@ fn render_findings(checked: &CheckedRuleset, at_most: usize, color: bool) -> Str
     if !kinds.is_empty() {
         out.push('\n');
     }
-    out.push_str(&count_by_severity(checked.findings.iter()));
+    out.push_str(&format_severity_counts(checked.findings.iter()));
     for (count, why) in [
         (checked.suppressed_count, "suppressed by comments"),
         (checked.baseline_count, "in the baseline"),
@@ -147,20 +151,20 @@ fn finding_diagnostic(
         Severity::Error => DiagnosticSeverity::Error,
     };
     let mut help = f.help.clone();
-    if f.wasted_comparisons >= MIN_COSTLY_COMPARISONS {
-        let ns = checked.cost_model.linear_ns(f.wasted_comparisons as usize);
+    if f.wasted_comparisons >= MIN_STATED_WASTED_COMPARISONS {
+        let ns = checked.cost_model.full_list_scan_ns(f.wasted_comparisons as usize);
         help.push_str(&format!(
             "\ncosts up to {} comparisons per packet, about {ns:.0} ns",
             f.wasted_comparisons
         ));
     }
-    let drawn = if every { f.related.len() } else { MAX_DRAWN_PLACES.min(f.related.len()) };
+    let drawn = if every { f.related.len() } else { MAX_SHOWN_RELATED_PLACES.min(f.related.len()) };
     let (drawn, named) = f.related.split_at(drawn);
     if !named.is_empty() {
         let all = lines(named);
         let first: Vec<String> =
-            all.iter().take(MAX_NAMED_LINES).map(ToString::to_string).collect();
-        let more = if all.len() > MAX_NAMED_LINES { ", …" } else { "" };
+            all.iter().take(MAX_LISTED_RELATED_LINES).map(ToString::to_string).collect();
+        let more = if all.len() > MAX_LISTED_RELATED_LINES { ", …" } else { "" };
         help.push_str(&format!(
             "\nand {} more: {} {}{more} (--every shows all)",
             named.len(),

@@ -9,7 +9,7 @@ use crate::iptables::extension_options::{
     Extension, ExtensionArguments, ExtensionScope, UNRESTRICTED_SCOPE, flag_option,
     option_with_argument,
 };
-use crate::{name_tables, strtoul};
+use crate::{strtoul, system_name_tables};
 
 /// All of them.
 pub(in crate::iptables::extension) static VERBATIM_MATCHES: &[&Extension<Match>] = &[
@@ -22,8 +22,8 @@ pub(in crate::iptables::extension) static VERBATIM_MATCHES: &[&Extension<Match>]
     &EUI64_MATCH,
     &FRAG_MATCH,
     &MH_MATCH,
-    &DST_MATCH,
-    &HBH_MATCH,
+    &IPV6_DST_OPTIONS_MATCH,
+    &IPV6_HOP_BY_HOP_MATCH,
     &IPV6HEADER_MATCH,
 ];
 
@@ -86,10 +86,11 @@ static CONNLABEL_MATCH: Extension<Match> = Extension {
     build: |g| {
         // A name is looked up in a file of the host where the rule is loaded.
         if let Some(t) = g.first_with_id(0)
-            && strtoul::parse_number_in_range(t.arg, 0, u64::MAX).is_some_and(|n| n > CONNLABEL_MAX)
+            && strtoul::parse_number_in_range(t.arg, 0, u64::MAX)
+                .is_some_and(|n| n > CONNLABEL_MAX_BIT)
         {
             return t
-                .arg_error(format!("label {} is above {CONNLABEL_MAX}", t.arg))
+                .arg_error(format!("label {} is above {CONNLABEL_MAX_BIT}", t.arg))
                 .with_help("the kernel has 128 labels, starting from 0")
                 .into_err();
         }
@@ -99,7 +100,7 @@ static CONNLABEL_MATCH: Extension<Match> = Extension {
 };
 
 /// Last label of a connection (`XT_CONNLABEL_MAXBIT`).
-const CONNLABEL_MAX: u64 = 127;
+const CONNLABEL_MAX_BIT: u64 = 127;
 
 static NFACCT_MATCH: Extension<Match> = Extension {
     name: "nfacct",
@@ -159,7 +160,7 @@ fn build_ipvs_match(g: &ExtensionArguments) -> ParseResult<Match> {
             .into_err();
     }
     if let Some(t) = g.first_with_id(1) {
-        let named = name_tables::protocol_number(t.arg).is_some();
+        let named = system_name_tables::protocol_number(t.arg).is_some();
         if !named && strtoul::parse_number_in_range(t.arg, 0, 255).is_none() {
             return t
                 .arg_error(format!("no protocol {}", t.arg))
@@ -168,7 +169,7 @@ fn build_ipvs_match(g: &ExtensionArguments) -> ParseResult<Match> {
         }
     }
     for t in [3, 6].into_iter().filter_map(|id| g.first_with_id(id)) {
-        super::super::ports::parse_port(t, t.arg, "")?;
+        super::super::port_matches::parse_port(t, t.arg, "")?;
     }
     build_verbatim_match(
         g,
@@ -276,7 +277,7 @@ fn build_mh_match(g: &ExtensionArguments) -> ParseResult<Match> {
 }
 
 /// Both kinds of options headers differ in nothing else.
-const fn options_header_extension(
+const fn ipv6_options_header_match(
     name: &'static str,
     options: &'static [crate::iptables::extension_options::OptionSpec],
 ) -> Extension<Match> {
@@ -284,16 +285,16 @@ const fn options_header_extension(
         name,
         family: IPV6_ONLY,
         options,
-        build: build_options_header_match,
+        build: build_ipv6_options_header_match,
         scope: UNRESTRICTED_SCOPE,
     }
 }
 
-static DST_MATCH: Extension<Match> = options_header_extension(
+static IPV6_DST_OPTIONS_MATCH: Extension<Match> = ipv6_options_header_match(
     "dst",
     &[option_with_argument("dst-len", 0).invertible(), option_with_argument("dst-opts", 1)],
 );
-static HBH_MATCH: Extension<Match> = options_header_extension(
+static IPV6_HOP_BY_HOP_MATCH: Extension<Match> = ipv6_options_header_match(
     "hbh",
     &[option_with_argument("hbh-len", 0).invertible(), option_with_argument("hbh-opts", 1)],
 );
@@ -302,7 +303,7 @@ static HBH_MATCH: Extension<Match> = options_header_extension(
 const IPV6_OPTIONS_MAX: usize = 16;
 
 /// `--dst-opts TYPE[:LENGTH],…`.
-fn build_options_header_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_ipv6_options_header_match(g: &ExtensionArguments) -> ParseResult<Match> {
     if let Some(t) = g.first_with_id(1) {
         let byte = |text: &str| strtoul::parse_number_in_range(text, 0, 255).is_some();
         let good = |word: &str| match word.split_once(':') {

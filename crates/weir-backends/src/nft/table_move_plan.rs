@@ -1,0 +1,326 @@
+//! One iptables table as an nft table.
+//!
+//! The hooks of a table are compiled separately. A hook whose chains contain a rule that nft cannot
+//! express stays in iptables, at the same priority as before, so that a packet still traverses the
+//! tables in order. So does a hook that enters a chain which another program manages
+//! ([`weir_model::managing_programs`]): a copy in nft would be outdated after the program's next
+//! change. Two things tie hooks together: the nat table, which only one side may have, and a
+//! `limit` in a chain that several hooks reach, because two copies would be two limits.
+
+use std::collections::{HashMap, HashSet};
+
+use weir_artefact::NFT_TABLE_PREFIX;
+use weir_model::effect::needs_connection_tracking;
+use weir_model::effect::shared_objects::uses_shared_objects;
+use weir_model::effect::{ConntrackDemand, rule_conntrack_demand};
+use weir_model::managing_programs::{ManagingProgram, preserved_program_of_chain};
+use weir_model::nft::{self, BaseChain, ChainKind, CreditedOriginal, Statement, Verdict, ct_state};
+use weir_model::{Chain, ChainGraph, Family, Hook, Policy, Rule, SharedName, Table, TableName};
+
+use super::chain_emitter::{ChainDraft, ChainEmitter, EmittedRun};
+use super::chain_names::NftChainNames;
+use super::lowered_rule::{LoweredRule, RuleLowering, lower_rule};
+
+/// Deepest call that nft takes, the base chain not counted (NFT_JUMP_STACK_SIZE is 16).
+pub(super) const MAX_JUMP_DEPTH: usize = 15;
+
+/// A rule that nft cannot say.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct RefusedRule {
+    pub chain: SharedName,
+    /// From 1.
+    pub number: u32,
+    pub why: String,
+}
+
+/// A table, and which of its hooks go to nft.
+pub(super) struct TableMovePlan<'f> {
+    pub family: Family,
+    pub table: &'f Table,
+    lowered_rules: HashMap<&'f str, Vec<LoweredRule>>,
+    pub refused_rules: Vec<RefusedRule>,
+    /// Chains that other programs keep, and which do.
+    pub program_chains: Vec<(&'f SharedName, ManagingProgram)>,
+    /// Hooks that stay in iptables although all of their rules can be expressed, and why.
+    pub tied_hooks: Vec<(Hook, &'static str)>,
+    /// Hooks that go to nft.
+    pub moved_hooks: Vec<Hook>,
+}
+
+impl<'f> TableMovePlan<'f> {
+    /// A plan; chains of `programs` are treated like the user's.
+    pub fn new(table: &'f Table, family: Family, programs: &[ManagingProgram]) -> Self {
+        let foreign = |c: &'f Chain| {
+            let program = preserved_program_of_chain(&c.name).filter(|p| !programs.contains(p))?;
+            Some((&c.name, program))
+        };
+        let mut plan = TableMovePlan {
+            family,
+            table,
+            lowered_rules: HashMap::new(),
+            refused_rules: Vec::new(),
+            program_chains: table.chains.iter().filter_map(foreign).collect(),
+            tied_hooks: Vec::new(),
+            moved_hooks: Vec::new(),
+        };
+        for chain in &table.chains {
+            let items = plan.lower_chain(chain);
+            plan.lowered_rules.insert(&chain.name, items);
+        }
+        plan.choose_moved_hooks();
+        plan
+    }
+
+    fn lower_chain(&mut self, chain: &'f Chain) -> Vec<LoweredRule> {
+        let mut items = Vec::with_capacity(chain.rules.len());
+        for (i, rule) in chain.rules.iter().enumerate() {
+            match lower_rule(rule, self.family) {
+                RuleLowering::Lowered(item) => items.push(item),
+                RuleLowering::NeverMatches => {}
+                RuleLowering::Unsupported(why) => {
+                    let number = i as u32 + 1;
+                    self.refused_rules.push(RefusedRule { chain: chain.name.clone(), number, why });
+                }
+            }
+        }
+        items
+    }
+
+    fn choose_moved_hooks(&mut self) {
+        let foreign = self.program_chains.iter().map(|(chain, _)| &***chain);
+        let bad: HashSet<&str> =
+            self.refused_rules.iter().map(|r| &*r.chain).chain(foreign).collect();
+        let hooks: Vec<Hook> = self
+            .table
+            .name
+            .hooks()
+            .iter()
+            .copied()
+            .filter(|h| self.built_in_chain(*h).is_some())
+            .collect();
+        let reach: HashMap<Hook, HashSet<&str>> =
+            hooks.iter().map(|h| (*h, self.reachable_chains(h.chain_name()))).collect();
+        let (stay, mut moved): (Vec<Hook>, Vec<Hook>) =
+            hooks.iter().partition(|h| reach[h].iter().any(|c| bad.contains(c)));
+        let mut stay = stay;
+        if self.table.name == TableName::Nat && !stay.is_empty() {
+            let why = "the nat table is not split";
+            self.tied_hooks.extend(moved.iter().map(|h| (*h, why)));
+            moved.clear();
+        }
+        let budget = |c: &&&str| self.lowered_rules[**c].iter().any(LoweredRule::is_stateful);
+        while let Some(at) = moved.iter().position(|h| {
+            reach[h].iter().filter(budget).any(|c| stay.iter().any(|s| reach[s].contains(c)))
+        }) {
+            let hook = moved.remove(at);
+            self.tied_hooks.push((hook, "it shares a limit with a hook that stays in iptables"));
+            stay.push(hook);
+        }
+        if moved.len() == hooks.len()
+            && self.program_chains.is_empty()
+            && self
+                .table
+                .chains
+                .iter()
+                .flat_map(|c| &c.rules)
+                .any(|rule| has_effect_when_loaded(rule, self.family))
+        {
+            // Rules that packets can reach would have kept their hooks in iptables, so no packet
+            // reaches this one.
+            let why = "a rule that no packet reaches has an effect by being loaded (recent, \
+                       hashlimit, socket, …), which nft cannot express";
+            self.tied_hooks.extend(moved.drain(..).map(|h| (h, why)));
+        }
+        self.moved_hooks = moved;
+    }
+
+    pub fn built_in_chain(&self, hook: Hook) -> Option<&'f Chain> {
+        self.table.chains.iter().find(|c| c.policy.is_some() && &*c.name == hook.chain_name())
+    }
+
+    /// The chains that a walk from `start` may enter, itself included.
+    fn reachable_chains(&self, start: &'f str) -> HashSet<&'f str> {
+        self.table.chains_reachable_from([start]).into_iter().map(|chain| &*chain.name).collect()
+    }
+
+    /// The chains of the nft table: those that a moved hook may enter, and, if nothing stays in
+    /// iptables, those that no hook enters but that nft can express completely.
+    fn chains_to_emit(&self) -> HashSet<&'f str> {
+        let bad: HashSet<&str> = self.refused_rules.iter().map(|r| &*r.chain).collect();
+        let mut entered: HashSet<&str> = HashSet::new();
+        let mut wanted: HashSet<&str> = HashSet::new();
+        for hook in self.table.name.hooks().iter().filter(|h| self.built_in_chain(**h).is_some()) {
+            let reach = self.reachable_chains(hook.chain_name());
+            entered.extend(&reach);
+            if self.moved_hooks.contains(hook) {
+                wanted.extend(reach);
+            }
+        }
+        if !self.is_fully_moved() {
+            return wanted;
+        }
+        // What no hook enters may still be why conntrack is in use.
+        for chain in self.table.chains.iter().filter(|c| !entered.contains(&*c.name)) {
+            let reach = self.reachable_chains(&chain.name);
+            if reach.iter().all(|c| !bad.contains(c)) {
+                wanted.extend(reach);
+            }
+        }
+        wanted
+    }
+
+    /// Whether a chain that no hook enters and that nft cannot say makes the kernel track
+    /// connections.
+    fn loses_conntrack(&self, wanted: &HashSet<&'f str>) -> bool {
+        let is_lost = |c: &&Chain| c.policy.is_none() && !wanted.contains(&*c.name);
+        self.table
+            .chains
+            .iter()
+            .filter(is_lost)
+            .flat_map(|c| &c.rules)
+            .any(needs_connection_tracking)
+    }
+
+    /// Writes the moved hooks; `guard` where fragments may come by.
+    pub fn emit_table(&self, guard: bool, runs: bool) -> (nft::Table, Vec<EmittedRun>) {
+        let wanted = self.chains_to_emit();
+        let mut e = ChainEmitter {
+            family: self.family,
+            names: NftChainNames::new(self.table.chains.iter().map(|c| &c.name)),
+            chains: Vec::new(),
+            maps: Vec::new(),
+            guard_fragments: guard,
+            compile_runs: runs,
+            emitted_runs: Vec::new(),
+        };
+        for chain in &self.table.chains {
+            let is_base = Hook::from_chain_name(&chain.name).is_some() && chain.policy.is_some();
+            if !is_base && wanted.contains(&*chain.name) {
+                let name = e.names.nft_chain_name(&chain.name).to_string();
+                let comment = (name != *chain.name).then(|| chain.name.to_string());
+                let mut body = ChainDraft::new(name, comment);
+                e.emit_rules(&mut body, &self.lowered_rules[&*chain.name]);
+                e.finish_chain(body);
+            }
+        }
+        if self.is_fully_moved() && self.loses_conntrack(&wanted) {
+            // No hook enters it: its test alone makes the kernel track connections.
+            let with = nft::Comparand::AnyBit(ct_state::INVALID.into());
+            let state = nft::Test {
+                expression: nft::LoadExpression::CtState,
+                comparand: with,
+                negated: false,
+            };
+            let mut body = ChainDraft::new(e.names.fresh_chain_name("conntrack"), None);
+            body.push_statements_as_rule(vec![
+                Statement::Test(state),
+                Statement::Verdict(Verdict::Return),
+            ]);
+            e.finish_chain(body);
+        }
+        for hook in &self.moved_hooks {
+            let chain = self.built_in_chain(*hook).expect("moved hooks have a chain");
+            let base = self.emit_base_chain(&mut e, *hook, chain);
+            e.chains.push(base);
+        }
+        let table = nft::Table {
+            family: self.family,
+            name: format!("{NFT_TABLE_PREFIX}{}", self.table.name),
+            iptables_table: self.table.name,
+            maps: e.maps,
+            chains: e.chains,
+        };
+        (table, e.emitted_runs)
+    }
+
+    /// A base chain ends with the policy's counter. If a rule may leave the chain early, its rules
+    /// are in a separate chain that the base chain calls, so that every return reaches the policy's
+    /// counter.
+    fn emit_base_chain(&self, e: &mut ChainEmitter, hook: Hook, chain: &Chain) -> nft::Chain {
+        let items = &self.lowered_rules[&*chain.name];
+        let name = e.names.nft_chain_name(&chain.name).to_string();
+        let mut base = ChainDraft::new(name.clone(), None);
+        if items.iter().any(|i| i.action.is_return_or_goto()) {
+            let own = e.names.fresh_chain_name(&name);
+            let mut body = ChainDraft::new(own.clone(), None);
+            e.emit_rules(&mut body, items);
+            e.finish_chain(body);
+            base.push_statements_as_rule(vec![Statement::Verdict(Verdict::Jump(own))]);
+        } else {
+            e.emit_rules(&mut base, items);
+        }
+        base.push_statements_as_rule(vec![Statement::Counter(vec![CreditedOriginal::Policy(
+            hook,
+        )])]);
+        let table = self.table.name;
+        let kind = match (table, hook) {
+            (TableName::Nat, _) => ChainKind::Nat,
+            (TableName::Mangle, Hook::Output) => ChainKind::Route,
+            _ => ChainKind::Filter,
+        };
+        let policy = chain.policy.unwrap_or(Policy::Accept);
+        let base_of = BaseChain { kind, hook, priority: table.priority(hook), policy };
+        nft::Chain { name, base: Some(base_of), comment: None, rules: base.into_rules() }
+    }
+
+    /// The table with the moved hooks taken out: what stays in iptables.
+    pub fn iptables_table_rest(&self) -> Table {
+        let mut rest = self.table.clone();
+        for chain in &mut rest.chains {
+            if self.moved_hooks.iter().any(|h| h.chain_name() == &*chain.name)
+                && chain.policy.is_some()
+            {
+                chain.rules.clear();
+                chain.policy = Some(Policy::Accept);
+                chain.counters = None;
+            }
+        }
+        let stays = |c: &Chain| c.policy.is_some() && !c.rules.is_empty();
+        if !rest.chains.iter().any(stays) && self.is_fully_moved() {
+            rest.chains.retain(|c| c.policy.is_some());
+        }
+        rest
+    }
+
+    /// True if every hook of the table goes to nft, and no other program has a chain there.
+    pub fn is_fully_moved(&self) -> bool {
+        let there = self.table.name.hooks().iter().filter(|h| self.built_in_chain(**h).is_some());
+        there.count() == self.moved_hooks.len() && self.program_chains.is_empty()
+    }
+}
+
+/// Whether a rule has a lasting effect by being loaded: the first rule that names a table of
+/// `recent` or `hashlimit` creates it, with its mask or rate; `socket` and TPROXY cause reassembly
+/// of datagrams; RATEEST creates the estimate that others read. Unknown modules may do anything.
+/// Conntrack is [`needs_connection_tracking`].
+fn has_effect_when_loaded(rule: &Rule, family: Family) -> bool {
+    rule_conntrack_demand(rule) == ConntrackDemand::Defragmentation
+        || uses_shared_objects(rule, family)
+}
+
+/// The deepest call from any base chain of a table, and the base chain.
+pub(super) fn max_call_depth(table: &nft::Table) -> usize {
+    let maps: HashMap<&str, &nft::VerdictMap> =
+        table.maps.iter().map(|m| (m.name.as_str(), m)).collect();
+    let calls = |chain: usize| {
+        let statements = table.chains[chain].rules.iter().enumerate();
+        let statements = statements.flat_map(|(i, r)| r.statements.iter().map(move |s| (i, s)));
+        let mut calls = Vec::new();
+        for (rule, statement) in statements {
+            match statement {
+                Statement::Verdict(v) => calls.extend(v.jump_target().map(|to| (rule, to))),
+                Statement::Vmap { map, .. } => {
+                    let elements = maps.get(map.as_str()).into_iter().flat_map(|m| &m.elements);
+                    calls.extend(elements.filter_map(|e| Some((rule, e.verdict.jump_target()?))));
+                }
+                _ => {}
+            }
+        }
+        calls
+    };
+    let graph =
+        ChainGraph::from_names_and_jumps(table.chains.iter().map(|c| c.name.as_str()), calls);
+    let bases = (0..table.chains.len()).filter(|c| table.chains[*c].base.is_some());
+    // A circle would have been refused by iptables; it counts as too deep here.
+    bases.map(|base| graph.max_jump_depth(base).unwrap_or(MAX_JUMP_DEPTH + 1)).max().unwrap_or(0)
+}

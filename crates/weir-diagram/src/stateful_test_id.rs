@@ -1,0 +1,69 @@
+//! The identity of a stateful test.
+
+use std::collections::HashMap;
+
+use weir_model::effect::IpsetWrites;
+use weir_model::{Family, Firewall, Match, Rule, match_effects, target_effects};
+use weir_semantics::question_digest::digest_content;
+use weir_semantics::shared_object_config_digests::{
+    SharedObjectConfigDigests, rule_memory_address,
+};
+
+use crate::comparison_types::StatefulTestPairing;
+use crate::packet_space::compute_stateful_test_id;
+
+/// Identifies the stateful tests of a firewall's rules, and finds them again in another firewall.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StatefulTestIdResolver {
+    /// By the address of the rule, where its text alone does not say; else by its credit.
+    ids_by_rule: Option<HashMap<usize, u64>>,
+    configured_objects: SharedObjectConfigDigests,
+}
+
+impl StatefulTestIdResolver {
+    pub fn new(firewall: &Firewall, identity: StatefulTestPairing) -> StatefulTestIdResolver {
+        let configured = SharedObjectConfigDigests::from_rulesets(firewall.rulesets());
+        if identity == StatefulTestPairing::ByCredit {
+            return StatefulTestIdResolver { ids_by_rule: None, configured_objects: configured };
+        }
+        let (mut by_rule, mut seen) = (HashMap::new(), HashMap::<u64, u64>::new());
+        for ruleset in firewall.rulesets() {
+            let family = ruleset.family;
+            for (table, _, rule) in
+                ruleset.rules().filter(|(_, _, r)| can_depend_on_state(r, family))
+            {
+                let text = (ruleset.family, table.name, &rule.base, &rule.matches, &rule.target);
+                let text = digest_content(&text);
+                let number = seen.entry(text).or_default();
+                by_rule.insert(rule_memory_address(rule), digest_content(&(text, *number)));
+                *number += 1;
+            }
+        }
+        StatefulTestIdResolver { ids_by_rule: Some(by_rule), configured_objects: configured }
+    }
+
+    /// The identity of a rule's tests, and what configures the objects that they use: a bucket that
+    /// another rule created is a different bucket.
+    pub fn stateful_test_id(&self, rule: &Rule) -> u64 {
+        let who = match &self.ids_by_rule {
+            Some(by_rule) => by_rule.get(&rule_memory_address(rule)).copied().unwrap_or(0),
+            None => compute_stateful_test_id(rule),
+        };
+        match self.configured_objects.digest_for_rule(rule) {
+            0 => who,
+            configured => digest_content(&(who, configured)),
+        }
+    }
+}
+
+/// Whether answers or effects of a rule may depend on packets before; or on a set, which rules may
+/// change.
+fn can_depend_on_state(rule: &Rule, family: Family) -> bool {
+    let row = target_effects(&rule.target);
+    row.stateful
+        || row.set_writes != IpsetWrites::None
+        || rule
+            .matches
+            .iter()
+            .any(|m| match_effects(m, family).is_stateful() || matches!(m, Match::Set(_)))
+}

@@ -1,0 +1,207 @@
+//! The core on which a trial runs, and how much it is disturbed.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use weir_stats::TrialNoise;
+
+use crate::LabError;
+
+/// Longest trial with real-time priority: the kernel throttles such threads after 0.95 s of a
+/// second, and a burst must not starve what else the machine does.
+pub const MAX_REALTIME_TRIAL: Duration = Duration::from_millis(600);
+
+/// While it lives, the current thread runs on one core only, before everything else where that
+/// was allowed.
+pub(crate) struct CorePinGuard {
+    previous_affinity: CpuSet,
+    realtime: bool,
+}
+
+impl CorePinGuard {
+    /// Pins the current thread.
+    pub(crate) fn pin_to_core(core: u32, realtime: bool) -> Result<CorePinGuard, LabError> {
+        let failed = |source: rustix::io::Errno| LabError::SystemCall {
+            action: "pin the generator to a core",
+            source: source.into(),
+        };
+        let before = sched_getaffinity(None).map_err(failed)?;
+        let mut only = CpuSet::new();
+        only.set(core as usize);
+        sched_setaffinity(None, &only).map_err(failed)?;
+        Ok(CorePinGuard {
+            previous_affinity: before,
+            realtime: realtime && set_realtime_priority(1),
+        })
+    }
+
+    /// Whether it runs before everything else.
+    pub(crate) fn is_realtime(&self) -> bool {
+        self.realtime
+    }
+}
+
+impl Drop for CorePinGuard {
+    fn drop(&mut self) {
+        if self.realtime {
+            set_scheduling_policy(libc::SCHED_OTHER, 0);
+        }
+        // The mask was the thread's own a moment ago.
+        let _ = sched_setaffinity(None, &self.previous_affinity);
+    }
+}
+
+/// Puts the current thread before everything else; false where the system does not allow it.
+pub(crate) fn set_realtime_priority(priority: libc::c_int) -> bool {
+    set_scheduling_policy(libc::SCHED_FIFO, priority)
+}
+
+/// Puts a thread that ends the generator's calls before the generator.
+pub(crate) fn raise_priority_above_generator() {
+    set_realtime_priority(2);
+}
+
+/// Sets the policy of the current thread; false where the system does not allow it.
+fn set_scheduling_policy(policy: libc::c_int, priority: libc::c_int) -> bool {
+    // SAFETY: a plain C struct, read by the call only; 0 is the current thread.
+    unsafe {
+        let mut parameters: libc::sched_param = std::mem::zeroed();
+        parameters.sched_priority = priority;
+        libc::sched_setscheduler(0, policy, &parameters) == 0
+    }
+}
+
+/// The last core that this process may use: the first ones do more of the system's work.
+///
+/// # Errors
+/// Where the system does not say.
+pub fn last_allowed_core() -> Result<u32, LabError> {
+    let allowed = sched_getaffinity(None).map_err(|source| LabError::SystemCall {
+        action: "read the allowed cores",
+        source: source.into(),
+    })?;
+    let is_set = |core: &u32| allowed.is_set(*core as usize);
+    Ok((0..CpuSet::MAX_CPU as u32).rfind(is_set).unwrap_or(0))
+}
+
+/// A core that this process may use and that is not `core`; `core` if there is no other.
+pub(crate) fn pick_other_core(core: u32) -> u32 {
+    let allowed = sched_getaffinity(None).unwrap_or_default();
+    let is_other = |other: &u32| *other != core && allowed.is_set(*other as usize);
+    (0..CpuSet::MAX_CPU as u32).find(is_other).unwrap_or(core)
+}
+
+/// What a trial's noise is made of, at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoiseSnapshot {
+    taken_at: Instant,
+    cpu_pressure: Duration,
+    steal_time: Duration,
+    involuntary_switches: u64,
+    spin_time: Duration,
+}
+
+impl NoiseSnapshot {
+    /// Looks at the machine, and times the fixed loop on the current core.
+    pub(crate) fn take(core: u32) -> NoiseSnapshot {
+        let spin = time_spin_loop();
+        NoiseSnapshot {
+            taken_at: Instant::now(),
+            cpu_pressure: parse_cpu_pressure(
+                &fs::read_to_string("/proc/pressure/cpu").unwrap_or_default(),
+            ),
+            steal_time: parse_steal_time(
+                &fs::read_to_string("/proc/stat").unwrap_or_default(),
+                core,
+            ),
+            involuntary_switches: read_involuntary_switches(),
+            spin_time: spin,
+        }
+    }
+
+    /// The slower of both loops.
+    pub(crate) fn slower_spin_time(&self, other: &NoiseSnapshot) -> Duration {
+        self.spin_time.max(other.spin_time)
+    }
+
+    /// The noise between two moments. `best` is the fastest loop of the run so far.
+    pub(crate) fn noise_until(&self, after: &NoiseSnapshot, best: Duration) -> TrialNoise {
+        let seconds = after.taken_at.duration_since(self.taken_at).as_secs_f64().max(1e-9);
+        let share = |after: Duration, before: Duration| {
+            after.saturating_sub(before).as_secs_f64() / seconds
+        };
+        TrialNoise {
+            psi: share(after.cpu_pressure, self.cpu_pressure),
+            steal: share(after.steal_time, self.steal_time),
+            spin_ratio: self.slower_spin_time(after).as_secs_f64() / best.as_secs_f64().max(1e-9),
+            switches: after.involuntary_switches.saturating_sub(self.involuntary_switches),
+        }
+    }
+}
+
+/// Time of a fixed number of dependent operations: about a third of a millisecond.
+pub(crate) fn time_spin_loop() -> Duration {
+    let before = Instant::now();
+    let mut state = 1_u64;
+    for _ in 0..200_000 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state ^= state >> 29;
+    }
+    std::hint::black_box(state);
+    before.elapsed()
+}
+
+/// `some … total=` of `/proc/pressure/cpu`, microseconds.
+fn parse_cpu_pressure(text: &str) -> Duration {
+    let some = text.lines().find(|line| line.starts_with("some ")).unwrap_or_default();
+    let total = some.rsplit_once("total=").and_then(|(_, total)| total.trim().parse().ok());
+    Duration::from_micros(total.unwrap_or(0))
+}
+
+/// The steal column of a core in `/proc/stat`, in hundredths of a second.
+fn parse_steal_time(text: &str, core: u32) -> Duration {
+    let name = format!("cpu{core}");
+    let mut lines = text.lines().map(str::split_ascii_whitespace);
+    let ticks = lines.find_map(|mut fields| {
+        (fields.next() == Some(name.as_str())).then(|| fields.nth(7)?.parse::<u64>().ok())?
+    });
+    Duration::from_millis(10 * ticks.unwrap_or(0))
+}
+
+fn read_involuntary_switches() -> u64 {
+    let text = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
+    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressure_is_read_in_microseconds() {
+        let text = "some avg10=0.18 avg60=0.11 avg300=0.14 total=5364027\nfull avg10=0 total=9\n";
+        assert_eq!(parse_cpu_pressure(text), Duration::from_micros(5_364_027));
+        assert_eq!(parse_cpu_pressure(""), Duration::ZERO);
+    }
+
+    #[test]
+    fn steal_is_that_of_the_core() {
+        let text =
+            "cpu  1 2 3 4 5 6 7 99 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\ncpu1 1 2 3 4 5 6 7 3 0 0\n";
+        assert_eq!(parse_steal_time(text, 1), Duration::from_millis(30));
+        assert_eq!(parse_steal_time(text, 7), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_guard_pins_and_lets_go() {
+        let before = sched_getaffinity(None).unwrap();
+        let core = last_allowed_core().unwrap();
+        {
+            let _pinned = CorePinGuard::pin_to_core(core, false).unwrap();
+            assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
+        }
+        assert_eq!(sched_getaffinity(None).unwrap().count(), before.count());
+    }
+}

@@ -1,0 +1,174 @@
+//! Trials of packets: first validated, then measured, and repeated if they were disturbed.
+
+use weir_stats::{Scenario, Trial, TrialState};
+use weir_study::{LoadedStudy, PlannedTrial, Variant};
+
+use crate::LabError;
+use crate::host::study_command::{StudyCommand, parse_dropped_count};
+use crate::host::target::ExecTarget;
+use crate::schedule::generated_files::RunFiles;
+use crate::schedule::run_state::RunState;
+use crate::schedule::workloads;
+use crate::trial::judge::{self, PacketTolerance};
+use crate::trial::runner::{DropCountSource, TrialObservation};
+use crate::trial::trial_record;
+
+/// Longest validation trial: its counters matter, not its length.
+const MAX_VALIDATION_SECONDS: f64 = 0.1;
+
+/// The first trial of a variant at a point: discarded as a warm-up, its counters checked against
+/// the rules' own and the kernel's reasons.
+pub(crate) fn run_validation_trial(
+    run: &mut RunState<'_>,
+    point: &Scenario,
+    variant: &Variant,
+) -> Result<Trial, LabError> {
+    let step = PlannedTrial {
+        scenario: point.clone(),
+        variant: variant.clone(),
+        block: 0,
+        order_in_block: 0,
+        leg: 0,
+    };
+    let seconds = run.preset.trial_seconds.min(MAX_VALIDATION_SECONDS);
+    let (_, mut trial) = run_trial(run, &step, seconds, true)?;
+    trial.state = TrialState::Warmup;
+    let told = run.runner.resources.topology.firewall_host().knows_drop_reasons()
+        && !run.loaded_study.subjects.0[&step.variant.subject].before_netfilter;
+    let unlike = told.then(|| judge::judge_drop_reasons(&trial)).flatten();
+    if let Some((state, why)) = judge_trial(run, &trial).or(unlike) {
+        trial.state = state;
+        trial.rejection_reason = Some(why);
+    }
+    Ok(trial)
+}
+
+/// One trial that counts, repeated while it is disturbed and the cap allows.
+pub(crate) fn measure_packet_trial(
+    run: &mut RunState<'_>,
+    step: &PlannedTrial,
+) -> Result<(), LabError> {
+    let limits = run.loaded_study.study.noise.clone();
+    let realtime = run.scheduling.starts_with("fifo");
+    let Some(first) = run.finished_trials.next_repeat_number(step) else { return Ok(()) };
+    for repeat in first..=limits.repeats {
+        let (seen, mut trial) = run_trial(run, step, run.preset.trial_seconds, false)?;
+        trial.repeat_count = repeat;
+        let is_last = repeat == limits.repeats;
+        let mut disturbance = judge::judge_noise(&trial, &limits, realtime);
+        if !seen.send_result.finished {
+            disturbance = Some("the generator did not finish".to_owned());
+        }
+        let asked = requested_packets_or_connections(&seen, &trial);
+        // On an axis of rates some exceed what the machine can handle, which is intended.
+        let is_swept =
+            run.loaded_study.study.connection_load().is_some_and(|c| c.rate_axis.is_some());
+        if seen.send_result.skipped_behind_schedule * 100 > asked && !is_swept {
+            disturbance = Some(format!(
+                "{} of {asked} came too late",
+                seen.send_result.skipped_behind_schedule
+            ));
+        }
+        let (verdict, usable) = (judge_trial(run, &trial), is_last && seen.send_result.finished);
+        if record_judged_trial(run, trial, verdict, disturbance, usable)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps a trial with its verdict, or else with what disturbed it: it counts all the same where it
+/// is `usable`, for no repeat is left. Whether the step is done.
+pub(crate) fn record_judged_trial(
+    run: &mut RunState<'_>,
+    mut trial: Trial,
+    verdict: Option<(TrialState, String)>,
+    disturbance: Option<String>,
+    usable: bool,
+) -> Result<bool, LabError> {
+    if let Some((state, why)) = verdict {
+        (trial.state, trial.rejection_reason) = (state, Some(why));
+    } else if let Some(why) = disturbance {
+        trial.state = if usable { TrialState::Accepted } else { TrialState::Disturbed };
+        trial.rejection_reason = Some(why);
+        run.accepted_disturbed += u64::from(usable);
+    }
+    let is_done = matches!(trial.state, TrialState::Accepted | TrialState::Failed);
+    run.record_trial(trial)?;
+    Ok(is_done)
+}
+
+/// The packets or connections that correspond to the rate of a trial.
+fn requested_packets_or_connections(seen: &TrialObservation, trial: &Trial) -> u64 {
+    let offered = trial.connection_counts().map_or(seen.send_result.offered, |all| all.offered);
+    offered + seen.send_result.skipped_behind_schedule
+}
+
+/// What the packets of a trial say, and its connections.
+fn judge_trial(run: &RunState<'_>, trial: &Trial) -> Option<(TrialState, String)> {
+    let subject = &run.loaded_study.subjects.0[&trial.subject];
+    let tolerance = PacketTolerance {
+        max_leaked: weir_stats::max_packets_within_limit(subject.lets_through_pps, trial.seconds),
+        has_racy_counters: subject.many_cores,
+    };
+    let is_flooded =
+        run.loaded_study.study.connection_load().is_some_and(|c| c.flood_axis.is_some());
+    judge::judge_connections(trial).or_else(|| match is_flooded {
+        // The arrivals of a flood, and of connections that a firewall treats as a flood, are the
+        // result itself.
+        true => judge::judge_packet_balance(trial, tolerance),
+        false => judge::judge_packets(trial, tolerance),
+    })
+}
+
+fn run_trial(
+    run: &mut RunState<'_>,
+    step: &PlannedTrial,
+    seconds: f64,
+    check: bool,
+) -> Result<(TrialObservation, Trial), LabError> {
+    let loaded = run.loaded_study;
+    let mut of_study = workloads::build_workload_for_trial(run, step, seconds, check)?;
+    let subject = &loaded.subjects.0[&step.variant.subject];
+    let point = step.scenario.project_to_axes(&loaded.study.ruleset.axis_names());
+    let firewall = &run.firewalls[&(point.clone(), step.variant.clone())];
+    let files = &run.files;
+    let count = || count_rule_drops(loaded, files, step, &point, &*firewall.target);
+    let drops = match (check, of_study.expects_drops, subject.count.is_empty()) {
+        (false, false, _) => DropCountSource::NotCounted,
+        (false, true, false) => DropCountSource::RuleCounters(&count),
+        (true, _, false) => DropCountSource::RuleCountersAndReasons(&count),
+        (_, _, true) => DropCountSource::KernelReasons,
+    };
+    let seen = run.runner.run_trial(firewall, &mut *of_study.workload, drops)?;
+    let mut trial = trial_record::trial_from_observation(step, run.preset.rate_pps, &seen);
+    of_study.set_trial_kind_and_client(&mut trial);
+    Ok((seen, trial))
+}
+
+/// What the subject of a step says that its rules dropped so far.
+fn count_rule_drops(
+    loaded: &LoadedStudy,
+    files: &RunFiles,
+    step: &PlannedTrial,
+    point: &Scenario,
+    target: &dyn ExecTarget,
+) -> Result<u64, LabError> {
+    let study = &loaded.study;
+    let ruleset = files.ruleset_path(study, point);
+    let folder = files.subject_folder(study, point, &step.variant.subject);
+    let job = StudyCommand {
+        label: format!("count of {}", step.variant.subject),
+        script: &loaded.subjects.0[&step.variant.subject].count,
+        scenario: point,
+        file_variables: vec![("RULESET", &ruleset), ("DIR", &folder)],
+    };
+    let (_, text) = files.run_command_on_target(target, &job, false)?;
+    parse_dropped_count(&text).ok_or_else(|| LabError::CommandFailed {
+        what: job.label.clone(),
+        scenario: point.clone(),
+        command: job.script.to_owned(),
+        status: "no line `dropped N`".to_owned(),
+        message: text.lines().take(3).collect::<Vec<_>>().join("; "),
+    })
+}

@@ -1,0 +1,39 @@
+//! One firewall of a topology, and the counters that can be read from it.
+
+use weir_kernel::Namespace;
+
+use crate::host::target::SharedExecTarget;
+use crate::observe::counters::{
+    ConntrackStatReader, DeviceDropReader, IpStackReader, RxPacketReader,
+};
+
+/// One firewall between them.
+pub struct TestFirewall {
+    /// Where its ruleset is loaded; empty where that is on another host.
+    pub namespace: Namespace,
+    /// Index of the device into which frames are sent.
+    pub send_ifindex: u32,
+    /// Drop counters of its devices, and of the sink's.
+    pub device_drops: DeviceDropReader,
+    /// Its IP stack's counters.
+    pub stack_counters: IpStackReader,
+    /// Its connection table's counters.
+    pub conntrack_counters: ConntrackStatReader,
+    /// What its device towards the source received.
+    pub received_from_source: RxPacketReader,
+    /// Packets that the device after it received.
+    pub received_after_firewall: RxPacketReader,
+    /// Name of the source's device, and of the sink's.
+    pub end_devices: (String, String),
+    /// It forwards nothing: what it gets is for itself.
+    pub is_end_host: bool,
+    /// Where commands of its subject run.
+    pub(crate) target: SharedExecTarget,
+}
+
+impl TestFirewall {
+    /// The name of its namespace.
+    pub(crate) fn namespace_name(&self) -> &str {
+        self.target.name()
+    }
+}

@@ -1,0 +1,122 @@
+//! Observations of the machine during a trial: counters before and after, and the connection table
+//! throughout.
+
+use std::time::{Duration, Instant};
+
+use weir_stats::{ConntrackTable, CoreNetworkLoad, MachineObservations};
+
+use crate::LabError;
+use crate::observe::counters::ConntrackCounters;
+use crate::observe::proc_parsers::{self, CountersByName};
+use crate::topology::TestFirewall;
+
+/// Lines of the kernel's log that are kept of one trial.
+const KEPT_KERNEL_LOG_LINES: usize = 20;
+/// Looks at the connection table in one trial, about, and the time between two of them.
+const CONNTRACK_SAMPLES_PER_TRIAL: u32 = 40;
+const MIN_CONNTRACK_SAMPLE_PERIOD: Duration = Duration::from_millis(5);
+const MAX_CONNTRACK_SAMPLE_PERIOD: Duration = Duration::from_secs(1);
+
+/// A trial is being watched while it lives.
+pub(crate) struct MachineObserver {
+    started_at: Instant,
+    softnet: CountersByName,
+    interrupts: CountersByName,
+    softirqs: CountersByName,
+    cores: Vec<CoreNetworkLoad>,
+    snmp: CountersByName,
+    conntrack: ConntrackCounters,
+    slab: i64,
+    is_sampled: bool,
+    core: Option<u32>,
+}
+
+impl MachineObserver {
+    /// Reads everything, and starts sampling the connection table.
+    pub(crate) fn start(
+        firewall: &TestFirewall,
+        core: u32,
+        expected: Duration,
+    ) -> Result<MachineObserver, LabError> {
+        let host = firewall.target.host();
+        host.read_kernel_log(0)?;
+        // A card's interrupts may be on any core of another host.
+        let core = (!host.is_remote()).then_some(core);
+        let period = (expected / CONNTRACK_SAMPLES_PER_TRIAL)
+            .clamp(MIN_CONNTRACK_SAMPLE_PERIOD, MAX_CONNTRACK_SAMPLE_PERIOD);
+        Ok(MachineObserver {
+            softnet: proc_parsers::parse_softnet_stat(&host.read_proc_file("net/softnet_stat")?),
+            interrupts: proc_parsers::parse_interrupts(&host.read_proc_file("interrupts")?),
+            softirqs: proc_parsers::parse_softirqs(&host.read_proc_file("softirqs")?, core),
+            cores: proc_parsers::parse_core_network_load(
+                &host.read_proc_file("net/softnet_stat")?,
+                &host.read_proc_file("softirqs")?,
+            ),
+            snmp: firewall.stack_counters.read_all_counters()?,
+            conntrack: firewall.conntrack_counters.read()?,
+            slab: proc_parsers::parse_unreclaimable_slab_bytes(&host.read_proc_file("meminfo")?),
+            is_sampled: firewall.target.start_conntrack_sampling(period)?,
+            started_at: Instant::now(),
+            core,
+        })
+    }
+
+    /// Reads everything again; what changed.
+    pub(crate) fn finish(self, firewall: &TestFirewall) -> Result<MachineObservations, LabError> {
+        let host = firewall.target.host();
+        let mut samples = if self.is_sampled { host.take_conntrack_samples()? } else { Vec::new() };
+        let after = firewall.conntrack_counters.read()?;
+        let slab = proc_parsers::parse_unreclaimable_slab_bytes(&host.read_proc_file("meminfo")?);
+        if !samples.is_empty() {
+            samples.push((self.started_at.elapsed().as_secs_f64(), after.entries));
+        }
+        let before = self.conntrack;
+        let seen = samples.iter().map(|(_, entries)| *entries);
+        let is_in_use = seen.chain([before.entries, after.entries]).any(|entries| entries > 0);
+        let setting = |name: &str| -> Result<u64, LabError> {
+            let text = host.read_proc_file(&format!("sys/net/netfilter/{name}"))?;
+            Ok(text.trim().parse().unwrap_or(0))
+        };
+        let mut table = None;
+        if is_in_use {
+            table = Some(ConntrackTable {
+                limit: setting("nf_conntrack_max")?,
+                buckets: setting("nf_conntrack_buckets")?,
+                before: before.entries,
+                after: after.entries,
+                samples,
+                counters: after.grown_since(&before),
+                object_bytes: proc_parsers::parse_conntrack_entry_bytes(
+                    &host.read_proc_file("slabinfo")?,
+                ),
+                slab_growth_bytes: slab - self.slab,
+            });
+        }
+        let snmp = firewall.stack_counters.read_all_counters()?;
+        let now = proc_parsers::parse_core_network_load(
+            &host.read_proc_file("net/softnet_stat")?,
+            &host.read_proc_file("softirqs")?,
+        );
+        Ok(MachineObservations {
+            table,
+            softnet: proc_parsers::compute_counter_growth(
+                &proc_parsers::parse_softnet_stat(&host.read_proc_file("net/softnet_stat")?),
+                &self.softnet,
+            ),
+            interrupts: proc_parsers::compute_counter_growth(
+                &proc_parsers::parse_interrupts(&host.read_proc_file("interrupts")?),
+                &self.interrupts,
+            ),
+            softirqs: proc_parsers::compute_counter_growth(
+                &proc_parsers::parse_softirqs(&host.read_proc_file("softirqs")?, self.core),
+                &self.softirqs,
+            ),
+            cores: now.iter().filter_map(|core| core.delta_since(&self.cores)).collect(),
+            redirects_sent: snmp.get("Icmp.OutRedirects").copied().unwrap_or(0),
+            snmp: proc_parsers::compute_counter_growth(&snmp, &self.snmp),
+            load_memory_bytes: None,
+            kernel_log: host.read_kernel_log(KEPT_KERNEL_LOG_LINES)?,
+            load_average: proc_parsers::parse_load_average(&host.read_proc_file("loadavg")?),
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! Connections of the small TCP ([`crate::bpf_program::stateless_tcp`]), opened through a firewall.
+
+use std::time::Duration;
+
+use weir_stats::ConnectionClose;
+
+use crate::LabError;
+use crate::bpf_program::frame_generator::SendResult;
+use crate::bpf_program::sink::SinkCounts;
+use crate::bpf_program::stateless_tcp::{
+    ConnectionOpenResult, ConnectionPlan, StatelessTcpEndpoints,
+};
+use crate::topology::TestFirewall;
+use crate::workload::completed_connection_sampling::CompletedConnectionSampler;
+use crate::workload::settle::{TransitReading, wait_until_settled};
+use crate::workload::workload_resources::WorkloadResources;
+use crate::workload::workload_trait::{Workload, WorkloadOutcome};
+use weir_stats::TrialResults;
+
+/// How long packets may be under way after a trial.
+const SETTLE_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long none may arrive before the rest counts as lost.
+const QUIET_PERIOD: Duration = Duration::from_millis(5);
+
+/// Connections as a trial opens them.
+pub(crate) struct StatelessTcpWorkload {
+    connection_plan: ConnectionPlan,
+    sampler: Option<CompletedConnectionSampler>,
+    open_result: ConnectionOpenResult,
+}
+
+impl StatelessTcpWorkload {
+    /// As `open` says.
+    pub(crate) fn new(open: ConnectionPlan) -> StatelessTcpWorkload {
+        StatelessTcpWorkload {
+            connection_plan: open,
+            sampler: None,
+            open_result: ConnectionOpenResult::default(),
+        }
+    }
+
+    /// Memory is looked at only where connections are left open.
+    fn leaves_connections_open(&self) -> bool {
+        self.connection_plan.close == ConnectionClose::Never
+    }
+}
+
+impl Workload for StatelessTcpWorkload {
+    fn duration(&self) -> Duration {
+        self.connection_plan.duration
+    }
+
+    fn prepare(
+        &mut self,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<(), LabError> {
+        firewall.target.flush_conntrack(self.leaves_connections_open())?;
+        self.sampler =
+            CompletedConnectionSampler::start(tcp_ends(stage), self.connection_plan.duration)?;
+        Ok(())
+    }
+
+    fn send_traffic(
+        &mut self,
+        stage: &mut WorkloadResources,
+        firewall: &TestFirewall,
+    ) -> Result<(), LabError> {
+        let source = stage.topology.source_namespace().clone();
+        self.open_result = tcp_ends(stage).open_connections(
+            &source,
+            firewall.send_ifindex,
+            &self.connection_plan,
+        )?;
+        Ok(())
+    }
+
+    fn await_arrivals(
+        &mut self,
+        stage: &mut WorkloadResources,
+        _firewall: &TestFirewall,
+    ) -> Result<WorkloadOutcome, LabError> {
+        let (ends, opened) = (tcp_ends(stage), self.open_result);
+        await_all_packets(ends, opened.offered + opened.flood)?;
+        let both = ends.read_tallies()?;
+        let mut record =
+            ends.build_connections_record(&opened, &both, self.connection_plan.close)?;
+        record.progress =
+            self.sampler.take().map_or_else(Vec::new, CompletedConnectionSampler::stop);
+        Ok(WorkloadOutcome {
+            send_result: SendResult {
+                offered: opened.offered + opened.flood + both.answers_sent(),
+                to_drop: opened.flood,
+                skipped_behind_schedule: opened.skipped_behind_schedule,
+                finished: opened.finished,
+                seconds: opened.seconds,
+            },
+            arrived: SinkCounts {
+                delivered: both.connection_packets_received(),
+                leaked: both.server.flood,
+                foreign: both.client.foreign + both.server.foreign,
+            },
+            measured: TrialResults::Connections(Box::new(record)),
+        })
+    }
+
+    /// Millions of entries would be walked, and would take memory, in the trials of others.
+    fn clean_up(&mut self, firewall: &TestFirewall) -> Result<(), LabError> {
+        firewall.target.flush_conntrack(self.leaves_connections_open())
+    }
+}
+
+fn tcp_ends(stage: &mut WorkloadResources) -> &mut StatelessTcpEndpoints {
+    stage.tcp_ends.as_mut().expect("a study of connections has both ends")
+}
+
+/// Waits until every packet has arrived, or none does any more.
+fn await_all_packets(ends: &StatelessTcpEndpoints, opened: u64) -> Result<(), LabError> {
+    wait_until_settled(SETTLE_TIMEOUT, QUIET_PERIOD, || {
+        let both = ends.read_tallies()?;
+        let moved = both.connection_packets_received() + both.server.flood;
+        let is_complete = moved >= opened + both.answers_sent();
+        Ok(TransitReading { moved_packets: moved, is_complete, value: () })
+    })
+}

@@ -1,0 +1,191 @@
+//! ipsets: the match `set` and the target `SET`.
+
+use weir_model::Hook::{Forward, Output, Postrouting};
+use weir_model::rule_match::{ExtensionValue, SetMatch};
+use weir_model::{Match, SharedName, TableName, Target};
+
+use super::extension_value_builders::ModuleOptionsBuilder;
+use super::option_values;
+use crate::append_text;
+use crate::diagnostic::{Diagnostic, ParseResult};
+use crate::iptables::extension_options::{
+    Extension, ExtensionArguments, OptionSpec, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
+    option_with_argument,
+};
+
+pub(super) static SET_MATCH: Extension<Match> = Extension {
+    name: "set",
+    family: None,
+    options: &[
+        option_with_argument("match-set", 0).invertible().with_two_arguments(),
+        option_with_argument("set", 0).invertible().with_two_arguments(),
+        flag_option("return-nomatch", 1),
+        flag_option("update-counters", 2).invertible(),
+        flag_option("update-subcounters", 3).invertible(),
+        option_with_argument("packets-eq", 4).invertible().excludes(1 << 5 | 1 << 6),
+        option_with_argument("packets-lt", 5).excludes(1 << 4 | 1 << 6),
+        option_with_argument("packets-gt", 6).excludes(1 << 4 | 1 << 5),
+        option_with_argument("bytes-eq", 7).invertible().excludes(1 << 8 | 1 << 9),
+        option_with_argument("bytes-lt", 8).excludes(1 << 7 | 1 << 9),
+        option_with_argument("bytes-gt", 9).excludes(1 << 7 | 1 << 8),
+    ],
+    build: build_set_match,
+    scope: UNRESTRICTED_SCOPE,
+};
+
+const fn require_add_set_option(o: OptionSpec) -> OptionSpec {
+    o.requires(1 << 0)
+}
+
+pub(super) static SET_TARGET: Extension<Target> = Extension {
+    name: "SET",
+    family: None,
+    options: &[
+        // A `!` before them is read, and forgotten by the tool.
+        option_with_argument("add-set", 0).with_two_arguments().invertible(),
+        option_with_argument("del-set", 1).with_two_arguments().invertible(),
+        option_with_argument("map-set", 2).with_two_arguments().invertible(),
+        require_add_set_option(flag_option("exist", 3)),
+        require_add_set_option(option_with_argument("timeout", 4)),
+        flag_option("map-mark", 5).requires(1 << 2),
+        flag_option("map-prio", 6).requires(1 << 2),
+        flag_option("map-queue", 7).requires(1 << 2),
+    ],
+    build: build_set_target,
+    scope: UNRESTRICTED_SCOPE,
+};
+
+/// Most dimensions of a set (`IPSET_DIM_MAX`).
+const SET_DIRECTIONS_MAX: usize = 6;
+
+fn parse_set_name(t: &ParsedOption) -> ParseResult<SharedName> {
+    if t.arg.is_empty() || t.arg.len() > 31 {
+        return t.arg_error("set name is not 1 to 31 bytes").into_err();
+    }
+    Ok(SharedName::from(t.arg))
+}
+
+fn parse_set_directions(t: &ParsedOption) -> ParseResult<Vec<bool>> {
+    let mut out = Vec::new();
+    for word in t.second_arg.split(',') {
+        match word {
+            "src" => out.push(true),
+            "dst" => out.push(false),
+            _ => {
+                return t
+                    .second_arg_error(format!("{word:?} is not src or dst"))
+                    .with_help("write one for each part of the set's elements: src,dst")
+                    .into_err();
+            }
+        }
+    }
+    if out.len() > SET_DIRECTIONS_MAX {
+        return t
+            .second_arg_error(format!("more than {SET_DIRECTIONS_MAX} of src and dst"))
+            .into_err();
+    }
+    Ok(out)
+}
+
+fn build_set_match(g: &ExtensionArguments) -> ParseResult<Match> {
+    let Some(t) = g.first_with_id(0) else {
+        return g
+            .extension_error("set without --match-set")
+            .with_help("write --match-set NAME src")
+            .into_err();
+    };
+    let mut options = Vec::new();
+    if g.has_option(1) {
+        options.push("--return-nomatch".to_owned());
+    }
+    for o in [2, 3].into_iter().filter_map(|id| g.first_with_id(id)).filter(|o| o.negated) {
+        options.extend(["!".to_owned(), format!("--{}", g.option_name(o.id))]);
+    }
+    for o in (4..=9).filter_map(|id| g.first_with_id(id)) {
+        if o.negated {
+            options.push("!".to_owned());
+        }
+        let n = option_values::parse_integer(o, 0, u64::MAX)?;
+        options.extend([format!("--{}", g.option_name(o.id)), n.to_string()]);
+    }
+    Ok(Match::Set(SetMatch {
+        negated: t.negated,
+        name: parse_set_name(t)?,
+        src_directions: parse_set_directions(t)?,
+        options,
+    }))
+}
+
+fn build_set_target(g: &ExtensionArguments) -> ParseResult<Target> {
+    let mut options = ModuleOptionsBuilder::default();
+    for t in (0..=2).filter_map(|id| g.first_with_id(id)) {
+        let mut words = parse_set_name(t)?.to_string();
+        words.push(' ');
+        append_set_directions(&mut words, &parse_set_directions(t)?);
+        options.push(g.option_name(t.id), ExtensionValue::Text(words));
+        if t.id == 0 {
+            if g.has_option(3) {
+                options.push("exist", ExtensionValue::Flag);
+            }
+            if let Some(t) = g.first_with_id(4) {
+                options.push(
+                    "timeout",
+                    ExtensionValue::Number(option_values::parse_integer(t, 0, 2_147_483)?),
+                );
+            }
+        }
+    }
+    if options.0.is_empty() {
+        return g
+            .extension_error("SET without an action")
+            .with_help("give --add-set or --del-set")
+            .into_err();
+    }
+    if let Some(t) = g.first_with_id(2) {
+        if !(5..=7).any(|id| g.has_option(id)) {
+            return Diagnostic::new("--map-set without a value to map", t.span)
+                .with_help("give --map-mark, --map-prio or --map-queue")
+                .into_err();
+        }
+        if g.table != TableName::Mangle {
+            return Diagnostic::new(format!("--map-set in the {} table", g.table), t.span)
+                .with_help("the kernel accepts it only in mangle")
+                .into_err();
+        }
+        if g.has_option(6) || g.has_option(7) {
+            g.restrict_hooks(&[Forward, Output, Postrouting]);
+        }
+        for id in (5..=7).filter(|id| g.has_option(*id)) {
+            options.push(g.option_name(id), ExtensionValue::Flag);
+        }
+    }
+    Ok(super::log_targets::extension_effect_target("SET", options))
+}
+
+fn append_set_directions(out: &mut String, dirs: &[bool]) {
+    append_text::append_comma_list(out, dirs, |out, src| {
+        out.push_str(if *src { "src" } else { "dst" })
+    });
+}
+
+/// A set's name, quoted where it needs it, and the directions.
+pub(super) fn try_print_option_value(out: &mut String, v: &ExtensionValue) -> bool {
+    let ExtensionValue::Text(words) = v else { return false };
+    let (name, directions) = words.rsplit_once(' ').unwrap_or((words, ""));
+    append_text::append_word_quoted_if_needed(out, name);
+    out.push(' ');
+    out.push_str(directions);
+    true
+}
+
+pub(super) fn print_set_match(out: &mut String, m: &SetMatch) {
+    out.push_str(" -m set");
+    append_text::append_negatable_option_name(out, m.negated, "--match-set");
+    append_text::append_word_quoted_if_needed(out, &m.name);
+    out.push(' ');
+    append_set_directions(out, &m.src_directions);
+    for word in &m.options {
+        out.push(' ');
+        out.push_str(word);
+    }
+}

@@ -1,0 +1,69 @@
+//! Matches of TCP options and of ECN bits: tcpmss, ecn.
+
+use weir_model::Match;
+use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+
+use super::extension_value_builders::host_dependent_match;
+use super::option_values;
+use crate::diagnostic::{Diagnostic, ParseResult};
+use crate::iptables::extension_options::{
+    Extension, ExtensionArguments, ExtensionScope, UNRESTRICTED_SCOPE, flag_option,
+    option_with_argument,
+};
+
+pub(super) static TCPMSS_MATCH: Extension<Match> = Extension {
+    name: "tcpmss",
+    family: None,
+    options: &[option_with_argument("mss", 0).invertible().mandatory()],
+    build: |g| {
+        let Some(t) = g.first_with_id(0) else {
+            return g.extension_error("tcpmss without --mss").into_err();
+        };
+        let (lo, hi) = option_values::parse_number_range(t, 0xffff)?;
+        if lo > hi {
+            return t
+                .arg_error(format!("the lower end of {} is above its upper end", t.arg))
+                .into_err();
+        }
+        let value = ExtensionValue::Range(lo, hi);
+        Ok(host_dependent_match(
+            "tcpmss",
+            vec![ExtensionOption { negated: t.negated, name: "mss", value }],
+        ))
+    },
+    scope: ExtensionScope::for_protocols(&[6]),
+};
+
+pub(super) static ECN_MATCH: Extension<Match> = Extension {
+    name: "ecn",
+    family: None,
+    options: &[
+        flag_option("ecn-tcp-cwr", 0).invertible(),
+        flag_option("ecn-tcp-ece", 1).invertible(),
+        option_with_argument("ecn-ip-ect", 2).invertible(),
+    ],
+    build: build_ecn_match,
+    scope: UNRESTRICTED_SCOPE,
+};
+
+fn build_ecn_match(g: &ExtensionArguments) -> ParseResult<Match> {
+    let mut options = Vec::new();
+    for id in [1, 0, 2] {
+        let Some(t) = g.first_with_id(id) else { continue };
+        let value = match id {
+            2 => ExtensionValue::Number(option_values::parse_integer(t, 0, 3)?),
+            _ => ExtensionValue::Flag,
+        };
+        let tcp = g.base.proto.is_some_and(|p| p.proto == 6 && !p.negated);
+        if id != 2 && !tcp {
+            return Diagnostic::new("test of TCP bits in a rule that is not for TCP only", t.span)
+                .with_help("write -p tcp in the rule")
+                .into_err();
+        }
+        options.push(ExtensionOption { negated: t.negated, name: g.option_name(id), value });
+    }
+    if options.is_empty() {
+        return g.extension_error("ecn without an option").into_err();
+    }
+    Ok(host_dependent_match("ecn", options))
+}

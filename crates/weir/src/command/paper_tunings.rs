@@ -1,0 +1,55 @@
+//! `weir tune`: the papers' tunings in today's terms.
+
+use anyhow::Result;
+use serde::Serialize;
+use weir_lab::paper_tunings::{PAPER_TUNINGS, PaperTuning, TuningScope};
+
+use super::ExitAnswer;
+use crate::cli::TuneArgs;
+use crate::{json_output, terminal};
+
+#[derive(Serialize)]
+struct PaperTuningWithCurrentValue {
+    #[serde(flatten)]
+    tuning: PaperTuning,
+    now: Option<String>,
+}
+
+/// Prints every tuning with its value now; sets nothing.
+pub fn run(args: &TuneArgs) -> Result<ExitAnswer> {
+    let rows: Vec<PaperTuningWithCurrentValue> = PAPER_TUNINGS
+        .iter()
+        .map(|tuning| PaperTuningWithCurrentValue { tuning: *tuning, now: tuning.current_value() })
+        .collect();
+    if args.json {
+        return terminal::print_stdout(&json_output::render_single_member_json(
+            "tune", "tunings", &rows,
+        )?);
+    }
+    let mut text = String::new();
+    let mut paper = "";
+    for row in &rows {
+        if row.tuning.paper != paper {
+            paper = row.tuning.paper;
+            text += &format!("# {paper}\n");
+        }
+        text += &render_sysctl_lines(row);
+    }
+    terminal::print_stdout(&text)
+}
+
+/// A line that `sysctl -p` takes, where there is one to set; all else is a comment.
+fn render_sysctl_lines(row: &PaperTuningWithCurrentValue) -> String {
+    let PaperTuningWithCurrentValue { tuning, now } = row;
+    let reach = match tuning.reach {
+        TuningScope::Namespace => "",
+        TuningScope::Machine => " (whole machine)",
+        TuningScope::Gone => " (gone)",
+    };
+    let now = now.as_ref().map_or(String::new(), |now| format!("; now {now}"));
+    let what = format!("# {}{reach}: {}{now}\n", tuning.then, tuning.why);
+    if tuning.value.is_empty() {
+        return what;
+    }
+    format!("{what}{} = {}\n", tuning.sysctl, tuning.value)
+}
