@@ -180,16 +180,7 @@ impl<'f> InterpreterAgreement<'f> {
             FreeVariable::StatelessTargetBit { content, hook, change, bit }
                 if content == digest_existing_nat_question() =>
             {
-                let packet = changed(change);
-                let (addr, port) =
-                    answers.clone().existing_nat_mapping(hook, &packet).expect("an answer");
-                match bit {
-                    TargetChoice::AddrBit(bit) => addr.0 >> bit & 1 == 1,
-                    TargetChoice::PortBit(bit) => port.is_some_and(|p| p >> bit & 1 == 1),
-                    TargetChoice::NatChangedPacket | TargetChoice::OtherFieldBit(_) => {
-                        unreachable!("only addresses and ports")
-                    }
-                }
+                existing_nat_bit(answers, hook, &changed(change), bit)
             }
             FreeVariable::StatelessTargetBit { content: digest, hook, change, bit } => {
                 let packet = changed(change);
@@ -253,6 +244,24 @@ impl<'f> InterpreterAgreement<'f> {
             }
         }
         compared
+    }
+}
+
+/// A bit of the mapping that an existing connection has.
+fn existing_nat_bit(
+    answers: &SeededAnswers,
+    hook: Hook,
+    packet: &Packet,
+    bit: TargetChoice,
+) -> bool {
+    let mapping = answers.clone().existing_nat_mapping(hook, packet);
+    let (addr, port) = mapping.expect("an answer");
+    match bit {
+        TargetChoice::AddrBit(bit) => addr.0 >> bit & 1 == 1,
+        TargetChoice::PortBit(bit) => port.is_some_and(|p| p >> bit & 1 == 1),
+        TargetChoice::NatChangedPacket | TargetChoice::OtherFieldBit(_) => {
+            unreachable!("only addresses and ports")
+        }
     }
 }
 

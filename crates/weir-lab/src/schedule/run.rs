@@ -54,11 +54,8 @@ pub fn execute_study(
     }
     let preset = loaded.preset_for_request(&options.run_request())?;
     let hosts = read_hosts_file(&loaded, options)?;
-    let prior = if options.resume {
-        Some(resume::load_and_verify_prior_run(out, &loaded, options)?)
-    } else {
-        None
-    };
+    let load_prior = || resume::load_and_verify_prior_run(out, &loaded, options);
+    let prior = options.resume.then(load_prior).transpose()?;
     match prior {
         Some(prior) if prior.run.complete => return Ok(prior),
         Some(_) => (),

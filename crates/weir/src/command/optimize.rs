@@ -165,8 +165,8 @@ fn prove_rulesets_equal(
     })?;
     if let Some((_, d)) = comparison.differences().next() {
         bail!(
-            "{MEANING_CHANGED_MESSAGE}: {} for {}",
-            format!("{} differs", d.difference.as_str()),
+            "{MEANING_CHANGED_MESSAGE}: {} differs for {}",
+            d.difference.as_str(),
             print_packet(&d.witness.packet)
         );
     }
