@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use weir_diagram::{CompareOptions, compare};
-use weir_lint::{Finding, LintOptions, RulesetEdit, Severity, apply_edits, check};
+use weir_diagram::{CompareOptions, compare_firewalls};
+use weir_lint::{Finding, LintOptions, RulesetEdit, Severity, apply_edits, lint_firewall};
 use weir_model::{Family, Firewall, Policy, Rule, RuleId, Ruleset, TableName};
 use weir_packet::Transport;
 use weir_semantics::{Interpreter, JourneyKind, Outcome, SeededOracle, Verdict};

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use weir_diagram::{CompareOptions, compare};
+use weir_diagram::{CompareOptions, compare_firewalls};
 use weir_lint::{
-    Finding, LintOptions, RulesetEdit, apply_edits, counts, lint_with_default_options,
+    Finding, LintOptions, RulesetEdit, apply_edits, count_ruleset, lint_with_default_options,
     lint_without_grouping,
 };
 use weir_model::{Firewall, RuleIndex, Ruleset};
@@ -97,10 +97,8 @@ fn traces_say_what_the_journey_says() {
             let trace =
                 trace_journey(&interpreter, &packet, options.journey_kind, &mut SeededOracle(1));
             assert_eq!(plain, trace.outcome, "{name}: {packet:?}");
-            let tried = explain::trace_to_rows(&trace_journey)
-                .iter()
-                .filter(|r| r.number.is_some())
-                .count();
+            let tried =
+                explain::trace_to_rows(&trace).iter().filter(|r| r.number.is_some()).count();
             assert_eq!(tried, plain.rules_tried as usize, "{name}: {packet:?}");
             let words = |_: &weir_model::Rule| String::new();
             assert!(explain::render_trace(&trace, &words).ends_with("tried\n"));
@@ -214,7 +212,7 @@ fn prove(name: &str, firewall: &Firewall, all: &[Finding]) -> String {
         if let Some((_, d)) = comparison.differences().next() {
             panic!("{name}: {:?} for {:?} without {these:?}", d.difference, d.witness.packet);
         }
-        for (part, why) in comparison.undecided_parts() {
+        for (part, why) in comparison.undecided_comparisons() {
             println!("{name}: {:?} is not proven: {why}", part.path);
         }
         proven += usize::from(comparison.is_equal());

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use edited::{Source, edits, options, read};
 use passes::Table;
-use weir_diagram::compare;
+use weir_diagram::compare_firewalls;
 use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_model::{Family, Firewall};
 use weir_syntax::ipset;
