@@ -123,9 +123,9 @@ pub fn render_trace(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> Strin
                 render_rule_step(&mut text, &rest[run - 1], words);
                 rest = &rest[run..];
             }
-            TraceStep::LeaveTable { chain, verdict, policy, .. } => {
+            TraceStep::LeaveTable { table, chain, verdict, policy } => {
                 let by = if *policy { format!(" (policy of {chain})") } else { String::new() };
-                text.push_str(&format!("  => {}{by}\n", verdict_words(*verdict)));
+                text.push_str(&format!("  => {table}: {}{by}\n", verdict_words(*verdict)));
             }
         }
     }
@@ -134,7 +134,7 @@ pub fn render_trace(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> Strin
         1 => "1 rule".to_owned(),
         n => format!("{n} rules"),
     };
-    text.push_str(&format!("{}: {tried} evaluated\n", verdict_words(outcome.verdict)));
+    text.push_str(&format!("verdict: {}, {tried} evaluated\n", verdict_words(outcome.verdict)));
     text
 }
 

@@ -53,8 +53,8 @@ FORWARD filter
     - 1  -p tcp -m multiport --dports 80,443 -j ACCEPT    dport 22 is not in 80,443
     + 2  -p tcp -m tcp --dport 22 -j RETURN               matched
   - 4  -p udp -m multiport --dports 53,123 -j ACCEPT      proto is tcp, not udp
-  => drop (policy of FORWARD)
-drop: 6 rules evaluated
+  => filter: drop (policy of FORWARD)
+verdict: drop, 6 rules evaluated
 ";
     assert_eq!(text, expected, "\n{text}");
 }
@@ -127,7 +127,7 @@ fn long_rows_of_missed_rules_are_drawn_short() {
     assert!(out.contains("  … 96 more evaluated\n"), "{out}");
     assert!(out.contains("  - 100  "), "{out}");
     assert!(out.lines().count() < 12, "{out}");
-    assert!(out.ends_with("accept: 100 rules evaluated\n"), "{out}");
+    assert!(out.ends_with("verdict: accept, 100 rules evaluated\n"), "{out}");
     // Nothing is left out of the structure.
     assert_eq!(reasons(&text, "ip saddr 198.51.100.7 udp dport 1").len(), 101);
 }

@@ -27,7 +27,7 @@ pub(super) fn render_path_lines(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> Stri
                 let sign = if failed.is_some() { "!" } else { "+" };
                 out.push(format!("  {sign} {chain} {number}: {}", words(rule)));
             }
-            TraceStep::LeaveTable { chain, verdict, policy, .. } => {
+            TraceStep::LeaveTable { table, chain, verdict, policy } => {
                 // A table without a rule that matched, and with nothing to say, is omitted.
                 if header.is_some() && missed == 0 && verdict_words(*verdict) == "accept" {
                     continue;
@@ -35,7 +35,7 @@ pub(super) fn render_path_lines(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> Stri
                 out.extend(header.take());
                 push_missed_count(&mut out, &mut missed);
                 let by = if *policy { format!(" (policy of {chain})") } else { String::new() };
-                out.push(format!("  => {}{by}", verdict_words(*verdict)));
+                out.push(format!("  => {table}: {}{by}", verdict_words(*verdict)));
             }
         }
     }

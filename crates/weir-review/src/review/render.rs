@@ -259,7 +259,7 @@ fn push_paths_side_by_side(out: &mut String, paths: &PathsBeforeAndAfter, review
     for i in 0..rows {
         push_path_line_pair(out, &line(&before.text_lines, i), &line(&after.text_lines, i));
     }
-    let end = |verdict: &str, tried| format!("{verdict}: {tried} rules evaluated");
+    let end = |verdict: &str, tried| format!("verdict: {verdict}, {tried} rules evaluated");
     push_path_line_pair(
         out,
         &end(&before.verdict, before.tried),

@@ -134,7 +134,7 @@ fn check_options_and_scope(g: &ExtensionArguments, place: ExtensionScope) -> Par
         if let Some(other) = g.iter().find(|t| o.excludes >> t.id & 1 == 1) {
             let (a, b) = (o.name, g.option_name(other.id));
             return Diagnostic::new(format!("--{a} and --{b} together"), other.span)
-                .with_help("give one of them")
+                .with_help("give only one of them")
                 .into_err();
         }
         if o.requires & !bits != 0 {
