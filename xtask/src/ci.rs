@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::repository_files::{self, RepositoryFiles};
+use crate::repository_files::{self, WorkingTreeFiles};
 use crate::{iptables_suite, tidy};
 
 /// Everything that a change must pass.
@@ -23,16 +23,19 @@ pub fn run_ci_steps() -> Result<bool> {
     let mut steps = StepRunner::default();
     steps.run_if_installed("rustfmt", "fmt", &["fmt", "--all", "--check"])?;
     steps.run_if_installed("clippy", "clippy", &CLIPPY_ARGUMENTS)?;
-    steps.run_if_installed("clippy", "clippy extra", &CORPUS_TESTS_CLIPPY_ARGUMENTS)?;
+    steps.run_if_installed("clippy", "clippy extra", &OPT_IN_TESTS_CLIPPY_ARGUMENTS)?;
     // Unit tests, the tests next to them, and the examples in the documentation.
-    steps.run_step("test", cargo_test_command(&["test", "--workspace", "--no-fail-fast"]))?;
+    steps.run_step(
+        "test",
+        prepare_strict_root_test_command(&["test", "--workspace", "--no-fail-fast"]),
+    )?;
     let mut docs = cargo_command(&["doc", "--workspace", "--no-deps", "--profile", "test"]);
     // A head comment may name the private modules below it: it is read in the source, too.
     docs.env("RUSTDOCFLAGS", "-Dwarnings -Arustdoc::private_intra_doc_links");
     steps.run_step("doc", docs)?;
     steps.run_step("deny", prepare_cargo_deny_command()?)?;
     let tidy_is_content =
-        tidy::print_findings(&tidy::check_all_rules(&RepositoryFiles::read_checkout()?));
+        tidy::print_findings(&tidy::check_all_rules(&WorkingTreeFiles::read_nonignored_files()?));
     steps.steps.push(FinishedStep {
         name: "tidy",
         seconds: 0.0,
@@ -45,7 +48,7 @@ pub fn run_ci_steps() -> Result<bool> {
 ///
 /// # Errors
 /// Where cargo-deny cannot be built or started.
-pub fn run_cargo_deny() -> Result<bool> {
+pub fn run_cargo_deny_without_advisories() -> Result<bool> {
     let mut steps = StepRunner::default();
     steps.run_step("deny", prepare_cargo_deny_command()?)?;
     Ok(steps.print_summary())
@@ -55,7 +58,7 @@ pub fn run_cargo_deny() -> Result<bool> {
 /// target directory where it is not installed. Its database of advisories is on the network, and
 /// changes without a change here: `cargo deny check advisories` is for a person to start.
 fn prepare_cargo_deny_command() -> Result<Command> {
-    const CARGO_DENY_VERSION: &str = "0.20.2";
+    const FALLBACK_CARGO_DENY_VERSION: &str = "0.20.2";
     let words = ["deny", "--workspace", "check", "bans", "licenses", "sources"];
     let is_installed = |c: &mut Command| c.output().is_ok_and(|o| o.status.success());
     if is_installed(&mut cargo_command(&["deny", "--version"])) {
@@ -65,14 +68,14 @@ fn prepare_cargo_deny_command() -> Result<Command> {
     let folder = repository_files::repository_root().join(target).join("tools");
     let program = folder.join("bin/cargo-deny");
     if !is_installed(Command::new(&program).arg("--version")) {
-        println!("\n== building cargo-deny {CARGO_DENY_VERSION} in {}", folder.display());
+        println!("\n== building cargo-deny {FALLBACK_CARGO_DENY_VERSION} in {}", folder.display());
         let mut install = cargo_command(&[
             "install",
             "--locked",
             "--debug",
             "--quiet",
             "--version",
-            CARGO_DENY_VERSION,
+            FALLBACK_CARGO_DENY_VERSION,
         ]);
         install.arg("--root").arg(&folder).arg("cargo-deny");
         install.env("CARGO_TARGET_DIR", folder.join("build"));
@@ -90,7 +93,7 @@ const CLIPPY_ARGUMENTS: [&str; 8] =
     ["clippy", "--workspace", "--all-targets", "--profile", "test", "--", "-D", "warnings"];
 
 /// The targets that `--all-targets` leaves out, because a plain `cargo test` does not run them.
-const CORPUS_TESTS_CLIPPY_ARGUMENTS: [&str; 11] = [
+const OPT_IN_TESTS_CLIPPY_ARGUMENTS: [&str; 11] = [
     "clippy",
     "--workspace",
     "--test",
@@ -109,7 +112,7 @@ const CORPUS_TESTS_CLIPPY_ARGUMENTS: [&str; 11] = [
 ///
 /// # Errors
 /// Where a folder that was named is not there, or cargo cannot be started.
-pub fn run_corpus_tests(folder: Option<&str>) -> Result<bool> {
+pub fn run_corpus_and_suite_tests(folder: Option<&str>) -> Result<bool> {
     let mut steps = StepRunner::default();
     match folder {
         Some(folder) => {
@@ -118,7 +121,7 @@ pub fn run_corpus_tests(folder: Option<&str>) -> Result<bool> {
             let folder =
                 folder.canonicalize().with_context(|| format!("find {}", folder.display()))?;
             let words = ["test", "--workspace", "--test", "corpus", "--", "--nocapture"];
-            let mut command = cargo_test_command(&words);
+            let mut command = prepare_strict_root_test_command(&words);
             command.env("WEIR_CORPUS", &folder);
             steps.run_step("corpus", command)?;
         }
@@ -127,7 +130,7 @@ pub fn run_corpus_tests(folder: Option<&str>) -> Result<bool> {
     match iptables_suite::find_or_fetch_suite()? {
         Ok(folder) => {
             let words = ["test", "-p", "weir-syntax", "--test", "suite", "--", "--nocapture"];
-            let mut command = cargo_test_command(&words);
+            let mut command = prepare_strict_root_test_command(&words);
             command.env(iptables_suite::SUITE_PATH_VARIABLE, &folder);
             steps.run_step("suite", command)?;
         }
@@ -158,7 +161,7 @@ pub fn run_differential_tests(options: &[&str]) -> Result<bool> {
         ensure!(number.parse::<u64>().is_ok(), "{number} is no number");
     }
     let words = ["test", "-p", "weir-verify", "--test", "differential", "--", "--nocapture"];
-    let mut command = cargo_test_command(&words);
+    let mut command = prepare_strict_root_test_command(&words);
     command.env("WEIR_SEED", seed).env("WEIR_PAIRS", pairs);
     let mut steps = StepRunner::default();
     steps.run_step("differential", command)?;
@@ -169,7 +172,7 @@ pub fn run_differential_tests(options: &[&str]) -> Result<bool> {
 ///
 /// # Errors
 /// Where an option is not understood, or cargo cannot be started.
-pub fn run_fault_tests(options: &[&str]) -> Result<bool> {
+pub fn run_load_script_fault_tests(options: &[&str]) -> Result<bool> {
     // Every size of a disk that is too small is tried.
     let mut environment = vec![("WEIR_WRITE_STEP", "1")];
     let known = [
@@ -195,7 +198,7 @@ pub fn run_fault_tests(options: &[&str]) -> Result<bool> {
         environment.push((variable, given.unwrap_or(default)));
     }
     let words = ["test", "-p", "weir-backends", "--test", "faults", "--"];
-    let mut command = cargo_test_command(&words);
+    let mut command = prepare_strict_root_test_command(&words);
     // One at a time: the flows of one test are not to wait for the scripts of another.
     command.args(["--nocapture", "--test-threads=1"]).envs(environment);
     let mut steps = StepRunner::default();
@@ -231,7 +234,7 @@ fn cargo_command(words: &[&str]) -> Command {
 
 /// Cargo's tests, where a test that lacks something fails instead of standing aside, and where
 /// tests of the kernel run as root if this can be had without asking.
-fn cargo_test_command(words: &[&str]) -> Command {
+fn prepare_strict_root_test_command(words: &[&str]) -> Command {
     let mut command = cargo_command(words);
     command.env("WEIR_REQUIRE_ALL", "1");
     if !is_root() && sudo_needs_no_password() {
@@ -359,13 +362,13 @@ mod tests {
     #[test]
     fn an_option_of_faults_that_is_not_known_is_refused() {
         for options in [&["--kill", "5"][..], &["--kills"], &["--kills", "many"]] {
-            assert!(run_fault_tests(options).is_err(), "{options:?}");
+            assert!(run_load_script_fault_tests(options).is_err(), "{options:?}");
         }
     }
 
     #[test]
     fn a_corpus_folder_that_is_not_there_is_refused() {
-        let error = run_corpus_tests(Some("no/such/folder")).expect_err("refused");
+        let error = run_corpus_and_suite_tests(Some("no/such/folder")).expect_err("refused");
         assert!(error.to_string().contains("no folder no/such/folder"), "{error}");
     }
 }

@@ -47,16 +47,16 @@ fn run_command() -> Result<bool> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["tidy"] => {
-            let tree = repository_files::RepositoryFiles::read_checkout()
+            let tree = repository_files::WorkingTreeFiles::read_nonignored_files()
                 .context("read the repository")?;
             Ok(tidy::print_findings(&tidy::check_all_rules(&tree)))
         }
-        ["deny"] => ci::run_cargo_deny(),
+        ["deny"] => ci::run_cargo_deny_without_advisories(),
         ["ci"] => ci::run_ci_steps(),
-        ["corpus"] | ["corpus", ""] => ci::run_corpus_tests(None),
-        ["corpus", folder] => ci::run_corpus_tests(Some(folder)),
+        ["corpus"] | ["corpus", ""] => ci::run_corpus_and_suite_tests(None),
+        ["corpus", folder] => ci::run_corpus_and_suite_tests(Some(folder)),
         ["differential", ref options @ ..] => ci::run_differential_tests(options),
-        ["faults", ref options @ ..] => ci::run_fault_tests(options),
+        ["faults", ref options @ ..] => ci::run_load_script_fault_tests(options),
         ["bless"] => ci::bless_golden_files(),
         ["hooks"] => git_hooks::install_git_hooks(),
         [] | ["help" | "-h" | "--help"] => {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-use crate::repository_files::RepositoryFiles;
+use crate::repository_files::WorkingTreeFiles;
 
 /// The modules of one crate; the first is its root.
 pub struct CrateModules {
@@ -62,7 +62,7 @@ impl CrateModules {
     ///
     /// # Errors
     /// Where a file is not a Rust, or a declared one is not there.
-    pub fn read_crate(tree: &RepositoryFiles, root: &str) -> Result<CrateModules, String> {
+    pub fn read_crate(tree: &WorkingTreeFiles, root: &str) -> Result<CrateModules, String> {
         let mut modules = CrateModules { modules: Vec::new(), files: Vec::new() };
         let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
         modules.read_file(tree, root, &folder, None)?;
@@ -102,7 +102,7 @@ impl CrateModules {
     /// Reads a file; `folder` is where the files of its children are.
     fn read_file(
         &mut self,
-        tree: &RepositoryFiles,
+        tree: &WorkingTreeFiles,
         path: &str,
         folder: &str,
         parent: Option<usize>,
@@ -117,7 +117,7 @@ impl CrateModules {
     /// Adds a module of the given items.
     fn add_module(
         &mut self,
-        tree: &RepositoryFiles,
+        tree: &WorkingTreeFiles,
         file: usize,
         items: &[syn::Item],
         folder: &str,
@@ -157,7 +157,7 @@ impl CrateModules {
         if depth > 16 {
             return None;
         }
-        let (mut at, mut rest) = self.resolve_path_root(at, path);
+        let (mut at, mut rest) = self.resolve_path_keywords(at, path);
         while let Some((first, after)) = rest.split_first() {
             let module = &self.modules[at];
             if let Some(&child) = module.children.get(first) {
@@ -182,7 +182,7 @@ impl CrateModules {
     }
 
     /// Where `crate`, `self` and `super` lead, and what follows them.
-    fn resolve_path_root<'a>(
+    fn resolve_path_keywords<'a>(
         &self,
         mut at: usize,
         mut path: &'a [String],
@@ -351,7 +351,7 @@ fn is_test_only(attributes: &[syn::Attribute]) -> bool {
 }
 
 /// The roots of all crates: `src/lib.rs` and `src/main.rs`.
-pub fn crate_roots(tree: &RepositoryFiles) -> Vec<String> {
+pub fn crate_roots(tree: &WorkingTreeFiles) -> Vec<String> {
     let is_root = |path: &&str| {
         (path.starts_with("crates/") || path.starts_with("xtask/"))
             && (path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs"))
@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     fn edges(files: &[(&str, &str)]) -> Vec<String> {
-        let modules = CrateModules::read_crate(&RepositoryFiles::from_texts(files), "c/lib.rs")
+        let modules = CrateModules::read_crate(&WorkingTreeFiles::from_texts(files), "c/lib.rs")
             .expect("a crate");
         let name = |at: usize| modules.files[at].trim_start_matches("c/").to_owned();
         let edges = modules.file_dependencies().into_iter();
@@ -427,7 +427,7 @@ mod tests {
         let text = "struct A;\npub enum B {}\ntrait C {}\ntype D = A;\nfn f() { struct E; }\n\
             #[cfg(test)]\nmod tests { struct F; }\nmod inner { pub(crate) union G { a: u8 } }\n";
         let modules = CrateModules::read_crate(
-            &RepositoryFiles::from_texts(&[("c/lib.rs", text)]),
+            &WorkingTreeFiles::from_texts(&[("c/lib.rs", text)]),
             "c/lib.rs",
         )
         .expect("a crate");

@@ -8,19 +8,19 @@ use anyhow::{Context, Result, ensure};
 
 /// The files that git knows or would add, by path from the root with `/`.
 #[derive(Debug, Default)]
-pub struct RepositoryFiles {
+pub struct WorkingTreeFiles {
     /// Those that hold text.
     texts: BTreeMap<String, String>,
     /// Sizes of all, bytes.
     sizes: BTreeMap<String, u64>,
 }
 
-impl RepositoryFiles {
+impl WorkingTreeFiles {
     /// Reads the checkout that this program was built from.
     ///
     /// # Errors
     /// Where there is no git, or a file cannot be read.
-    pub fn read_checkout() -> Result<RepositoryFiles> {
+    pub fn read_nonignored_files() -> Result<WorkingTreeFiles> {
         let root = repository_root();
         let listed = Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -28,7 +28,7 @@ impl RepositoryFiles {
             .output()
             .context("list files with git")?;
         ensure!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr).trim());
-        let mut tree = RepositoryFiles::default();
+        let mut tree = WorkingTreeFiles::default();
         for path in String::from_utf8(listed.stdout)?.split_terminator('\0') {
             let on_disk = root.join(path);
             // Deleted, but the deletion is not committed yet; or a link, which is listed itself.
@@ -82,12 +82,12 @@ impl RepositoryFiles {
 }
 
 #[cfg(test)]
-impl RepositoryFiles {
+impl WorkingTreeFiles {
     /// A tree of the given files, for tests.
-    pub fn from_texts(files: &[(&str, &str)]) -> RepositoryFiles {
+    pub fn from_texts(files: &[(&str, &str)]) -> WorkingTreeFiles {
         let sizes = files.iter().map(|&(p, t)| (p.to_owned(), t.len() as u64)).collect();
         let files = files.iter().map(|&(p, t)| (p.to_owned(), t.to_owned())).collect();
-        RepositoryFiles { texts: files, sizes }
+        WorkingTreeFiles { texts: files, sizes }
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_there_when_a_file_lies_in_it() {
-        let tree = RepositoryFiles::from_texts(&[("docs/guide/a.md", ""), ("docs-old.md", "")]);
+        let tree = WorkingTreeFiles::from_texts(&[("docs/guide/a.md", ""), ("docs-old.md", "")]);
         assert!(
             tree.contains_path("docs")
                 && tree.contains_path("docs/guide/")
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn this_repository_is_read() {
-        let tree = RepositoryFiles::read_checkout().expect("a git checkout");
+        let tree = WorkingTreeFiles::read_nonignored_files().expect("a git checkout");
         assert!(
             tree.contains_path("Cargo.toml")
                 && tree.file_text("xtask/src/repository_files.rs").is_some()

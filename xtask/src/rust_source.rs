@@ -102,7 +102,7 @@ fn is_char_literal(rest: &[u8]) -> bool {
 
 /// A function: where it begins, its name and its length.
 #[derive(Debug, PartialEq)]
-pub struct Function {
+pub struct FunctionSize {
     /// Line of `fn`, from 1.
     pub line: usize,
     /// Name.
@@ -112,7 +112,7 @@ pub struct Function {
 }
 
 /// The functions of a file that [`blank_comments_and_strings`] has blanked, nested ones too.
-pub fn find_functions(code: &str) -> Vec<Function> {
+pub fn find_functions(code: &str) -> Vec<FunctionSize> {
     let mut out = Vec::new();
     for (at, _) in code.match_indices("fn ") {
         if at > 0 && is_identifier_byte(code.as_bytes()[at - 1]) {
@@ -125,7 +125,7 @@ pub fn find_functions(code: &str) -> Vec<Function> {
             continue;
         }
         let lines = code[at..body.end].lines().filter(|l| !l.trim().is_empty()).count();
-        out.push(Function { line: line_number(code, at), name, code_lines: lines });
+        out.push(FunctionSize { line: line_number(code, at), name, code_lines: lines });
     }
     out
 }
@@ -178,7 +178,7 @@ pub fn test_code_ranges(code: &str) -> Vec<Range<usize>> {
 }
 
 /// True for files that hold nothing but tests (and benches, which are tests of speed).
-pub fn is_test_file(path: &str) -> bool {
+pub fn is_test_or_bench_file(path: &str) -> bool {
     ["/tests/", "/benches/", "fuzz/"].iter().any(|part| path.contains(part))
         || path.ends_with("/tests.rs")
         || path.starts_with("crates/weir-testkit/")
@@ -208,7 +208,7 @@ mod tests {
         let source =
             "trait T { fn none(a: [u8; 4]); }\nfn f<'a>(x: &'a str) {\n\n  // why\n  x;\n}\n";
         let found = find_functions(&blank_comments_and_strings(source));
-        assert_eq!(found, [Function { line: 2, name: "f".into(), code_lines: 3 }]);
+        assert_eq!(found, [FunctionSize { line: 2, name: "f".into(), code_lines: 3 }]);
     }
 
     #[test]

@@ -17,16 +17,16 @@ mod testdata_folders;
 mod tidy_finding;
 mod unused_dependencies;
 
-use crate::repository_files::RepositoryFiles;
+use crate::repository_files::WorkingTreeFiles;
 
 use self::tidy_finding::TidyFinding;
 
 /// All findings, without those that a line allows, in the order of the files.
-pub fn check_all_rules(tree: &RepositoryFiles) -> Vec<TidyFinding> {
-    let checks: [fn(&RepositoryFiles) -> Vec<TidyFinding>; 11] = [
+pub fn check_all_rules(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
+    let checks: [fn(&WorkingTreeFiles) -> Vec<TidyFinding>; 11] = [
         allowed_dependencies::check_allowed_dependencies,
         banned_calls::find_banned_calls,
-        head_comments::find_missing_head_comments,
+        head_comments::find_sources_without_head_comment,
         import_cycles::find_import_cycles,
         unused_dependencies::find_unused_dependencies,
         document_checks::check_documents,
@@ -53,7 +53,7 @@ pub fn print_findings(found: &[TidyFinding]) -> bool {
 }
 
 /// Whether the line, or the one above it, allows the rule and gives a reason.
-fn has_allow_comment(tree: &RepositoryFiles, finding: &TidyFinding) -> bool {
+fn has_allow_comment(tree: &WorkingTreeFiles, finding: &TidyFinding) -> bool {
     let Some(text) = tree.file_text(&finding.path) else { return false };
     let mark = format!("tidy: allow({}): ", finding.rule);
     let first = finding.line.saturating_sub(2);
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> usize {
-        let tree = RepositoryFiles::from_texts(&[("crates/a/tests/t.rs", text)]);
+        let tree = WorkingTreeFiles::from_texts(&[("crates/a/tests/t.rs", text)]);
         check_all_rules(&tree).iter().filter(|f| f.rule == "sleep").count()
     }
 

@@ -159,7 +159,7 @@ impl Deviation {
     }
 
     /// Whether a packet alone shows that the deviation may apply.
-    pub fn may_apply_to(&self, packet: &Packet) -> bool {
+    pub fn is_triggered_by_packet_alone(&self, packet: &Packet) -> bool {
         match self.trigger() {
             DeviationTrigger::PacketPredicate(is_met) => is_met(packet),
             DeviationTrigger::JourneyOutcome | DeviationTrigger::NotDetectable => false,

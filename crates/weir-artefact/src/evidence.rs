@@ -43,7 +43,7 @@ impl<W> Evidence<W> {
 
 impl<W: ToString> Evidence<W> {
     /// The same with the reason as text.
-    pub fn stringify_reason(&self) -> Evidence {
+    pub fn map_reason_to_text(&self) -> Evidence {
         match self {
             Evidence::Unchanged => Evidence::Unchanged,
             Evidence::PassNotRun(why) => Evidence::PassNotRun(why.clone()),

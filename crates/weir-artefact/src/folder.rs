@@ -10,8 +10,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::Artefact;
-use crate::artefact_texts::{ArtefactTexts, FileKind};
-use crate::manifest::{self, FileEntry, Manifest};
+use crate::manifest::{self, ArtefactFileDigest, Manifest};
+use crate::tool_input_texts::{ArtefactRulesetTexts, FileKind};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sha2::{Digest as _, Sha256};
 
@@ -33,7 +33,7 @@ impl<'a> FolderContents<'a> {
         let scripts = [(FileKind::LoadScript, load), (FileKind::UnloadScript, unload)];
         let files: Vec<_> = artefact.contents.texts().chain(scripts).collect();
         let mut manifest = artefact.manifest.clone();
-        let entry = |(kind, text): &(FileKind, &str)| FileEntry {
+        let entry = |(kind, text): &(FileKind, &str)| ArtefactFileDigest {
             name: kind.file_name().to_owned(),
             sha256: sha256_hex(text.as_bytes()),
         };
@@ -252,8 +252,8 @@ impl StoredArtefact {
 /// [`ReadError`] if the folder has no manifest, or a file that the manifest lists cannot be read.
 pub fn read_artefact(dir: &Path) -> Result<StoredArtefact, ReadError> {
     let manifest = read_manifest(dir)?;
-    let (mut contents, mut edited) = (ArtefactTexts::default(), Vec::new());
-    for FileEntry { name, sha256: expected } in &manifest.files {
+    let (mut contents, mut edited) = (ArtefactRulesetTexts::default(), Vec::new());
+    for ArtefactFileDigest { name, sha256: expected } in &manifest.files {
         let path = dir.join(name);
         let bytes =
             fs::read(&path).map_err(|source| ReadError::Io { path: path.clone(), source })?;
@@ -300,7 +300,7 @@ mod tests {
     use weir_testkit::TempFolder;
 
     use super::*;
-    use crate::artefact_texts::IpsetTexts;
+    use crate::tool_input_texts::IpsetTexts;
 
     #[test]
     fn a_manifest_of_a_later_version_is_refused_and_one_of_the_first_is_read() {
@@ -327,7 +327,8 @@ mod tests {
     }
 
     fn artefact(text: &str) -> Artefact {
-        let contents = ArtefactTexts { v4: Some(text.to_owned()), ..ArtefactTexts::default() };
+        let contents =
+            ArtefactRulesetTexts { v4: Some(text.to_owned()), ..ArtefactRulesetTexts::default() };
         Artefact { contents, manifest: Manifest::default() }
     }
 
@@ -341,7 +342,8 @@ mod tests {
         let dir = folder.path().join("out");
         let sets = IpsetTexts { user: "u".into(), generated: "o".into(), names: "n".into() };
         let nft = Some("table ip weir_filter".to_owned());
-        let contents = ArtefactTexts { nft, v6: Some(String::new()), sets: Some(sets), v4: None };
+        let contents =
+            ArtefactRulesetTexts { nft, v6: Some(String::new()), sets: Some(sets), v4: None };
         let made = Artefact { contents, manifest: Manifest::default() };
         let bundle = FolderContents::new(&made, "exit 0\n", "exit 1\n");
         write_folder_contents(&bundle, &dir).unwrap();

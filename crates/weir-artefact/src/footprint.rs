@@ -7,7 +7,7 @@ use std::fmt;
 
 use weir_model::{Family, TableName};
 
-use crate::artefact_texts::ArtefactTexts;
+use crate::tool_input_texts::ArtefactRulesetTexts;
 
 /// The nft table that replaces an iptables table has its name with this prefix.
 pub const NFT_TABLE_PREFIX: &str = "weir_";
@@ -22,12 +22,12 @@ pub struct Footprint {
     /// Sets are created or used.
     pub uses_sets: bool,
     /// nft tables that are made.
-    pub nft_tables: Vec<NftTable>,
+    pub nft_tables: Vec<NftReplacementTable>,
 }
 
 /// An nft table that replaces (a part of) an iptables table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NftTable {
+pub struct NftReplacementTable {
     /// Its family: `ip` or `ip6`.
     pub family: Family,
     /// The iptables table.
@@ -35,7 +35,7 @@ pub struct NftTable {
 }
 
 /// `ip:weir_filter`.
-impl fmt::Display for NftTable {
+impl fmt::Display for NftReplacementTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{NFT_TABLE_PREFIX}{}", nft_family_name(self.family), self.table)
     }
@@ -49,12 +49,12 @@ const fn nft_family_name(family: Family) -> &'static str {
     }
 }
 
-impl NftTable {
+impl NftReplacementTable {
     /// The table that a line of an nft file creates.
-    fn parse_create_line(line: &str) -> Option<NftTable> {
+    fn parse_create_line(line: &str) -> Option<NftReplacementTable> {
         let (family, name) = line.strip_prefix("create table ")?.split_once(' ')?;
         let of_word = |f: &Family| nft_family_name(*f) == family;
-        Some(NftTable {
+        Some(NftReplacementTable {
             family: [Family::V4, Family::V6].into_iter().find(of_word)?,
             table: TableName::parse(name.strip_prefix(NFT_TABLE_PREFIX)?)?,
         })
@@ -90,7 +90,7 @@ impl KernelFacility {
 
 impl Footprint {
     /// The footprint of a form that consists of these texts.
-    pub fn from_texts(contents: &ArtefactTexts) -> Footprint {
+    pub fn from_texts(contents: &ArtefactRulesetTexts) -> Footprint {
         let tables = |text: &Option<String>| {
             let lines = text.as_deref().unwrap_or_default().lines();
             lines.filter_map(|line| TableName::parse(line.strip_prefix('*')?)).collect()
@@ -100,7 +100,7 @@ impl Footprint {
             v4: tables(&contents.v4),
             v6: tables(&contents.v6),
             uses_sets: contents.sets.is_some(),
-            nft_tables: nft.filter_map(NftTable::parse_create_line).collect(),
+            nft_tables: nft.filter_map(NftReplacementTable::parse_create_line).collect(),
         }
     }
 
@@ -114,7 +114,7 @@ impl Footprint {
 
     /// The iptables tables of a family that nft replaces completely: emptied if the kernel has them
     /// at all.
-    pub fn emptied_tables(&self, family: Family) -> Vec<TableName> {
+    pub fn tables_wholly_moved_to_nft(&self, family: Family) -> Vec<TableName> {
         let kept = self.replaced_tables(family);
         let moved = self.nft_tables.iter().filter(|t| t.family == family).map(|t| t.table);
         moved.filter(|table| !kept.contains(table)).collect()
@@ -123,7 +123,8 @@ impl Footprint {
     /// What is needed to load the form.
     pub fn kernel_facilities(&self) -> Vec<KernelFacility> {
         let legacy = [Family::V4, Family::V6].into_iter().filter(|family| {
-            !self.replaced_tables(*family).is_empty() || !self.emptied_tables(*family).is_empty()
+            !self.replaced_tables(*family).is_empty()
+                || !self.tables_wholly_moved_to_nft(*family).is_empty()
         });
         let sets = self.uses_sets.then_some(KernelFacility::Ipset);
         let nft = (!self.nft_tables.is_empty()).then_some(KernelFacility::Nft);
@@ -137,19 +138,20 @@ mod tests {
 
     #[test]
     fn a_table_in_nft_alone_is_emptied_and_one_in_both_is_replaced() {
-        let contents = ArtefactTexts {
+        let contents = ArtefactRulesetTexts {
             nft: Some(
                 "create table ip weir_nat\ntable ip weir_nat {\n}\ncreate table ip weir_filter\n\
                  create table ip other\n\tcreate table ip6 weir_raw\n"
                     .to_owned(),
             ),
             v4: Some("# *raw\n*filter\n-A INPUT -m comment --comment *mangle\nCOMMIT\n".to_owned()),
-            ..ArtefactTexts::default()
+            ..ArtefactRulesetTexts::default()
         };
         let footprint = Footprint::from_texts(&contents);
         assert_eq!(footprint.v4, [TableName::Filter]);
-        assert_eq!(footprint.emptied_tables(Family::V4), [TableName::Nat]);
-        let names: Vec<String> = footprint.nft_tables.iter().map(NftTable::to_string).collect();
+        assert_eq!(footprint.tables_wholly_moved_to_nft(Family::V4), [TableName::Nat]);
+        let names: Vec<String> =
+            footprint.nft_tables.iter().map(NftReplacementTable::to_string).collect();
         assert_eq!(names, ["ip:weir_nat", "ip:weir_filter"]);
         assert_eq!(
             footprint.kernel_facilities(),
@@ -159,7 +161,8 @@ mod tests {
 
     #[test]
     fn a_form_without_rules_needs_nothing() {
-        let contents = ArtefactTexts { v6: Some(String::new()), ..ArtefactTexts::default() };
+        let contents =
+            ArtefactRulesetTexts { v6: Some(String::new()), ..ArtefactRulesetTexts::default() };
         assert_eq!(Footprint::from_texts(&contents).kernel_facilities(), []);
     }
 }

@@ -35,7 +35,7 @@ pub struct Manifest {
     pub tools: Vec<String>,
     /// Files of the artefact with their SHA-256, so that a later run knows what it wrote; listed
     /// when they are [bundled](crate::FolderContents).
-    pub files: Vec<FileEntry>,
+    pub files: Vec<ArtefactFileDigest>,
     /// Estimated kernel memory of the form once loaded, in bytes.
     pub memory_bytes: u64,
     /// Runs that were compiled.
@@ -44,7 +44,7 @@ pub struct Manifest {
     pub barriers: Vec<UnchangedRule>,
     /// How much of each hook the form changed.
     #[serde(default)]
-    pub share: FormCoverage,
+    pub share: FormRuleCoverage,
     /// The intended differences of the form.
     pub deviations: Vec<Deviation>,
     /// What the equality check did before the artefact was written.
@@ -68,7 +68,7 @@ pub struct SummedCounterGroup {
 
 /// A file of an artefact.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FileEntry {
+pub struct ArtefactFileDigest {
     /// Name inside the folder.
     pub name: String,
     /// SHA-256 of its bytes, in hexadecimal.
@@ -101,7 +101,7 @@ pub struct UnchangedRule {
 /// rule that hooks of both kinds enter is both. In the forms for iptables a rule is left if it is
 /// unchanged in its original chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FormCoverage {
+pub struct FormRuleCoverage {
     /// Rules that a hook enters.
     pub rules: u64,
     /// Those that are in the form.
@@ -109,12 +109,12 @@ pub struct FormCoverage {
     /// Those that are left.
     pub left: u64,
     /// The same for each hook that enters rules.
-    pub hooks: Vec<HookCoverage>,
+    pub hooks: Vec<HookRuleCoverage>,
 }
 
 /// The rules that one hook enters, also through other chains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HookCoverage {
+pub struct HookRuleCoverage {
     /// The hook's chain, `iptables/filter/FORWARD`.
     pub hook: String,
     /// Its rules.
@@ -124,12 +124,12 @@ pub struct HookCoverage {
     /// Those that are left.
     pub left: u64,
     /// Why, the cause with most rules first.
-    pub causes: Vec<LeftRuleCause>,
+    pub causes: Vec<LeaveCauseWithRuleCount>,
 }
 
 /// Why rules are left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftRuleCause {
+pub struct LeaveCauseWithRuleCount {
     /// The cause.
     pub why: String,
     /// Rules that are the cause: the rules around them, which stay for their sake, are not counted.

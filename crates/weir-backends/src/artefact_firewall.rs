@@ -15,7 +15,7 @@ use crate::original_rule_ids::OriginalRuleIds;
 ///
 /// # Errors
 /// A text that is refused, or that says what iptables has no words for: in a sentence.
-pub fn read_artefact_firewall(
+pub fn read_artefact_as_iptables(
     artefact: &Artefact,
     original: &Firewall,
 ) -> Result<Firewall, String> {
@@ -47,7 +47,7 @@ pub fn read_artefact_firewall(
     OriginalRuleIds::from_manifest(&counters).credit_artefact(&counters, &mut out, &mut tables);
     for family in [Family::V4, Family::V6] {
         if tables.tables.iter().any(|t| t.family == family) {
-            let said = to_iptables::translate_tables(
+            let said = to_iptables::translate_tables_of_family(
                 &tables,
                 family,
                 &OpaqueDictionary::from_firewall(original, family),

@@ -1,7 +1,9 @@
 //! Compiles a firewall to an artefact.
 
 use weir_artefact::manifest::{self, Manifest};
-use weir_artefact::{Artefact, ArtefactTexts, Deviation, Footprint, Form, IpsetTexts, sha256_hex};
+use weir_artefact::{
+    Artefact, ArtefactRulesetTexts, Deviation, Footprint, Form, IpsetTexts, sha256_hex,
+};
 use weir_model::{Chain, Family, Firewall, IpSet, SharedName};
 use weir_passes::{CheckedPassesResult, passes};
 use weir_syntax::{ipset, iptables};
@@ -12,10 +14,10 @@ use crate::{coverage, form_passes, iptables_credit, kernel_memory, load_scripts,
 /// Compiles a firewall to a form that is equal to it.
 ///
 /// # Errors
-/// [`CompileError::Unsupported`] if the form cannot say something, [`CompileError::PassRefused`]
-/// and [`CompileError::NotEquivalent`] if the form is not equal, [`CompileError::ReadBackMismatch`]
-/// if its text does not read back as it, [`CompileError::InvalidOption`] if an option makes no
-/// sense.
+/// [`CompileError::Unsupported`] if the form cannot say something,
+/// [`CompileError::PassChangesMeaning`] and [`CompileError::NotEquivalent`] if the form is not
+/// equal, [`CompileError::ReadBackMismatch`] if its text does not read back as it,
+/// [`CompileError::InvalidOption`] if an option makes no sense.
 pub fn compile(
     firewall: &Firewall,
     form: Form,
@@ -44,7 +46,7 @@ fn compile_iptables_form(
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Artefact, CompileError> {
-    let id = compute_artefact_id(firewall, form, options);
+    let id = hash_compilation_inputs(firewall, form, options);
     let names = form_passes::select_pass_names(form, options)?;
     let run = form_passes::run_form_passes(firewall, &names, options, &id, progress)?;
     let checked = form_passes::build_equality_check_record(&run.steps, options);
@@ -100,7 +102,7 @@ fn compile_nft_artefact(
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Artefact, CompileError> {
-    let id = compute_artefact_id(firewall, Form::Nft, options);
+    let id = hash_compilation_inputs(firewall, Form::Nft, options);
     let names = form_passes::select_pass_names(Form::Nft, options)?;
     let (maps, before): (Vec<&str>, Vec<&str>) =
         names.into_iter().partition(|n| *n == passes::FOLD_INTO_VERDICT_MAP_NAME);
@@ -157,7 +159,7 @@ fn add_artefact_id_chains(firewall: &mut Firewall, id: &str) {
 }
 
 /// Eight hexadecimal digits that only this ruleset in this form, made so, has.
-fn compute_artefact_id(firewall: &Firewall, form: Form, options: &CompileOptions) -> String {
+fn hash_compilation_inputs(firewall: &Firewall, form: Form, options: &CompileOptions) -> String {
     let mut text =
         format!("{} {form} {:?} {:?}", env!("CARGO_PKG_VERSION"), options.levels, options.cost);
     text += &format!(" {:?} {:?}\n", options.passes, options.skipped_passes);
@@ -175,8 +177,8 @@ fn print_artefact_texts(
     nft: Option<String>,
     user: &[IpSet],
     own: &[(Family, IpSet)],
-) -> ArtefactTexts {
-    let mut contents = ArtefactTexts { nft, ..ArtefactTexts::default() };
+) -> ArtefactRulesetTexts {
+    let mut contents = ArtefactRulesetTexts { nft, ..ArtefactRulesetTexts::default() };
     for ruleset in rules.rulesets() {
         // What went to nft as a whole leaves a ruleset without tables.
         if contents.nft.is_none() || !ruleset.tables.is_empty() {

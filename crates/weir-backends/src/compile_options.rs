@@ -3,7 +3,7 @@
 use std::fmt;
 
 use weir_artefact::Form;
-use weir_artefact::manifest::FormCoverage;
+use weir_artefact::manifest::FormRuleCoverage;
 use weir_model::managing_programs::ManagingProgram;
 use weir_model::{Family, Span};
 use weir_passes::{CostModel, Counterexample, RefusedPass};
@@ -73,7 +73,7 @@ pub enum CompileError {
         /// Which form.
         form: Form,
         /// What would be where.
-        share: FormCoverage,
+        share: FormRuleCoverage,
         /// The rules that are the cause.
         refusals: Vec<FormRefusal>,
     },
@@ -87,7 +87,7 @@ pub enum CompileError {
     },
     /// A pass made something that is not equal. Nothing is written.
     #[error(transparent)]
-    PassRefused(#[from] RefusedPass),
+    PassChangesMeaning(#[from] RefusedPass),
     /// The text of the form does not read back as the form. Nothing is written.
     #[error("the text of the {form} form does not say what was checked: {what}")]
     ReadBackMismatch {

@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use weir_artefact::manifest::{FormCoverage, HookCoverage, LeftRuleCause, UnchangedRule};
-use weir_model::managing_programs::{ManagingProgram, preserved_program_of_chain};
+use weir_artefact::manifest::{
+    FormRuleCoverage, HookRuleCoverage, LeaveCauseWithRuleCount, UnchangedRule,
+};
+use weir_model::managing_programs::{ManagingProgram, find_default_preserved_program};
 use weir_model::{
     Chain, Family, Firewall, Rule, RuleIdTable, RuleIndex, Ruleset, SharedName, Table,
 };
@@ -22,9 +24,9 @@ pub(crate) fn compute_iptables_coverage(
     after: &Firewall,
     kept: &[UnchangedRule],
     programs: &[ManagingProgram],
-) -> FormCoverage {
+) -> FormRuleCoverage {
     let kept: HashMap<&str, &str> = kept.iter().map(|k| (&*k.rule, &*k.why)).collect();
-    let mut share = FormCoverage::default();
+    let mut share = FormRuleCoverage::default();
     for ruleset in before.rulesets() {
         let Some(after) = after.ruleset(ruleset.family) else { continue };
         let places = RuleIdTable::from_ruleset(ruleset);
@@ -33,9 +35,10 @@ pub(crate) fn compute_iptables_coverage(
             let cause = |chain: &Chain, rule: &Rule| -> Option<String> {
                 let is_left = standing.contains(&(&*chain.name, *rule.credit.first()?));
                 is_left.then(|| {
-                    let program =
-                        preserved_program_of_chain(&chain.name).filter(|p| !programs.contains(p));
-                    let noted = || Some((*kept.get(&*places.first_credited_id(rule)?)?).to_owned());
+                    let program = find_default_preserved_program(&chain.name)
+                        .filter(|p| !programs.contains(p));
+                    let noted =
+                        || Some((*kept.get(&*places.first_credited_id_text(rule)?)?).to_owned());
                     let barrier =
                         || find_barrier_reason(rule, ruleset.family).map(|b| b.to_string());
                     let program = program.map(|p| format!("its chain belongs to {p}"));
@@ -79,7 +82,7 @@ fn find_unchanged_rules<'a>(after: &Ruleset, before: &'a Table) -> HashSet<(&'a 
 
 /// Adds a table of which `left` says why a rule is left.
 fn add_table_coverage(
-    share: &mut FormCoverage,
+    share: &mut FormRuleCoverage,
     family: Family,
     table: &Table,
     left: impl Fn(&Chain, &Rule) -> Option<String>,
@@ -100,7 +103,7 @@ fn add_table_coverage(
         let rules = entered.len() as u64;
         let causes =
             sort_causes_by_rule_count(causes.into_iter().map(|(why, n)| (why.to_owned(), n)));
-        share.hooks.push(HookCoverage { hook, rules, in_form: rules - left, left, causes });
+        share.hooks.push(HookRuleCoverage { hook, rules, in_form: rules - left, left, causes });
         all.extend(entered);
     }
     let left = all.iter().filter(|id| reasons.contains_key(id)).count() as u64;
@@ -120,7 +123,7 @@ pub(crate) fn list_rules_by_hook(
         chain.map(|chain| &chain.name)
     });
     let entered = chains.map(|name| {
-        let rules = table.chains_reachable_from([&**name]).into_iter().flat_map(|c| &c.rules);
+        let rules = table.chains_reachable_from_names([&**name]).into_iter().flat_map(|c| &c.rules);
         (
             format_chain_id(family, table, name),
             rules.flat_map(|r| r.credit.iter().copied()).collect(),
@@ -137,9 +140,9 @@ pub(crate) fn format_chain_id(family: Family, table: &Table, chain: &SharedName)
 /// Causes in the order of a manifest.
 pub(crate) fn sort_causes_by_rule_count(
     causes: impl Iterator<Item = (String, u64)>,
-) -> Vec<LeftRuleCause> {
-    let mut causes: Vec<LeftRuleCause> =
-        causes.map(|(why, rules)| LeftRuleCause { why, rules }).collect();
+) -> Vec<LeaveCauseWithRuleCount> {
+    let mut causes: Vec<LeaveCauseWithRuleCount> =
+        causes.map(|(why, rules)| LeaveCauseWithRuleCount { why, rules }).collect();
     causes.sort_by(|a, b| b.rules.cmp(&a.rules).then_with(|| a.why.cmp(&b.why)));
     causes
 }

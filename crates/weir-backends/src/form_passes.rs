@@ -103,7 +103,7 @@ fn to_checked_pass(step: &PassReport) -> CheckedPass {
     let tenth = |n: f64| (n * 10.0).round() / 10.0;
     CheckedPass {
         pass: step.pass.to_owned(),
-        evidence: step.evidence.stringify_reason(),
+        evidence: step.evidence.map_reason_to_text(),
         rules_before: step.rule_counts.0 as u64,
         rules_after: step.rule_counts.1 as u64,
         tried_before: step.mean_rules_tried.map(|t| tenth(t.0)),

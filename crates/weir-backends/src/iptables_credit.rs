@@ -59,7 +59,7 @@ pub fn extract_summed_counter_groups(
         let Some(after) = after.ruleset(ruleset.family) else { continue };
         let mut members: BTreeMap<RuleIndex, BTreeSet<RuleIndex>> = BTreeMap::new();
         let sets = own.iter().filter(|(f, _)| *f == ruleset.family).flat_map(|(_, s)| &s.elements);
-        let rules = after.rules().map(|(_, _, r)| &r.credit[..]);
+        let rules = after.rules_with_table_and_chain().map(|(_, _, r)| &r.credit[..]);
         for (id, first) in group_merged_rules(rules.chain(sets.map(|e| &e.credit[..]))) {
             members.entry(first).or_default().insert(id);
         }

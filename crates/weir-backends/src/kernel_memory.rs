@@ -20,7 +20,7 @@ const fn ipt_entry_bytes(family: Family) -> u64 {
 }
 
 /// `sizeof(struct xt_entry_match)`, the same for targets.
-const XT_MATCH_HEADER_BYTES: u64 = 32;
+const XT_MATCH_OR_TARGET_HEADER_BYTES: u64 = 32;
 /// `sizeof(struct xt_standard_target)`.
 const STANDARD_TARGET_BYTES: u64 = 40;
 /// `sizeof(struct xt_error_target)`: the entry that names a chain.
@@ -57,7 +57,7 @@ fn tables_bytes(ruleset: &Ruleset, cpus: u64) -> u64 {
 /// Matches and target of a rule, without its entry.
 fn matches_and_target_bytes(rule: &Rule) -> u64 {
     let matches: u64 =
-        rule.matches.iter().map(|m| XT_MATCH_HEADER_BYTES + match_data_bytes(m)).sum();
+        rule.matches.iter().map(|m| XT_MATCH_OR_TARGET_HEADER_BYTES + match_data_bytes(m)).sum();
     let target = match &rule.target {
         Target::None
         | Target::Accept
@@ -65,10 +65,10 @@ fn matches_and_target_bytes(rule: &Rule) -> u64 {
         | Target::Return
         | Target::Jump(_)
         | Target::Goto(_) => STANDARD_TARGET_BYTES,
-        Target::Reject(_) => XT_MATCH_HEADER_BYTES + 8,
-        Target::Effect(_) => XT_MATCH_HEADER_BYTES + 40,
-        Target::Nat(_) => XT_MATCH_HEADER_BYTES + 40,
-        Target::Divert(_) | Target::Opaque(_) => XT_MATCH_HEADER_BYTES + 32,
+        Target::Reject(_) => XT_MATCH_OR_TARGET_HEADER_BYTES + 8,
+        Target::Effect(_) => XT_MATCH_OR_TARGET_HEADER_BYTES + 40,
+        Target::Nat(_) => XT_MATCH_OR_TARGET_HEADER_BYTES + 40,
+        Target::Divert(_) | Target::Opaque(_) => XT_MATCH_OR_TARGET_HEADER_BYTES + 32,
     };
     matches + target
 }
@@ -86,7 +86,7 @@ fn match_data_bytes(m: &Match) -> u64 {
         Match::Dscp(_) | Match::Tos(_) | Match::PktType(_) => 8,
         Match::Conntrack(_) => 168,
         Match::Comment(_) => 256,
-        Match::Stateful(_) | Match::HostDependent(_) => 64,
+        Match::Stateful(_) | Match::UnmodelledInput(_) => 64,
         Match::Opaque(_) => 128,
     }
 }

@@ -13,12 +13,12 @@
 
 use std::path::Path;
 
-use weir_artefact::{Artefact, FolderContents, Footprint, NftTable, WriteError};
+use weir_artefact::{Artefact, FolderContents, Footprint, NftReplacementTable, WriteError};
 use weir_model::{Family, TableName};
 
 const COMMON_SCRIPT: &str = include_str!("load/common.sh");
 const SAVED_RULESETS_SCRIPT: &str = include_str!("load/state.sh");
-const RULESET_IN_FORCE_SCRIPT: &str = include_str!("load/kernel.sh");
+const KERNEL_RULESET_ACCESS_SCRIPT: &str = include_str!("load/kernel.sh");
 const PRELOAD_CHECK_SCRIPT: &str = include_str!("load/check.sh");
 const SAVE_RULESET_IN_FORCE_SCRIPT: &str = include_str!("load/save.sh");
 const LOAD_SCRIPT: &str = include_str!("load/load.sh");
@@ -26,13 +26,13 @@ const UNLOAD_SCRIPT: &str = include_str!("load/unload.sh");
 
 /// Programs that the scripts run beside those that load and save a form, the shell's own,
 /// coreutils, grep and sed.
-const SCRIPT_TOOLS: [&str; 4] = ["awk", "cmp", "find", "flock"];
+const COMMON_SCRIPT_UTILITIES: [&str; 4] = ["awk", "cmp", "find", "flock"];
 
 /// Programs that the scripts of a form run, apart from the shell's own, coreutils, grep and sed.
 pub(crate) fn list_required_tools(footprint: &Footprint) -> Vec<String> {
     let loaders = footprint.kernel_facilities();
     let programs = loaders.iter().flat_map(|loader| loader.tools().iter().copied());
-    SCRIPT_TOOLS.into_iter().chain(programs).map(str::to_owned).collect()
+    COMMON_SCRIPT_UTILITIES.into_iter().chain(programs).map(str::to_owned).collect()
 }
 
 /// Writes an artefact into a folder, with the scripts that load and unload it.
@@ -66,13 +66,18 @@ impl LoadScripts {
             format!(
                 "#!/bin/sh\n# {what}\nset -eu\n\nid={id}\nform={form}\nv4_tables='{}'\n\
                  v6_tables='{}'\nv4_emptied='{}'\nv6_emptied='{}'\nsets={}\nnft_tables='{}'\n\n\
-                 {COMMON_SCRIPT}\n{SAVED_RULESETS_SCRIPT}\n{RULESET_IN_FORCE_SCRIPT}\n",
+                 {COMMON_SCRIPT}\n{SAVED_RULESETS_SCRIPT}\n{KERNEL_RULESET_ACCESS_SCRIPT}\n",
                 join_table_names(touched.replaced_tables(Family::V4)),
                 join_table_names(touched.replaced_tables(Family::V6)),
-                join_table_names(&touched.emptied_tables(Family::V4)),
-                join_table_names(&touched.emptied_tables(Family::V6)),
+                join_table_names(&touched.tables_wholly_moved_to_nft(Family::V4)),
+                join_table_names(&touched.tables_wholly_moved_to_nft(Family::V6)),
                 if touched.uses_sets { "yes" } else { "" },
-                touched.nft_tables.iter().map(NftTable::to_string).collect::<Vec<_>>().join(" "),
+                touched
+                    .nft_tables
+                    .iter()
+                    .map(NftReplacementTable::to_string)
+                    .collect::<Vec<_>>()
+                    .join(" "),
             )
         };
         let load = head("Loads the ruleset beside it into this network namespace, all or nothing.")

@@ -31,9 +31,9 @@ pub mod to_iptables;
 
 use std::collections::HashMap;
 
-use weir_artefact::manifest::{CompiledRun, FormCoverage, UnchangedRule};
+use weir_artefact::manifest::{CompiledRun, FormRuleCoverage, UnchangedRule};
 use weir_artefact::{CheckedPass, Deviation, EqualityCheckRecord, Evidence, Form};
-use weir_model::effect::needs_connection_tracking;
+use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::managing_programs::ManagingProgram;
 use weir_model::nft::{self, CreditedOriginal};
 use weir_model::{
@@ -48,8 +48,8 @@ use crate::form_passes;
 use self::chain_emitter::EmittedRun;
 pub use self::form::{MovedTable, NftForm};
 pub use self::hook_comparison::compare_at_hooks;
-use self::manifest_rule_ids::map_manifest_rule_ids;
-use self::table_move_plan::{MAX_JUMP_DEPTH, TableMovePlan};
+use self::manifest_rule_ids::map_rule_index_to_manifest_id;
+use self::table_move_plan::{MAX_CALLS_BELOW_BASE_CHAIN, TableMovePlan};
 
 /// Compiles a firewall to nft.
 ///
@@ -118,7 +118,7 @@ pub(crate) fn compile_nft_after_passes(
         progress("nft: check", 0.3);
         form.equality_check = compare_at_hooks(firewall, &form, options, progress)?;
         form.equality_check.packets +=
-            compare_rules_left_in_iptables(stays, &form.iptables_rest, options, progress)?;
+            compare_iptables_rest_with_trees(stays, &form.iptables_rest, options, progress)?;
         progress("nft: proof", 0.9);
         let packets = form.equality_check.packets;
         step.evidence = match proof::prove_nft_form(firewall, &form)? {
@@ -131,13 +131,13 @@ pub(crate) fn compile_nft_after_passes(
 }
 
 /// Compares what stays in iptables with what it was; how many packets were compared.
-fn compare_rules_left_in_iptables(
+fn compare_iptables_rest_with_trees(
     before: Vec<Ruleset>,
     after: &Firewall,
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
 ) -> Result<u64, CompileError> {
-    if before.iter().all(|r| r.rules().next().is_none()) {
+    if before.iter().all(|r| r.rules_with_table_and_chain().next().is_none()) {
         return Ok(0);
     }
     let mut was = Firewall { sets: after.sets.clone(), ..Firewall::default() };
@@ -168,7 +168,7 @@ struct NftFormBuilder {
     moved_tables: Vec<MovedTable>,
     compiled_runs: Vec<CompiledRun>,
     barriers: Vec<UnchangedRule>,
-    share: FormCoverage,
+    share: FormRuleCoverage,
     refusals: Vec<FormRefusal>,
     counters: CreditMap,
     has_limit: bool,
@@ -181,11 +181,12 @@ struct NftFormBuilder {
 impl NftFormBuilder {
     fn add_ruleset(&mut self, ruleset: &Ruleset, original: &Ruleset, options: &CompileOptions) {
         let family = ruleset.family;
-        let places = map_manifest_rule_ids(original);
+        let places = map_rule_index_to_manifest_id(original);
         for place in places.values() {
             self.counters.0.entry(place.clone()).or_default();
         }
-        let guard = !ruleset.rules().any(|(_, _, r)| needs_connection_tracking(r));
+        let guard =
+            !ruleset.rules_with_table_and_chain().any(|(_, _, r)| is_conntrack_enabling_rule(r));
         if guard {
             self.families_without_conntrack.push(family);
         }
@@ -194,7 +195,7 @@ impl NftFormBuilder {
             let mut plan = TableMovePlan::new(table, family, &options.rewritable_programs);
             self.record_refusals(&plan, ruleset);
             let mut is_deep = false;
-            match emit_table_within_jump_depth(&plan, guard, self.use_verdict_maps) {
+            match emit_table_dropping_runs_if_deep(&plan, guard, self.use_verdict_maps) {
                 _ if plan.moved_hooks.is_empty() => {}
                 Ok((written, runs)) => {
                     self.record_compiled_runs(runs, &places);
@@ -209,7 +210,7 @@ impl NftFormBuilder {
                 }
                 Err(depth) => {
                     let why = format!(
-                        "calls nested {depth} chains deep; nft allows {MAX_JUMP_DEPTH}: all of {} stays",
+                        "calls nested {depth} chains deep; nft allows {MAX_CALLS_BELOW_BASE_CHAIN}: all of {} stays",
                         table.name
                     );
                     let rule = format!("{}/{}", iptables_tool_name(family), table.name);
@@ -217,7 +218,7 @@ impl NftFormBuilder {
                         family,
                         rule_id: rule.clone(),
                         construct: format!(
-                            "calls nested {depth} chains deep (nft allows {MAX_JUMP_DEPTH})"
+                            "calls nested {depth} chains deep (nft allows {MAX_CALLS_BELOW_BASE_CHAIN})"
                         ),
                         cure: None,
                         span: Span::NONE,
@@ -232,7 +233,7 @@ impl NftFormBuilder {
                 coverage::add_nft_table_coverage(&mut self.share, &plan, None);
             }
             rest.tables[at] = plan.iptables_table_rest();
-            credit::credit_iptables_policies(&mut self.counters, &plan);
+            credit::credit_policies_left_in_iptables(&mut self.counters, &plan);
         }
         self.rest_before_tree.push(rest.clone());
         let rest = self.build_iptables_rest_trees(rest, original, options);
@@ -251,7 +252,7 @@ impl NftFormBuilder {
         original: &Ruleset,
         options: &CompileOptions,
     ) -> Ruleset {
-        if rest.rules().next().is_none() {
+        if rest.rules_with_table_and_chain().next().is_none() {
             return rest;
         }
         let (options, places) =
@@ -378,7 +379,7 @@ impl NftFormBuilder {
 
 /// The table with its runs; without them if chains would be nested too deeply, or if they are not
 /// wanted. The depth if even that does not help.
-fn emit_table_within_jump_depth(
+fn emit_table_dropping_runs_if_deep(
     plan: &TableMovePlan<'_>,
     guard: bool,
     maps: bool,
@@ -387,7 +388,7 @@ fn emit_table_within_jump_depth(
     for runs in [true, false].into_iter().filter(|runs| maps || !runs) {
         let (written, compiled) = plan.emit_table(guard, runs);
         deepest = table_move_plan::max_call_depth(&written);
-        if deepest <= MAX_JUMP_DEPTH {
+        if deepest <= MAX_CALLS_BELOW_BASE_CHAIN {
             return Ok((written, compiled));
         }
     }

@@ -42,7 +42,7 @@ fn refusal_of_nft(text: &str) -> Option<String> {
 
 #[test]
 fn rulesets_become_the_text_that_stands_beside_them() {
-    let files = testdata::testdata_files("backends/nft", "txt");
+    let files = testdata::testdata_files_with_extension("backends/nft", "txt");
     assert!(files.len() >= 10, "the cases are there");
     let mut changed = Vec::new();
     for file in files {

@@ -23,7 +23,8 @@ fn the_rule_that_makes_an_object_stays_in_iptables_with_those_that_use_it() {
     for asks in ["", "-A INPUT -m rateest --rateest x --rateest-gt --rateest-bps 1mbit -j DROP\n"] {
         let form = compiled(asks).expect("it is equal");
         let kept = form.iptables_to_load();
-        let rules = kept.rulesets().flat_map(|r| r.rules()).map(|(_, _, rule)| rule);
+        let rules =
+            kept.rulesets().flat_map(|r| r.rules_with_table_and_chain()).map(|(_, _, rule)| rule);
         let makers = rules.filter(|r| target_module_name(&r.target) == Some("RATEEST"));
         assert_eq!(makers.count(), 1, "{asks}");
     }

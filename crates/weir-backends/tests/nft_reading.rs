@@ -8,7 +8,7 @@ use weir_backends::nft::to_iptables::{self, OpaqueDictionary};
 use weir_backends::{CompileOptions, nft};
 use weir_model::{Family, Firewall, Packet};
 use weir_packet::Transport;
-use weir_semantics::{AlwaysFalseOracle, AlwaysTrueOracle, Interpreter, JourneyKind, Oracle};
+use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, Oracle, RuleAnswersTrueOracle};
 use weir_syntax::iptables::{self, ParserSettings};
 use weir_testkit::random_ruleset::{RulesetShape, TestRng, generate_ruleset};
 use weir_testkit::testdata;
@@ -69,7 +69,7 @@ fn assert_reads_back(case: &str, form: &nft::NftForm) {
 
 #[test]
 fn golden_cases_read_back_as_written_and_as_listed() {
-    for file in testdata::testdata_files("backends/nft", "txt") {
+    for file in testdata::testdata_files_with_extension("backends/nft", "txt") {
         let case = std::fs::read_to_string(&file).expect("read the case");
         let (rules, _) = case.split_once("\n---\n").expect("a blessed case");
         let form = compiled(&format!("{rules}\n")).expect("a form");
@@ -188,7 +188,7 @@ fn said(text: &str, form: &nft::NftForm) -> Firewall {
     let original = firewall(text);
     let ruleset = original.rulesets().next().expect("a ruleset");
     let dictionary = OpaqueDictionary::from_firewall(&original, ruleset.family);
-    let said = match to_iptables::translate_tables(
+    let said = match to_iptables::translate_tables_of_family(
         &read(&listed(&form.nft_text)),
         ruleset.family,
         &dictionary,
@@ -232,7 +232,7 @@ fn tables_of_nft_mean_the_same_in_the_words_of_iptables() {
                 .filter(|p| !deviates(p))
             {
                 let mut answers: [Box<dyn Oracle>; 2] =
-                    [Box::new(AlwaysTrueOracle), Box::new(AlwaysFalseOracle)];
+                    [Box::new(RuleAnswersTrueOracle), Box::new(AlwaysFalseOracle)];
                 for answers in &mut answers {
                     let a = old.journey(&packet, entry, answers.as_mut());
                     let b = new.journey(&packet, entry, answers.as_mut());
@@ -260,7 +260,8 @@ fn what_iptables_has_no_words_for_is_named() {
         ))
     };
     let dictionary = OpaqueDictionary::from_firewall(&Firewall::default(), Family::V4);
-    let said = |rule: &str| to_iptables::translate_tables(&table(rule), Family::V4, &dictionary);
+    let said =
+        |rule: &str| to_iptables::translate_tables_of_family(&table(rule), Family::V4, &dictionary);
     assert!(said("tcp dport 22 accept").is_ok());
     for (rule, why) in [
         ("th dport 22 accept", "ports without a test of the protocol"),

@@ -1,6 +1,6 @@
 //! How much of each hook a form changed, and why it left the rest unchanged.
 
-use weir_artefact::manifest::{FormCoverage, HookCoverage};
+use weir_artefact::manifest::{FormRuleCoverage, HookRuleCoverage};
 use weir_backends::nft::{self, NftForm};
 use weir_backends::{CompileError, CompileOptions, Form, compile};
 use weir_model::Firewall;
@@ -21,8 +21,8 @@ fn nft_form(text: &str) -> NftForm {
 }
 
 /// `in_form/left/rules` of each hook, with its causes.
-fn shares(share: &FormCoverage) -> Vec<String> {
-    let hook = |h: &HookCoverage| {
+fn shares(share: &FormRuleCoverage) -> Vec<String> {
+    let hook = |h: &HookRuleCoverage| {
         let causes = h.causes.iter().map(|c| format!("; {} {}", c.rules, c.why));
         format!("{} {}/{}/{}{}", h.hook, h.in_form, h.left, h.rules, causes.collect::<String>())
     };
@@ -124,7 +124,7 @@ fn the_forms_for_iptables_tell_which_rules_stand_as_they_were_and_why() {
         assert_eq!((mixed.rules, mixed.in_form, mixed.left), (205, 200, 5));
     }
     let linear = compile(&firewall(&text(more)), Form::Linear, &options(), &mut |_, _| ());
-    assert_eq!(linear.expect("it is the ruleset").manifest.share, FormCoverage::default());
+    assert_eq!(linear.expect("it is the ruleset").manifest.share, FormRuleCoverage::default());
 }
 
 #[test]

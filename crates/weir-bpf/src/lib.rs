@@ -7,7 +7,7 @@ mod error;
 pub mod object;
 pub mod per_cpu_map;
 pub mod test_run;
-mod test_run_watcher;
+mod test_run_silence_watcher;
 
 pub use error::BpfError;
-pub use test_run_watcher::TestRunWatcher;
+pub use test_run_silence_watcher::TestRunSilenceWatcher;

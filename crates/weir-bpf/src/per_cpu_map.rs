@@ -30,14 +30,14 @@ pub fn read_per_cpu_values<T: PlainCStruct>(
     let cores = map
         .lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)
         .map_err(BpfError::from_libbpf(action))?;
-    Ok(cores.unwrap_or_default().iter().map(|bytes| struct_from_bytes(bytes)).collect())
+    Ok(cores.unwrap_or_default().iter().map(|bytes| read_leading_struct(bytes)).collect())
 }
 
 /// Arrays of values of all cores at one key, for maps whose value is an array of `T`.
 ///
 /// # Errors
 /// Where the kernel refuses.
-pub fn read_per_cpu_arrays<T: PlainCStruct>(
+pub fn read_per_cpu_array_at_key<T: PlainCStruct>(
     map: &impl MapCore,
     key: u32,
     action: &'static str,
@@ -46,7 +46,7 @@ pub fn read_per_cpu_arrays<T: PlainCStruct>(
         .lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)
         .map_err(BpfError::from_libbpf(action))?;
     let array =
-        |bytes: &Vec<u8>| bytes.chunks_exact(size_of::<T>()).map(struct_from_bytes).collect();
+        |bytes: &Vec<u8>| bytes.chunks_exact(size_of::<T>()).map(read_leading_struct).collect();
     Ok(cores.unwrap_or_default().iter().map(array).collect())
 }
 
@@ -66,7 +66,7 @@ pub fn clear_per_cpu_values(
 }
 
 /// The struct at the beginning of some bytes.
-fn struct_from_bytes<T: PlainCStruct>(bytes: impl AsRef<[u8]>) -> T {
+fn read_leading_struct<T: PlainCStruct>(bytes: impl AsRef<[u8]>) -> T {
     let bytes = bytes.as_ref();
     assert!(bytes.len() >= size_of::<T>(), "the map's values are those of the struct");
     // SAFETY: there are as many bytes, every pattern is a value (`PlainCStruct`), and no alignment
@@ -82,11 +82,11 @@ mod tests {
     fn a_struct_is_read_from_bytes_at_any_address() {
         let bytes = [1, 0, 0, 0, 0, 0, 0, 0, 2];
         assert_eq!(
-            struct_from_bytes::<u64>(
+            read_leading_struct::<u64>(
                 &bytes[1..].iter().chain(&[0; 4]).copied().collect::<Vec<u8>>()
             ),
             2 << 56
         );
-        assert_eq!(struct_from_bytes::<u64>(&bytes[..8]), 1);
+        assert_eq!(read_leading_struct::<u64>(&bytes[..8]), 1);
     }
 }

@@ -1,5 +1,5 @@
 //! Calls of `BPF_PROG_TEST_RUN` with live frames: one call per trial, which the program paces
-//! (`bpf/pace.h`) and a [`TestRunWatcher`] ends.
+//! (`bpf/pace.h`) and a [`TestRunSilenceWatcher`] ends.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use libbpf_rs::{ProgramInput, ProgramMut};
 use weir_kernel::Namespace;
 
 use crate::BpfError;
-use crate::test_run_watcher::TestRunWatcher;
+use crate::test_run_silence_watcher::TestRunSilenceWatcher;
 
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 const LIVE_FRAMES_FLAG: u32 = 1 << 1;
@@ -35,9 +35,9 @@ pub fn count_pages_for_trial(duration: Duration, rate: u64, most: u64) -> u64 {
 ///
 /// # Errors
 /// Where the kernel refuses the call.
-pub fn run_live_frames(
+pub fn run_live_frames_until_silent(
     program: &ProgramMut<'_>,
-    watcher: &TestRunWatcher,
+    watcher: &TestRunSilenceWatcher,
     namespace: &Namespace,
     duration: Duration,
     page: &[u8],

@@ -10,7 +10,7 @@
 use std::hint::black_box;
 
 use weir_diagram::{
-    CompareLevel, CompareOptions, CompareScope, Comparison, ComparisonVerdict, DiagramStatistics,
+    CompareLevel, CompareOptions, CompareScope, Comparison, ComparisonVerdict, DiagramSizeAndSteps,
     EvaluationPoint, PacketSet, PacketSpace, PacketSpaceOptions, VariableOrder, compare_firewalls,
 };
 use weir_example::{IspOptions, generate_isp_ruleset};
@@ -19,7 +19,7 @@ use weir_model::{
     TableName, Target, Test, lower_to_tests,
 };
 use weir_syntax::iptables::{ParserSettings, parse};
-use weir_testkit::BenchmarkClock;
+use weir_testkit::WallAndCpuClock;
 
 fn main() {
     let files: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
@@ -40,7 +40,7 @@ fn ruleset(name: &str, text: &str) {
         Ok(ruleset) => ruleset,
         Err(_) => return println!("{name}: cannot be read"),
     };
-    println!("{name}: {} rules", ruleset.rules().count());
+    println!("{name}: {} rules", ruleset.rules_with_table_and_chain().count());
     let mut edit = ruleset.clone();
     let (chains, swapped) = swap_disjoint(&mut edit);
     let (before, after) = (firewall(ruleset), firewall(edit));
@@ -112,15 +112,15 @@ fn exclude(field: Field, a: &Predicate, b: &Predicate) -> bool {
 }
 
 fn measure(what: &str, before: &Firewall, after: &Firewall, options: &CompareOptions) {
-    let clock = BenchmarkClock::start();
+    let clock = WallAndCpuClock::start();
     let comparison =
         compare_firewalls(black_box(before), after, options).expect("no mistake in weir");
     report(what, &clock, &comparison);
 }
 
-fn report(what: &str, clock: &BenchmarkClock, comparison: &Comparison) {
+fn report(what: &str, clock: &WallAndCpuClock, comparison: &Comparison) {
     let parts = &comparison.parts;
-    let most = |of: &dyn Fn(&DiagramStatistics) -> usize| {
+    let most = |of: &dyn Fn(&DiagramSizeAndSteps) -> usize| {
         parts.iter().map(|p| of(&p.statistics)).max().unwrap_or(0)
     };
     let why = parts.iter().find_map(|p| match &p.verdict {
@@ -154,7 +154,7 @@ fn prefixes() {
         let drawn = draw();
         let len = 16 + (drawn >> 60) as u32 + 1;
         let mask = Family::V4.netmask(len);
-        let mut rule = Rule::new(Target::Drop);
+        let mut rule = Rule::unconditional(Target::Drop);
         let addr = Addr(u128::from((drawn >> 20) as u32) & mask);
         rule.base.saddr = Some(AddrMatch { negated: false, addr, mask: Addr(mask) });
         rules.push(rule);
@@ -176,7 +176,7 @@ fn prefixes() {
         firewall(ruleset)
     });
     measure("FORWARD, shuffled", &before, &after, &forward);
-    let clock = BenchmarkClock::start();
+    let clock = WallAndCpuClock::start();
     let options =
         PacketSpaceOptions { order: VariableOrder::SourceFirst, ..PacketSpaceOptions::default() };
     let mut space = PacketSpace::for_firewalls(Family::V4, &[&before], options).expect("room");

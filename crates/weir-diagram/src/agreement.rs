@@ -15,10 +15,12 @@ use weir_testkit::random_ruleset::TestRng;
 use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
 use self::random_rulesets::{IPSET_SAVE_TEXT, RANDOM_MATCHES, generate_random_ruleset};
-use self::seeded_answers::{FIELDS_KEPT_BY_UNKNOWN_TARGET, SeededAnswers, extract_nat_range};
+use self::seeded_answers::{
+    FIELDS_KEPT_BY_UNKNOWN_TARGET, SeededAnswers, extract_nat_range_and_device_flag,
+};
 use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
 use crate::compose::DiagramContext;
-use crate::encode::{Assignment, decode_packet, encode_packet};
+use crate::encode::{FieldBitAssignment, decode_packet, encode_packet};
 use crate::free_variable::{FieldBit, FreeVariable, TargetChoice};
 use crate::journey::{ComparedRuleset, list_journey_stages};
 use crate::node_store::DiagramRef;
@@ -28,7 +30,7 @@ use crate::terminal::RuleExit;
 
 /// The results of both for a packet.
 #[derive(Debug, PartialEq)]
-struct ComparedOutcome {
+struct VerdictEffectsAndQuestions {
     verdict: Verdict,
     effects: Vec<(Hook, weir_model::TableName, u64)>,
     stateful_questions: Vec<(u64, u64)>,
@@ -63,7 +65,8 @@ impl<'f> InterpreterAgreement<'f> {
             (way, meaning.finalize_outcomes(made, CompareLevel::Effects).expect("room"))
         });
         let ways = ways.collect();
-        let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules());
+        let rules =
+            firewall.ruleset(family).into_iter().flat_map(|r| r.rules_with_table_and_chain());
         let translations = rules.filter_map(|(_, _, rule)| match &rule.target {
             weir_model::Target::Nat(nat) => Some(&**nat),
             _ => None,
@@ -83,7 +86,7 @@ impl<'f> InterpreterAgreement<'f> {
         way: ComparedPath,
         packet: &Packet,
         seed: u64,
-    ) -> ComparedOutcome {
+    ) -> VerdictEffectsAndQuestions {
         let mut answers = SeededAnswers::new(seed, self.state_ids.clone());
         let outcome = match way {
             ComparedPath::WholeJourney(entry) => {
@@ -95,7 +98,7 @@ impl<'f> InterpreterAgreement<'f> {
             }
         };
         let effects = outcome.effects.iter().map(|e| (e.hook, e.table, digest_content(e.target)));
-        ComparedOutcome {
+        VerdictEffectsAndQuestions {
             verdict: outcome.verdict,
             effects: effects.collect(),
             stateful_questions: answers.stateful_questions,
@@ -107,7 +110,7 @@ impl<'f> InterpreterAgreement<'f> {
         diagram: DiagramRef,
         packet: &Packet,
         seed: u64,
-    ) -> Option<ComparedOutcome> {
+    ) -> Option<VerdictEffectsAndQuestions> {
         let space = &self.context.space;
         let bits = encode_packet(&space.layout, packet)?;
         let answers = SeededAnswers::new(seed, self.state_ids.clone());
@@ -129,13 +132,13 @@ impl<'f> InterpreterAgreement<'f> {
         let effects = self.context.terminals.list_effects(terminal.effects);
         let asked = self.context.terminals.list_questions(terminal.stateful_questions);
         let asked = asked.iter().map(|a| (a.state_id, a.content)).collect();
-        Some(ComparedOutcome { verdict, effects, stateful_questions: asked })
+        Some(VerdictEffectsAndQuestions { verdict, effects, stateful_questions: asked })
     }
 
     fn answer_free_variable(
         &self,
         answers: &SeededAnswers,
-        bits: &Assignment,
+        bits: &FieldBitAssignment,
         asked: u32,
         variable: FreeVariable,
     ) -> bool {
@@ -186,7 +189,8 @@ impl<'f> InterpreterAgreement<'f> {
                 let packet = changed(change);
                 let target = self.nat_targets.iter().find(|t| digest_content(**t) == digest);
                 let (range, device) =
-                    extract_nat_range(target.expect("its target")).expect("a range");
+                    extract_nat_range_and_device_flag(target.expect("its target"))
+                        .expect("a range");
                 let (addr, port) = answers.nat_choice(digest, hook, &packet, range, device);
                 let (old, old_port) = (packet.daddr, packet.ports().map(|p| p.1));
                 match bit {
@@ -206,10 +210,10 @@ impl<'f> InterpreterAgreement<'f> {
     fn bits_after_change(
         &self,
         answers: &SeededAnswers,
-        bits: &Assignment,
+        bits: &FieldBitAssignment,
         asked: u32,
         change: u32,
-    ) -> Assignment {
+    ) -> FieldBitAssignment {
         let space = &self.context.space;
         let fields_end = space.layout.fields_end;
         let mut chosen = HashMap::new();
@@ -221,11 +225,11 @@ impl<'f> InterpreterAgreement<'f> {
                 chosen.insert(*variable, answer);
             }
         }
-        self.context.bits_after_change(bits, change, &chosen)
+        self.context.assignment_after_change(bits, change, &chosen)
     }
 
     /// Number of packets that were compared, on all paths.
-    fn assert_outcomes_agree(&self, sent: &[Packet], seeds: u64, name: &str) -> usize {
+    fn assert_agreement_and_count(&self, sent: &[Packet], seeds: u64, name: &str) -> usize {
         let mut compared = 0;
         for packet in sent {
             for (way, diagram) in &self.path_diagrams {
@@ -254,7 +258,7 @@ fn existing_nat_bit(
     packet: &Packet,
     bit: TargetChoice,
 ) -> bool {
-    let mapping = answers.clone().existing_nat_mapping(hook, packet);
+    let mapping = answers.clone().existing_nat_destination(hook, packet);
     let (addr, port) = mapping.expect("an answer");
     match bit {
         TargetChoice::AddrBit(bit) => addr.0 >> bit & 1 == 1,
@@ -307,7 +311,7 @@ fn every_case_of_the_verdicts_has_the_outcome_of_the_interpreter() {
             weir_syntax::packet::parse_packet(&p.words)
         };
         all.extend(case.packet.iter().map(|p| said(p).expect("good words")));
-        compared += agreement.assert_outcomes_agree(&all, 2, &case.name);
+        compared += agreement.assert_agreement_and_count(&all, 2, &case.name);
     }
     assert!(compared > 50_000, "{compared} packets were compared");
 }
@@ -321,7 +325,7 @@ fn a_queue_keeps_the_state_that_a_rule_before_it_set() {
     let firewall = parse_firewall(text, "", Family::V4);
     let agreement = InterpreterAgreement::new(&firewall, Family::V4);
     let compared =
-        agreement.assert_outcomes_agree(&generate_boundary_packets(&firewall, 20, 1), 4, text);
+        agreement.assert_agreement_and_count(&generate_boundary_packets(&firewall, 20, 1), 4, text);
     assert!(compared > 200, "{compared} packets were compared");
 }
 
@@ -339,7 +343,7 @@ fn random_rulesets_have_the_outcomes_of_the_interpreter() {
         let firewall = parse_firewall(&text, IPSET_SAVE_TEXT, Family::V4);
         let agreement = InterpreterAgreement::new(&firewall, Family::V4);
         let all = generate_boundary_packets(&firewall, 25, seed);
-        compared += agreement.assert_outcomes_agree(&all, 2, &format!("seed {seed}:\n{text}"));
+        compared += agreement.assert_agreement_and_count(&all, 2, &format!("seed {seed}:\n{text}"));
     }
     assert!(skipped < 60, "{skipped} of 120 rulesets could not be read");
     assert!(compared > 20_000, "{compared} packets were compared");
@@ -347,7 +351,7 @@ fn random_rulesets_have_the_outcomes_of_the_interpreter() {
 
 #[test]
 fn rules_behind_an_unknown_target_have_the_outcomes_of_the_interpreter() {
-    const TARGETS: [&str; 7] = [
+    const UNKNOWN_AND_KNOWN_TARGETS: [&str; 7] = [
         "-j UNKNOWN --option",
         "-j UNKNOWN --option",
         "-j OTHER --option",
@@ -363,14 +367,15 @@ fn rules_behind_an_unknown_target_have_the_outcomes_of_the_interpreter() {
         for (chain, rules) in [("FORWARD", 5), ("sub", 3)] {
             for _ in 0..rules {
                 let to = if chain == "FORWARD" && rng.number_below(4) == 0 { "-j sub" } else { "" };
-                let target = if to.is_empty() { rng.pick(&TARGETS) } else { to };
+                let target = if to.is_empty() { rng.pick(&UNKNOWN_AND_KNOWN_TARGETS) } else { to };
                 text += &format!("-A {chain} {} {target}\n", rng.pick(&RANDOM_MATCHES));
             }
         }
         let firewall = parse_firewall(&(text.clone() + "COMMIT\n"), IPSET_SAVE_TEXT, Family::V4);
         let agreement = InterpreterAgreement::new(&firewall, Family::V4);
         let sent = generate_boundary_packets(&firewall, 40, seed);
-        compared += agreement.assert_outcomes_agree(&sent, 3, &format!("seed {seed}:\n{text}"));
+        compared +=
+            agreement.assert_agreement_and_count(&sent, 3, &format!("seed {seed}:\n{text}"));
     }
     assert!(compared > 10_000, "{compared} packets were compared");
 }
@@ -412,7 +417,7 @@ fn lists_of_addresses_have_the_outcomes_of_the_interpreter() {
         );
         let firewall = parse_firewall(&text, "", Family::V4);
         let agreement = InterpreterAgreement::new(&firewall, Family::V4);
-        compared += agreement.assert_outcomes_agree(
+        compared += agreement.assert_agreement_and_count(
             &generate_boundary_packets(&firewall, 60, seed),
             2,
             &format!("seed {seed}:\n{text}"),

@@ -32,7 +32,7 @@ pub(crate) fn merge_balanced<M: BalancedMerge>(
     for i in 0..count {
         let leaf = match m.build_operand(i) {
             Err(e) if M::is_memory_limit(&e) => {
-                m.node_store().sweep_nodes(from, &mut stack);
+                m.node_store().sweep_young_nodes(from, &mut stack);
                 m.build_operand(i)?
             }
             other => other?,
@@ -43,13 +43,13 @@ pub(crate) fn merge_balanced<M: BalancedMerge>(
             merge_top_two(m, from, &mut stack)?;
         }
         if m.node_store().needs_sweep() {
-            m.node_store().sweep_nodes(from, &mut stack);
+            m.node_store().sweep_young_nodes(from, &mut stack);
         }
     }
     while stack.len() > 1 {
         merge_top_two(m, from, &mut stack)?;
         if m.node_store().needs_sweep() {
-            m.node_store().sweep_nodes(from, &mut stack);
+            m.node_store().sweep_young_nodes(from, &mut stack);
         }
     }
     Ok(stack.pop().unwrap_or(DiagramRef::ZERO))
@@ -64,7 +64,7 @@ fn merge_top_two<M: BalancedMerge>(
     let n = stack.len();
     let merged = match m.join_diagrams(stack[n - 2], stack[n - 1]) {
         Err(e) if M::is_memory_limit(&e) => {
-            m.node_store().sweep_nodes(from, stack);
+            m.node_store().sweep_young_nodes(from, stack);
             m.join_diagrams(stack[n - 2], stack[n - 1])?
         }
         other => other?,

@@ -20,7 +20,7 @@ use crate::free_variable::StatefulTestInput;
 use crate::merge_order::{MergeStep, plan_merge_steps};
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::packet_change::PacketChange;
-use crate::presence::build_span_predicate;
+use crate::presence::build_span_union_predicate;
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
@@ -82,7 +82,7 @@ impl<'f> DiagramContext<'f> {
         keep: &mut [DiagramRef],
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
-        let hook = place.hook();
+        let hook = place.hook_or_forward();
         let is_base = |c: &Chain| &*c.name == hook.chain_name() && c.policy.is_some();
         let start = match table.chains.iter().position(is_base) {
             Some(start) if table.name.hooks().contains(&hook) => start,
@@ -120,7 +120,7 @@ impl<'f> DiagramContext<'f> {
         who: &StatefulTestIdResolver,
         place: TableEvaluationPoint,
     ) -> Result<ChainDiagramId, BuildError> {
-        let sets_of = self.space.active_ipset_firewall();
+        let sets_of = self.space.first_firewall_with_active_ipsets();
         let said = ChainCacheKey::new(&chain.rules, (who, place, sets_of), |name| {
             chains.chain_diagram_id(name)
         });
@@ -159,7 +159,7 @@ impl<'f> DiagramContext<'f> {
         for rule in &chain.rules {
             for m in &rule.matches {
                 if let Match::Set(m) = m {
-                    self.space.packets_in_matched_set(m, at)?;
+                    self.space.packets_matching_unnegated_set(m, at)?;
                 }
             }
         }
@@ -240,7 +240,7 @@ impl<'f> DiagramContext<'f> {
         let with_match =
             |t: &Test| matches!(t, Test::Opaque { hotdrop: Hotdrop::DespiteMatch, .. });
         let mut dying = match tests.iter().any(|(_, t)| with_match(t)) {
-            true => Some(self.drop_after_target(&rule.target, out)?),
+            true => Some(self.force_drop_after_target(&rule.target, out)?),
             false => None,
         };
         let drop = self.terminals.exit_leaf(RuleExit::Verdict(Verdict::Drop));
@@ -251,18 +251,19 @@ impl<'f> DiagramContext<'f> {
             if let Some(index) = self.stateful_match_index(rule, test) {
                 let digest = digest_content(&rule.matches[index]);
                 let ask = self.stateful_question_of_match(rule, index, (who, digest), place);
-                out = self.build_stateful_test(ask, lowered.matching_packets, out)?;
+                out = self.branch_on_stateful_test(ask, lowered.matching_packets, out)?;
                 if let Some(then) = &mut dying {
-                    *then =
-                        self.build_stateful_test_then_drop(ask, lowered.matching_packets, *then)?;
+                    let holds = lowered.matching_packets;
+                    *then = self.branch_on_test_of_doomed_packet(ask, holds, *then)?;
                 }
                 if lowered.dropped_packets != DiagramRef::ZERO {
                     let dropping =
                         StatefulQuestion { content: digest_drop_question(digest), ..ask };
-                    out = self.build_stateful_hotdrop(dropping, lowered.dropped_packets, out)?;
+                    out =
+                        self.branch_on_stateful_hotdrop(dropping, lowered.dropped_packets, out)?;
                     if let Some(then) = &mut dying {
-                        *then =
-                            self.build_stateful_hotdrop(dropping, lowered.dropped_packets, *then)?;
+                        let dropped = lowered.dropped_packets;
+                        *then = self.branch_on_stateful_hotdrop(dropping, dropped, *then)?;
                     }
                 }
                 continue;
@@ -310,7 +311,7 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// A target, and then a drop whatever it decides; a chain is not entered.
-    fn drop_after_target(
+    fn force_drop_after_target(
         &mut self,
         target: &Target,
         out: DiagramRef,
@@ -323,34 +324,34 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// A stateful test of a packet that is dropped in any case.
-    fn build_stateful_test_then_drop(
+    fn branch_on_test_of_doomed_packet(
         &mut self,
         ask: StatefulQuestion,
         holds: DiagramRef,
         then: DiagramRef,
     ) -> Result<DiagramRef, LimitReached> {
-        let (then, drop) = self.stateful_test_branches(ask, then)?;
+        let (then, drop) = self.asked_continue_and_drop_branches(ask, then)?;
         self.space.store.ite(holds, then, drop)
     }
 
     /// Whether a stateful test drops the packet is asked first, and that it was asked remembered.
-    fn build_stateful_hotdrop(
+    fn branch_on_stateful_hotdrop(
         &mut self,
         ask: StatefulQuestion,
         drops: DiagramRef,
         then: DiagramRef,
     ) -> Result<DiagramRef, LimitReached> {
-        let (then, drop) = self.stateful_test_branches(ask, then)?;
+        let (then, drop) = self.asked_continue_and_drop_branches(ask, then)?;
         self.space.store.ite(drops, drop, then)
     }
 
     /// What follows a stateful test, and a drop; both remember that it was asked.
-    fn stateful_test_branches(
+    fn asked_continue_and_drop_branches(
         &mut self,
         ask: StatefulQuestion,
         then: DiagramRef,
     ) -> Result<(DiagramRef, DiagramRef), LimitReached> {
-        let asked = self.terminals.intern_question(ask);
+        let asked = self.terminals.intern_single_question_list(ask);
         let goes_on = self.terminals.intern_leaf(Terminal {
             stateful_questions: asked,
             ..Terminal::from_exit(RuleExit::Continue)
@@ -401,13 +402,13 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// A stateful test: that it was asked is part of the meaning, whatever the answer.
-    fn build_stateful_test(
+    fn branch_on_stateful_test(
         &mut self,
         ask: StatefulQuestion,
         holds: DiagramRef,
         then: DiagramRef,
     ) -> Result<DiagramRef, LimitReached> {
-        let asked = self.terminals.intern_question(ask);
+        let asked = self.terminals.intern_single_question_list(ask);
         let asked = self.terminals.intern_leaf(Terminal {
             stateful_questions: asked,
             ..Terminal::from_exit(RuleExit::Continue)
@@ -446,11 +447,11 @@ impl BalancedMerge for ChainRuleMerge<'_, '_, '_> {
                 )
             }
             MergeStep::AddressUnion { rule, field, spans } => {
-                let all = Rule::new(self.rules[*rule].target.clone());
+                let all = Rule::unconditional(self.rules[*rule].target.clone());
                 let ends = self.context.build_rule(self.chains, &all, 0, self.place)?;
                 let space = &mut self.context.space;
                 let levels = space.layout.field_levels(*field);
-                let inside = build_span_predicate(&mut space.store, levels, spans)?;
+                let inside = build_span_union_predicate(&mut space.store, levels, spans)?;
                 Ok(space.store.and(inside, ends)?)
             }
         }

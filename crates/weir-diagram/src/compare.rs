@@ -8,7 +8,7 @@ use crate::chain::BuildError;
 use crate::compared_pair::ComparedPair;
 use crate::comparison_types::{
     CompareError, CompareOptions, CompareScope, ComparedPath, Comparison, ComparisonVerdict,
-    DiagramStatistics, FamilyPathComparison,
+    DiagramSizeAndSteps, FamilyPathComparison,
 };
 use crate::node_store::LimitReached;
 use crate::reassembly_difference::find_reassembly_difference;
@@ -71,9 +71,10 @@ pub fn compare_with_progress(
             JourneyKind::ALL.into_iter().filter(wanted).map(ComparedPath::WholeJourney).collect()
         }
     };
-    check_both_load(before, after)?;
+    check_same_objects_missing(before, after)?;
     let mut parts = Vec::new();
-    let rules = |f: &Firewall| f.rulesets().map(|r| r.rules().count()).sum::<usize>();
+    let rules =
+        |f: &Firewall| f.rulesets().map(|r| r.rules_with_table_and_chain().count()).sum::<usize>();
     for family in [Family::V4, Family::V6] {
         let there = before.ruleset(family).is_some() || after.ruleset(family).is_some();
         if !there || options.family.is_some_and(|f| f != family) {
@@ -108,16 +109,16 @@ pub fn compare_with_progress(
 }
 
 /// A ruleset that the kernel refuses has no meaning that could be equal to that of another.
-fn check_both_load(before: &Firewall, after: &Firewall) -> Result<(), CompareError> {
+fn check_same_objects_missing(before: &Firewall, after: &Firewall) -> Result<(), CompareError> {
     let [old, new] = [before, after].map(|f| SharedObjects::from_rulesets(f.rulesets()));
-    let Some((family, object)) = old.first_object_missing_in_one(&new) else { return Ok(()) };
-    let first = old.missing_objects().any(|missing| missing == (family, object));
+    let Some((family, object)) = old.first_missing_object_difference(&new) else { return Ok(()) };
+    let first = old.objects_missing_at_load().any(|missing| missing == (family, object));
     let which = if first { "first" } else { "second" };
     let tool = match family {
         Family::V4 => "iptables",
         Family::V6 => "ip6tables",
     };
-    Err(CompareError::DoesNotLoad { which, tool, object: object.to_string() })
+    Err(CompareError::OnlyOneLoads { which, tool, object: object.to_string() })
 }
 
 /// Tries one order after the other until the memory suffices.
@@ -125,7 +126,7 @@ fn compare_pair_trying_orders(
     pair: &ComparedPair<'_>,
     orders: &[VariableOrder],
 ) -> Result<FamilyPathComparison, CompareError> {
-    let mut statistics = DiagramStatistics::default();
+    let mut statistics = DiagramSizeAndSteps::default();
     let mut why = String::new();
     for order in orders {
         statistics.order = *order;

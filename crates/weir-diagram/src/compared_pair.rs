@@ -8,15 +8,15 @@ use weir_semantics::{Outcome, OutcomeDifference, TraversalLog, Verdict};
 use crate::chain::BuildError;
 use crate::comparison_types::{
     CompareError, CompareLevel, CompareOptions, ComparedPath, ComparisonVerdict, CornerCase,
-    DiagramStatistics, EffectChange, FamilyPathComparison, RulesetDifference, VerdictChange,
+    DiagramSizeAndSteps, EffectChange, FamilyPathComparison, RulesetDifference, VerdictChange,
 };
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
-use crate::fragment_drops::{find_fragment_drop_rules, is_dropped_before_reassembly};
+use crate::fragment_drops::{find_whole_datagram_drop_rules, is_dropped_before_reassembly};
 use crate::journey::{ComparedRuleset, list_journey_stages};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_space::{PacketSet, PacketSpace, PacketSpaceOptions};
-use crate::region::{ExamplePacket, Region};
+use crate::region::{ComparedExamplePacket, Region};
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::terminal::RuleExit;
 use crate::variable_layout::VariableOrder;
@@ -38,7 +38,8 @@ impl<'f> ComparedPair<'f> {
         let rulesets =
             || [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
         let defragments = |r: &Ruleset| {
-            total_conntrack_demand(r.rules().map(|(_, _, rule)| rule)) != ConntrackDemand::Nothing
+            total_conntrack_demand(r.rules_with_table_and_chain().map(|(_, _, rule)| rule))
+                != ConntrackDemand::Nothing
         };
         let is_met = |name: TableName| {
             let chains =
@@ -56,13 +57,15 @@ impl<'f> ComparedPair<'f> {
     fn has_mark_writing_match(&self) -> bool {
         let writes = |m| match_effects(m, self.family).writes.contains(Field::Mark);
         let rulesets = [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
-        rulesets.into_iter().any(|r| r.rules().any(|(_, _, rule)| rule.matches.iter().any(writes)))
+        rulesets.into_iter().any(|r| {
+            r.rules_with_table_and_chain().any(|(_, _, rule)| rule.matches.iter().any(writes))
+        })
     }
 
     pub fn make_family_path_comparison(
         &self,
         answer: ComparisonVerdict,
-        statistics: DiagramStatistics,
+        statistics: DiagramSizeAndSteps,
     ) -> FamilyPathComparison {
         FamilyPathComparison { family: self.family, path: self.path, verdict: answer, statistics }
     }
@@ -70,7 +73,7 @@ impl<'f> ComparedPair<'f> {
     pub fn compare_with_variable_order(
         &self,
         order: VariableOrder,
-        statistics: &mut DiagramStatistics,
+        statistics: &mut DiagramSizeAndSteps,
     ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
         let options = PacketSpaceOptions { order, memory_bytes: self.options.memory_bytes };
         let mut space =
@@ -151,7 +154,7 @@ impl<'f> ComparedPair<'f> {
         }
         let before = meaning.finalize_outcomes(ways.0, self.options.level)?;
         let after = meaning.finalize_outcomes(ways.1, self.options.level)?;
-        let mut differ = meaning.find_possible_difference(before, after)?;
+        let mut differ = meaning.find_difference_if_possible(before, after)?;
         if differ.is_none()
             && self.options.level == CompareLevel::Effects
             && self.has_mark_writing_match()
@@ -176,7 +179,7 @@ impl<'f> ComparedPair<'f> {
         }
         let space = &mut meaning.space;
         for (dead, firewall) in dead.iter_mut().zip([self.before, self.after]) {
-            for rule in find_fragment_drop_rules(firewall) {
+            for rule in find_whole_datagram_drop_rules(firewall) {
                 let of = space
                     .packets_matching_rule(rule, EvaluationPoint::at_hook(Hook::Prerouting))?;
                 *dead = space.store.overlay(*dead, of.0)?;
@@ -203,7 +206,7 @@ impl<'f> ComparedPair<'f> {
                 meaning.finalize_outcomes(way, self.options.level)
             };
             let (before, after) = (shows(before)?, shows(after)?);
-            if let Some(differ) = meaning.find_possible_difference(before, after)? {
+            if let Some(differ) = meaning.find_difference_if_possible(before, after)? {
                 return Ok(Some(differ));
             }
         }
@@ -235,7 +238,7 @@ impl<'f> ComparedPair<'f> {
         Ok(Ok(ComparisonVerdict::Differs(Box::new(RulesetDifference {
             share: space.packet_share(set)?,
             packet_count: space.packet_count(set)?,
-            regions: space.regions(set, self.options.regions_max)?,
+            regions: space.largest_regions(set, self.options.regions_max)?,
             witness,
             difference,
             verdicts,
@@ -250,7 +253,7 @@ impl<'f> ComparedPair<'f> {
         witness: &Witness,
     ) -> Option<(OutcomeDifference, (Verdict, Verdict))> {
         let run = |firewall: &'f Firewall, other: &Firewall| {
-            let mut interpreter = Interpreter::new_for_comparison(firewall, other);
+            let mut interpreter = Interpreter::new_with_sets_changed_by(firewall, other);
             if self.options.conntrack_in_use {
                 interpreter = interpreter.with_conntrack_in_use();
             }
@@ -330,7 +333,7 @@ impl<'f> ComparedPair<'f> {
         let journey = matches!(self.path, ComparedPath::WholeJourney(_));
         meaning.regions_and_corner_cases(set, (self.options.regions_max, journey), &|witness| {
             let (difference, verdicts) = self.reproduce_witness(&witness)?;
-            Some(ExamplePacket { witness, difference, verdicts })
+            Some(ComparedExamplePacket { witness, difference, verdicts })
         })
     }
 
@@ -342,7 +345,7 @@ impl<'f> ComparedPair<'f> {
         after: DiagramRef,
     ) -> Result<Vec<VerdictChange>, BuildError> {
         let mut out = Vec::new();
-        let verdicts = [before, after].map(|f| meaning.reachable_verdicts(f));
+        let verdicts = [before, after].map(|f| meaning.verdicts_in_diagram(f));
         for a in &verdicts[0] {
             let was = meaning.packets_with_verdict(before, *a)?;
             for b in verdicts[1].iter().filter(|b| *b != a) {

@@ -6,7 +6,7 @@ use weir_semantics::{OutcomeDifference, Verdict};
 
 use crate::corner_case::CornerKind;
 use crate::reassembly_difference::ReassemblyDifference;
-use crate::region::{ExamplePacket, Region};
+use crate::region::{ComparedExamplePacket, Region};
 use crate::variable_layout::VariableOrder;
 use crate::witness::Witness;
 
@@ -150,7 +150,7 @@ pub struct FamilyPathComparison {
     /// Equal, different, or unknown.
     pub verdict: ComparisonVerdict,
     /// What it took.
-    pub statistics: DiagramStatistics,
+    pub statistics: DiagramSizeAndSteps,
 }
 
 /// Whether two rulesets mean the same.
@@ -229,7 +229,7 @@ pub struct CornerCase {
     /// Which part of all packets they are, from 0 to 1.
     pub share: f64,
     /// One of them; none where its difference hangs on a test that answers twice for one packet.
-    pub example: Option<ExamplePacket>,
+    pub example: Option<ComparedExamplePacket>,
 }
 
 impl VerdictChange {
@@ -246,7 +246,7 @@ impl VerdictChange {
 
 /// What a part of a comparison took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct DiagramStatistics {
+pub struct DiagramSizeAndSteps {
     /// Nodes of both diagrams at the end, shared ones once.
     pub nodes: usize,
     /// Most nodes at one time.
@@ -275,7 +275,7 @@ pub enum CompareError {
         "the {which} ruleset does not load, the other does: no {tool} rule creates the {object} \
          before the first rule that needs it"
     )]
-    DoesNotLoad {
+    OnlyOneLoads {
         /// `first` or `second`.
         which: &'static str,
         /// `iptables` or `ip6tables`.

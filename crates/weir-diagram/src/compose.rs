@@ -16,7 +16,7 @@ use crate::balanced_merge::{BalancedMerge, merge_balanced};
 use crate::chain_cache::ChainCache;
 use crate::free_variable::{FreeVariable, FreeVariableTable};
 use crate::node_store::{DiagramRef, LimitReached, NodeStore, Operator};
-use crate::packet_change::{BitSource, PacketChange, TtlTransform};
+use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::packet_space::PacketSpace;
 use crate::terminal::{PLACEHOLDER_LEAF, RuleExit, StatefulQuestion, TerminalTable};
 use crate::variable_layout::LevelRange;
@@ -68,7 +68,7 @@ impl DiagramContext<'_> {
         if f == DiagramRef::ZERO || g == DiagramRef::ZERO {
             return Ok(if f == DiagramRef::ZERO { g } else { f });
         }
-        let groups = self.group_terminals_by_change(f, g);
+        let groups = self.group_terminals_by_seen_change(f, g);
         if groups.is_empty() {
             return self.compose_independent(f, g);
         }
@@ -90,7 +90,7 @@ impl DiagramContext<'_> {
     }
 
     /// The terminals of `f` by what `g` sees of them; nothing where it sees nothing of any.
-    fn group_terminals_by_change(
+    fn group_terminals_by_seen_change(
         &mut self,
         f: DiagramRef,
         g: DiagramRef,
@@ -100,12 +100,15 @@ impl DiagramContext<'_> {
             return groups;
         }
         let mut leaves = Vec::new();
-        self.space.store.visit_nodes(f, |_, at| {
+        self.space.store.visit_nodes_and_terminals(f, |_, at| {
             if at.is_leaf() {
                 leaves.push(at);
             }
         });
-        if !leaves.iter().any(|l| self.terminals.terminal_of_leaf(*l).continues_with_change()) {
+        if !leaves
+            .iter()
+            .any(|l| self.terminals.terminal_of_leaf(*l).continues_with_change_or_question())
+        {
             return groups;
         }
         let support = self.support(g);
@@ -125,7 +128,7 @@ impl DiagramContext<'_> {
     pub(crate) fn support(&mut self, g: DiagramRef) -> Support {
         let end = self.space.layout.fields_end;
         let mut levels = std::collections::BTreeSet::new();
-        self.space.store.visit_nodes(g, |store, at| {
+        self.space.store.visit_nodes_and_terminals(g, |store, at| {
             if !at.is_leaf() {
                 levels.insert(store.level(at));
             }
@@ -142,7 +145,7 @@ impl DiagramContext<'_> {
     ) -> ChangeSeenByDiagram {
         let terminal = self.terminals.terminal_of_leaf(leaf);
         let mut seen = ChangeSeenByDiagram::default();
-        if !terminal.continues_with_change() {
+        if !terminal.continues_with_change_or_question() {
             return seen;
         }
         let change = self.terminals.get_change(terminal.change);
@@ -211,13 +214,13 @@ impl DiagramContext<'_> {
         g: DiagramRef,
     ) -> Result<DiagramRef, LimitReached> {
         let terminal = self.terminals.terminal_of_leaf(leaf);
-        if !terminal.continues_with_change() {
+        if !terminal.continues_with_change_or_question() {
             return Ok(g);
         }
         let change = self.terminals.get_change(terminal.change).clone();
         let support = self.support(g);
         let end = self.space.layout.fields_end;
-        let mut places: HashMap<u32, BitSource> = HashMap::new();
+        let mut places: HashMap<u32, XorBitSource> = HashMap::new();
         for level in &support.levels {
             if let Some(source) = change.bit_sources.get(level) {
                 places.insert(*level, source.clone());
@@ -229,7 +232,7 @@ impl DiagramContext<'_> {
             let renamed =
                 terminals.rename_free_variable(question, change, asked, &mut space.free_variables);
             if renamed != question {
-                places.insert(end + question, BitSource::from_level(end + renamed, false));
+                places.insert(end + question, XorBitSource::from_level(end + renamed, false));
             }
         }
         self.substitute_bits(g, &places, change.ttl_transform)
@@ -239,7 +242,7 @@ impl DiagramContext<'_> {
     pub fn substitute_bits(
         &mut self,
         g: DiagramRef,
-        places: &HashMap<u32, BitSource>,
+        places: &HashMap<u32, XorBitSource>,
         ttl: TtlTransform,
     ) -> Result<DiagramRef, LimitReached> {
         let store = &mut self.space.store;
@@ -345,7 +348,7 @@ impl Operator for FillPlaceholderOperator {
 struct BitSubstitution<'s> {
     store: &'s mut NodeStore,
     cache_code: u32,
-    replacements: &'s HashMap<u32, BitSource>,
+    replacements: &'s HashMap<u32, XorBitSource>,
     ttl_transform: TtlTransform,
     ttl_levels: LevelRange,
 }
@@ -397,7 +400,7 @@ impl BitSubstitution<'_> {
         self.ite(bit, high, low)
     }
 
-    fn build_xor_condition(&mut self, source: &BitSource) -> Result<DiagramRef, LimitReached> {
+    fn build_xor_condition(&mut self, source: &XorBitSource) -> Result<DiagramRef, LimitReached> {
         let mut out = if source.is_inverted { DiagramRef::ONE } else { DiagramRef::ZERO };
         for level in source.xor_levels.iter().rev() {
             let bit = self.store.make_node(*level, DiagramRef::ZERO, DiagramRef::ONE)?;

@@ -11,7 +11,7 @@ use crate::variable_layout::ct_bit;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CornerKind {
     /// The transport header is truncated, or a fragment could overwrite it.
-    TruncatedHeader,
+    UnreadableHeader,
     /// A later fragment.
     LaterFragment,
     /// Conntrack classifies it as invalid.
@@ -39,7 +39,7 @@ impl PacketSpace<'_> {
             invalid = store.minus(invalid, other)?;
         }
         let mut out = vec![
-            (CornerKind::TruncatedHeader, cut),
+            (CornerKind::UnreadableHeader, cut),
             (CornerKind::LaterFragment, fragment),
             (CornerKind::InvalidCtState, invalid),
         ];

@@ -42,7 +42,7 @@ pub struct DiagramLookup<'f> {
 
 impl<'f> DiagramLookup<'f> {
     /// The diagrams of a ruleset; `None` if they take more than `memory_bytes` or `steps_max`.
-    pub fn new(
+    pub fn build_within_limits(
         firewall: &'f Firewall,
         family: Family,
         memory_bytes: usize,
@@ -279,8 +279,8 @@ impl RecordingOracle<'_> {
 }
 
 impl Oracle for RecordingOracle<'_> {
-    fn answer(&mut self, question: &OracleQuestion<'_>) -> bool {
-        let answer = self.inner_oracle.answer(question);
+    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
+        let answer = self.inner_oracle.answer_rule_question(question);
         if question.stateful {
             let (content, of) = (question.content_digest, self.question_instance(question));
             self.recorded.tests.push(RecordedTest { content, instance: of, answer });
@@ -313,8 +313,12 @@ impl Oracle for RecordingOracle<'_> {
         answer
     }
 
-    fn existing_nat_mapping(&mut self, hook: Hook, packet: &Packet) -> Option<(Addr, Option<u16>)> {
-        let answer = self.inner_oracle.existing_nat_mapping(hook, packet);
+    fn existing_nat_destination(
+        &mut self,
+        hook: Hook,
+        packet: &Packet,
+    ) -> Option<(Addr, Option<u16>)> {
+        let answer = self.inner_oracle.existing_nat_destination(hook, packet);
         let (addr, port) = answer.unwrap_or((packet.daddr, packet.ports().map(|p| p.1)));
         let content = digest_existing_nat_question();
         self.recorded.translations.push(RecordedTranslation {

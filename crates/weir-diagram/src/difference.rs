@@ -7,11 +7,11 @@ use weir_semantics::Verdict;
 
 use crate::comparison_types::CornerCase;
 use crate::compose::DiagramContext;
-use crate::encode::{Assignment, decode_packet};
+use crate::encode::{FieldBitAssignment, decode_packet};
 use crate::free_variable::FreeVariable;
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_space::PacketSet;
-use crate::region::{ExamplePacket, Region};
+use crate::region::{ComparedExamplePacket, Region};
 use crate::terminal::RuleExit;
 use crate::witness::Witness;
 
@@ -21,7 +21,7 @@ const EXAMPLES_PER_REGION: usize = 8;
 
 impl DiagramContext<'_> {
     /// Where two diagrams differ; `None` if only packets do that are not possible.
-    pub fn find_possible_difference(
+    pub fn find_difference_if_possible(
         &mut self,
         a: DiagramRef,
         b: DiagramRef,
@@ -41,7 +41,7 @@ impl DiagramContext<'_> {
     }
 
     /// The same, with these bits as far as the set allows.
-    fn witness_near_assignment(&self, f: DiagramRef, wanted: Assignment) -> Witness {
+    fn witness_near_assignment(&self, f: DiagramRef, wanted: FieldBitAssignment) -> Witness {
         let (bits, mut assumptions) = self.space.pick_assignment_near(f, wanted);
         let answers: HashMap<FreeVariable, bool> =
             assumptions.iter().map(|o| (o.variable, o.answer)).collect();
@@ -52,7 +52,7 @@ impl DiagramContext<'_> {
                 FreeVariable::StatefulTest { of, .. } => of.change,
                 FreeVariable::StatefulTargetBit { .. } => continue,
             };
-            let changed = self.bits_after_change(&bits, change, &answers);
+            let changed = self.assignment_after_change(&bits, change, &answers);
             assumption.packet = Some(decode_packet(&self.space.layout, &changed));
         }
         Witness { packet: decode_packet(&self.space.layout, &bits), assumptions }
@@ -92,7 +92,7 @@ impl DiagramContext<'_> {
         &mut self,
         set: DiagramRef,
         (count, journey): (usize, bool),
-        reproduce: &dyn Fn(Witness) -> Option<ExamplePacket>,
+        reproduce: &dyn Fn(Witness) -> Option<ComparedExamplePacket>,
     ) -> Result<(Vec<Region>, Vec<CornerCase>), LimitReached> {
         let all = self.space.corner_case_sets(journey)?;
         // What is not possible stays in: it would only lengthen the words of regions.
@@ -104,7 +104,7 @@ impl DiagramContext<'_> {
         let shown = PacketSet(if is_ordinary { ordinary } else { set });
         let mut regions = Vec::new();
         for (mut region, packets) in
-            self.space.regions_with_packet_sets(shown, count, is_ordinary)?
+            self.space.largest_regions_with_packet_sets(shown, count, is_ordinary)?
         {
             let witnesses = self.witnesses(packets, EXAMPLES_PER_REGION).into_iter();
             region.examples = witnesses.filter_map(reproduce).collect();
@@ -130,7 +130,7 @@ impl DiagramContext<'_> {
         (a, b): (DiagramRef, DiagramRef),
     ) -> Result<DiagramRef, LimitReached> {
         let mut rest = set;
-        for verdict in self.reachable_verdicts(a) {
+        for verdict in self.verdicts_in_diagram(a) {
             let (was, is) =
                 (self.packets_with_verdict(a, verdict)?, self.packets_with_verdict(b, verdict)?);
             let changed = self.space.store.minus(was, is)?;
@@ -140,12 +140,12 @@ impl DiagramContext<'_> {
     }
 
     /// The bits of a packet after a change.
-    pub(crate) fn bits_after_change(
+    pub(crate) fn assignment_after_change(
         &self,
-        bits: &Assignment,
+        bits: &FieldBitAssignment,
         change: u32,
         answers: &HashMap<FreeVariable, bool>,
-    ) -> Assignment {
+    ) -> FieldBitAssignment {
         let layout = &self.space.layout;
         let change = self.terminals.get_change(change);
         let value = |level: &u32| match level.checked_sub(layout.fields_end) {
@@ -168,10 +168,10 @@ impl DiagramContext<'_> {
     }
 
     /// Verdicts that a finished diagram ends in.
-    pub fn reachable_verdicts(&mut self, f: DiagramRef) -> Vec<Verdict> {
+    pub fn verdicts_in_diagram(&mut self, f: DiagramRef) -> Vec<Verdict> {
         let mut out = Vec::new();
         let DiagramContext { space, terminals, .. } = self;
-        space.store.visit_nodes(f, |_, at| {
+        space.store.visit_nodes_and_terminals(f, |_, at| {
             if at.is_leaf()
                 && let RuleExit::Verdict(verdict) = terminals.terminal_of_leaf(at).exit
                 && !out.contains(&verdict)

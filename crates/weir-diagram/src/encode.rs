@@ -1,16 +1,16 @@
 //! Encodes packets as values of variables, and decodes them.
 
 use weir_model::{Addr, CtState, Family, Field, FieldReading, Mac, Packet};
-use weir_packet::{ConntrackInfo, FragmentFields, Transport};
+use weir_packet::{ConntrackInfo, FragmentOffsetAndFlags, Transport};
 
 use crate::presence::{PORT_PROTOCOLS, icmp_protocol};
 use crate::variable_layout::{LevelRange, VariableBlock, VariableLayout, ct_bit};
 
 /// A value for every variable of the fields, by level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Assignment(pub Vec<bool>);
+pub(crate) struct FieldBitAssignment(pub Vec<bool>);
 
-impl Assignment {
+impl FieldBitAssignment {
     pub fn set_value(&mut self, levels: LevelRange, value: u128) {
         for bit in 0..levels.bit_count {
             self.0[levels.level_of_bit(bit) as usize] = value >> bit & 1 == 1;
@@ -27,8 +27,11 @@ impl Assignment {
 
 /// The values of a packet; `None` for a packet that cannot be: a transport header of another
 /// protocol, a length beyond 65,535, a device that has no class.
-pub(crate) fn encode_packet(layout: &VariableLayout, packet: &Packet) -> Option<Assignment> {
-    let mut out = Assignment(vec![false; layout.fields_end as usize]);
+pub(crate) fn encode_packet(
+    layout: &VariableLayout,
+    packet: &Packet,
+) -> Option<FieldBitAssignment> {
+    let mut out = FieldBitAssignment(vec![false; layout.fields_end as usize]);
     let mut put = |block, value: u128| out.set_value(layout.block_levels(block), value);
     let later = packet.fragment.offset != 0;
     let (sport, dport) = encode_transport(packet, &mut put)?;
@@ -71,7 +74,7 @@ pub(crate) fn encode_packet(layout: &VariableLayout, packet: &Packet) -> Option<
 
 /// Bytes of a header that `-m esp` and `-m ah` read and no field models, so that a packet may lack
 /// some of them (xt_esp.c, ipt_ah.c); 0 for other protocols. In IPv6, AH is an extension header.
-pub(crate) const fn count_unmodelled_header_bytes(proto: u8, family: Family) -> usize {
+pub(crate) const fn count_esp_or_ah_header_bytes(proto: u8, family: Family) -> usize {
     match (proto, family) {
         (50, _) => 8,
         (51, Family::V4) => 12,
@@ -98,7 +101,7 @@ fn encode_transport(
         Transport::NoParsedHeader => !has_header,
         Transport::Truncated => has_header,
     };
-    let bytes = count_unmodelled_header_bytes(proto, packet.family);
+    let bytes = count_esp_or_ah_header_bytes(proto, packet.family);
     let cut_ports = match (&packet.transport, &packet.payload[..]) {
         // xt_dccp.c wants twelve bytes, of which eight are the payload here.
         (Transport::Dccp { sport, dport }, short) if short.len() < 8 => {
@@ -143,7 +146,7 @@ pub(crate) fn encode_ct(ct: ConntrackInfo) -> u32 {
 }
 
 /// The packet of an assignment within the possible.
-pub(crate) fn decode_packet(layout: &VariableLayout, a: &Assignment) -> Packet {
+pub(crate) fn decode_packet(layout: &VariableLayout, a: &FieldBitAssignment) -> Packet {
     let block = |b| a.value(layout.block_levels(b));
     let field = |f| block(VariableBlock::Field(f));
     let proto = field(Field::Proto) as u8;
@@ -162,7 +165,7 @@ pub(crate) fn decode_packet(layout: &VariableLayout, a: &Assignment) -> Packet {
     if field(Field::IsLaterFragment) == 1 {
         // 185 is where the second fragment of a datagram over Ethernet begins.
         let offset = if block(VariableBlock::FragmentOffsetOne) == 1 { 1 } else { 185 };
-        p.fragment = FragmentFields { offset, more_fragments: false, dont_fragment: false };
+        p.fragment = FragmentOffsetAndFlags { offset, more_fragments: false, dont_fragment: false };
     } else {
         decode_transport(&mut p, &block);
     }
@@ -177,7 +180,7 @@ fn decode_transport(p: &mut Packet, block: &dyn Fn(VariableBlock) -> u128) {
     let field = |f| block(VariableBlock::Field(f));
     let (sport, dport) = (field(Field::Sport) as u16, field(Field::Dport) as u16);
     if block(VariableBlock::TruncatedHeader) == 1 {
-        let unmodelled = count_unmodelled_header_bytes(p.proto, p.family);
+        let unmodelled = count_esp_or_ah_header_bytes(p.proto, p.family);
         if unmodelled == 0 {
             p.transport = Transport::Truncated;
         }

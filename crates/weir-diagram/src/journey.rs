@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_model::effect::{ConntrackDemand, match_effects, needs_connection_tracking};
+use weir_model::effect::{ConntrackDemand, is_conntrack_enabling_rule, match_effects};
 use weir_model::target::NatTarget;
 use weir_model::{Family, Field, Firewall, Hook, Ruleset, TableName, Target};
 use weir_semantics::ConnectionFact;
@@ -17,9 +17,9 @@ use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::{FreeVariable, TargetChoice};
 use crate::node_store::{DiagramRef, LimitReached};
-use crate::packet_change::{BitSource, PacketChange, TtlTransform};
+use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::packet_space::PacketSpace;
-use crate::presence::{build_code_predicate, build_masked_predicate, build_span_predicate};
+use crate::presence::{build_code_predicate, build_masked_predicate, build_span_union_predicate};
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, Terminal};
@@ -45,8 +45,11 @@ impl<'f> ComparedRuleset<'f> {
         conntrack: bool,
     ) -> Self {
         let ruleset = firewall.ruleset(family);
-        let uses =
-            || ruleset.is_some_and(|r| r.rules().any(|(_, _, r)| needs_connection_tracking(r)));
+        let uses = || {
+            ruleset.is_some_and(|r| {
+                r.rules_with_table_and_chain().any(|(_, _, r)| is_conntrack_enabling_rule(r))
+            })
+        };
         ComparedRuleset {
             ruleset,
             state_ids: who,
@@ -61,7 +64,9 @@ impl<'f> ComparedRuleset<'f> {
             Target::Nat(nat) => matches!(**nat, NatTarget::Redirect(_)),
             _ => false,
         };
-        self.ruleset.is_some_and(|r| r.rules().any(|(_, _, rule)| is_redirect(&rule.target)))
+        self.ruleset.is_some_and(|r| {
+            r.rules_with_table_and_chain().any(|(_, _, rule)| is_redirect(&rule.target))
+        })
     }
 }
 
@@ -146,13 +151,13 @@ impl<'f> DiagramContext<'f> {
         Ok(match piece.table {
             TableName::Raw => {
                 let made =
-                    self.evaluate_before_conntrack(made, piece.hook, side.conntrack_in_use)?;
+                    self.evaluate_raw_without_ct_entry(made, piece.hook, side.conntrack_in_use)?;
                 self.discard_ct_templates(made)?
             }
             TableName::Nat => {
                 let consulted = self.packets_consulting_nat(piece.hook)?;
                 let made = self.space.store.and(consulted, made)?;
-                self.apply_existing_nat_mapping(made, consulted, piece.hook)?
+                self.apply_existing_nat_destination(made, consulted, piece.hook)?
             }
             _ => made,
         })
@@ -187,7 +192,7 @@ impl<'f> DiagramContext<'f> {
                                 let hop = self.build_forward_ttl_decrement()?;
                                 self.compose_sequential(hop, out)?
                             }
-                            Some(through) => self.route_after_prerouting(out, through)?,
+                            Some(through) => self.route_redirected_to_input(out, through)?,
                         };
                     }
                     Hook::Forward | Hook::Output | Hook::Postrouting => {}
@@ -211,7 +216,7 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// INPUT for what was redirected, FORWARD for the rest.
-    fn route_after_prerouting(
+    fn route_redirected_to_input(
         &mut self,
         input: DiagramRef,
         through: DiagramRef,
@@ -235,7 +240,7 @@ impl<'f> DiagramContext<'f> {
         let mut roots = keep.to_vec();
         roots.extend(space.memberships.values());
         roots.extend(chains_made.roots_for_sweep());
-        space.store.sweep_nodes(from, &mut roots);
+        space.store.sweep_young_nodes(from, &mut roots);
         let mut swept = roots.into_iter();
         let mut next = |r: &mut DiagramRef| *r = swept.next().unwrap_or(DiagramRef::ZERO);
         keep.iter_mut().for_each(&mut next);
@@ -251,7 +256,7 @@ impl<'f> DiagramContext<'f> {
         level: CompareLevel,
     ) -> Result<DiagramRef, BuildError> {
         let redirected = self.space.layout.block_levels(VariableBlock::Redirected).first;
-        let places = [(redirected, BitSource::constant(false))].into();
+        let places = [(redirected, XorBitSource::constant(false))].into();
         let f = self.substitute_bits(f, &places, TtlTransform::IDENTITY)?;
         let DiagramContext { space, terminals, .. } = self;
         let code = space.store.fresh_cache_code();
@@ -302,7 +307,7 @@ impl<'f> DiagramContext<'f> {
         let lives =
             terminals.intern_leaf(Terminal { change, ..Terminal::from_exit(RuleExit::Continue) });
         let expires = terminals.exit_leaf(RuleExit::Verdict(Verdict::Expired));
-        let over = build_span_predicate(
+        let over = build_span_union_predicate(
             &mut space.store,
             space.layout.field_levels(Field::Ttl),
             &[(0, 1)],
@@ -325,14 +330,14 @@ impl<'f> DiagramContext<'f> {
 
     /// The raw table runs before conntrack: there is no entry yet, except over `lo`, where the
     /// packet has the one that OUTPUT created.
-    fn evaluate_before_conntrack(
+    fn evaluate_raw_without_ct_entry(
         &mut self,
         raw: DiagramRef,
         hook: Hook,
         in_use: bool,
     ) -> Result<DiagramRef, BuildError> {
         let mut change = PacketChange::default();
-        self.write_ct_code(&mut change, 0);
+        self.write_ct_code_and_clear_mark(&mut change, 0);
         let places =
             change.bit_sources.iter().map(|(level, source)| (*level, source.clone())).collect();
         let mut without = self.substitute_bits(raw, &places, TtlTransform::IDENTITY)?;
@@ -340,10 +345,10 @@ impl<'f> DiagramContext<'f> {
             without = self.rename_ct_entry_matches_in_raw(raw, without, &change, places)?;
         }
         if hook == Hook::Output {
-            let fact = ConnectionFact::ReplyEntryAttached.digest();
+            let fact = ConnectionFact::HostReplyInheritsEntry.digest();
             let variable =
                 FreeVariable::StatelessTest { content: fact, hook: Some(hook), change: 0 };
-            let attached = self.space.free_variable_of_target(variable)?;
+            let attached = self.space.free_variable_without_match(variable)?;
             let attached = self.space.store.and(attached, self.space.presence.ct_entry)?;
             return Ok(self.space.store.ite(attached, raw, without)?);
         }
@@ -358,7 +363,7 @@ impl<'f> DiagramContext<'f> {
         raw: DiagramRef,
         without: DiagramRef,
         change: &PacketChange,
-        mut places: HashMap<u32, BitSource>,
+        mut places: HashMap<u32, XorBitSource>,
     ) -> Result<DiagramRef, LimitReached> {
         let mut questions = self.support(raw).free_variables;
         let PacketSpace { layout, free_variables: variables, .. } = &self.space;
@@ -377,7 +382,7 @@ impl<'f> DiagramContext<'f> {
             let DiagramContext { space, terminals, .. } = self;
             let renamed =
                 terminals.rename_free_variable(question, change, 0, &mut space.free_variables);
-            places.insert(end + question, BitSource::from_level(end + renamed, false));
+            places.insert(end + question, XorBitSource::from_level(end + renamed, false));
         }
         let another = self.substitute_bits(raw, &places, TtlTransform::IDENTITY)?;
         let entry = self.space.presence.ct_entry;
@@ -394,7 +399,7 @@ impl<'f> DiagramContext<'f> {
         Ok(space.store.map_terminals(code, raw, &mut |leaf| {
             let terminal = terminals.terminal_of_leaf(leaf);
             let mut change = terminals.get_change(terminal.change).clone();
-            if change.bit_sources.get(&entry) != Some(&BitSource::constant(true)) {
+            if change.bit_sources.get(&entry) != Some(&XorBitSource::constant(true)) {
                 return leaf;
             }
             let is_connection = |level: &u32| {
@@ -430,15 +435,15 @@ impl<'f> DiagramContext<'f> {
             related = space.store.minus(related, is_icmp)?;
         }
         let starts = space.store.overlay(new, related)?;
-        let fact = ConnectionFact::NatTableTraversed.digest();
+        let fact = ConnectionFact::NatTableAlreadyTraversed.digest();
         let variable = FreeVariable::StatelessTest { content: fact, hook: Some(hook), change: 0 };
-        let bound = space.free_variable_of_target(variable)?;
+        let bound = space.free_variable_without_match(variable)?;
         space.store.minus(starts, bound)
     }
 
     /// For packets after the first of a translated connection, the destination is rewritten at the
     /// position of the nat table; rewriting the source is the last step of the journey.
-    fn apply_existing_nat_mapping(
+    fn apply_existing_nat_destination(
         &mut self,
         nat: DiagramRef,
         consulted: DiagramRef,
@@ -462,9 +467,10 @@ impl<'f> DiagramContext<'f> {
                 let variable =
                     FreeVariable::StatelessTargetBit { content, hook, change: 0, bit: choice(bit) };
                 let number = space.free_variables.intern(variable, || None);
-                change
-                    .bit_sources
-                    .insert(levels.level_of_bit(bit), BitSource::from_level(end + number, false));
+                change.bit_sources.insert(
+                    levels.level_of_bit(bit),
+                    XorBitSource::from_level(end + number, false),
+                );
             }
         };
         put(Field::Daddr, &|bit| TargetChoice::AddrBit(bit as u8));

@@ -27,10 +27,10 @@
 //!
 //! let firewall = Firewall::default();
 //! let mut space = PacketSpace::new(Family::V4, &firewall);
-//! let mut rule = Rule::new(Target::Drop);
+//! let mut rule = Rule::unconditional(Target::Drop);
 //! rule.base.proto = Some(weir_model::ProtoMatch { negated: false, proto: 17 });
 //! let udp = space.packets_matching_rule(&rule, EvaluationPoint::EVERYTHING_KNOWN)?;
-//! let everything = space.packets_matching_rule(&Rule::new(Target::Drop), EvaluationPoint::EVERYTHING_KNOWN)?;
+//! let everything = space.packets_matching_rule(&Rule::unconditional(Target::Drop), EvaluationPoint::EVERYTHING_KNOWN)?;
 //! assert!(space.is_subset(udp, everything)?);
 //! assert!(!space.is_subset(everything, udp)?);
 //! let witness = space.witness(udp)?.expect("there are udp packets");
@@ -84,7 +84,7 @@ mod witness_oracle;
 pub use self::compare::{compare_firewalls, compare_with_progress};
 pub use self::comparison_types::{
     CompareError, CompareLevel, CompareOptions, CompareScope, ComparedPath, Comparison,
-    ComparisonVerdict, CornerCase, DiagramStatistics, EffectChange, FamilyPathComparison,
+    ComparisonVerdict, CornerCase, DiagramSizeAndSteps, EffectChange, FamilyPathComparison,
     RulesetDifference, StatefulTestPairing, VerdictChange,
 };
 pub use self::corner_case::CornerKind;
@@ -94,9 +94,11 @@ pub use self::diagram_lookup::{
 };
 pub use self::evaluation_point::EvaluationPoint;
 pub use self::node_store::LimitReached;
-pub use self::packet_space::{PacketSet, PacketSpace, PacketSpaceOptions, describe_device};
+pub use self::packet_space::{
+    PacketSet, PacketSpace, PacketSpaceOptions, describe_class_of_device_name,
+};
 pub use self::reassembly_difference::ReassemblyDifference;
-pub use self::region::{ExamplePacket, FieldValues, Region, RegionFieldSize};
+pub use self::region::{ComparedExamplePacket, FieldValues, Region, RegionFieldSize};
 pub use self::variable_layout::VariableOrder;
 pub use self::witness::{Assumption, Witness};
 pub use self::witness_oracle::WitnessOracle;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_model::field::Layer;
-use weir_model::mask::interval_to_mask;
+use weir_model::mask::interval_to_prefix_mask;
 use weir_model::rule_match::{ExtensionOption, ExtensionValue, ct_state};
 use weir_model::{Family, Field, Match};
 
@@ -11,7 +11,7 @@ use crate::presence::decode_ct_state;
 use crate::variable_layout::ct_bit;
 
 /// The states of a connection.
-const CT_STATE_BITS: u16 = ct_state::INVALID
+const CT_STATE_MASK_WITHOUT_NAT: u16 = ct_state::INVALID
     | ct_state::NEW
     | ct_state::RELATED
     | ct_state::ESTABLISHED
@@ -21,7 +21,7 @@ const CT_STATE_BITS: u16 = ct_state::INVALID
 pub(crate) fn describe_match(m: &Match) -> String {
     match m {
         Match::Stateful(s) => describe_module_options(s.module, &s.options),
-        Match::HostDependent(h) => describe_module_options(h.module, &h.options),
+        Match::UnmodelledInput(h) => describe_module_options(h.module, &h.options),
         Match::Opaque(o) => format!("-m {} {}", o.name, o.words.join(" ")).trim_end().to_owned(),
         Match::Set(s) => {
             let dirs: Vec<_> =
@@ -49,7 +49,7 @@ fn describe_module_options(name: &str, options: &[ExtensionOption]) -> String {
 fn format_option_value(value: &ExtensionValue) -> String {
     match value {
         ExtensionValue::Flag => String::new(),
-        ExtensionValue::Number(n) | ExtensionValue::Duration(n) => n.to_string(),
+        ExtensionValue::Number(n) | ExtensionValue::DurationInModuleUnit(n) => n.to_string(),
         ExtensionValue::Hex(n) => format!("{n:#x}"),
         ExtensionValue::Range(lo, hi) if lo == hi => lo.to_string(),
         ExtensionValue::Range(lo, hi) => format!("{lo}:{hi}"),
@@ -67,7 +67,7 @@ fn format_option_value(value: &ExtensionValue) -> String {
         ExtensionValue::Keyword(w) => (*w).to_owned(),
         ExtensionValue::KeywordList(w) => w.join(","),
         ExtensionValue::Text(t) => t.clone(),
-        ExtensionValue::Bytes(b) => String::from_utf8_lossy(b).into_owned(),
+        ExtensionValue::ByteString(b) => String::from_utf8_lossy(b).into_owned(),
         other => format!("{other:?}"),
     }
 }
@@ -79,7 +79,7 @@ pub(crate) fn describe_value_span(field: Field, (lo, hi): (u128, u128), family: 
         return word(lo);
     }
     let is_address = matches!(field, Field::Saddr | Field::Daddr);
-    let mask = interval_to_mask((lo, hi), family.max_addr()).filter(|_| is_address);
+    let mask = interval_to_prefix_mask((lo, hi), family.max_addr()).filter(|_| is_address);
     match mask.and_then(|mask| family.prefix_len_of_mask(mask)) {
         Some(len) => format!("{}/{len}", word(lo)),
         None if field == Field::Proto => format!("{lo}-{hi}"),
@@ -88,7 +88,7 @@ pub(crate) fn describe_value_span(field: Field, (lo, hi): (u128, u128), family: 
 }
 
 /// Whether some codes are all states but invalid, translated or not: nothing worth saying.
-pub(crate) fn is_every_valid_ct_state(codes: impl Iterator<Item = u32>) -> bool {
+pub(crate) fn has_all_ct_states_but_invalid(codes: impl Iterator<Item = u32>) -> bool {
     let codes: Vec<u32> = codes.collect();
     let low = |c: &u32| c >> ct_bit::STATE_LOW & 1 == 1;
     let entry = |c: &u32| c >> ct_bit::ENTRY & 1 == 1;
@@ -103,10 +103,13 @@ pub(crate) fn is_every_valid_ct_state(codes: impl Iterator<Item = u32>) -> bool 
 
 /// States and translations that some codes stand for. Of a new connection, `ordinary` does not say
 /// that it is not translated: it cannot be yet.
-pub(crate) fn describe_ct_states(codes: impl Iterator<Item = u32>, ordinary: bool) -> Vec<String> {
+pub(crate) fn describe_ct_states_with_nat(
+    codes: impl Iterator<Item = u32>,
+    ordinary: bool,
+) -> Vec<String> {
     let mut by_state: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
     for code in codes {
-        by_state.entry(decode_ct_state(code) & CT_STATE_BITS).or_default().push(code);
+        by_state.entry(decode_ct_state(code) & CT_STATE_MASK_WITHOUT_NAT).or_default().push(code);
     }
     let mut out = Vec::new();
     for (state, codes) in by_state {
@@ -128,7 +131,11 @@ pub(crate) fn describe_ct_states(codes: impl Iterator<Item = u32>, ordinary: boo
 }
 
 /// A field in the words of `--packet`.
-pub(crate) fn describe_field(field: Field, family: Family, proto: Option<u128>) -> String {
+pub(crate) fn format_packet_language_field(
+    field: Field,
+    family: Family,
+    proto: Option<u128>,
+) -> String {
     let ip = if family == Family::V4 { "ip" } else { "ip6" };
     let th = proto.map(|p| Field::Proto.display_value(p, family));
     match field {

@@ -12,8 +12,8 @@
 //!
 //! **Garbage** is reclaimed where it arises. Children are created before their parents, so a node's
 //! number is above those of its children, and nodes that an operation created are unknown to others
-//! until it returns. So [`NodeStore::sweep_nodes`] marks and compacts the nodes that are younger
-//! than a given point, and renumbers the few references that the operation itself holds. No
+//! until it returns. So [`NodeStore::sweep_young_nodes`] marks and compacts the nodes that are
+//! younger than a given point, and renumbers the few references that the operation itself holds. No
 //! reference counts or handles are needed.
 //!
 //! **Memory** has a limit, and so has work, counted in *steps*: nodes requested. When a limit is
@@ -148,7 +148,7 @@ impl NodeStore {
     }
 
     /// Nodes there are, garbage included; also the point that a
-    /// [`sweep_nodes`](NodeStore::sweep_nodes) may start from.
+    /// [`sweep_young_nodes`](NodeStore::sweep_young_nodes) may start from.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
@@ -283,7 +283,11 @@ impl NodeStore {
     }
 
     /// Calls `see` once for every node and terminal below `f`.
-    pub fn visit_nodes(&mut self, f: DiagramRef, mut see: impl FnMut(&NodeStore, DiagramRef)) {
+    pub fn visit_nodes_and_terminals(
+        &mut self,
+        f: DiagramRef,
+        mut see: impl FnMut(&NodeStore, DiagramRef),
+    ) {
         let mut seen_leaves = std::collections::HashSet::new();
         let mut stamps = std::mem::take(&mut self.visit_stamps);
         stamps.resize(self.nodes.len().max(stamps.len()), 0);
@@ -334,7 +338,7 @@ impl NodeStore {
 
     /// Forgets the nodes from number `from` on that no root leads to, and renumbers the roots.
     /// Whatever else refers to a node from `from` on is void.
-    pub fn sweep_nodes(&mut self, from: usize, roots: &mut [DiagramRef]) {
+    pub fn sweep_young_nodes(&mut self, from: usize, roots: &mut [DiagramRef]) {
         let young = self.nodes.len() - from;
         let mut keep = vec![EMPTY_SLOT; young];
         let is_young = |f: DiagramRef| !f.is_leaf() && f.node_index() >= from;
@@ -422,7 +426,7 @@ pub(crate) mod tests {
             (0..50).map(|seed| of_table(&mut store, &table(seed + 9, 4), 0)).collect();
         let before = store.node_count();
         let mut roots = [made[7], old, made[33]];
-        store.sweep_nodes(from, &mut roots);
+        store.sweep_young_nodes(from, &mut roots);
         assert!(
             store.node_count() < before / 3,
             "{} of {before} nodes are left",

@@ -9,24 +9,24 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The source of a bit: the exclusive or of some bits and a constant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct BitSource {
+pub(crate) struct XorBitSource {
     /// Levels of the bits before the change, ascending, none twice.
     pub xor_levels: Vec<u32>,
     /// Flipped in the end.
     pub is_inverted: bool,
 }
 
-impl BitSource {
-    pub const fn constant(value: bool) -> BitSource {
-        BitSource { xor_levels: Vec::new(), is_inverted: value }
+impl XorBitSource {
+    pub const fn constant(value: bool) -> XorBitSource {
+        XorBitSource { xor_levels: Vec::new(), is_inverted: value }
     }
 
-    pub fn from_level(level: u32, flip: bool) -> BitSource {
-        BitSource { xor_levels: vec![level], is_inverted: flip }
+    pub fn from_level(level: u32, flip: bool) -> XorBitSource {
+        XorBitSource { xor_levels: vec![level], is_inverted: flip }
     }
 
     /// Adds another source, modulo two.
-    pub fn xor_with(&mut self, other: &BitSource) {
+    pub fn xor_with(&mut self, other: &XorBitSource) {
         for level in &other.xor_levels {
             match self.xor_levels.binary_search(level) {
                 Ok(at) => drop(self.xor_levels.remove(at)),
@@ -71,7 +71,7 @@ impl TtlTransform {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PacketChange {
     /// New bits by level; bits that are not listed are unchanged.
-    pub bit_sources: BTreeMap<u32, BitSource>,
+    pub bit_sources: BTreeMap<u32, XorBitSource>,
     /// The time to live after its bits are replaced.
     pub ttl_transform: TtlTransform,
     /// The bits of the time to live are among those replaced.
@@ -96,16 +96,18 @@ impl PacketChange {
     /// is not a bit of a field.
     fn compose_bit_source(
         &self,
-        source: &BitSource,
+        source: &XorBitSource,
         fields_end: u32,
         question: &mut dyn FnMut(u32) -> u32,
-    ) -> BitSource {
-        let mut out = BitSource::constant(source.is_inverted);
+    ) -> XorBitSource {
+        let mut out = XorBitSource::constant(source.is_inverted);
         for level in &source.xor_levels {
             match self.bit_sources.get(level) {
                 Some(earlier) => out.xor_with(earlier),
-                None if *level < fields_end => out.xor_with(&BitSource::from_level(*level, false)),
-                None => out.xor_with(&BitSource::from_level(question(*level), false)),
+                None if *level < fields_end => {
+                    out.xor_with(&XorBitSource::from_level(*level, false))
+                }
+                None => out.xor_with(&XorBitSource::from_level(question(*level), false)),
             }
         }
         out
@@ -131,7 +133,7 @@ impl PacketChange {
         };
         for (level, source) in &next.bit_sources {
             let source = self.compose_bit_source(source, fields_end, question);
-            if source == BitSource::from_level(*level, false) {
+            if source == XorBitSource::from_level(*level, false) {
                 out.bit_sources.remove(level);
             } else {
                 out.bit_sources.insert(*level, source);
@@ -150,7 +152,7 @@ pub(crate) struct ValueInterner<T> {
 
 impl<T: Clone + Eq + std::hash::Hash> ValueInterner<T> {
     /// `first` has number 0.
-    pub fn new(first: T) -> Self {
+    pub fn with_first_value(first: T) -> Self {
         let mut interner = ValueInterner { numbers: HashMap::new(), values: Vec::new() };
         interner.intern(&first);
         interner
@@ -204,22 +206,23 @@ mod tests {
 
     #[test]
     fn changes_compose_bit_by_bit() {
-        let change = |bits: &[(u32, BitSource)]| PacketChange {
+        let change = |bits: &[(u32, XorBitSource)]| PacketChange {
             bit_sources: bits.iter().cloned().collect(),
             ..PacketChange::default()
         };
-        let copy = change(&[(1, BitSource::from_level(2, true))]);
-        let set = change(&[(2, BitSource::constant(true)), (1, BitSource::from_level(1, true))]);
+        let copy = change(&[(1, XorBitSource::from_level(2, true))]);
+        let set =
+            change(&[(2, XorBitSource::constant(true)), (1, XorBitSource::from_level(1, true))]);
         let mut same = |level| level;
         // 1 is a flipped copy of 2, flipped again: 2 unchanged.
         let both = copy.followed_by(&set, 10, &mut same);
         assert_eq!(
             both,
-            change(&[(1, BitSource::from_level(2, false)), (2, BitSource::constant(true))])
+            change(&[(1, XorBitSource::from_level(2, false)), (2, XorBitSource::constant(true))])
         );
         let other_way = set.followed_by(&copy, 10, &mut same);
-        assert_eq!(other_way.bit_sources[&1], BitSource::constant(false));
-        let twice = change(&[(1, BitSource::from_level(1, true))]);
+        assert_eq!(other_way.bit_sources[&1], XorBitSource::constant(false));
+        let twice = change(&[(1, XorBitSource::from_level(1, true))]);
         assert_eq!(twice.followed_by(&twice, 10, &mut same), PacketChange::default());
     }
 }

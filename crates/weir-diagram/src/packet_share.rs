@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weir_model::{Family, Field, Match};
 
-use crate::encode::Assignment;
+use crate::encode::FieldBitAssignment;
 use crate::free_variable::FreeVariable;
 use crate::node_store::{DiagramRef, LEAF_LEVEL, LimitReached};
 use crate::packet_space::{PacketSet, PacketSpace};
@@ -33,7 +33,7 @@ impl PacketSpace<'_> {
     /// # Errors
     /// [`LimitReached`].
     pub fn packet_count(&mut self, a: PacketSet) -> Result<f64, LimitReached> {
-        Ok(self.packet_share(a)? * count_possible_headers(self.family()))
+        Ok(self.packet_share(a)? * count_possible_five_tuples(self.family()))
     }
 
     /// The share of assignments that lead to a terminal other than 0.
@@ -70,7 +70,7 @@ impl PacketSpace<'_> {
     pub(crate) fn evaluate_diagram(
         &self,
         mut f: DiagramRef,
-        bits: &Assignment,
+        bits: &FieldBitAssignment,
         answer: &mut dyn FnMut(FreeVariable, Option<&Match>) -> bool,
     ) -> DiagramRef {
         loop {
@@ -93,6 +93,6 @@ impl PacketSpace<'_> {
 }
 
 /// Combinations of addresses, protocol and ports.
-pub(crate) fn count_possible_headers(family: Family) -> f64 {
+pub(crate) fn count_possible_five_tuples(family: Family) -> f64 {
     2f64.powi(2 * family.addr_bits() as i32 + 8 + 16 + 16)
 }

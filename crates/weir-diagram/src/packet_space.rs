@@ -57,7 +57,7 @@ impl PacketSet {
 ///
 /// A rule's tests become a [`PacketSet`] by
 /// [`packets_matching_rule`](PacketSpace::packets_matching_rule); sets are combined, compared and
-/// counted; [`witness`](PacketSpace::witness) picks a packet and [`regions`](PacketSpace::regions)
+/// counted; [`witness`](PacketSpace::witness) picks a packet and [`regions`](PacketSpace::largest_regions)
 /// describes a set in words. Tests that the packet does not determine (owner, an unknown set) are
 /// variables in addition to its fields: one per content and hook. A stateful test is a variable of
 /// its rule alone, so it is never treated as equal to another one.
@@ -138,7 +138,7 @@ impl<'f> PacketSpace<'f> {
     }
 
     /// The first firewall with the sets that are looked into.
-    pub(crate) fn active_ipset_firewall(&self) -> usize {
+    pub(crate) fn first_firewall_with_active_ipsets(&self) -> usize {
         if self.has_same_sets { 0 } else { self.active_firewall }
     }
 
@@ -162,7 +162,7 @@ impl<'f> PacketSpace<'f> {
         rule: &Rule,
         at: EvaluationPoint,
     ) -> Result<PacketSet, LimitReached> {
-        let who = compute_stateful_test_id(rule);
+        let who = compute_original_rule_state_id(rule);
         let mut all = DiagramRef::ONE;
         for (from, test) in lower_to_tests_with_match_index(rule, self.layout.family).iter().rev() {
             let lowered = self.lower_test(rule, who, *from, test, at)?;
@@ -181,7 +181,7 @@ impl<'f> PacketSpace<'f> {
         rule: &Rule,
         at: EvaluationPoint,
     ) -> Result<PacketSet, LimitReached> {
-        let who = compute_stateful_test_id(rule);
+        let who = compute_original_rule_state_id(rule);
         let mut dropped = DiagramRef::ZERO;
         for (from, test) in lower_to_tests_with_match_index(rule, self.layout.family).iter().rev() {
             let lowered = self.lower_test(rule, who, *from, test, at)?;
@@ -231,14 +231,14 @@ impl<'f> PacketSpace<'f> {
     pub fn union_all(&mut self, sets: &[PacketSet]) -> Result<PacketSet, LimitReached> {
         // Sets that lie beside one another share most of their nodes: merged first, they make few.
         let mut sorted = sets.to_vec();
-        sorted.sort_by_cached_key(|set| self.lowest_assignment(set.0));
+        sorted.sort_by_cached_key(|set| self.lowest_values_of_first_128_bits(set.0));
         self.store
             .merge_diagrams(OverlayOperator, sorted.len(), |_, i| Ok(sorted[i].0))
             .map(PacketSet)
     }
 
     /// The lowest values of the first 128 variables that are in a set.
-    fn lowest_assignment(&self, mut f: DiagramRef) -> u128 {
+    fn lowest_values_of_first_128_bits(&self, mut f: DiagramRef) -> u128 {
         let mut bits = 0;
         while self.store.level(f) < u128::BITS {
             let level = self.store.level(f);
@@ -324,7 +324,7 @@ impl<'f> PacketSpace<'f> {
             self.possible_packets,
         ]);
         roots.extend(self.memberships.values());
-        self.store.sweep_nodes(0, &mut roots);
+        self.store.sweep_young_nodes(0, &mut roots);
         let mut swept = roots.into_iter();
         let mut next = || swept.next().expect("as many roots as before");
         sets.iter_mut().for_each(|s| s.0 = next());
@@ -358,7 +358,7 @@ impl<'f> PacketSpace<'f> {
 }
 
 /// Tells a rule's stateful tests from those of others: the original rule; else what it says.
-pub(crate) fn compute_stateful_test_id(rule: &Rule) -> u64 {
+pub(crate) fn compute_original_rule_state_id(rule: &Rule) -> u64 {
     if rule.credit.is_empty() {
         return digest_content(&(&rule.base, &rule.matches, &rule.target));
     }
@@ -369,7 +369,11 @@ pub(crate) fn compute_stateful_test_id(rule: &Rule) -> u64 {
 
 /// The meaning of a device name in the packets of a comparison: `any other device`, `ppp+`; the
 /// name itself if rules test it.
-pub fn describe_device(firewalls: &[&Firewall], family: Family, name: &str) -> String {
+pub fn describe_class_of_device_name(
+    firewalls: &[&Firewall],
+    family: Family,
+    name: &str,
+) -> String {
     let devices =
         DeviceNameClasses::new(firewalls.iter().flat_map(|f| collect_device_names(f, family)));
     let class = devices.class_of_name(name);
@@ -381,7 +385,9 @@ pub fn describe_device(firewalls: &[&Firewall], family: Family, name: &str) -> S
 /// Device names and prefixes (true) that a family's rules and the sets test.
 fn collect_device_names(firewall: &Firewall, family: Family) -> Vec<(String, bool)> {
     let mut out = Vec::new();
-    for (_, _, rule) in firewall.ruleset(family).into_iter().flat_map(|r| r.rules()) {
+    for (_, _, rule) in
+        firewall.ruleset(family).into_iter().flat_map(|r| r.rules_with_table_and_chain())
+    {
         for m in [&rule.base.iif, &rule.base.oif].into_iter().flatten() {
             out.push((m.name.to_string(), m.is_prefix));
         }

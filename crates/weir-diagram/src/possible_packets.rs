@@ -6,10 +6,10 @@
 
 use weir_model::{Family, Field};
 
-use crate::encode::count_unmodelled_header_bytes;
+use crate::encode::count_esp_or_ah_header_bytes;
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::presence::{
-    PacketPartPresence, build_code_predicate, build_masked_predicate, build_span_predicate,
+    PacketPartPresence, build_code_predicate, build_masked_predicate, build_span_union_predicate,
     icmp_protocol,
 };
 use crate::variable_layout::{VariableBlock, VariableLayout, ct_bit};
@@ -23,7 +23,7 @@ pub(crate) fn build_possible_packets(
     let mut out = DiagramRef::ONE;
     for field in [Field::Iif, Field::Oif] {
         let last = layout.device_classes.class_example_names().len() as u128 - 1;
-        let named = build_span_predicate(store, layout.field_levels(field), &[(0, last)])?;
+        let named = build_span_union_predicate(store, layout.field_levels(field), &[(0, last)])?;
         out = store.and(out, named)?;
     }
     let pkttype = build_code_predicate(store, layout.field_levels(Field::PktType), |c| c < 3)?;
@@ -62,7 +62,7 @@ fn build_possible_lengths(
     let options = if layout.family == Family::V4 { 40 } else { 0 };
     let levels = layout.field_levels(Field::Length);
     let at_least =
-        |store: &mut NodeStore, n: u128| build_span_predicate(store, levels, &[(n, 0xffff)]);
+        |store: &mut NodeStore, n: u128| build_span_union_predicate(store, levels, &[(n, 0xffff)]);
     let long = at_least(store, base + fragment)?;
     let mut out = store.and(p.later_fragment, long)?;
     out = store.minus(out, p.truncated_header)?;
@@ -72,7 +72,7 @@ fn build_possible_lengths(
     let mut with_header: Vec<(u8, u128)> =
         vec![(6, 20), (17, 8), (136, 8), (132, 12), (33, 12), (icmp, 8)];
     for proto in [50, 51] {
-        let bytes = count_unmodelled_header_bytes(proto, layout.family);
+        let bytes = count_esp_or_ah_header_bytes(proto, layout.family);
         with_header.extend((bytes > 0).then_some((proto, bytes as u128)));
     }
     let cut_ports = store.make_node(
@@ -92,9 +92,9 @@ fn build_possible_lengths(
         // A TCP header may also lie about its length.
         let most = if proto == 6 { 0xffff } else { base + options + header - 1 };
         let with_ports = [(base + 4, most), (base + fragment + 4, base + fragment + header - 1)];
-        let with_ports = build_span_predicate(store, levels, &with_ports)?;
+        let with_ports = build_span_union_predicate(store, levels, &with_ports)?;
         let without = [(base, base + options + 3), (base + fragment, base + fragment + 3)];
-        let without = build_span_predicate(store, levels, &without)?;
+        let without = build_span_union_predicate(store, levels, &without)?;
         let length = store.ite(cut_ports, with_ports, without)?;
         let cut = store.minus(first, whole)?;
         let cut = store.and(cut, proto_is)?;

@@ -65,7 +65,7 @@ impl PacketPartPresence {
         let whole = store.minus(first, truncated)?;
         let of = |store: &mut NodeStore, numbers: &[u8]| {
             let spans: Vec<_> = numbers.iter().map(|n| (u128::from(*n), u128::from(*n))).collect();
-            let proto = build_span_predicate(store, protocols, &spans)?;
+            let proto = build_span_union_predicate(store, protocols, &spans)?;
             store.and(whole, proto)
         };
         let ports = of(store, &PORT_PROTOCOLS)?;
@@ -79,7 +79,7 @@ impl PacketPartPresence {
         let cut = match layout.family {
             Family::V6 => cut,
             Family::V4 => {
-                let tcp = build_span_predicate(store, protocols, &[(6, 6)])?;
+                let tcp = build_span_union_predicate(store, protocols, &[(6, 6)])?;
                 let one = store.and(later, offset_one)?;
                 let overwrites = store.and(one, tcp)?;
                 store.overlay(cut, overwrites)?
@@ -100,7 +100,11 @@ impl PacketPartPresence {
     }
 
     /// Where a field is there, and where asking for it drops the packet.
-    pub fn field_presence(&self, field: Field, multiport: bool) -> (DiagramRef, DiagramRef) {
+    pub fn field_presence_and_hotdrop(
+        &self,
+        field: Field,
+        multiport: bool,
+    ) -> (DiagramRef, DiagramRef) {
         match field {
             Field::Sport | Field::Dport if multiport => {
                 (self.multiport_ports, self.multiport_truncated)
@@ -139,7 +143,7 @@ pub(crate) fn build_masked_predicate(
 }
 
 /// Values of a block in one of the spans, in any order. Spans written backwards hold nothing.
-pub(crate) fn build_span_predicate(
+pub(crate) fn build_span_union_predicate(
     store: &mut NodeStore,
     levels: LevelRange,
     spans: &[(u128, u128)],
@@ -184,7 +188,7 @@ pub(crate) fn build_code_predicate(
 ) -> Result<DiagramRef, LimitReached> {
     let spans: Vec<_> =
         (0..1u32 << levels.bit_count).filter(|c| holds(*c)).map(|c| (c.into(), c.into())).collect();
-    build_span_predicate(store, levels, &spans)
+    build_span_union_predicate(store, levels, &spans)
 }
 
 /// What conntrack tests see of a code of its block: bits of [`ct_state`].
@@ -214,5 +218,5 @@ pub(crate) fn build_device_predicate(
     let last = names.len() - 1;
     let all_from = |c: usize| (c as u128, if c == last { u128::MAX } else { c as u128 });
     let spans: Vec<_> = (0..=last).filter(|c| holds(&names[*c])).map(all_from).collect();
-    build_span_predicate(store, layout.field_levels(field), &spans)
+    build_span_union_predicate(store, layout.field_levels(field), &spans)
 }

@@ -47,7 +47,10 @@ pub(crate) fn find_reassembly_difference(
         [None, Some(found)] => (false, found),
         _ => return None,
     };
-    let tells = |r: &Ruleset| r.rules().any(|(_, _, rule)| can_distinguish_fragments(rule, family));
+    let tells = |r: &Ruleset| {
+        r.rules_with_table_and_chain()
+            .any(|(_, _, rule)| can_rule_distinguish_fragments(rule, family))
+    };
     sides
         .iter()
         .flatten()
@@ -75,7 +78,7 @@ fn find_defragmenting_rule(ruleset: &Ruleset) -> Option<ReassemblyDifference> {
 
 /// Whether a rule may do otherwise for a fragment than for its datagram: it tests more than what
 /// all fragments of a datagram share, or what it does is noticed once a packet.
-fn can_distinguish_fragments(rule: &Rule, family: Family) -> bool {
+fn can_rule_distinguish_fragments(rule: &Rule, family: Family) -> bool {
     let is_shared = |field: Field| match field {
         // Of IPv6, later fragments do not say which extension headers come next.
         Field::Proto => family == Family::V4,

@@ -54,12 +54,12 @@ fn apply_random_operator(
     }
 }
 
-fn compute_solution_share(store: &NodeStore, f: DiagramRef) -> f64 {
+fn compute_weir_solution_share(store: &NodeStore, f: DiagramRef) -> f64 {
     if f.is_leaf() {
         return if f == DiagramRef::ZERO { 0.0 } else { 1.0 };
     }
     let (low, high) = store.branches(f);
-    (compute_solution_share(store, low) + compute_solution_share(store, high)) / 2.0
+    (compute_weir_solution_share(store, low) + compute_weir_solution_share(store, high)) / 2.0
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn random_formulas_are_equal_here_exactly_when_they_are_equal_there() {
             all.push(next);
             if i % 40 == 39 {
                 let mut roots: Vec<DiagramRef> = all.iter().map(|b| b.weir_ref).collect();
-                store.sweep_nodes(0, &mut roots);
+                store.sweep_young_nodes(0, &mut roots);
                 all.iter_mut().zip(roots).for_each(|(b, r)| b.weir_ref = r);
             }
         }
@@ -104,7 +104,7 @@ fn random_formulas_are_equal_here_exactly_when_they_are_equal_there() {
             functions.insert(both.weir_ref);
             let mut cache: SatCountCache<u64, std::hash::RandomState> = SatCountCache::default();
             let count = both.oxidd_function.sat_count(VARIABLE_COUNT, &mut cache);
-            let share = compute_solution_share(&store, both.weir_ref);
+            let share = compute_weir_solution_share(&store, both.weir_ref);
             assert_eq!(share * 2f64.powi(VARIABLE_COUNT as i32), count as f64, "seed {seed}");
         }
         assert!(functions.len() > 40, "seed {seed}: {} functions", functions.len());

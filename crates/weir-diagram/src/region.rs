@@ -13,14 +13,15 @@ use weir_model::{Field, Match};
 use weir_semantics::{OutcomeDifference, Verdict};
 
 use crate::match_and_field_descriptions::{
-    describe_ct_states, describe_field, describe_value_span, is_every_valid_ct_state,
+    describe_ct_states_with_nat, describe_value_span, format_packet_language_field,
+    has_all_ct_states_but_invalid,
 };
 use crate::node_store::{DiagramRef, LimitReached};
-use crate::packet_share::{AssignmentShareCache, count_possible_headers};
+use crate::packet_share::{AssignmentShareCache, count_possible_five_tuples};
 use crate::packet_space::{PacketSet, PacketSpace};
-use crate::presence::build_span_predicate;
-use crate::variable_layout::{ANY_OTHER_DEVICE, LevelRange, VariableBlock};
-use crate::witness::{Witness, join_assumption_phrases};
+use crate::presence::build_span_union_predicate;
+use crate::variable_layout::{ANY_OTHER_DEVICE_PHRASE, LevelRange, VariableBlock};
+use crate::witness::{Witness, merge_bit_assumption_phrases};
 
 /// Packets that do not differ in any tested field.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,12 +34,12 @@ pub struct Region {
     pub field_values: Vec<FieldValues>,
     /// Some of its packets, of which the first looks as usual as the region allows. Only regions of
     /// a comparison have them.
-    pub examples: Vec<ExamplePacket>,
+    pub examples: Vec<ComparedExamplePacket>,
 }
 
 /// A packet that was sent through both rulesets of a comparison.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ExamplePacket {
+pub struct ComparedExamplePacket {
     /// The packet, with the answers that its difference needs.
     pub witness: Witness,
     /// What differs.
@@ -159,14 +160,18 @@ impl PacketSpace<'_> {
     ///
     /// # Errors
     /// [`LimitReached`].
-    pub fn regions(&mut self, a: PacketSet, count: usize) -> Result<Vec<Region>, LimitReached> {
-        let regions = self.regions_with_packet_sets(a, count, false)?;
+    pub fn largest_regions(
+        &mut self,
+        a: PacketSet,
+        count: usize,
+    ) -> Result<Vec<Region>, LimitReached> {
+        let regions = self.largest_regions_with_packet_sets(a, count, false)?;
         Ok(regions.into_iter().map(|(region, _)| region).collect())
     }
 
     /// The same, each with its packets. `ordinary` omits what is obvious for a set without corner
     /// cases.
-    pub(crate) fn regions_with_packet_sets(
+    pub(crate) fn largest_regions_with_packet_sets(
         &mut self,
         a: PacketSet,
         count: usize,
@@ -197,7 +202,7 @@ impl PacketSpace<'_> {
                 continue;
             }
             for (at, chance, part) in self.list_block_exits(way.node) {
-                let possible = self.restrict_by_path_test(&part, way.possible_packets)?;
+                let possible = self.restrict_to_block_values(&part, way.possible_packets)?;
                 // What no packet is may lie in a set, and is neither shown nor counted.
                 let inside = self.store.and(at, possible)?;
                 if inside != DiagramRef::ZERO {
@@ -239,7 +244,7 @@ impl PacketSpace<'_> {
     }
 
     /// What of `possible` has the values of a part.
-    fn restrict_by_path_test(
+    fn restrict_to_block_values(
         &mut self,
         part: &PathTest,
         possible: DiagramRef,
@@ -247,7 +252,7 @@ impl PacketSpace<'_> {
         match part {
             PathTest::FreeVariableAnswer(..) => Ok(possible),
             PathTest::BlockValues(_, levels, spans) => {
-                let values = build_span_predicate(&mut self.store, *levels, spans)?;
+                let values = build_span_union_predicate(&mut self.store, *levels, spans)?;
                 self.store.and(values, possible)
             }
         }
@@ -313,7 +318,7 @@ impl PacketSpace<'_> {
         }
         parts.reverse();
         let share = (way.share / all).min(1.0);
-        let packets = share * count_possible_headers(self.family());
+        let packets = share * count_possible_five_tuples(self.family());
         Region {
             share,
             packet_count: packets,
@@ -352,7 +357,7 @@ impl PacketSpace<'_> {
                 }
             }
         }
-        let words = join_assumption_phrases(
+        let words = merge_bit_assumption_phrases(
             questions.iter().map(|o| (o.variable, &*o.description, o.answer)),
         );
         out.extend(words.into_iter().map(|(words, answer)| {
@@ -406,7 +411,8 @@ impl PacketSpace<'_> {
                     |class: &u32| self.layout.device_classes.describe_device_class(*class as usize);
                 let (there, missing): (Vec<u32>, Vec<u32>) =
                     (1..classes).partition(|class| codes().any(|code| code == *class));
-                let any_other = there.iter().filter_map(word).any(|word| word == ANY_OTHER_DEVICE);
+                let any_other =
+                    there.iter().filter_map(word).any(|word| word == ANY_OTHER_DEVICE_PHRASE);
                 if ordinary && any_other && missing.len() < there.len() {
                     let missing: Vec<String> = missing.iter().filter_map(word).collect();
                     vec![format!("any device but {}", missing.join(", "))]
@@ -414,8 +420,8 @@ impl PacketSpace<'_> {
                     codes().filter_map(|c| word(&c)).collect()
                 }
             }
-            Field::CtState if ordinary && is_every_valid_ct_state(codes()) => return None,
-            Field::CtState => describe_ct_states(codes(), ordinary),
+            Field::CtState if ordinary && has_all_ct_states_but_invalid(codes()) => return None,
+            Field::CtState => describe_ct_states_with_nat(codes(), ordinary),
             _ => {
                 let all = field.max_value(family);
                 let spans = spans.iter().filter(|s| **s != (0, all));
@@ -426,17 +432,17 @@ impl PacketSpace<'_> {
         let more = words.len().saturating_sub(VALUES_SHOWN_PER_FIELD_MAX);
         let values: Vec<_> = words.into_iter().take(VALUES_SHOWN_PER_FIELD_MAX).collect();
         (!values.is_empty()).then(|| FieldValues {
-            name: describe_field(field, family, proto),
+            name: format_packet_language_field(field, family, proto),
             values,
             omitted_count: more,
-            size: count_region_field_values(field, spans, field.max_value(family)),
+            size: count_region_addresses_or_ports(field, spans, field.max_value(family)),
             assumed_match: None,
         })
     }
 }
 
 /// How many addresses or ports some spans are.
-fn count_region_field_values(
+fn count_region_addresses_or_ports(
     field: Field,
     spans: &[(u128, u128)],
     max: u128,

@@ -17,7 +17,7 @@ use crate::free_variable::FreeVariable;
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::operators::OverlayOperator;
 use crate::presence::{
-    PacketPartPresence, build_device_predicate, build_masked_predicate, build_span_predicate,
+    PacketPartPresence, build_device_predicate, build_masked_predicate, build_span_union_predicate,
     icmp_protocol,
 };
 use crate::variable_layout::VariableLayout;
@@ -49,7 +49,7 @@ fn parse_set_match_options(m: &SetMatch) -> SetMatchOptions {
 
 impl PacketSpace<'_> {
     /// Packets that a `-m set` finds in its set, its negation aside.
-    pub(crate) fn packets_in_matched_set(
+    pub(crate) fn packets_matching_unnegated_set(
         &mut self,
         m: &SetMatch,
         at: EvaluationPoint,
@@ -106,7 +106,7 @@ impl PacketSpace<'_> {
         dirs: &[bool],
         at: EvaluationPoint,
     ) -> Result<DiagramRef, LimitReached> {
-        let key = (self.active_ipset_firewall(), set, dirs.to_vec(), at);
+        let key = (self.first_firewall_with_active_ipsets(), set, dirs.to_vec(), at);
         if let Some(made) = self.memberships.get(&key) {
             return Ok(*made);
         }
@@ -163,7 +163,7 @@ impl PacketSpace<'_> {
         // Parts are read in order: one that is missing ends it, also before one that is unknown.
         let mut readable = DiagramRef::ONE;
         for (part, src) in set.kind.data_types.iter().zip(dirs) {
-            let there = self.packets_with_readable_data_type(set, *part, *src, at)?;
+            let there = self.packets_with_readable_dimension(set, *part, *src, at)?;
             readable = self.store.and(readable, there)?;
             if *part == SetDataType::Set || *part == SetDataType::Mac && !src {
                 return self.store.and(readable, UNKNOWN_MEMBERSHIP_LEAF);
@@ -172,8 +172,9 @@ impl PacketSpace<'_> {
         let mut order: Vec<_> = set.elements.iter().collect();
         // Stable: elements of equal prefixes, with other devices, stay in the order of the text.
         order.sort_by_cached_key(|e| {
-            let lens: Vec<_> = e.parts.iter().map(|p| Reverse(get_element_prefix_len(p))).collect();
-            (lens, e.parts.iter().map(get_element_addr).collect::<Vec<_>>())
+            let lens: Vec<_> =
+                e.parts.iter().map(|p| Reverse(get_part_prefix_len_or_zero(p))).collect();
+            (lens, e.parts.iter().map(get_part_addr_or_zero).collect::<Vec<_>>())
         });
         let presence = self.presence;
         let layout = &self.layout;
@@ -191,7 +192,7 @@ impl PacketSpace<'_> {
     }
 
     /// Where a part of the packet can be read at all; of ports, each element says more.
-    fn packets_with_readable_data_type(
+    fn packets_with_readable_dimension(
         &mut self,
         set: &IpSet,
         part: SetDataType,
@@ -232,11 +233,11 @@ const fn select_address_field(src: bool) -> Field {
     if src { Field::Saddr } else { Field::Daddr }
 }
 
-fn get_element_prefix_len(part: &ElementPart) -> u8 {
+fn get_part_prefix_len_or_zero(part: &ElementPart) -> u8 {
     if let ElementPart::AddrOrPrefix { len, .. } = part { *len } else { 0 }
 }
 
-fn get_element_addr(part: &ElementPart) -> u128 {
+fn get_part_addr_or_zero(part: &ElementPart) -> u128 {
     if let ElementPart::AddrOrPrefix { addr, .. } = part { addr.0 } else { 0 }
 }
 
@@ -328,7 +329,7 @@ impl IpsetElementLowering<'_> {
             Some(p) => vec![(u128::from(p), u128::from(p))],
             None => vec![(6, 6), (17, 17)],
         };
-        let proto_is = build_span_predicate(store, protos, &numbers)?;
+        let proto_is = build_span_union_predicate(store, protos, &numbers)?;
         let icmp = icmp_protocol(self.layout.family);
         let (there, field) = match proto {
             Some(p) if p == icmp => (self.presence.icmp, Field::IcmpTypeAndCode),

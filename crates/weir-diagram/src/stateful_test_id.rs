@@ -10,7 +10,7 @@ use weir_semantics::shared_object_config_digests::{
 };
 
 use crate::comparison_types::StatefulTestPairing;
-use crate::packet_space::compute_stateful_test_id;
+use crate::packet_space::compute_original_rule_state_id;
 
 /// Identifies the stateful tests of a firewall's rules, and finds them again in another firewall.
 #[derive(Clone, Debug, Default)]
@@ -29,8 +29,9 @@ impl StatefulTestIdResolver {
         let (mut by_rule, mut seen) = (HashMap::new(), HashMap::<u64, u64>::new());
         for ruleset in firewall.rulesets() {
             let family = ruleset.family;
-            for (table, _, rule) in
-                ruleset.rules().filter(|(_, _, r)| can_depend_on_state(r, family))
+            for (table, _, rule) in ruleset
+                .rules_with_table_and_chain()
+                .filter(|(_, _, r)| can_rule_depend_on_state(r, family))
             {
                 let text = (ruleset.family, table.name, &rule.base, &rule.matches, &rule.target);
                 let text = digest_content(&text);
@@ -47,7 +48,7 @@ impl StatefulTestIdResolver {
     pub fn stateful_test_id(&self, rule: &Rule) -> u64 {
         let who = match &self.ids_by_rule {
             Some(by_rule) => by_rule.get(&rule_memory_address(rule)).copied().unwrap_or(0),
-            None => compute_stateful_test_id(rule),
+            None => compute_original_rule_state_id(rule),
         };
         match self.configured_objects.digest_for_rule(rule) {
             0 => who,
@@ -58,7 +59,7 @@ impl StatefulTestIdResolver {
 
 /// Whether answers or effects of a rule may depend on packets before; or on a set, which rules may
 /// change.
-fn can_depend_on_state(rule: &Rule, family: Family) -> bool {
+fn can_rule_depend_on_state(rule: &Rule, family: Family) -> bool {
     let row = target_effects(&rule.target);
     row.stateful
         || row.set_writes != IpsetWrites::None

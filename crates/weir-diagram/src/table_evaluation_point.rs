@@ -13,7 +13,7 @@ pub(crate) struct TableEvaluationPoint {
 
 impl TableEvaluationPoint {
     /// The hook.
-    pub fn hook(self) -> Hook {
+    pub fn hook_or_forward(self) -> Hook {
         self.point.hook.unwrap_or(Hook::Forward)
     }
 }

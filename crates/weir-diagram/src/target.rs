@@ -15,7 +15,7 @@ use crate::chain::BuildError;
 use crate::compose::DiagramContext;
 use crate::free_variable::{FieldBit, FreeVariable, StatefulTestInput, TargetChoice};
 use crate::node_store::DiagramRef;
-use crate::packet_change::{BitSource, PacketChange, TtlTransform};
+use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::presence::{build_code_predicate, decode_ct_state};
 use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
@@ -29,7 +29,8 @@ impl DiagramContext<'_> {
         who: u64,
         place: TableEvaluationPoint,
     ) -> Result<DiagramRef, BuildError> {
-        let effects = self.terminals.intern_effect(place.hook(), place.table, target);
+        let effects =
+            self.terminals.intern_single_effect_list(place.hook_or_forward(), place.table, target);
         let decided = |exit| Terminal { effects, ..Terminal::from_exit(exit) };
         match target {
             Target::Reject(with) => {
@@ -62,7 +63,7 @@ impl DiagramContext<'_> {
         let decided = |exit| Terminal { effects, ..Terminal::from_exit(exit) };
         let digest = digest_content(extension);
         let ask = make_whole_packet_question(who, digest, place);
-        let asked = self.terminals.intern_question(ask);
+        let asked = self.terminals.intern_single_question_list(ask);
         let row = target_effects(target);
         let mut change =
             PacketChange { unmodelled_targets: vec![digest], ..PacketChange::default() };
@@ -83,7 +84,7 @@ impl DiagramContext<'_> {
             self.terminals.intern_leaf(Terminal { stateful_questions: asked, ..decided(gone) });
         let variable =
             FreeVariable::StatefulTest { who, content: digest, nth: 0, of: ask.state_input };
-        let comes_back = self.space.free_variable_of_target(variable)?;
+        let comes_back = self.space.free_variable_without_match(variable)?;
         Ok(self.space.store.ite(comes_back, back, gone)?)
     }
 
@@ -97,7 +98,9 @@ impl DiagramContext<'_> {
     ) -> Result<DiagramRef, BuildError> {
         let decided = |exit| Terminal { effects, ..Terminal::from_exit(exit) };
         let digest = digest_content(opaque);
-        let asked = self.terminals.intern_question(make_whole_packet_question(who, digest, place));
+        let asked = self
+            .terminals
+            .intern_single_question_list(make_whole_packet_question(who, digest, place));
         let unmodelled = vec![digest];
         let mut change = PacketChange { unmodelled_targets: unmodelled, ..PacketChange::default() };
         self.write_stateful_unknown_fields(
@@ -131,13 +134,18 @@ impl DiagramContext<'_> {
         let mut untracks = false;
         match effect {
             Effect::Mark { value, mask } => {
-                self.write_masked_field(&mut change, Field::Mark, *value, *mask);
+                self.clear_mask_and_xor_field(&mut change, Field::Mark, *value, *mask);
             }
             Effect::Tos { value, mask } => {
-                self.write_masked_field(&mut change, Field::Tos, (*value).into(), (*mask).into());
+                self.clear_mask_and_xor_field(
+                    &mut change,
+                    Field::Tos,
+                    (*value).into(),
+                    (*mask).into(),
+                );
             }
             Effect::Dscp(dscp) => {
-                self.write_masked_field(&mut change, Field::Tos, u32::from(*dscp) << 2, 0xfc);
+                self.clear_mask_and_xor_field(&mut change, Field::Tos, u32::from(*dscp) << 2, 0xfc);
             }
             Effect::Ttl { op, value } => {
                 change.ttl_transform = match op {
@@ -185,7 +193,7 @@ impl DiagramContext<'_> {
                 where_changed = entry;
             }
             "CT" => {
-                self.write_ct_code(&mut change, 1 << ct_bit::ENTRY);
+                self.write_ct_code_and_clear_mark(&mut change, 1 << ct_bit::ENTRY);
                 let ct = self.space.layout.field_levels(Field::CtState);
                 where_changed = build_code_predicate(&mut self.space.store, ct, |code| {
                     decode_ct_state(code) == ct_state::INVALID
@@ -194,7 +202,9 @@ impl DiagramContext<'_> {
             _ => {}
         }
         if row.stateful || row.set_writes != IpsetWrites::None {
-            asked = self.terminals.intern_question(make_whole_packet_question(who, digest, place));
+            asked = self
+                .terminals
+                .intern_single_question_list(make_whole_packet_question(who, digest, place));
         }
         if row.stateful {
             self.write_stateful_unknown_fields(
@@ -220,8 +230,9 @@ impl DiagramContext<'_> {
         let drop = Terminal { effects, ..Terminal::from_exit(RuleExit::Verdict(Verdict::Drop)) };
         let drop = self.terminals.intern_leaf(drop);
         let content = digest_drop_question(digest);
-        let variable = FreeVariable::StatelessTest { content, hook: Some(place.hook()), change: 0 };
-        let drops = self.space.free_variable_of_target(variable)?;
+        let variable =
+            FreeVariable::StatelessTest { content, hook: Some(place.hook_or_forward()), change: 0 };
+        let drops = self.space.free_variable_without_match(variable)?;
         Ok(self.space.store.ite(drops, drop, out)?)
     }
 
@@ -252,7 +263,7 @@ impl DiagramContext<'_> {
         content: u64,
         place: TableEvaluationPoint,
     ) {
-        let hook = place.hook();
+        let hook = place.hook_or_forward();
         self.write_free_variable_bits(change, fields, |bit| {
             let bit = TargetChoice::OtherFieldBit(bit);
             FreeVariable::StatelessTargetBit { content, hook, change: 0, bit }
@@ -275,22 +286,29 @@ impl DiagramContext<'_> {
         bits.sort_unstable_by_key(|(level, _)| *level);
         for (level, bit) in bits {
             let number = self.space.free_variables.intern(variable(bit), || None);
-            change
-                .bit_sources
-                .insert(level, BitSource::from_level(self.space.layout.fields_end + number, false));
+            change.bit_sources.insert(
+                level,
+                XorBitSource::from_level(self.space.layout.fields_end + number, false),
+            );
         }
         change.writes_ttl |= fields.contains(Field::Ttl);
     }
 
     /// `field = (field & !mask) ^ value`.
-    fn write_masked_field(&self, change: &mut PacketChange, field: Field, value: u32, mask: u32) {
+    fn clear_mask_and_xor_field(
+        &self,
+        change: &mut PacketChange,
+        field: Field,
+        value: u32,
+        mask: u32,
+    ) {
         let levels = self.space.layout.field_levels(field);
         for bit in 0..levels.bit_count {
             let level = levels.level_of_bit(bit);
             match (mask >> bit & 1 == 1, value >> bit & 1 == 1) {
-                (true, set) => drop(change.bit_sources.insert(level, BitSource::constant(set))),
+                (true, set) => drop(change.bit_sources.insert(level, XorBitSource::constant(set))),
                 (false, true) => {
-                    drop(change.bit_sources.insert(level, BitSource::from_level(level, true)))
+                    drop(change.bit_sources.insert(level, XorBitSource::from_level(level, true)))
                 }
                 (false, false) => {}
             }
@@ -300,18 +318,18 @@ impl DiagramContext<'_> {
     /// The connection of an untracked packet: nothing is known of it.
     pub fn write_untracked_state(&self, change: &mut PacketChange) {
         let untracked = crate::encode::encode_ct(ConntrackInfo::from_state(CtState::Untracked));
-        self.write_ct_code(change, untracked);
+        self.write_ct_code_and_clear_mark(change, untracked);
     }
 
     /// Another code for the connection, and no mark.
-    pub fn write_ct_code(&self, change: &mut PacketChange, code: u32) {
+    pub fn write_ct_code_and_clear_mark(&self, change: &mut PacketChange, code: u32) {
         let ct = self.space.layout.field_levels(Field::CtState);
         for bit in 0..ct_bit::COUNT {
             change
                 .bit_sources
-                .insert(ct.level_of_bit(bit), BitSource::constant(code >> bit & 1 == 1));
+                .insert(ct.level_of_bit(bit), XorBitSource::constant(code >> bit & 1 == 1));
         }
-        self.write_masked_field(change, Field::CtMark, 0, u32::MAX);
+        self.clear_mask_and_xor_field(change, Field::CtMark, 0, u32::MAX);
     }
 
     fn apply_connmark(&self, change: &mut PacketChange, extension: &ExtensionTarget) {
@@ -319,7 +337,7 @@ impl DiagramContext<'_> {
         match parse_connmark_target(extension) {
             None => {}
             Some(ConnmarkOp::Set { value, mask }) => {
-                self.write_masked_field(change, ct_mark, value, mask)
+                self.clear_mask_and_xor_field(change, ct_mark, value, mask)
             }
             Some(ConnmarkOp::Save { nfmask, ctmask }) => {
                 self.copy_masked_mark(change, (mark, nfmask), (ct_mark, ctmask));
@@ -337,12 +355,15 @@ impl DiagramContext<'_> {
         for bit in 0..32 {
             let level = to_levels.level_of_bit(bit);
             let kept = to.1 >> bit & 1 == 0;
-            let mut source =
-                if kept { BitSource::from_level(level, false) } else { BitSource::constant(false) };
+            let mut source = if kept {
+                XorBitSource::from_level(level, false)
+            } else {
+                XorBitSource::constant(false)
+            };
             if from.1 >> bit & 1 == 1 {
-                source.xor_with(&BitSource::from_level(from_levels.level_of_bit(bit), false));
+                source.xor_with(&XorBitSource::from_level(from_levels.level_of_bit(bit), false));
             }
-            if source != BitSource::from_level(level, false) {
+            if source != XorBitSource::from_level(level, false) {
                 change.bit_sources.insert(level, source);
             }
         }
@@ -365,6 +386,10 @@ fn make_whole_packet_question(
     content: u64,
     place: TableEvaluationPoint,
 ) -> StatefulQuestion {
-    let of = StatefulTestInput { hook: Some(place.hook()), read_fields: FieldSet::ALL, change: 0 };
+    let of = StatefulTestInput {
+        hook: Some(place.hook_or_forward()),
+        read_fields: FieldSet::ALL,
+        change: 0,
+    };
     StatefulQuestion { state_id: who, content, state_input: of }
 }

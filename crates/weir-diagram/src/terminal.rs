@@ -49,7 +49,7 @@ impl Terminal {
     }
 
     /// Whether later rules see something else than without it.
-    pub const fn continues_with_change(&self) -> bool {
+    pub const fn continues_with_change_or_question(&self) -> bool {
         matches!(self.exit, RuleExit::Continue)
             && (self.change != 0 || self.stateful_questions != 0)
     }
@@ -94,14 +94,14 @@ pub(crate) const PLACEHOLDER_LEAF: DiagramRef = DiagramRef::ONE;
 
 impl TerminalTable {
     pub fn new(layout: &VariableLayout) -> TerminalTable {
-        let mut all = ValueInterner::new(Terminal::from_exit(RuleExit::Continue));
+        let mut all = ValueInterner::with_first_value(Terminal::from_exit(RuleExit::Continue));
         all.intern(&Terminal::from_exit(RuleExit::Placeholder));
         TerminalTable {
             terminals: all,
-            effects: ValueInterner::new((Hook::Prerouting, TableName::Raw, 0)),
-            effect_lists: ValueInterner::new(Vec::new()),
-            question_lists: ValueInterner::new(Vec::new()),
-            changes: ValueInterner::new(PacketChange::default()),
+            effects: ValueInterner::with_first_value((Hook::Prerouting, TableName::Raw, 0)),
+            effect_lists: ValueInterner::with_first_value(Vec::new()),
+            question_lists: ValueInterner::with_first_value(Vec::new()),
+            changes: ValueInterner::with_first_value(PacketChange::default()),
             fields_end: layout.fields_end,
             field_levels: FIELDS
                 .iter()
@@ -115,7 +115,7 @@ impl TerminalTable {
     }
 
     pub fn intern_leaf(&mut self, terminal: Terminal) -> DiagramRef {
-        self.has_changes |= terminal.continues_with_change();
+        self.has_changes |= terminal.continues_with_change_or_question();
         DiagramRef::leaf(self.terminals.intern(&terminal))
     }
 
@@ -137,7 +137,12 @@ impl TerminalTable {
     }
 
     /// The list of one effect.
-    pub fn intern_effect(&mut self, hook: Hook, table: TableName, target: &Target) -> u32 {
+    pub fn intern_single_effect_list(
+        &mut self,
+        hook: Hook,
+        table: TableName,
+        target: &Target,
+    ) -> u32 {
         if !self.with_effects {
             return 0;
         }
@@ -146,7 +151,7 @@ impl TerminalTable {
     }
 
     /// The list of one question.
-    pub fn intern_question(&mut self, ask: StatefulQuestion) -> u32 {
+    pub fn intern_single_question_list(&mut self, ask: StatefulQuestion) -> u32 {
         self.question_lists.intern(&vec![ask])
     }
 

@@ -15,8 +15,8 @@ use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::{FreeVariable, StatefulTestInput};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::presence::{
-    build_code_predicate, build_device_predicate, build_masked_predicate, build_span_predicate,
-    decode_ct_state,
+    build_code_predicate, build_device_predicate, build_masked_predicate,
+    build_span_union_predicate, decode_ct_state,
 };
 /// A test as booleans.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +37,9 @@ impl LoweredTest {
 }
 
 impl PacketSpace<'_> {
-    /// A test of a rule, as [`lower_to_tests_with_match_index`](weir_model::lower_to_tests_with_match_index)
-    /// returns it. `who` identifies the rule's stateful tests.
+    /// A test of a rule, as
+    /// [`lower_to_tests_with_match_index`](weir_model::lower_to_tests_with_match_index) returns it.
+    /// `who` identifies the rule's stateful tests.
     pub(crate) fn lower_test(
         &mut self,
         rule: &Rule,
@@ -81,10 +82,16 @@ impl PacketSpace<'_> {
         spans: &[(u128, u128)],
         negated: bool,
     ) -> Result<LoweredTest, LimitReached> {
-        let sport =
-            build_span_predicate(&mut self.store, self.layout.field_levels(Field::Sport), spans)?;
-        let dport =
-            build_span_predicate(&mut self.store, self.layout.field_levels(Field::Dport), spans)?;
+        let sport = build_span_union_predicate(
+            &mut self.store,
+            self.layout.field_levels(Field::Sport),
+            spans,
+        )?;
+        let dport = build_span_union_predicate(
+            &mut self.store,
+            self.layout.field_levels(Field::Dport),
+            spans,
+        )?;
         let either = self.store.overlay(sport, dport)?;
         let there = self.presence.multiport_ports;
         let holds = self.apply_test_where_present(there, either, negated)?;
@@ -113,7 +120,7 @@ impl PacketSpace<'_> {
         let digest = digest_content(m);
         let asked = self.free_variable_of_match(variable(digest), || m.clone())?;
         let holds = match m {
-            Match::Conntrack(c) => self.lower_conntrack_match(c, asked, at)?,
+            Match::Conntrack(c) => self.lower_whole_conntrack_match(c, asked, at)?,
             _ => asked,
         };
         match hotdrop {
@@ -128,7 +135,8 @@ impl PacketSpace<'_> {
                 })
             }
             Hotdrop::Unpredictable | Hotdrop::DespiteMatch => {
-                let drops = self.free_variable_of_target(variable(digest_drop_question(digest)))?;
+                let drops =
+                    self.free_variable_without_match(variable(digest_drop_question(digest)))?;
                 Ok(LoweredTest { matching_packets: holds, dropped_packets: drops })
             }
         }
@@ -175,7 +183,9 @@ impl PacketSpace<'_> {
                 let inside = |v: u32| spans.iter().any(|s| s.0 <= v.into() && u128::from(v) <= s.1);
                 build_code_predicate(&mut self.store, levels, |c| inside(c.min(2)))?
             }
-            Predicate::InSpans(spans) => build_span_predicate(&mut self.store, levels, spans)?,
+            Predicate::InSpans(spans) => {
+                build_span_union_predicate(&mut self.store, levels, spans)?
+            }
             Predicate::Masked { value, mask } => build_masked_predicate(
                 &mut self.store,
                 levels,
@@ -188,7 +198,7 @@ impl PacketSpace<'_> {
             }
             Predicate::Device { .. } => DiagramRef::ZERO,
         };
-        let (there, drops) = self.presence.field_presence(field, multiport);
+        let (there, drops) = self.presence.field_presence_and_hotdrop(field, multiport);
         let holds = self.apply_test_where_present(there, tested, negated)?;
         Ok(LoweredTest { matching_packets: holds, dropped_packets: drops })
     }
@@ -220,7 +230,7 @@ impl PacketSpace<'_> {
     }
 
     /// conntrack_mt in xt_conntrack.c: without an entry only the state is looked at.
-    fn lower_conntrack_match(
+    fn lower_whole_conntrack_match(
         &mut self,
         c: &ConntrackMatch,
         asked: DiagramRef,
@@ -251,7 +261,7 @@ impl PacketSpace<'_> {
     }
 
     /// The variable of what a target, or a match besides its answer, may do.
-    pub(crate) fn free_variable_of_target(
+    pub(crate) fn free_variable_without_match(
         &mut self,
         variable: FreeVariable,
     ) -> Result<DiagramRef, LimitReached> {
@@ -265,7 +275,7 @@ impl PacketSpace<'_> {
         m: &SetMatch,
         at: EvaluationPoint,
     ) -> Result<DiagramRef, LimitReached> {
-        let inside = self.packets_in_matched_set(m, at)?;
+        let inside = self.packets_matching_unnegated_set(m, at)?;
         match m.negated {
             true => self.store.minus(DiagramRef::ONE, inside),
             false => Ok(inside),

@@ -36,7 +36,7 @@ pub(crate) enum VariableBlock {
 }
 
 /// Where a packet is in its datagram, what of its header is there, and its protocol.
-const HEADER_BLOCKS: [VariableBlock; 5] = [
+const FRAGMENT_AND_PROTOCOL_BLOCKS: [VariableBlock; 5] = [
     VariableBlock::Field(Field::IsLaterFragment),
     VariableBlock::FragmentOffsetOne,
     VariableBlock::TruncatedHeader,
@@ -44,7 +44,7 @@ const HEADER_BLOCKS: [VariableBlock; 5] = [
     VariableBlock::Field(Field::Proto),
 ];
 /// The source; rules that test a MAC address mostly also test the address.
-const SOURCE_BLOCKS: [VariableBlock; 3] = [
+const SOURCE_ADDRESS_AND_MAC_BLOCKS: [VariableBlock; 3] = [
     VariableBlock::Field(Field::Saddr),
     VariableBlock::HasMac,
     VariableBlock::Field(Field::SourceMac),
@@ -87,21 +87,21 @@ impl VariableOrder {
         let parts = match self {
             VariableOrder::DestinationFirst => [
                 fields(&[CtState, Iif, Oif]),
-                HEADER_BLOCKS.to_vec(),
+                FRAGMENT_AND_PROTOCOL_BLOCKS.to_vec(),
                 fields(&[Daddr, Dport, Sport]),
-                SOURCE_BLOCKS.to_vec(),
+                SOURCE_ADDRESS_AND_MAC_BLOCKS.to_vec(),
             ],
             VariableOrder::SourceFirst => [
-                [fields(&[Iif]), SOURCE_BLOCKS.to_vec()].concat(),
+                [fields(&[Iif]), SOURCE_ADDRESS_AND_MAC_BLOCKS.to_vec()].concat(),
                 fields(&[Oif, CtState]),
-                HEADER_BLOCKS.to_vec(),
+                FRAGMENT_AND_PROTOCOL_BLOCKS.to_vec(),
                 fields(&[Daddr, Dport, Sport]),
             ],
             VariableOrder::PortsFirst => [
                 fields(&[CtState, Iif, Oif]),
-                HEADER_BLOCKS.to_vec(),
+                FRAGMENT_AND_PROTOCOL_BLOCKS.to_vec(),
                 fields(&[Dport, Sport, Daddr]),
-                SOURCE_BLOCKS.to_vec(),
+                SOURCE_ADDRESS_AND_MAC_BLOCKS.to_vec(),
             ],
         };
         let mut blocks = [parts.concat(), RARELY_TESTED_BLOCKS.to_vec()].concat();
@@ -134,7 +134,7 @@ impl LevelRange {
 }
 
 /// The word for devices that no rule names.
-pub(crate) const ANY_OTHER_DEVICE: &str = "any other device";
+pub(crate) const ANY_OTHER_DEVICE_PHRASE: &str = "any other device";
 
 /// Bits of the conntrack block, lowest first: see [`encode`](super::encode).
 pub(crate) mod ct_bit {
@@ -229,10 +229,10 @@ impl DeviceNameClasses {
         // A class is known by the set of tests that hold for it: one example for each name, for
         // each prefix something that no other test names, and something that none names at all.
         let mut candidates = vec![String::new()];
-        candidates.extend(devices.find_untested_name(""));
+        candidates.extend(devices.find_untested_name_with_prefix(""));
         for (name, prefix) in &devices.tested_names {
             candidates.extend(if *prefix {
-                devices.find_untested_name(name)
+                devices.find_untested_name_with_prefix(name)
             } else {
                 Some(name.clone())
             });
@@ -248,7 +248,7 @@ impl DeviceNameClasses {
     }
 
     /// A name with this prefix that no test names exactly nor by a longer prefix, if there is one.
-    fn find_untested_name(&self, prefix: &str) -> Option<String> {
+    fn find_untested_name_with_prefix(&self, prefix: &str) -> Option<String> {
         let stem = if prefix.is_empty() { "eth" } else { prefix };
         let numbered = (0..1000).map(|n| format!("{stem}{n}"));
         let lettered = ('a'..='z').map(|c| format!("{prefix}{c}"));
@@ -291,7 +291,7 @@ impl DeviceNameClasses {
         let prefixes =
             self.tested_names.iter().filter(|(p, is_prefix)| *is_prefix && name.starts_with(p));
         let Some((longest, _)) = prefixes.max_by_key(|(prefix, _)| prefix.len()) else {
-            return Some(ANY_OTHER_DEVICE.to_owned());
+            return Some(ANY_OTHER_DEVICE_PHRASE.to_owned());
         };
         let narrower = |(asked, is_prefix): &(String, bool)| {
             asked.starts_with(longest.as_str()) && !(*is_prefix && asked == longest)

@@ -28,7 +28,9 @@ pub(crate) fn rank_variable_orders(
     ways: &[ComparedPath],
 ) -> Vec<VariableOrder> {
     let mut orders = VariableOrder::ALL.to_vec();
-    let Some(ruleset) = firewall.ruleset(family).filter(|r| r.rules().count() > 16) else {
+    let Some(ruleset) =
+        firewall.ruleset(family).filter(|r| r.rules_with_table_and_chain().count() > 16)
+    else {
         return orders;
     };
     let thin = thin_ruleset(ruleset);
@@ -53,8 +55,11 @@ fn thin_ruleset(ruleset: &Ruleset) -> Ruleset {
     let mut thin = Ruleset::new(ruleset.family);
     let mut length = THINNED_RULES_MAX;
     loop {
-        thin.tables = ruleset.tables.iter().map(|t| thin_table(t, length)).collect();
-        if thin.rules().count() <= THINNED_RULES_MAX || length <= THINNED_CHAIN_RULES_MIN {
+        thin.tables =
+            ruleset.tables.iter().map(|t| thin_table_to_reachable_chains(t, length)).collect();
+        if thin.rules_with_table_and_chain().count() <= THINNED_RULES_MAX
+            || length <= THINNED_CHAIN_RULES_MIN
+        {
             return thin;
         }
         length /= 2;
@@ -62,7 +67,7 @@ fn thin_ruleset(ruleset: &Ruleset) -> Ruleset {
 }
 
 /// The table with what its built-in chains reach when all chains are cut.
-fn thin_table(table: &Table, length: usize) -> Table {
+fn thin_table_to_reachable_chains(table: &Table, length: usize) -> Table {
     let cut = |chain: &Chain| {
         let mut cut = Chain::new(chain.name.clone(), chain.policy);
         cut.rules = pick_evenly_spaced_rules(&chain.rules, length).cloned().collect();
@@ -71,7 +76,7 @@ fn thin_table(table: &Table, length: usize) -> Table {
     let mut cut: Vec<Chain> = table.chains.iter().map(cut).collect();
     let graph = ChainGraph::new(&cut);
     let built_in = (0..cut.len()).filter(|c| cut[*c].policy.is_some());
-    let entered = graph.mark_reachable(built_in, &mut vec![false; cut.len()], |_| true);
+    let entered = graph.mark_newly_reachable(built_in, &mut vec![false; cut.len()], |_| true);
     let none = || Chain::new("", None);
     let chains = entered.into_iter().map(|c| std::mem::replace(&mut cut[c], none())).collect();
     let (leading_comments, trailing_comments) = (Vec::new(), Vec::new());

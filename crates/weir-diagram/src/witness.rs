@@ -4,7 +4,7 @@ use weir_model::{Addr, Family, Field, Hook, Match, Packet};
 use weir_packet::{Transport, tcp_flag};
 use weir_semantics::ConnectionFact;
 
-use crate::encode::{Assignment, decode_packet, encode_packet};
+use crate::encode::{FieldBitAssignment, decode_packet, encode_packet};
 use crate::free_variable::{FieldBit, FreeVariable, TargetChoice};
 use crate::match_and_field_descriptions::describe_match;
 use crate::node_store::{DiagramRef, LEAF_LEVEL, LimitReached};
@@ -51,7 +51,7 @@ impl Assumption {
 impl Witness {
     /// What is taken for granted, a phrase each: bits of one value together. `words` says what a
     /// match is.
-    pub fn describe_assumptions(&self, words: &dyn Fn(&Match) -> String) -> Vec<String> {
+    pub fn describe_assumptions_as_phrases(&self, words: &dyn Fn(&Match) -> String) -> Vec<String> {
         let said = self
             .assumptions
             .iter()
@@ -64,13 +64,13 @@ impl Witness {
             Some(answer) => format!("{words} {}", word(answer)),
             None => words,
         };
-        join_assumption_phrases(all).into_iter().map(said).collect()
+        merge_bit_assumption_phrases(all).into_iter().map(said).collect()
     }
 }
 
 /// Questions and their answers in words. Bits of one value that a target writes become one
 /// phrase, which needs no answer.
-pub(crate) fn join_assumption_phrases<'o>(
+pub(crate) fn merge_bit_assumption_phrases<'o>(
     questions: impl Iterator<Item = (FreeVariable, &'o str, bool)>,
 ) -> Vec<(String, Option<bool>)> {
     let mut out: Vec<(String, Option<bool>)> = Vec::new();
@@ -169,7 +169,7 @@ impl PacketSpace<'_> {
     }
 
     /// The same as bits and answers.
-    pub(crate) fn pick_assignment(&self, f: DiagramRef) -> (Assignment, Vec<Assumption>) {
+    pub(crate) fn pick_assignment(&self, f: DiagramRef) -> (FieldBitAssignment, Vec<Assumption>) {
         self.pick_assignment_near(f, self.encode_usual_packet())
     }
 
@@ -177,8 +177,8 @@ impl PacketSpace<'_> {
     pub(crate) fn pick_assignment_near(
         &self,
         mut f: DiagramRef,
-        mut bits: Assignment,
-    ) -> (Assignment, Vec<Assumption>) {
+        mut bits: FieldBitAssignment,
+    ) -> (FieldBitAssignment, Vec<Assumption>) {
         let mut assumptions = Vec::new();
         while self.store.level(f) != LEAF_LEVEL {
             let level = self.store.level(f);
@@ -226,12 +226,12 @@ impl PacketSpace<'_> {
                 FreeVariable::StatelessTargetBit { bit: TargetChoice::NatChangedPacket, .. },
             ) => "a translation changes the packet".to_owned(),
             (None, FreeVariable::StatelessTest { content, .. })
-                if content == ConnectionFact::NatTableTraversed.digest() =>
+                if content == ConnectionFact::NatTableAlreadyTraversed.digest() =>
             {
                 "nat has seen an earlier packet of the connection".to_owned()
             }
             (None, FreeVariable::StatelessTest { content, .. })
-                if content == ConnectionFact::ReplyEntryAttached.digest() =>
+                if content == ConnectionFact::HostReplyInheritsEntry.digest() =>
             {
                 "the host sends it in reply to a tracked packet".to_owned()
             }
@@ -253,7 +253,7 @@ impl PacketSpace<'_> {
     }
 
     /// What is put where a set leaves a choice.
-    pub(crate) fn encode_usual_packet(&self) -> Assignment {
+    pub(crate) fn encode_usual_packet(&self) -> FieldBitAssignment {
         let (from, to) = match self.family() {
             Family::V4 => (0xc633_6407, 0xcb00_7109),
             Family::V6 => (0x2001_0db8_0001 << 80 | 7, 0x2001_0db8_0002 << 80 | 9),

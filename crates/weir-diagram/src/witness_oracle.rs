@@ -57,7 +57,7 @@ impl Witness {
 }
 
 impl Oracle for WitnessOracle<'_> {
-    fn answer(&mut self, question: &OracleQuestion<'_>) -> bool {
+    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
         if question.stateful {
             let ask = (self.state_ids.stateful_test_id(question.rule), question.content_digest);
             let nth = self.evaluation_counts.entry(ask).or_default();
@@ -69,8 +69,9 @@ impl Oracle for WitnessOracle<'_> {
                 _ => false,
             };
             let found = self.assumptions.iter().filter(same);
-            let best =
-                found.min_by_key(|o| count_differing_fields(o.packet.as_ref(), question.packet));
+            let best = found.min_by_key(|o| {
+                count_differing_changeable_fields(o.packet.as_ref(), question.packet)
+            });
             let answer = best.is_some_and(|o| o.answer);
             *nth += 1;
             let packet = digest_content(question.packet);
@@ -97,12 +98,13 @@ impl Oracle for WitnessOracle<'_> {
             _ => false,
         };
         let found = self.assumptions.iter().filter(same);
-        let best = found.min_by_key(|o| count_differing_fields(o.packet.as_ref(), question.packet));
+        let best = found
+            .min_by_key(|o| count_differing_changeable_fields(o.packet.as_ref(), question.packet));
         best.is_some_and(|o| o.answer) != negated
     }
 
     fn drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
-        self.answer(&OracleQuestion { subject: QuestionSubject::Target, ..*question })
+        self.answer_rule_question(&OracleQuestion { subject: QuestionSubject::Target, ..*question })
     }
 
     fn is_fact_true(&mut self, fact: ConnectionFact, hook: Hook, packet: &Packet) -> bool {
@@ -113,11 +115,16 @@ impl Oracle for WitnessOracle<'_> {
             _ => false,
         };
         let found = self.assumptions.iter().filter(same);
-        let best = found.min_by_key(|o| count_differing_fields(o.packet.as_ref(), packet));
+        let best =
+            found.min_by_key(|o| count_differing_changeable_fields(o.packet.as_ref(), packet));
         best.is_some_and(|o| o.answer)
     }
 
-    fn existing_nat_mapping(&mut self, hook: Hook, packet: &Packet) -> Option<(Addr, Option<u16>)> {
+    fn existing_nat_destination(
+        &mut self,
+        hook: Hook,
+        packet: &Packet,
+    ) -> Option<(Addr, Option<u16>)> {
         let (mut addr, mut port) = (packet.daddr.0, packet.ports().map(|p| p.1));
         let mut found = false;
         for assumption in self.assumptions {
@@ -144,7 +151,7 @@ impl Oracle for WitnessOracle<'_> {
     }
 
     fn is_reinjected(&mut self, question: &OracleQuestion<'_>) -> bool {
-        self.answer(question)
+        self.answer_rule_question(question)
     }
 
     fn choose_written_value(&mut self, write: &UnknownWrite<'_>) -> u128 {
@@ -163,7 +170,8 @@ impl Oracle for WitnessOracle<'_> {
             } => (content == ask.1 && hook == question.hook && bit.0 == field).then_some(bit.1),
             _ => None,
         };
-        let near = |o: &Assumption| count_differing_fields(o.packet.as_ref(), question.packet);
+        let near =
+            |o: &Assumption| count_differing_changeable_fields(o.packet.as_ref(), question.packet);
         let nearest = self.assumptions.iter().filter(|o| of(o).is_some()).map(near).min();
         let mut value = old;
         for assumption in self.assumptions.iter().filter(|o| Some(near(o)) == nearest) {
@@ -184,12 +192,15 @@ impl Oracle for WitnessOracle<'_> {
             _ => false,
         };
         let found: Vec<&Assumption> = self.assumptions.iter().filter(of).collect();
-        let nearest =
-            found.iter().map(|o| count_differing_fields(o.packet.as_ref(), packet)).min()?;
+        let nearest = found
+            .iter()
+            .map(|o| count_differing_changeable_fields(o.packet.as_ref(), packet))
+            .min()?;
         let (addr, port) = default_nat_mapping(target, packet);
         let (mut addr, mut port) = (addr.0, port);
-        for assumption in
-            found.iter().filter(|o| count_differing_fields(o.packet.as_ref(), packet) == nearest)
+        for assumption in found
+            .iter()
+            .filter(|o| count_differing_changeable_fields(o.packet.as_ref(), packet) == nearest)
         {
             let FreeVariable::StatelessTargetBit { bit, .. } = assumption.variable else {
                 continue;
@@ -210,7 +221,7 @@ impl Oracle for WitnessOracle<'_> {
 }
 
 /// In how many fields that rules change the packet is another than the expected one.
-fn count_differing_fields(expected: Option<&Packet>, packet: &Packet) -> usize {
+fn count_differing_changeable_fields(expected: Option<&Packet>, packet: &Packet) -> usize {
     let Some(expected) = expected else { return 0 };
     let differ = [
         expected.saddr != packet.saddr,

@@ -30,7 +30,7 @@ impl ByMatch {
 }
 
 impl Oracle for ByMatch {
-    fn answer(&mut self, question: &OracleQuestion<'_>) -> bool {
+    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
         question.match_in_question().is_some_and(|m| self.holds(m))
     }
 }
@@ -105,7 +105,7 @@ fn sets_hold_what_the_interpreter_counts_for_every_rule_of_the_cases() {
         let ruleset = parse(&case.rules, &options).expect("a good ruleset");
         let said = case.packet.iter().map(|p| parse_packet(&p.words).expect("good words"));
         let said: Vec<Packet> = said.collect();
-        for (_, _, rule) in ruleset.rules() {
+        for (_, _, rule) in ruleset.rules_with_table_and_chain() {
             let firewall = one_rule(rule, family, &sets);
             let options = TrafficOptions { max_packets: 150, ..TrafficOptions::default() };
             let ruleset = firewall.ruleset(family).expect("a ruleset");
@@ -123,7 +123,7 @@ fn sets_hold_what_the_interpreter_counts_for_every_rule_of_the_cases() {
 fn first_rule(firewall: &Firewall) -> (PacketSpace<'_>, PacketSet) {
     let ruleset = firewall.rulesets().next().expect("a ruleset");
     let mut space = PacketSpace::new(ruleset.family, firewall);
-    let (_, _, rule) = ruleset.rules().next().expect("a rule");
+    let (_, _, rule) = ruleset.rules_with_table_and_chain().next().expect("a rule");
     let set =
         space.packets_matching_rule(rule, EvaluationPoint::at_hook(Hook::Forward)).expect("room");
     (space, set)
@@ -139,7 +139,7 @@ fn forward(lines: &str) -> Firewall {
 struct Taken(Vec<(Match, bool)>);
 
 impl Oracle for Taken {
-    fn answer(&mut self, question: &OracleQuestion<'_>) -> bool {
+    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
         self.0.iter().any(|(m, answer)| Some(m) == question.match_in_question() && *answer)
     }
 }
@@ -152,7 +152,7 @@ fn the_witness_of_a_rule_is_a_packet_that_it_counts() {
         let sets = weir_syntax::ipset::parse(&case.sets).expect("good sets");
         let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
         let ruleset = parse(&case.rules, &options).expect("a good ruleset");
-        for (_, _, rule) in ruleset.rules() {
+        for (_, _, rule) in ruleset.rules_with_table_and_chain() {
             let firewall = one_rule(rule, family, &sets);
             let (mut space, set) = first_rule(&firewall);
             let Some(witness) = space.witness(set).expect("room") else { continue };
@@ -167,7 +167,7 @@ fn the_witness_of_a_rule_is_a_packet_that_it_counts() {
                 interpreter.walk_table(TableName::Filter, Hook::Forward, &mut packet, &mut answers);
             let counted = log.hits.iter().any(|h| h.credit.first() == Some(&RuleIndex(0)));
             assert!(counted, "{:?} {:?}\n{witness:?}", rule.base, rule.matches);
-            assert!(space.regions(set, 3).expect("room").len() <= 3);
+            assert!(space.largest_regions(set, 3).expect("room").len() <= 3);
             found += 1;
         }
     }
@@ -185,14 +185,14 @@ fn covered_is_what_the_union_covers() {
     let of = |(_, _, rule)| {
         space.packets_matching_rule(rule, EvaluationPoint::EVERYTHING_KNOWN).expect("room")
     };
-    let sets: Vec<PacketSet> = ruleset.rules().map(of).collect();
+    let sets: Vec<PacketSet> = ruleset.rules_with_table_and_chain().map(of).collect();
     let union = space.union_all(&sets[..2]).expect("room");
     assert!(space.is_subset(sets[2], union).expect("room"));
     assert!(!space.is_subset(sets[2], sets[0]).expect("room"));
     assert!(!space.is_subset(sets[3], union).expect("room"));
     assert!(space.has_common_packet(sets[3], union).expect("room"));
     let rest = space.minus(sets[3], union).expect("room");
-    let regions = space.regions(rest, 5).expect("room");
+    let regions = space.largest_regions(rest, 5).expect("room");
     let words: Vec<_> = regions.iter().map(ToString::to_string).collect();
     assert_eq!(words, ["ip saddr 11.0.0.0/8"]);
     assert!((space.packet_share(rest).expect("room") - 1.0 / 256.0).abs() < 1e-12);
@@ -200,7 +200,7 @@ fn covered_is_what_the_union_covers() {
     let mut kept = [rest, union];
     space.retain_packet_sets(&mut kept);
     assert!(space.node_count() < nodes);
-    let regions = space.regions(kept[0], 5).expect("room");
+    let regions = space.largest_regions(kept[0], 5).expect("room");
     assert_eq!(regions[0].to_string(), "ip saddr 11.0.0.0/8");
 }
 
@@ -212,7 +212,7 @@ fn a_port_and_its_negation_leave_out_packets_without_ports() {
     let of = |(_, _, rule)| {
         space.packets_matching_rule(rule, EvaluationPoint::EVERYTHING_KNOWN).expect("room")
     };
-    let sets: Vec<PacketSet> = ruleset.rules().map(of).collect();
+    let sets: Vec<PacketSet> = ruleset.rules_with_table_and_chain().map(of).collect();
     let both = space.union_all(&sets).expect("room");
     let neither = space.not(both).expect("room");
     for words in ["udp dport 53", "udp dport 54"] {
@@ -245,7 +245,7 @@ fn regions_speak_the_language_of_packets() {
     for (rule, want) in cases {
         let firewall = forward(&format!("-A FORWARD {rule}"));
         let (mut space, set) = first_rule(&firewall);
-        let regions = space.regions(set, 4).expect("room");
+        let regions = space.largest_regions(set, 4).expect("room");
         let words: Vec<_> = regions.iter().map(ToString::to_string).collect();
         assert_eq!(words, want, "{rule}");
     }
@@ -263,7 +263,7 @@ fn regions_that_make_up_a_set_have_its_share() {
     ] {
         let firewall = forward(&format!("-A FORWARD {rule}"));
         let (mut space, set) = first_rule(&firewall);
-        let regions = space.regions(set, 1000).expect("room");
+        let regions = space.largest_regions(set, 1000).expect("room");
         let (sum, share) =
             (regions.iter().map(|r| r.share).sum::<f64>(), space.packet_share(set).expect("room"));
         assert!(regions.len() < 1000, "{rule}: more regions than were asked for");

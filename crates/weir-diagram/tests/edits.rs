@@ -109,7 +109,10 @@ fn neutral_edit(firewall: &mut Firewall, rng: &mut Rng) {
             };
             rules.splice(at..=at, [half(0), half(1)]);
         }
-        _ => rules.insert(at, Rule { credit: vec![RuleIndex(9999)], ..Rule::new(Target::None) }),
+        _ => rules.insert(
+            at,
+            Rule { credit: vec![RuleIndex(9999)], ..Rule::unconditional(Target::None) },
+        ),
     }
 }
 

@@ -14,7 +14,7 @@ use weir_syntax::packet::parse_packet;
 struct Choosing;
 
 impl Oracle for Choosing {
-    fn answer(&mut self, _: &OracleQuestion<'_>) -> bool {
+    fn answer_rule_question(&mut self, _: &OracleQuestion<'_>) -> bool {
         true
     }
 

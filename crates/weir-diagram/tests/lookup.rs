@@ -22,7 +22,8 @@ fn looked(
     packet: &Packet,
     answers: &mut dyn Oracle,
 ) -> Result<Option<String>, &'static str> {
-    let lookup = DiagramLookup::new(one, Family::V4, 1 << 28, 1_000_000).expect("room");
+    let lookup =
+        DiagramLookup::build_within_limits(one, Family::V4, 1 << 28, 1_000_000).expect("room");
     let mut overhearing = lookup.recording_oracle(answers);
     let outcome = Interpreter::new(other).journey(packet, JourneyKind::Forward, &mut overhearing);
     let heard = overhearing.into_recorded_answers();
@@ -58,7 +59,7 @@ fn the_diagram_says_what_the_interpreter_says_and_sees_another_outcome() {
 struct Alternating(bool);
 
 impl Oracle for Alternating {
-    fn answer(&mut self, _: &OracleQuestion<'_>) -> bool {
+    fn answer_rule_question(&mut self, _: &OracleQuestion<'_>) -> bool {
         self.0 = !self.0;
         self.0
     }
@@ -76,7 +77,7 @@ fn a_question_with_two_answers_is_no_difference() {
 #[test]
 fn a_diagram_beyond_its_limits_is_none() {
     let one = filter("-A FORWARD -p tcp -m tcp --dport 80 -j ACCEPT\n");
-    assert!(DiagramLookup::new(&one, Family::V4, 1 << 28, 1_000_000).is_some());
-    assert!(DiagramLookup::new(&one, Family::V4, 1 << 28, 10).is_none());
-    assert!(DiagramLookup::new(&one, Family::V4, 0, 1_000_000).is_none());
+    assert!(DiagramLookup::build_within_limits(&one, Family::V4, 1 << 28, 1_000_000).is_some());
+    assert!(DiagramLookup::build_within_limits(&one, Family::V4, 1 << 28, 10).is_none());
+    assert!(DiagramLookup::build_within_limits(&one, Family::V4, 0, 1_000_000).is_none());
 }

@@ -5,7 +5,7 @@ use weir_diagram::{
     CompareOptions, CompareScope, ComparisonVerdict, StatefulTestPairing, compare_firewalls,
 };
 use weir_model::{Family, Firewall, Hook, Packet};
-use weir_semantics::{AlwaysFalseOracle, AlwaysTrueOracle, Interpreter};
+use weir_semantics::{AlwaysFalseOracle, Interpreter, RuleAnswersTrueOracle};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::packet::parse_packet;
 
@@ -62,7 +62,7 @@ fn some_packet_differs(one: &Firewall, other: &Firewall, sent: &[Packet]) -> boo
             (o.verdict, o.effects.len(), o.questions.len())
         };
         let always = |i: &Interpreter<'_>| {
-            let o = i.traverse_hook(p, Hook::Forward, &mut AlwaysTrueOracle);
+            let o = i.traverse_hook(p, Hook::Forward, &mut RuleAnswersTrueOracle);
             (o.verdict, o.effects.len(), o.questions.len())
         };
         never(&a) != never(&b) || always(&a) != always(&b)

@@ -11,7 +11,7 @@ use std::fs::File;
 use rustix::mount::mount_bind;
 use weir_packet::Mac;
 
-use crate::device_name::check_device_name;
+use crate::device_name::check_batch_safe_device_name;
 use crate::device_return::starting_netns_mount_path;
 use crate::ethtool::has_gro;
 use crate::rtnetlink::{LinkAddress, LinkInfo, LinkSocket};
@@ -20,7 +20,7 @@ use crate::{KernelError, Namespace, Session};
 
 /// A device as the kernel tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceState {
+pub struct EthernetDeviceInfo {
     /// Its MAC address.
     pub mac: Mac,
     /// Somebody is at the other end of the cable.
@@ -30,8 +30,11 @@ pub struct DeviceState {
     in_use_reason: Option<String>,
 }
 
-impl DeviceState {
-    fn read_from_kernel(links: &mut LinkSocket, device: &str) -> Result<DeviceState, KernelError> {
+impl EthernetDeviceInfo {
+    fn read_from_kernel(
+        links: &mut LinkSocket,
+        device: &str,
+    ) -> Result<EthernetDeviceInfo, KernelError> {
         let failed = || KernelError::netlink("read device", device);
         let unusable =
             |why: &str| KernelError::UnusableDevice { name: device.to_owned(), why: why.into() };
@@ -44,7 +47,7 @@ impl DeviceState {
         let addresses = links.link_addresses(link.index).map_err(failed())?;
         let master =
             link.master.map(|master| links.link_name(master)).transpose().map_err(failed())?;
-        DeviceState::from_link(&link, master.as_deref(), &addresses)
+        EthernetDeviceInfo::from_link(&link, master.as_deref(), &addresses)
             .ok_or_else(|| unusable("it has no MAC address"))
     }
 
@@ -52,7 +55,7 @@ impl DeviceState {
         link: &LinkInfo,
         master: Option<&str>,
         addresses: &[LinkAddress],
-    ) -> Option<DeviceState> {
+    ) -> Option<EthernetDeviceInfo> {
         let with_address = addresses.iter().find(|address| address.scope != libc::RT_SCOPE_LINK);
         let in_use = match (master, with_address) {
             (Some(master), _) => Some(format!("it is a port of {master}")),
@@ -61,7 +64,7 @@ impl DeviceState {
             }
             (None, None) => None,
         };
-        Some(DeviceState {
+        Some(EthernetDeviceInfo {
             mac: link.mac?,
             has_carrier: link.has_carrier,
             is_up: link.is_up,
@@ -75,8 +78,8 @@ impl Namespace {
     ///
     /// # Errors
     /// Where there is no such device, or it is not an Ethernet.
-    pub fn read_device_state(&self, device: &str) -> Result<DeviceState, KernelError> {
-        DeviceState::read_from_kernel(&mut self.open_link_socket()?, device)
+    pub fn read_ethernet_device(&self, device: &str) -> Result<EthernetDeviceInfo, KernelError> {
+        EthernetDeviceInfo::read_from_kernel(&mut self.open_link_socket()?, device)
     }
 }
 
@@ -86,9 +89,9 @@ impl Session {
     /// # Errors
     /// If there is no such device; if it has addresses or is part of a bridge, because it is in
     /// use, maybe to reach this machine.
-    pub fn check_device_unused(&self, device: &str) -> Result<DeviceState, KernelError> {
-        check_device_name(device)?;
-        let seen = DeviceState::read_from_kernel(&mut open_starting_netns_links()?, device)?;
+    pub fn read_unused_host_device(&self, device: &str) -> Result<EthernetDeviceInfo, KernelError> {
+        check_batch_safe_device_name(device)?;
+        let seen = EthernetDeviceInfo::read_from_kernel(&mut open_starting_netns_links()?, device)?;
         match &seen.in_use_reason {
             None => Ok(seen),
             Some(why) => {
@@ -102,15 +105,15 @@ impl Session {
     /// name `name`. It is then down, and returns when the session ends.
     ///
     /// # Errors
-    /// As [`check_device_unused`](Session::check_device_unused), and where the kernel refuses.
+    /// As [`read_unused_host_device`](Session::read_unused_host_device), and where the kernel refuses.
     pub fn borrow_device(
         &self,
         device: &str,
         namespace: &Namespace,
         name: &str,
     ) -> Result<(), KernelError> {
-        check_device_name(name)?;
-        let seen = self.check_device_unused(device)?;
+        check_batch_safe_device_name(name)?;
+        let seen = self.read_unused_host_device(device)?;
         let has_gro = has_gro(device).map_err(KernelError::io("read feature of", device))?;
         self.bind_mount_starting_netns()?;
         let borrowed = BorrowedDevice {
@@ -136,7 +139,7 @@ impl Session {
         from: &Namespace,
         to: &Namespace,
     ) -> Result<(), KernelError> {
-        check_device_name(name)?;
+        check_batch_safe_device_name(name)?;
         from.move_device(name, to, None)
     }
 
@@ -177,18 +180,21 @@ mod tests {
     fn a_device_with_an_address_is_in_use_and_one_with_its_own_only_is_not() {
         let own: LinkAddress = "fe80::7/64".parse().unwrap();
         let own = [LinkAddress { scope: libc::RT_SCOPE_LINK, ..own }];
-        let device = DeviceState::from_link(&link(), None, &own).unwrap();
+        let device = EthernetDeviceInfo::from_link(&link(), None, &own).unwrap();
         assert_eq!((device.mac, device.in_use_reason), ([2, 0, 0, 0, 0, 7], None));
         assert!(device.is_up && device.has_carrier);
         let global = ["192.0.2.7/24".parse().unwrap()];
-        let device = DeviceState::from_link(&link(), None, &global).unwrap();
+        let device = EthernetDeviceInfo::from_link(&link(), None, &global).unwrap();
         assert!(device.in_use_reason.unwrap().contains("192.0.2.7"));
-        let port = DeviceState::from_link(&link(), Some("br0"), &own).unwrap();
+        let port = EthernetDeviceInfo::from_link(&link(), Some("br0"), &own).unwrap();
         assert_eq!(port.in_use_reason.as_deref(), Some("it is a port of br0"));
     }
 
     #[test]
     fn what_has_no_mac_address_is_no_device_of_ours() {
-        assert_eq!(DeviceState::from_link(&LinkInfo { mac: None, ..link() }, None, &[]), None);
+        assert_eq!(
+            EthernetDeviceInfo::from_link(&LinkInfo { mac: None, ..link() }, None, &[]),
+            None
+        );
     }
 }

@@ -90,7 +90,7 @@ impl ConntrackTuple {
             TupleL4Key::Ports(s, d) => TupleL4Key::Ports(d, s),
             // nf_conntrack_proto_icmp.c and _icmpv6.c, invmap.
             TupleL4Key::Icmp(id, kind, code) => {
-                TupleL4Key::Icmp(id, icmp_reply_type(self.family, kind), code)
+                TupleL4Key::Icmp(id, invert_icmp_type(self.family, kind), code)
             }
             TupleL4Key::None => TupleL4Key::None,
         };
@@ -98,7 +98,7 @@ impl ConntrackTuple {
     }
 }
 
-fn icmp_reply_type(family: Family, kind: u8) -> u8 {
+fn invert_icmp_type(family: Family, kind: u8) -> u8 {
     match (family, kind) {
         (Family::V4, 8) => 0,
         (Family::V4, 0) => 8,
@@ -139,14 +139,14 @@ impl KernelConntrackTable {
     ///
     /// # Errors
     /// Where the socket is broken.
-    pub fn create_entries(
+    pub fn create_entries_collecting_refusals(
         &mut self,
         entries: &[ConntrackEntry],
     ) -> Result<Vec<KernelRefusal>, KernelError> {
         let mut refused = Vec::new();
         for some in entries.chunks(256) {
             let requests: Vec<NetlinkRequest> =
-                some.iter().flat_map(build_entry_with_expectation).collect();
+                some.iter().flat_map(build_entry_then_expectation).collect();
             let answer = self.socket.send_collecting_refusals(&requests);
             refused.extend(
                 answer.map_err(KernelError::netlink("add connections to", &self.namespace_name))?,
@@ -171,7 +171,7 @@ impl KernelConntrackTable {
 }
 
 /// What makes an entry, and the one that it announces.
-fn build_entry_with_expectation(entry: &ConntrackEntry) -> impl Iterator<Item = NetlinkRequest> {
+fn build_entry_then_expectation(entry: &ConntrackEntry) -> impl Iterator<Item = NetlinkRequest> {
     let announced = entry.expected_tuple.as_ref();
     let announced =
         announced.map(|announced| build_expectation_request(&entry.original, announced));

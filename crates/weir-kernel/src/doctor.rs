@@ -43,7 +43,7 @@ pub fn run_probes() -> Vec<DoctorProbeResult> {
             out.push(probe_veth(&session, &namespace));
             out.extend(probe_iptables_tables(&namespace));
             out.extend(probe_ipset_types(&namespace));
-            out.extend(probe_nft(&namespace));
+            out.extend(probe_nft_maps_conntrack_and_log(&namespace));
             out.push(probe_ctnetlink(&namespace));
             out.push(probe_nflog(&namespace));
         }
@@ -52,7 +52,7 @@ pub fn run_probes() -> Vec<DoctorProbeResult> {
             out.push(failed_probe("network namespaces", e.to_string(), lacking, cure));
         }
     }
-    out.extend(probe_bpf());
+    out.extend(probe_btf_and_bpf());
     out
 }
 
@@ -165,13 +165,13 @@ fn probe_programs() -> Vec<DoctorProbeResult> {
     ]
     .into_iter()
     .map(|(name, argv, lacking, cure)| {
-        probe_from_result(name, read_program_version(argv), lacking, cure)
+        probe_from_result(name, read_first_output_line(argv), lacking, cure)
     })
     .collect()
 }
 
 /// The first line that a command prints.
-fn read_program_version(argv: &[&str]) -> Result<String, String> {
+fn read_first_output_line(argv: &[&str]) -> Result<String, String> {
     let output = Command::new(argv[0])
         .args(&argv[1..])
         .stdin(Stdio::null())
@@ -251,7 +251,7 @@ fn probe_ipset_types(namespace: &Namespace) -> Vec<DoctorProbeResult> {
     )]
 }
 
-fn probe_nft(namespace: &Namespace) -> Vec<DoctorProbeResult> {
+fn probe_nft_maps_conntrack_and_log(namespace: &Namespace) -> Vec<DoctorProbeResult> {
     let load = |text: &str| {
         namespace.run_command(&["nft", "-f", "-"], text.as_bytes()).map(|_| "yes".into())
     };
@@ -299,7 +299,7 @@ fn probe_ctnetlink(namespace: &Namespace) -> DoctorProbeResult {
             has_null_nat_binding: false,
             mark: 0,
         };
-        let refused = table.create_entries(&[entry])?;
+        let refused = table.create_entries_collecting_refusals(&[entry])?;
         table.flush()?;
         let object = namespace.name();
         match refused.into_iter().next() {
@@ -324,7 +324,7 @@ fn probe_nflog(namespace: &Namespace) -> DoctorProbeResult {
     probe_from_result("nflog", bound, "verify cannot watch packets", cure)
 }
 
-fn probe_bpf() -> Vec<DoctorProbeResult> {
+fn probe_btf_and_bpf() -> Vec<DoctorProbeResult> {
     let btf = Path::new("/sys/kernel/btf/vmlinux");
     let btf = match btf.metadata() {
         Ok(m) => Ok(format!("{} KiB", m.len() / 1024)),
@@ -372,15 +372,20 @@ mod tests {
     fn a_program_that_is_not_there_is_lacking_with_its_cure() {
         let probe = probe_from_result(
             "x",
-            read_program_version(&["weir-no-such-program"]),
+            read_first_output_line(&["weir-no-such-program"]),
             "nothing",
             "apt install x",
         );
         assert!(!probe.ok);
         assert_eq!((probe.detail.as_str(), probe.cure.as_str()), ("not found", "apt install x"));
         assert!(
-            probe_from_result("sh", read_program_version(&["sh", "-c", "echo yes"]), "nothing", "")
-                .ok
+            probe_from_result(
+                "sh",
+                read_first_output_line(&["sh", "-c", "echo yes"]),
+                "nothing",
+                ""
+            )
+            .ok
         );
     }
 }

@@ -54,7 +54,7 @@ impl IpsetCounterReader {
         request.attributes.put(IPSET_ATTR_PROTOCOL, &[IPSET_PROTOCOL_VERSION]);
         request.attributes.put_text(IPSET_ATTR_SETNAME, set);
         let counts =
-            self.socket.dump_objects(&request, DUMP_TIMEOUT, Vec::new, |counts, message| {
+            self.socket.fold_dumped_objects(&request, DUMP_TIMEOUT, Vec::new, |counts, message| {
                 let elements = message.attributes(NFGENMSG_BYTES)?.find(IPSET_ATTR_ADT);
                 let Some(elements) = elements else { return Ok(()) };
                 for element in elements.nested_attributes()?.iter() {

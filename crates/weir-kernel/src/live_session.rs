@@ -7,7 +7,7 @@
 use std::sync::{Mutex, MutexGuard};
 
 use crate::Namespace;
-use crate::pid_namespace::PidNamespace;
+use crate::recorded_process_liveness::PidNamespace;
 
 /// What a session has while its process runs.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl LiveSession {
     }
 
     /// What the process ids of this process mean.
-    pub(crate) fn pid_namespace(&self) -> &PidNamespace {
+    pub(crate) fn owner_pid_namespace(&self) -> &PidNamespace {
         &self.pid_namespace
     }
 

@@ -243,7 +243,7 @@ impl Namespace {
     ///
     /// # Errors
     /// Where there is no such device.
-    pub fn disable_offloads(&self, device: &str) -> Result<(), KernelError> {
+    pub fn disable_non_gro_offloads(&self, device: &str) -> Result<(), KernelError> {
         for feature in [OffloadFeature::Tso, OffloadFeature::Gso, OffloadFeature::TxChecksum] {
             self.set_offload_feature(device, feature, false)?;
         }

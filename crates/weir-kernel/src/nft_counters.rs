@@ -74,8 +74,8 @@ impl NftCounterReader {
     /// # Errors
     /// Where the kernel refuses.
     pub fn read_rule_counters(&mut self) -> Result<Vec<RuleCounterValue>, KernelError> {
-        let request = self.dump_request(NFT_MSG_GETRULE);
-        let rules = self.socket.dump_objects(
+        let request = self.build_dump_request(NFT_MSG_GETRULE);
+        let rules = self.socket.fold_dumped_objects(
             &request,
             DUMP_TIMEOUT,
             RuleCounterDump::default,
@@ -94,10 +94,10 @@ impl NftCounterReader {
         &mut self,
         set: &str,
     ) -> Result<Vec<(Vec<u8>, PacketByteCount)>, KernelError> {
-        let mut request = self.dump_request(NFT_MSG_GETSETELEM);
+        let mut request = self.build_dump_request(NFT_MSG_GETSETELEM);
         request.attributes.put_text(NFTA_SET_ELEM_LIST_SET, set);
         let counts =
-            self.socket.dump_objects(&request, DUMP_TIMEOUT, Vec::new, |counts, message| {
+            self.socket.fold_dumped_objects(&request, DUMP_TIMEOUT, Vec::new, |counts, message| {
                 let elements =
                     message.attributes(NFGENMSG_BYTES)?.find(NFTA_SET_ELEM_LIST_ELEMENTS);
                 let Some(elements) = elements else { return Ok(()) };
@@ -110,7 +110,7 @@ impl NftCounterReader {
     }
 
     /// Asks for all objects of a kind in the table.
-    fn dump_request(&self, message: u8) -> NetlinkRequest {
+    fn build_dump_request(&self, message: u8) -> NetlinkRequest {
         let mut request =
             NetfilterSubsystem::NfTables.new_request(message, NLM_F_DUMP, self.family, 0);
         request.attributes.put_text(TABLE_NAME_ATTRIBUTE, &self.table);

@@ -1,7 +1,7 @@
 //! Paths of whatever outlives a process: session files, named namespaces, pins, sysctls.
 
 /// Where session files are.
-pub(crate) const SESSION_DIRECTORY: &str = "/run/weir/sessions";
+pub(crate) const SESSION_FILES_DIRECTORY: &str = "/run/weir/sessions";
 /// Where named network namespaces are (iproute2's folder).
 pub(crate) const NETNS_DIRECTORY: &str = "/run/netns";
 /// The BPF file system.

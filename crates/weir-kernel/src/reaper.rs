@@ -21,10 +21,10 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::device_return::return_borrowed_devices;
 use crate::paths::{
-    BPFFS_MOUNT, NETNS_DIRECTORY, PIN_DIRECTORY, SESSION_DIRECTORY, SYSCTL_DIRECTORY,
+    BPFFS_MOUNT, NETNS_DIRECTORY, PIN_DIRECTORY, SESSION_FILES_DIRECTORY, SYSCTL_DIRECTORY,
 };
-use crate::pid_namespace::{PidNamespace, ProcessLiveness};
 use crate::process::{self, PidWithStartTime};
+use crate::recorded_process_liveness::{PidNamespace, ProcessLiveness};
 use crate::session_record::{self, SessionRecord};
 use crate::symlink_safe_paths;
 
@@ -50,12 +50,14 @@ pub fn reap_dead_sessions() -> ReapReport {
     let here = match PidNamespace::of_this_process() {
         Ok(here) => here,
         Err(why) => {
-            reaped.skipped =
-                find_sessions().keys().map(|run| format!("session {run}: {why}")).collect();
+            reaped.skipped = find_sessions_by_file_or_name()
+                .keys()
+                .map(|run| format!("session {run}: {why}"))
+                .collect();
             return reaped;
         }
     };
-    for (run, record) in find_sessions() {
+    for (run, record) in find_sessions_by_file_or_name() {
         let record = match record {
             Ok(record) => record,
             Err(why) => {
@@ -63,7 +65,7 @@ pub fn reap_dead_sessions() -> ReapReport {
                 continue;
             }
         };
-        match here.process_liveness(record.recorded_process(record.owner)) {
+        match here.process_liveness(record.qualify_process_id(record.owner)) {
             ProcessLiveness::Alive => (),
             ProcessLiveness::Dead => reaped.removed.append(&mut remove_session(&record, &here)),
             ProcessLiveness::NotVisible(why) => {
@@ -92,8 +94,8 @@ fn lock_reaper() -> Option<OwnedFd> {
 
 /// All sessions by run: from their files, and from names that contain an owner; or why a file is
 /// not used.
-fn find_sessions() -> BTreeMap<String, Result<SessionRecord, String>> {
-    let files = list_directory(SESSION_DIRECTORY);
+fn find_sessions_by_file_or_name() -> BTreeMap<String, Result<SessionRecord, String>> {
+    let files = list_directory(SESSION_FILES_DIRECTORY);
     let mut sessions: BTreeMap<String, Result<SessionRecord, String>> = files
         .iter()
         .filter_map(|name| name.strip_suffix(".json"))
@@ -120,7 +122,9 @@ fn list_directory(directory: &str) -> Vec<String> {
 pub(crate) fn remove_session(record: &SessionRecord, here: &PidNamespace) -> Vec<String> {
     let mut removed = Vec::new();
     for child in &record.children {
-        let Some(child) = here.local_process_id(record.recorded_process(*child)) else { continue };
+        let Some(child) = here.local_process_id(record.qualify_process_id(*child)) else {
+            continue;
+        };
         if child.kill_and_wait(KILL_TIMEOUT).is_ok() {
             removed.push(format!("process {}", child.pid));
         }
@@ -159,7 +163,7 @@ pub(crate) fn remove_session(record: &SessionRecord, here: &PidNamespace) -> Vec
 pub(crate) fn remove_namespace(name: &str) -> Vec<String> {
     let mut removed = Vec::new();
     let path = Path::new(NETNS_DIRECTORY).join(name);
-    for id in processes_in_namespace(&path) {
+    for id in find_other_processes_in_namespace(&path) {
         if id.kill_and_wait(KILL_TIMEOUT).is_ok() {
             removed.push(format!("process {}", id.pid));
         }
@@ -173,7 +177,7 @@ pub(crate) fn remove_namespace(name: &str) -> Vec<String> {
 }
 
 /// Processes whose network namespace is the one at `path`, this process omitted.
-fn processes_in_namespace(path: &Path) -> Vec<PidWithStartTime> {
+fn find_other_processes_in_namespace(path: &Path) -> Vec<PidWithStartTime> {
     let Ok(wanted) = fs::metadata(path) else { return Vec::new() };
     let is_inside = |pid: &u32| {
         fs::metadata(format!("/proc/{pid}/ns/net"))

@@ -113,12 +113,12 @@ impl LinkSocket {
             NLM_F_CREATE | NLM_F_EXCL,
             &ifinfomsg_header(0, 0, 0),
         );
-        put_link_attributes(&mut request.attributes, a);
+        put_name_mac_mtu_and_queues(&mut request.attributes, a);
         request.attributes.put_nested(IFLA_LINKINFO, |info| {
             info.put(IFLA_INFO_KIND, b"veth");
             info.put_nested(IFLA_INFO_DATA, |data| {
                 data.put_nested_with_header(VETH_INFO_PEER, &ifinfomsg_header(0, 0, 0), |peer| {
-                    put_link_attributes(peer, b);
+                    put_name_mac_mtu_and_queues(peer, b);
                     put_net_ns_fd(peer, namespace_of_b);
                 });
             });
@@ -167,7 +167,7 @@ impl LinkSocket {
     }
 
     fn get_link(&mut self, which: LinkRef<'_>) -> Result<LinkInfo, NetlinkError> {
-        self.socket.get_object(&link_request(libc::RTM_GETLINK, which, 0, 0), |message| {
+        self.socket.get_existing_object(&link_request(libc::RTM_GETLINK, which, 0, 0), |message| {
             let [_, _, _, _, i0, i1, i2, i3, f0, f1, f2, f3, ..] =
                 message.fixed_header::<IFINFOMSG_BYTES>()?;
             let flags = u32::from_ne_bytes([f0, f1, f2, f3]);
@@ -207,7 +207,7 @@ impl LinkSocket {
     /// The addresses of a link.
     pub(crate) fn link_addresses(&mut self, index: u32) -> Result<Vec<LinkAddress>, NetlinkError> {
         let request = NetlinkRequest::new(libc::RTM_GETADDR, NLM_F_DUMP, &[0; IFADDRMSG_BYTES]);
-        self.socket.dump_objects(&request, DUMP_TIMEOUT, Vec::new, |addresses, message| {
+        self.socket.fold_dumped_objects(&request, DUMP_TIMEOUT, Vec::new, |addresses, message| {
             let [family, prefix, _, scope, i0, i1, i2, i3] = message.fixed_header()?;
             if u32::from_ne_bytes([i0, i1, i2, i3]) != index {
                 return Ok(());
@@ -273,7 +273,7 @@ fn ifinfomsg_header(index: u32, flags: u32, mask: u32) -> [u8; IFINFOMSG_BYTES] 
     header
 }
 
-fn put_link_attributes(attributes: &mut AttributeWriter, link: NewLink<'_>) {
+fn put_name_mac_mtu_and_queues(attributes: &mut AttributeWriter, link: NewLink<'_>) {
     attributes.put_text(IFLA_IFNAME, link.name);
     if let Some(mac) = link.mac {
         attributes.put(IFLA_ADDRESS, &mac);

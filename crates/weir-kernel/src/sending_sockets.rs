@@ -40,7 +40,7 @@ impl FrameSocket {
     ///
     /// # Errors
     /// Where the thread cannot be kept on its CPU.
-    pub fn send_in_order<'f>(
+    pub fn send_in_order_from_one_cpu<'f>(
         &self,
         frames: impl IntoIterator<Item = &'f [u8]>,
     ) -> io::Result<Vec<io::Result<()>>> {
@@ -69,7 +69,7 @@ impl RawIpSocket {
     ///
     /// # Errors
     /// Where the kernel refuses (not root, no such device).
-    pub fn open(
+    pub fn open_bound_to_device(
         namespace: &Namespace,
         family: Family,
         device: &str,

@@ -15,8 +15,8 @@ use crate::journal::SessionJournal;
 use crate::live_session::LiveSession;
 use crate::namespace::{die_with_parent, run_to_completion, sysctl_path, write_sysctl};
 use crate::paths;
-use crate::pid_namespace::PidNamespace;
 use crate::process::PidWithStartTime;
+use crate::recorded_process_liveness::PidNamespace;
 use crate::session_record::{self, SavedSysctl, SessionOwner, SessionRecord};
 use crate::{KernelError, Namespace, reaper};
 
@@ -35,7 +35,7 @@ pub struct Session {
 
 /// Makes a folder that others cannot write to, whatever the umask: `weir reap` believes what is
 /// recorded there. One that is there already is closed to others.
-fn make_private_directory(folder: &Path) -> io::Result<()> {
+fn make_root_only_writable_directory(folder: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o755).create(folder) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         made => return made,
@@ -63,9 +63,10 @@ impl Session {
     /// Where `/run/weir` cannot be written (not root), or `/proc` is not that of this PID
     /// namespace.
     pub fn new() -> Result<Session, KernelError> {
-        let directory = Path::new(paths::SESSION_DIRECTORY);
+        let directory = Path::new(paths::SESSION_FILES_DIRECTORY);
         for folder in directory.ancestors().take(2).collect::<Vec<_>>().into_iter().rev() {
-            make_private_directory(folder).map_err(KernelError::io_at_path("create", folder))?;
+            make_root_only_writable_directory(folder)
+                .map_err(KernelError::io_at_path("create", folder))?;
         }
         let unclear = |message| KernelError::ForeignProcMount { message };
         let here = PidNamespace::of_this_process().map_err(unclear)?;
@@ -106,7 +107,7 @@ impl Session {
         self.journal.update_record(|record| record.namespaces.push(name.clone()))?;
         let mut add = Command::new("ip");
         add.args(["netns", "add", &name]);
-        run_to_completion(with_parent_death_signal(add), b"")?;
+        run_to_completion(set_process_group_and_death_signal(add), b"")?;
         let namespace = Namespace::open(&name, role, self.session_directory().join("state"))?;
         self.live.hold_namespace(namespace.clone());
         namespace.set_device_up("lo")?;
@@ -131,7 +132,7 @@ impl Session {
     /// A command outside of any namespace that dies with the session; see
     /// [`Namespace::command`] for what that means.
     pub fn host_command(&self, program: &str) -> Command {
-        with_parent_death_signal(Command::new(program))
+        set_process_group_and_death_signal(Command::new(program))
     }
 
     /// Writes down a process that runs outside of the session's namespaces, so that it ends with
@@ -183,12 +184,12 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.live.release_all_namespaces();
-        reaper::remove_session(&self.journal.current_record(), self.live.pid_namespace());
+        reaper::remove_session(&self.journal.current_record(), self.live.owner_pid_namespace());
     }
 }
 
 /// Makes a command die with the thread that starts it, in a process group of its own.
-fn with_parent_death_signal(mut command: Command) -> Command {
+fn set_process_group_and_death_signal(mut command: Command) -> Command {
     use std::os::unix::process::CommandExt;
     let parent = rustix::process::getpid();
     command.process_group(0);
@@ -208,16 +209,16 @@ mod tests {
         assert!(rustix::process::geteuid().is_root(), "needs root, as sessions do");
         let base = std::env::temp_dir().join(format!("weir-private-{}", std::process::id()));
         let mode = |folder: &Path| fs::metadata(folder).unwrap().permissions().mode() & 0o777;
-        make_private_directory(&base).unwrap();
+        make_root_only_writable_directory(&base).unwrap();
         assert_eq!(mode(&base), 0o755);
         let open = base.join("open");
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-        make_private_directory(&open).unwrap();
+        make_root_only_writable_directory(&open).unwrap();
         assert_eq!(mode(&open), 0o755);
         let link = base.join("link");
         std::os::unix::fs::symlink(&open, &link).unwrap();
-        assert!(make_private_directory(&link).is_err());
+        assert!(make_root_only_writable_directory(&link).is_err());
         fs::remove_dir_all(&base).unwrap();
     }
 

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::KernelError;
-use crate::device_name::check_device_name;
-use crate::paths::{BPFFS_MOUNT, PIN_DIRECTORY, SESSION_DIRECTORY, SYSCTL_DIRECTORY};
-use crate::pid_namespace::{PidNamespace, RecordedProcess};
+use crate::device_name::check_batch_safe_device_name;
+use crate::paths::{BPFFS_MOUNT, PIN_DIRECTORY, SESSION_FILES_DIRECTORY, SYSCTL_DIRECTORY};
 use crate::process::PidWithStartTime;
+use crate::recorded_process_liveness::{PidNamespace, RecordedProcess};
 use crate::symlink_safe_paths::is_below;
 
 /// A session file.
@@ -68,8 +68,8 @@ pub(crate) struct BorrowedDevice {
 impl BorrowedDevice {
     /// Whether its names are names of devices: they become arguments of `ip`.
     fn check_device_names(&self) -> Result<(), KernelError> {
-        check_device_name(&self.device)?;
-        check_device_name(&self.name)
+        check_batch_safe_device_name(&self.device)?;
+        check_batch_safe_device_name(&self.name)
     }
 }
 
@@ -124,18 +124,18 @@ impl SessionRecord {
     }
 
     /// A process of the session, with what its id means.
-    pub fn recorded_process(&self, id: PidWithStartTime) -> RecordedProcess<'_> {
+    pub fn qualify_process_id(&self, id: PidWithStartTime) -> RecordedProcess<'_> {
         RecordedProcess { id, boot_id: self.boot.as_deref(), pid_namespace: self.pid_namespace }
     }
 
     /// Its file.
     pub fn file_path(run: &str) -> PathBuf {
-        Path::new(SESSION_DIRECTORY).join(format!("{run}.json"))
+        Path::new(SESSION_FILES_DIRECTORY).join(format!("{run}.json"))
     }
 
     /// The session's own folder, removed with it.
     pub fn session_directory(run: &str) -> PathBuf {
-        Path::new(SESSION_DIRECTORY).join(format!("{run}.d"))
+        Path::new(SESSION_FILES_DIRECTORY).join(format!("{run}.d"))
     }
 
     /// The session's own pin folder, removed with it.

@@ -2,7 +2,7 @@
 
 use weir_packet::Mac;
 
-use crate::device_name::check_device_name;
+use crate::device_name::check_batch_safe_device_name;
 use crate::rtnetlink::NewLink;
 use crate::{KernelError, Namespace, Session};
 
@@ -10,9 +10,9 @@ use crate::{KernelError, Namespace, Session};
 #[derive(Clone, Debug, Default)]
 pub struct VethOptions {
     /// The first end.
-    pub end_a: VethEndOptions,
+    pub end_a: VethEndAddresses,
     /// The second end.
-    pub end_b: VethEndOptions,
+    pub end_b: VethEndAddresses,
     /// Largest packet in bytes; 0 leaves the kernel's 1500.
     pub mtu: u32,
     /// Queues in each direction; 0 leaves the kernel's choice.
@@ -24,7 +24,7 @@ pub struct VethOptions {
 
 /// What one end of a veth pair gets.
 #[derive(Clone, Debug, Default)]
-pub struct VethEndOptions {
+pub struct VethEndAddresses {
     /// MAC address; the kernel's random one where absent.
     pub mac: Option<Mac>,
     /// Addresses with prefix length, e.g. `198.51.100.1/24`.
@@ -44,15 +44,15 @@ impl Session {
         device_b: &str,
         options: &VethOptions,
     ) -> Result<(), KernelError> {
-        check_device_name(device_a)?;
-        check_device_name(device_b)?;
+        check_batch_safe_device_name(device_a)?;
+        check_batch_safe_device_name(device_b)?;
         let end_a = link_for_veth_end(device_a, &options.end_a, options);
         let end_b = link_for_veth_end(device_b, &options.end_b, options);
         a.open_link_socket()?
             .add_veth(end_a, end_b, b.fd())
             .map_err(KernelError::netlink("add link", a.qualified_device_name(device_a)))?;
-        a.set_up_veth_end(device_a, &options.end_a)?;
-        b.set_up_veth_end(device_b, &options.end_b)?;
+        a.set_veth_end_up_with_addresses(device_a, &options.end_a)?;
+        b.set_veth_end_up_with_addresses(device_b, &options.end_b)?;
         if options.gro {
             a.set_gro(device_a, true)?;
             b.set_gro(device_b, true)?;
@@ -62,7 +62,11 @@ impl Session {
 }
 
 impl Namespace {
-    fn set_up_veth_end(&self, device: &str, end: &VethEndOptions) -> Result<(), KernelError> {
+    fn set_veth_end_up_with_addresses(
+        &self,
+        device: &str,
+        end: &VethEndAddresses,
+    ) -> Result<(), KernelError> {
         self.set_device_up(device)?;
         let mut links = self.open_link_socket()?;
         for text in &end.addrs {
@@ -80,7 +84,7 @@ impl Namespace {
 
 fn link_for_veth_end<'a>(
     name: &'a str,
-    end: &VethEndOptions,
+    end: &VethEndAddresses,
     options: &VethOptions,
 ) -> NewLink<'a> {
     NewLink { name, mac: end.mac, mtu: options.mtu, queues: options.queues }

@@ -9,7 +9,7 @@ use weir_kernel::netlink::{
     NetlinkSocket,
 };
 use weir_kernel::nft_counters::NftCounterReader;
-use weir_kernel::{Namespace, Session, VethEndOptions, VethOptions};
+use weir_kernel::{Namespace, Session, VethEndAddresses, VethOptions};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const RTM_NEWLINK: u16 = 16;
@@ -39,7 +39,7 @@ fn table(message: u8, flags: u16, name: &str) -> NetlinkRequest {
 /// The names of all tables.
 fn tables(socket: &mut NetlinkSocket) -> Vec<String> {
     let request = NetfilterSubsystem::NfTables.new_request(GET_TABLE, NLM_F_DUMP, 0, 0);
-    let names = socket.dump_objects(&request, LIMIT, Vec::new, |names, message| {
+    let names = socket.fold_dumped_objects(&request, LIMIT, Vec::new, |names, message| {
         names.push(message.attributes(NFGENMSG_BYTES)?.require(TABLE_NAME)?.to_text());
         Ok(())
     });
@@ -123,7 +123,7 @@ fn a_pair_of_links_of_which_one_is_taken_is_an_error_that_names_it() {
         session.create_veth_pair(&a, "eth0", &b, "eth2", &VethOptions::default()).unwrap_err();
     assert!(taken.to_string().contains("add link eth0 in weir-"), "{taken}");
     assert!(taken.to_string().contains("File exists"), "{taken}");
-    let bad = VethEndOptions { mac: None, addrs: vec!["192.0.2.1/33".to_owned()] };
+    let bad = VethEndAddresses { mac: None, addrs: vec!["192.0.2.1/33".to_owned()] };
     let options = VethOptions { end_a: bad, ..VethOptions::default() };
     let bad = session.create_veth_pair(&a, "eth3", &b, "eth3", &options).unwrap_err();
     assert!(bad.to_string().contains("`192.0.2.1/33` cannot be its address"), "{bad}");
@@ -197,7 +197,7 @@ fn a_dump_of_tables_that_change_meanwhile_is_asked_for_again() {
     writer.commit_batch(nft, many).unwrap();
     let mut changes = 0;
     let request = NetfilterSubsystem::NfTables.new_request(GET_TABLE, NLM_F_DUMP, 0, 0);
-    let count = reader.dump_objects(
+    let count = reader.fold_dumped_objects(
         &request,
         LIMIT,
         || 0,
@@ -215,7 +215,7 @@ fn a_dump_of_tables_that_change_meanwhile_is_asked_for_again() {
     );
     assert_eq!(count.unwrap(), 3_002, "the last dump saw all of it");
 
-    let always = reader.dump_objects(
+    let always = reader.fold_dumped_objects(
         &request,
         LIMIT,
         || 0,
@@ -230,7 +230,10 @@ fn a_dump_of_tables_that_change_meanwhile_is_asked_for_again() {
         },
     );
     let interrupted = always.unwrap_err();
-    assert!(matches!(interrupted, NetlinkError::DumpInterrupted { .. }), "{interrupted}");
+    assert!(
+        matches!(interrupted, NetlinkError::EveryDumpAttemptInterrupted { .. }),
+        "{interrupted}"
+    );
 }
 
 #[test]
@@ -244,11 +247,11 @@ fn requests_for_what_is_not_there_are_no_objects() {
     socket
         .commit_batch(NetfilterSubsystem::NfTables, [table(NEW_TABLE, NLM_F_CREATE, "one")])
         .unwrap();
-    let name = socket.get_object(&table(GET_TABLE, 0, "one"), |message| {
+    let name = socket.get_existing_object(&table(GET_TABLE, 0, "one"), |message| {
         Ok(message.attributes(NFGENMSG_BYTES)?.require(TABLE_NAME)?.to_text())
     });
     assert_eq!(name.unwrap(), "one");
-    let none = socket.get_object(&table(GET_TABLE, 0, "two"), |_| Ok(())).unwrap_err();
+    let none = socket.get_existing_object(&table(GET_TABLE, 0, "two"), |_| Ok(())).unwrap_err();
     let kind = std::io::Error::from_raw_os_error(none.errno().unwrap()).kind();
     assert_eq!(kind, ErrorKind::NotFound);
 }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use weir_kernel::process::PidWithStartTime;
-use weir_kernel::{Session, VethEndOptions, VethOptions, reaper};
+use weir_kernel::{Session, VethEndAddresses, VethOptions, reaper};
 
 /// Tests that compare the whole machine before and after run one at a time.
 static MACHINE: Mutex<()> = Mutex::new(());
@@ -51,7 +51,7 @@ fn a_session_makes_namespaces_and_links_and_takes_all_of_it_back() {
     let run = session.run_name().to_owned();
     let fw = session.create_namespace("fw").unwrap();
     let wan = session.create_namespace("wan").unwrap();
-    let end = |addr: &str| VethEndOptions { mac: None, addrs: vec![addr.to_owned()] };
+    let end = |addr: &str| VethEndAddresses { mac: None, addrs: vec![addr.to_owned()] };
     let options = VethOptions {
         end_a: end("192.0.2.1/24"),
         end_b: end("192.0.2.2/24"),
@@ -240,8 +240,9 @@ fn a_borrowed_device_comes_back_as_it_was_and_one_in_use_is_not_lent() {
         (world.create_namespace("home").unwrap(), world.create_namespace("peer").unwrap());
     let gro = VethOptions { gro: true, ..VethOptions::default() };
     world.create_veth_pair(&home, "d0", &peer, "p0", &gro).unwrap();
-    let seen =
-        || (home.read_device_state("d0").unwrap(), home.ifindex("d0").unwrap(), home.has_gro("d0"));
+    let seen = || {
+        (home.read_ethernet_device("d0").unwrap(), home.ifindex("d0").unwrap(), home.has_gro("d0"))
+    };
     let (device, index, gro) = seen();
     // This thread stands for a weir that was started there.
     let _inside = home.enter_guarded().unwrap();
@@ -249,9 +250,9 @@ fn a_borrowed_device_comes_back_as_it_was_and_one_in_use_is_not_lent() {
     let (room, other) =
         (session.create_namespace("room").unwrap(), session.create_namespace("other").unwrap());
     session.borrow_device("d0", &room, "eth0").unwrap();
-    assert!(home.read_device_state("d0").is_err(), "it is not in two places");
+    assert!(home.read_ethernet_device("d0").is_err(), "it is not in two places");
     session.move_borrowed_device("eth0", &room, &other).unwrap();
-    assert_eq!(other.read_device_state("eth0").unwrap().mac, device.mac);
+    assert_eq!(other.read_ethernet_device("eth0").unwrap().mac, device.mac);
     other.set_gro("eth0", false).unwrap();
     drop(session);
     let back = seen();
@@ -262,7 +263,7 @@ fn a_borrowed_device_comes_back_as_it_was_and_one_in_use_is_not_lent() {
     let room = session.create_namespace("room").unwrap();
     let said = session.borrow_device("d0", &room, "eth0").unwrap_err().to_string();
     assert!(said.contains("d0") && said.contains("192.0.2.1"), "{said}");
-    assert!(home.read_device_state("d0").is_ok());
+    assert!(home.read_ethernet_device("d0").is_ok());
 }
 
 /// Not a test of its own: reaps where the tests below start it, and prints the result of it.

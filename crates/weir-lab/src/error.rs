@@ -121,7 +121,7 @@ pub enum LabError {
 
 impl LabError {
     /// Whether a command reported that there is nothing to measure (status 77).
-    pub(crate) fn is_nothing_to_measure(&self) -> bool {
+    pub(crate) fn is_nothing_to_measure_exit_status(&self) -> bool {
         matches!(self, LabError::CommandFailed { status, .. } if status == "exit status: 77")
     }
 

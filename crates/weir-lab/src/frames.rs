@@ -126,8 +126,8 @@ pub(crate) fn build_tagged_frame(
     let ethertype =
         frame.bytes.get(12..ETHERNET_HEADER_BYTES).ok_or("shorter than an Ethernet header")?;
     let mut packet = match ethertype {
-        [0x08, 0x00] => extract_ip_packet(&frame.bytes, 20, 2, 0)?,
-        [0x86, 0xdd] => extract_ip_packet(&frame.bytes, 40, 4, 40)?,
+        [0x08, 0x00] => extract_unpadded_ip_packet(&frame.bytes, 20, 2, 0)?,
+        [0x86, 0xdd] => extract_unpadded_ip_packet(&frame.bytes, 40, 4, 40)?,
         _ => return Err("neither IPv4 nor IPv6".to_owned()),
     };
     if packet.len() + ETHERNET_HEADER_BYTES > MAX_FRAME_BYTES {
@@ -153,7 +153,7 @@ pub(crate) fn build_tagged_frame(
 
 /// The network packet of a frame, without what pads the frame. The length is at `at`, and `more` is
 /// what it does not count.
-fn extract_ip_packet(
+fn extract_unpadded_ip_packet(
     frame: &[u8],
     header: usize,
     at: usize,
@@ -179,13 +179,13 @@ fn fix_ipv4_lengths_checksums(packet: &mut [u8]) -> Result<(), String> {
     packet[2..4].copy_from_slice(&length.to_be_bytes());
     packet[10..12].fill(0);
     let mut sum = InternetChecksum::new();
-    sum.add_bytes(&packet[..header]);
+    sum.add_zero_padded_bytes(&packet[..header]);
     let sum = sum.finish();
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
     let is_fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
     if !is_fragment {
         let (network, transport) = packet.split_at_mut(header);
-        fix_transport_checksum(network[9], &network[12..20], transport);
+        fix_transport_length_checksum(network[9], &network[12..20], transport);
     }
     Ok(())
 }
@@ -194,11 +194,11 @@ fn fix_ipv6_lengths_checksums(packet: &mut [u8]) {
     let (network, transport) = packet.split_at_mut(40);
     network[4..6].copy_from_slice(&(transport.len() as u16).to_be_bytes());
     // After extension headers the checksum is unchanged: it does not cover the tag, and is wrong.
-    fix_transport_checksum(network[6], &network[8..40], transport);
+    fix_transport_length_checksum(network[6], &network[8..40], transport);
 }
 
 /// Length and checksum of a transport header. `addresses` are both addresses of the packet.
-fn fix_transport_checksum(proto: u8, addresses: &[u8], transport: &mut [u8]) {
+fn fix_transport_length_checksum(proto: u8, addresses: &[u8], transport: &mut [u8]) {
     let (at, with_addresses) = match proto {
         1 => (2, false),
         6 => (16, true),
@@ -218,11 +218,11 @@ fn fix_transport_checksum(proto: u8, addresses: &[u8], transport: &mut [u8]) {
     let mut sum = InternetChecksum::new();
     if with_addresses {
         // RFC 9293, section 3.1; RFC 8200, section 8.1: the sum is the same.
-        sum.add_bytes(addresses);
-        sum.add_bytes(&[0, proto]);
-        sum.add_bytes(&(length as u32).to_be_bytes());
+        sum.add_zero_padded_bytes(addresses);
+        sum.add_zero_padded_bytes(&[0, proto]);
+        sum.add_zero_padded_bytes(&(length as u32).to_be_bytes());
     }
-    sum.add_bytes(transport);
+    sum.add_zero_padded_bytes(transport);
     let mut sum = sum.finish();
     if proto == 17 && sum == 0 {
         sum = 0xffff;
@@ -258,7 +258,7 @@ mod tests {
 
     fn sum_of(parts: &[&[u8]]) -> u16 {
         let mut sum = InternetChecksum::new();
-        parts.iter().for_each(|part| sum.add_bytes(part));
+        parts.iter().for_each(|part| sum.add_zero_padded_bytes(part));
         sum.finish()
     }
 

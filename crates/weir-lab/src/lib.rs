@@ -2,9 +2,9 @@
 //!
 //! [`execute_study()`] sets up *source — firewall — sink* in network namespaces ([`topology`]), on
 //! this machine or on another [`host`], has the kernel send frames through the firewall
-//! ([`bpf_program::frame_generator`]), counts what arrives ([`bpf_program::sink`]) and what does not
-//! ([`observe`]), subject by subject in an order that cancels drift ([`weir_study::trial_plan`]),
-//! and records every trial with its noise ([`observe::core_noise`]).
+//! ([`bpf_program::frame_generator`]), counts what arrives ([`bpf_program::sink`]) and what does
+//! not ([`observe`]), subject by subject in an order that cancels drift
+//! ([`weir_study::trial_plan`]), and records every trial with its noise ([`observe::core_noise`]).
 //!
 //! It does not know any firewall. [`weir_study::subject`]s are commands that a file declares,
 //! weir's forms among them; rulesets and frames are files that the study's own commands generate

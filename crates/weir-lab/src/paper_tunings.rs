@@ -40,7 +40,7 @@ pub struct PaperTuning {
 }
 
 /// The tunings of all papers.
-pub const PAPER_TUNINGS: &[PaperTuning] = &[
+pub const ALL_PAPERS_TUNINGS: &[PaperTuning] = &[
     PaperTuning {
         paper: "kadlecsik2005",
         then: "net/core/wmem_max = wmem_default = 83886080",
@@ -254,7 +254,7 @@ pub fn apply_namespace_tunings(
     namespace: &Namespace,
 ) -> Result<Vec<&'static PaperTuning>, LabError> {
     let mut done = Vec::new();
-    for tuning in PAPER_TUNINGS {
+    for tuning in ALL_PAPERS_TUNINGS {
         let is_ours = tuning.reach == TuningScope::Namespace && !tuning.value.is_empty();
         if is_ours && namespace.read_sysctl(tuning.sysctl).is_ok() {
             namespace.set_sysctl(tuning.sysctl, tuning.value)?;
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_is_gone_has_no_value_and_what_is_there_has_one() {
-        for tuning in PAPER_TUNINGS {
+        for tuning in ALL_PAPERS_TUNINGS {
             if tuning.reach == TuningScope::Gone {
                 assert!(tuning.sysctl.is_empty() && tuning.value.is_empty(), "{}", tuning.then);
                 assert_eq!(tuning.current_value(), None);
@@ -279,8 +279,10 @@ mod tests {
                 assert!(!tuning.sysctl.is_empty(), "{}", tuning.then);
             }
         }
-        let removed =
-            PAPER_TUNINGS.iter().find(|tuning| tuning.then.contains("tcp_tw_recycle")).unwrap();
+        let removed = ALL_PAPERS_TUNINGS
+            .iter()
+            .find(|tuning| tuning.then.contains("tcp_tw_recycle"))
+            .unwrap();
         assert_eq!(removed.reach, TuningScope::Gone);
     }
 }

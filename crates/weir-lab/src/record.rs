@@ -26,7 +26,10 @@ pub(crate) fn refuse_nonempty_folder(out: &Path) -> Result<(), LabError> {
 }
 
 /// The folder of the records with its first files.
-pub(crate) fn create_record_folder(out: &Path, loaded: &LoadedStudy) -> Result<(), LabError> {
+pub(crate) fn create_record_folder_with_files(
+    out: &Path,
+    loaded: &LoadedStudy,
+) -> Result<(), LabError> {
     fs::create_dir_all(out).map_err(LabError::file_error("create", out))?;
     for (name, text) in [("study.toml", &loaded.text), ("subjects.toml", &loaded.subjects_text)] {
         let path = out.join(name);

@@ -18,7 +18,7 @@ use crate::LabError;
 use crate::bpf_program::stateless_tcp::ConnectionPlan;
 use crate::frames::flows::{FlowPopularity, FlowProtocol, FlowSpec, FrameSize};
 use crate::observe::core_noise::last_allowed_core;
-use crate::topology::{TestFirewall, Topology};
+use crate::topology::{FirewallWithCounters, Topology};
 use crate::trial::empty_firewall_check;
 use crate::trial::runner::{DropCountSource, TrialRunner};
 use crate::workload::frames::FrameWorkload;
@@ -28,7 +28,7 @@ use weir_study::ConnectionLoad;
 use weir_study::FirewallDevices;
 
 /// Parts of the self-test; a block measures them in forward and reverse order.
-pub const SELF_TEST_MEASUREMENT_COUNT: usize = 7;
+pub const SELF_TEST_PART_COUNT: usize = 7;
 
 /// How the self-test is run.
 #[derive(Clone, Copy, Debug)]
@@ -93,12 +93,12 @@ impl SelfTestMeasurement {
     }
 
     /// Packets that were sent, did not arrive and are in no counter.
-    pub fn missing_packets(&self) -> i64 {
+    pub fn unaccounted_packets(&self) -> i64 {
         self.offered as i64 - self.delivered as i64 - self.dropped as i64
     }
 
     /// Every packet arrived, and every connection was completed.
-    pub fn is_without_loss(&self) -> bool {
+    pub fn is_delivered_and_completed(&self) -> bool {
         self.offered > 0 && self.delivered == self.offered && self.failed == 0
     }
 }
@@ -113,9 +113,7 @@ enum SelfTestSetup {
 }
 
 /// The parts with their names, in their order; `direct` is the index of the link's device.
-fn list_self_test_parts(
-    direct: u32,
-) -> [(&'static str, SelfTestSetup); SELF_TEST_MEASUREMENT_COUNT] {
+fn list_self_test_parts(direct: u32) -> [(&'static str, SelfTestSetup); SELF_TEST_PART_COUNT] {
     let flows = |size| FlowSpec {
         size,
         flow_count: 1024,
@@ -156,9 +154,9 @@ pub fn run_self_test(
     let plain = runner.resources.create_firewall(Some(&connection_load), false)?;
     let tracked = runner.resources.create_firewall(Some(&connection_load), false)?;
     let least = runner.resources.create_firewall(Some(&connection_load), false)?;
-    disable_gro(&mut runner, &least)?;
+    disable_firewall_gro(&mut runner, &least)?;
     for firewall in [&plain, &tracked, &least] {
-        empty_firewall_check::check_connections_complete(&mut runner, firewall, 0)?;
+        empty_firewall_check::check_stateless_tcp_completes(&mut runner, firewall, 0)?;
     }
     let track = b"table ip weir {\nchain forward {\ntype filter hook forward priority 0\n\
         ct state new,established accept\n}\n}\n";
@@ -214,7 +212,7 @@ impl SelfTestReport {
         let ratio = |over: &[f64], under: &[f64]| {
             let pairs: Vec<(f64, f64)> =
                 average_rates_per_block(over).zip(average_rates_per_block(under)).collect();
-            estimate::estimate_median_ratio(&pairs, 1)
+            estimate::estimate_median_of_pair_ratios(&pairs, 1)
         };
         let [.., frames, plain, _, tracked] = &parts[..] else { unreachable!("there are seven") };
         let without_tracking =
@@ -251,7 +249,7 @@ fn load_flow_frames(runner: &mut TrialRunner, flows: &FlowSpec) -> Result<(), La
         .generate_frames(1)
         .map_err(|message| LabError::UnsendableFrames { path: "flows".into(), message })?;
     let part = Scenario::default().with_coordinate("flows", format!("{flows:?}").as_str());
-    runner.resources.load_frames(&part, &frames, 1)
+    runner.resources.load_frames_into_generator(&part, &frames, 1)
 }
 
 fn measure_direct_link(
@@ -271,7 +269,7 @@ fn measure_direct_link(
 
 fn measure_router_frames(
     runner: &mut TrialRunner,
-    firewall: &TestFirewall,
+    firewall: &FirewallWithCounters,
     flows: &FlowSpec,
     options: &SelfTestOptions,
     part: &mut SelfTestMeasurement,
@@ -288,7 +286,10 @@ fn measure_router_frames(
 }
 
 /// Lets a firewall receive each packet separately.
-fn disable_gro(runner: &mut TrialRunner, firewall: &TestFirewall) -> Result<(), LabError> {
+fn disable_firewall_gro(
+    runner: &mut TrialRunner,
+    firewall: &FirewallWithCounters,
+) -> Result<(), LabError> {
     let namespace = &firewall.namespace;
     let ends = runner.resources.tcp_ends.as_mut().expect("a firewall is between them");
     let FirewallDevices { input, output } = runner.resources.topology.firewall_devices();
@@ -301,7 +302,7 @@ fn disable_gro(runner: &mut TrialRunner, firewall: &TestFirewall) -> Result<(), 
 
 fn measure_connections(
     runner: &mut TrialRunner,
-    firewall: &TestFirewall,
+    firewall: &FirewallWithCounters,
     (clients, servers): (u32, u32),
     options: &SelfTestOptions,
     part: &mut SelfTestMeasurement,

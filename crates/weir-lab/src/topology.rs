@@ -8,11 +8,11 @@
 //! route, so one table of frames serves all.
 
 mod connection_paths;
+pub(crate) mod firewall_under_test;
 mod gateway;
 mod local;
 pub(crate) mod probe_routes;
 mod remote;
-pub(crate) mod test_firewall;
 
 use std::path::Path;
 
@@ -26,10 +26,10 @@ use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
 use crate::host::router_config::{FIREWALL_IN_MAC, SINK_ADDRESS, SOURCE_MAC};
 use crate::host::target::{Host, SharedExecTarget};
 use crate::observe::counters::DeviceDropReader;
-use crate::topology::local::{GatewayLinks, LocalTestbed};
+use crate::topology::local::{GatewayWithEndDevices, LocalTestbed};
 use crate::topology::remote::RemoteTestbed;
 
-pub use crate::topology::test_firewall::TestFirewall;
+pub use crate::topology::firewall_under_test::FirewallWithCounters;
 
 /// The source and the sink of a run, and the machine that its firewalls are on.
 pub struct Topology {
@@ -130,19 +130,22 @@ impl Topology {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn enable_probe_routes(&mut self) -> Result<(), LabError> {
+    pub fn route_probes_through_new_firewalls(&mut self) -> Result<(), LabError> {
         for namespace in [&self.local.source_namespace, &self.local.sink_namespace] {
             for part in ["all", "default"] {
                 namespace.set_sysctl(&format!("net.ipv4.conf.{part}.rp_filter"), "0")?;
             }
         }
-        self.sink.pass_tcp_to_kernel(SINK_ADDRESS);
+        self.sink.pass_tcp_of_address_to_kernel(SINK_ADDRESS);
         self.has_probe_routes = true;
         Ok(())
     }
 
     /// Gives the cables to a firewall, where one pair serves all of them.
-    pub(crate) fn switch_cables_to(&mut self, firewall: &TestFirewall) -> Result<(), LabError> {
+    pub(crate) fn switch_cables_to(
+        &mut self,
+        firewall: &FirewallWithCounters,
+    ) -> Result<(), LabError> {
         match &mut self.remote {
             Some(remote) => remote.switch_cables_to(&self.local, firewall),
             None => Ok(()),
@@ -154,7 +157,7 @@ impl Topology {
         if let Some(remote) = &self.remote {
             return remote.create_load_timing_namespace();
         }
-        let namespace = self.local.create_detached_namespace()?;
+        let namespace = self.local.create_isolated_firewall_namespace()?;
         Ok(self.local.exec_target(&namespace))
     }
 
@@ -163,7 +166,7 @@ impl Topology {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn create_firewall(&mut self, ipv6: bool) -> Result<TestFirewall, LabError> {
+    pub fn create_firewall(&mut self, ipv6: bool) -> Result<FirewallWithCounters, LabError> {
         if let Some(remote) = &mut self.remote {
             return remote.create_firewall(
                 &mut self.local,
@@ -176,15 +179,15 @@ impl Topology {
         if self.has_probe_routes {
             local.add_firewall_probe_routes(&link)?;
         }
-        let GatewayLinks { namespace, source_device: near, sink_device: far } = link;
+        let GatewayWithEndDevices { namespace, source_device: near, sink_device: far } = link;
         let FirewallDevices { input, output } = &local.devices;
         let far_index = local.sink_namespace.ifindex(&far)?;
         self.sink.attach(&local.sink_namespace, far_index)?;
         // Packets that the ring behind the source's device cannot accept are counted by both of its
         // ends (veth_get_stats64 in drivers/net/veth.c), so only the firewall's end is read.
         let devices = DeviceDropReader::default()
-            .with_rx_and_tx_drops(&namespace, &[input, output])?
-            .with_rx_and_tx_drops(&local.sink_namespace, &[&far])?;
+            .add_devices_rx_and_tx_drops(&namespace, &[input, output])?
+            .add_devices_rx_and_tx_drops(&local.sink_namespace, &[&far])?;
         let ifindex = local.source_namespace.ifindex(&near)?;
         local.assemble_firewall(namespace, ifindex, devices, (near, far))
     }
@@ -194,12 +197,12 @@ impl Topology {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn create_connection_path(
+    pub fn create_path_between_endpoints(
         &mut self,
         path: ConnectionPath,
         ends: &mut StatelessTcpEndpoints,
         endpoints: &Endpoints,
-    ) -> Result<TestFirewall, LabError> {
+    ) -> Result<FirewallWithCounters, LabError> {
         let local = &mut self.local;
         match (path, &mut self.remote) {
             (ConnectionPath::Gateway, Some(remote)) => {
@@ -225,7 +228,7 @@ impl Topology {
         &mut self,
         endpoints: &Endpoints,
         ports: u16,
-    ) -> Result<TestFirewall, LabError> {
+    ) -> Result<FirewallWithCounters, LabError> {
         gateway::create_kernel_socket_gateway(&mut self.local, endpoints, ports)
     }
 
@@ -233,7 +236,7 @@ impl Topology {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn create_loopback_host(&mut self) -> Result<TestFirewall, LabError> {
+    pub fn create_loopback_host(&mut self) -> Result<FirewallWithCounters, LabError> {
         self.local.create_loopback_host()
     }
 

@@ -2,11 +2,11 @@
 //! loopback, probes. Each is a [`workload_trait::Workload`].
 
 mod completed_connection_sampling;
-mod frame_arrivals;
+mod frame_accounting;
 pub(crate) mod frames;
-mod latency;
 pub(crate) mod loopback;
 pub(crate) mod probe;
+mod response_time;
 mod settle;
 pub(crate) mod sockets;
 pub(crate) mod stateless_tcp;

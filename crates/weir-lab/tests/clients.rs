@@ -140,7 +140,7 @@ fn httperf_asks_at_planned_times_as_weirs_sockets_do() {
             check_refused(trial, connections);
             let offered = connections.offered as i64;
             assert_eq!(
-                connections.failures_at_step("refused"),
+                connections.failed_connections_of_kind("refused"),
                 offered,
                 "{subject}: {connections:?}"
             );
@@ -174,7 +174,11 @@ fn wrk_asks_again_when_a_reply_is_there() {
         }
         for (trial, connections) in of(&record, subject, "refuses") {
             check_refused(trial, connections);
-            assert_eq!(connections.failures_at_step("refused"), 1, "it gives up: {connections:?}");
+            assert_eq!(
+                connections.failed_connections_of_kind("refused"),
+                1,
+                "it gives up: {connections:?}"
+            );
         }
     }
     assert!(packets[..2].iter().all(|packets| (7.0..14.0).contains(packets)), "{packets:?}");

@@ -8,10 +8,10 @@ use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use weir_kernel::Session;
 use weir_lab::bpf_program::end_tally::ClientServerTallies;
 use weir_lab::bpf_program::stateless_tcp::{
-    ConnectionOpenResult, ConnectionPlan, StatelessTcpEndpoints,
+    ConnectionGeneratorResult, ConnectionPlan, StatelessTcpEndpoints,
 };
 use weir_lab::host::router_config::{FIREWALL_IN_MAC, SOURCE_MAC};
-use weir_lab::topology::{TestFirewall, Topology};
+use weir_lab::topology::{FirewallWithCounters, Topology};
 use weir_stats::{ConnectionClose, ConnectionCounts};
 use weir_study::ConnectionPath;
 use weir_study::Endpoints;
@@ -23,7 +23,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 struct Pipeline {
     topology: Topology,
     ends: StatelessTcpEndpoints,
-    firewall: TestFirewall,
+    firewall: FirewallWithCounters,
     secret: u32,
     flood: u32,
     duration: Duration,
@@ -54,7 +54,7 @@ impl Pipeline {
             Topology::new(Session::new().unwrap(), FirewallDevices::default()).unwrap();
         let mut ends = StatelessTcpEndpoints::new(&endpoints, FIREWALL_IN_MAC, SOURCE_MAC).unwrap();
         let firewall = topology
-            .create_connection_path(ConnectionPath::Gateway, &mut ends, &endpoints)
+            .create_path_between_endpoints(ConnectionPath::Gateway, &mut ends, &endpoints)
             .unwrap();
         let duration = Duration::from_millis(200);
         Pipeline {
@@ -74,7 +74,7 @@ impl Pipeline {
         close: ConnectionClose,
         rate: u64,
         count: u64,
-    ) -> (ConnectionOpenResult, ClientServerTallies, ConnectionCounts) {
+    ) -> (ConnectionGeneratorResult, ClientServerTallies, ConnectionCounts) {
         self.secret += 1;
         let open = ConnectionPlan {
             duration: self.duration,

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::Session;
 use weir_lab::bpf_program::frame_generator::{FrameGenerator, SendPlan};
-use weir_lab::bpf_program::sink::SinkCounts;
+use weir_lab::bpf_program::sink::SinkPacketCounts;
 use weir_lab::frames::Frame;
 use weir_lab::host::router_config::{FIREWALL_IN_MAC, SOURCE_MAC};
-use weir_lab::topology::{TestFirewall, Topology};
+use weir_lab::topology::{FirewallWithCounters, Topology};
 use weir_study::FirewallDevices;
 
 /// UDP frames from 192.0.2.n to 198.51.100.2, each of another length.
@@ -46,7 +46,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 struct Pipeline {
     topology: Topology,
-    firewall: TestFirewall,
+    firewall: FirewallWithCounters,
     generator: FrameGenerator,
     _alone: MutexGuard<'static, ()>,
 }
@@ -69,7 +69,7 @@ impl Pipeline {
 
     /// What the sink counted since, as soon as that is as much as was offered: frames that another
     /// core was handed are on their way for a moment longer. After five seconds, what there is.
-    fn arrived(&mut self, before: SinkCounts, offered: u64) -> SinkCounts {
+    fn arrived(&mut self, before: SinkPacketCounts, offered: u64) -> SinkPacketCounts {
         let began = Instant::now();
         loop {
             let arrived = self.topology.sink().read_counts().unwrap().since(before);

@@ -12,7 +12,7 @@ use weir_lab::execute_study;
 use weir_lab::{LabError, SELF_COMPARISON_RUNS, StudyRunOptions, frames};
 use weir_packet::pcap;
 use weir_stats::rate_search::SearchGoal;
-use weir_stats::run_comparison::evaluate_aa_test;
+use weir_stats::run_comparison::evaluate_aa_test_of_block_groups;
 use weir_stats::{RunRecord, Trial, TrialKind, TrialState};
 use weir_study::StudyError;
 
@@ -215,7 +215,8 @@ loads = 1
         );
     }
     assert!(record.trials.iter().all(|trial| trial.subject == "linear"));
-    let found = evaluate_aa_test(&record.trials, "linear", SELF_COMPARISON_RUNS as usize);
+    let found =
+        evaluate_aa_test_of_block_groups(&record.trials, "linear", SELF_COMPARISON_RUNS as usize);
     assert_eq!(
         (found.repetitions, found.points),
         (SELF_COMPARISON_RUNS as usize, SELF_COMPARISON_RUNS as usize)
@@ -282,7 +283,7 @@ fn the_highest_rate_without_much_loss_is_searched() {
     let study = study("searched", r#""linear""#, axes);
     let out = study.with_file_name("records");
     // Wide enough for any machine to come to an end.
-    let goal = SearchGoal { loss_ratio: 0.05, width: 0.3, ..SearchGoal::HALF_PERCENT_LOSS };
+    let goal = SearchGoal { loss_ratio: 0.05, width: 0.3, ..SearchGoal::HALF_PERCENT_MEDIAN_LOSS };
     let options = StudyRunOptions { search: Some(goal), ..options() };
     let record = execute_study(&study, &out, &options, &mut |_| ()).unwrap();
     let kept = weir_stats::run_folder::load_record(&out).unwrap();
@@ -303,7 +304,8 @@ fn a_search_where_every_frame_has_to_be_dropped_is_refused() {
         let study = study(name, r#""linear""#, r#"{ rules = [8], source = ["far"] }"#);
         let verdicts = frames::verdicts_path(&study.with_file_name("far.pcap"));
         fs::write(verdicts, format!("{verdict}\n").repeat(16)).unwrap();
-        let goal = SearchGoal { loss_ratio: 0.05, width: 0.3, ..SearchGoal::HALF_PERCENT_LOSS };
+        let goal =
+            SearchGoal { loss_ratio: 0.05, width: 0.3, ..SearchGoal::HALF_PERCENT_MEDIAN_LOSS };
         let options = StudyRunOptions { search: Some(goal), ..options() };
         execute_study(&study, &study.with_file_name("records"), &options, &mut |_| ())
     };
@@ -326,7 +328,7 @@ fn a_rate_is_offered_and_what_is_lost_is_told() {
         .filter(|t| t.state == TrialState::Accepted)
         .collect();
     assert_eq!(paced.len(), 4);
-    assert!(paced.iter().all(|t| t.rate_pps == 10_000.0 && t.loss_ratio() == 0.0));
+    assert!(paced.iter().all(|t| t.rate_pps == 10_000.0 && t.unexpected_loss_ratio() == 0.0));
     assert!(paced.iter().all(|t| (1..=500).contains(&t.offered)), "0.05 s of 10,000 a second");
 }
 

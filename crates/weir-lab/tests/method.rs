@@ -4,8 +4,8 @@
 //! it. No clock, no kernel: the "trials" are numbers from a seed.
 
 use weir_random::Rng;
-use weir_stats::trial_selection::{TrialSelection, estimate_selection_ratio};
-use weir_stats::{Estimate, Quantity, RatioAgainstOne, Scenario, Trial, TrialKind};
+use weir_stats::trial_selection::{TrialSelection, estimate_block_paired_ratio};
+use weir_stats::{Estimate, Quantity, RatioDifference, Scenario, Trial, TrialKind};
 use weir_study::trial_plan::plan_block;
 use weir_study::{PlannedTrial, Variant};
 
@@ -74,9 +74,9 @@ fn one_after_another(seed: u64) -> Vec<PlannedTrial> {
 fn estimate(steps: &[PlannedTrial], subject: &str, seed: u64) -> Estimate {
     let trials = run(steps, seed);
     let point = Scenario::default();
-    let first = TrialSelection::new(Quantity::Pps, subject, &point);
-    let second = TrialSelection::new(Quantity::Pps, "one", &point);
-    estimate_selection_ratio(first, second, &trials, seed).unwrap()
+    let first = TrialSelection::of_first_copy(Quantity::Pps, subject, &point);
+    let second = TrialSelection::of_first_copy(Quantity::Pps, "one", &point);
+    estimate_block_paired_ratio(first, second, &trials, seed).unwrap()
 }
 
 #[test]
@@ -91,8 +91,8 @@ fn interleaving_finds_a_small_difference_on_a_drifting_machine() {
 fn the_same_twice_is_seldom_called_different() {
     let different = (0..100)
         .filter(|seed| {
-            estimate(&interleaved(*seed), "same", *seed).classify_ratio_against_one(0.02)
-                != RatioAgainstOne::None
+            estimate(&interleaved(*seed), "same", *seed).classify_ratio_beyond_threshold(0.02)
+                != RatioDifference::None
         })
         .count();
     assert!(different <= 5, "{different} of 100");
@@ -102,8 +102,8 @@ fn the_same_twice_is_seldom_called_different() {
 fn one_subject_after_another_is_caught_to_mislead() {
     let wrong = (0..100)
         .filter(|seed| {
-            estimate(&one_after_another(*seed), "same", *seed).classify_ratio_against_one(0.02)
-                != RatioAgainstOne::None
+            estimate(&one_after_another(*seed), "same", *seed).classify_ratio_beyond_threshold(0.02)
+                != RatioDifference::None
         })
         .count();
     assert!(wrong >= 50, "{wrong} of 100: the drift alone makes a difference");

@@ -84,7 +84,7 @@ fn real_clients_fetch_or_say_what_kept_them_from_it() {
         let connections = trial.connection_counts().unwrap();
         assert_eq!(connections.completed, 100, "each port once: {connections:?}");
         assert_eq!(
-            connections.failures_at_step("address not available"),
+            connections.failed_connections_of_kind("address not available"),
             connections.offered as i64 - 100
         );
         assert_eq!(connections.unaccounted_connections(), 0);
@@ -98,7 +98,7 @@ fn real_clients_fetch_or_say_what_kept_them_from_it() {
             "{connections:?}"
         );
         assert_eq!(
-            connections.failures_at_step("refused"),
+            connections.failed_connections_of_kind("refused"),
             connections.offered as i64,
             "{connections:?}"
         );

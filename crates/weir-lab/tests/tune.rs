@@ -1,13 +1,14 @@
 //! The papers' tunings in a namespace. Needs root.
 
 use weir_kernel::Session;
-use weir_lab::paper_tunings::{PAPER_TUNINGS, TuningScope, apply_namespace_tunings};
+use weir_lab::paper_tunings::{ALL_PAPERS_TUNINGS, TuningScope, apply_namespace_tunings};
 
 #[test]
 fn a_namespace_gets_what_it_can_have_and_the_machine_keeps_its_own() {
     let session = Session::new().unwrap();
     let namespace = session.create_namespace("tuned").unwrap();
-    let of_machine = PAPER_TUNINGS.iter().filter(|tuning| tuning.reach == TuningScope::Machine);
+    let of_machine =
+        ALL_PAPERS_TUNINGS.iter().filter(|tuning| tuning.reach == TuningScope::Machine);
     let before: Vec<Option<String>> =
         of_machine.clone().map(|tuning| tuning.current_value()).collect();
     let applied = apply_namespace_tunings(&namespace).unwrap();

@@ -7,14 +7,14 @@ use weir_model::{Chain, ChainGraph, Family, Rule, Ruleset, Table, Target, lower_
 
 /// Which chains a packet may enter: built-in chains, and those that rules of such chains lead to
 /// which do not stand behind a catch-all.
-pub(crate) fn find_reachable_chains(
+pub(crate) fn find_chains_packets_may_enter(
     table: &Table,
     graph: &ChainGraph<'_>,
     catch_all: &[Option<CatchAllRule>],
 ) -> Vec<bool> {
     let built_in = (0..table.chains.len()).filter(|i| table.chains[*i].policy.is_some());
     let mut reached = vec![false; table.chains.len()];
-    graph.mark_reachable(built_in, &mut reached, |jump| {
+    graph.mark_newly_reachable(built_in, &mut reached, |jump| {
         catch_all[jump.from].is_none_or(|by| jump.rule <= by.rule)
     });
     reached
@@ -31,7 +31,7 @@ pub(crate) fn find_chains_behind_catch_all(
     for chain in (0..graph.len()).filter(|c| reachable[*c]) {
         let Some(catch) = catch_all[chain] else { continue };
         let behind = graph.jumps_from(chain).iter().filter(|jump| jump.rule > catch.rule);
-        for to in graph.mark_reachable(behind.map(|jump| jump.to), &mut reached, |_| true) {
+        for to in graph.mark_newly_reachable(behind.map(|jump| jump.to), &mut reached, |_| true) {
             by[to] = Some(chain);
         }
     }

@@ -43,7 +43,7 @@ pub fn lint_except_known(
             finding.help.push_str(&format!(" (written by {program})"));
         }
     }
-    sort_findings(&mut checked.findings);
+    sort_findings_by_position(&mut checked.findings);
     checked
 }
 
@@ -60,13 +60,14 @@ pub fn lint_without_grouping(firewall: &Firewall, options: &LintOptions) -> Chec
     }
     all.retain(|f| options.levels.effective_level(f.lint) != LintLevel::Allow);
     let (mut findings, suppressed) = filter_suppressed_findings(firewall, all, &options.levels);
-    sort_findings(&mut findings);
+    sort_findings_by_position(&mut findings);
     CheckReport { findings, suppressed_count: suppressed }
 }
 
 /// How bad a finding is. What a program wrote is a note at most, unless the caller names the lint.
 fn assign_severity(finding: &mut Finding, options: &LintOptions) {
-    if let Some(LintLevel::Report(severity)) = options.levels.configured_level(finding.lint) {
+    if let Some(LintLevel::Report(severity)) = options.levels.configured_or_off_level(finding.lint)
+    {
         finding.severity = severity;
     }
     if finding.program.is_some() && options.levels.explicit_level(finding.lint).is_none() {
@@ -74,7 +75,7 @@ fn assign_severity(finding: &mut Finding, options: &LintOptions) {
     }
 }
 
-fn sort_findings(findings: &mut [Finding]) {
+fn sort_findings_by_position(findings: &mut [Finding]) {
     findings.sort_by_key(|f| (f.family.is_none(), f.family, f.span.start));
 }
 

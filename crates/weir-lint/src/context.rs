@@ -1,10 +1,12 @@
 //! The input of lints: a firewall whose rules are lowered once, and positions in it.
 
-use weir_model::managing_programs::{ManagingProgram, program_of_chain, program_that_wrote_rule};
+use weir_model::managing_programs::{
+    ManagingProgram, attribute_rule_to_program, find_program_of_chain_in_table,
+};
 use weir_model::{Chain, Family, Firewall, Rule, RuleId, Ruleset, Span, Table};
 
 use crate::chain_reachability::{
-    CatchAllRule, find_catch_all_rules, find_chains_behind_catch_all, find_reachable_chains,
+    CatchAllRule, find_catch_all_rules, find_chains_behind_catch_all, find_chains_packets_may_enter,
 };
 use crate::finding::{Finding, RelatedPlace, RulesetEdit};
 use crate::lint::Lint;
@@ -38,7 +40,7 @@ impl<'a> LintContext<'a> {
         let tables = tables.map(|(ruleset, table)| {
             let flow = PacketSetFlow::new(firewall, ruleset, table);
             let catch_all = find_catch_all_rules(ruleset, table, flow.chain_graph());
-            let reachable = find_reachable_chains(table, flow.chain_graph(), &catch_all);
+            let reachable = find_chains_packets_may_enter(table, flow.chain_graph(), &catch_all);
             TableContext {
                 ruleset,
                 table,
@@ -61,7 +63,7 @@ impl<'a> TableContext<'a> {
         self.ruleset.family
     }
 
-    pub fn chain(&self, at: usize) -> &'a Chain {
+    pub fn chain_at(&self, at: usize) -> &'a Chain {
         &self.table.chains[at]
     }
 
@@ -72,9 +74,9 @@ impl<'a> TableContext<'a> {
     }
 
     pub fn rule_or_policy_id(&self, chain: usize, rule: Option<usize>) -> RuleId {
-        let name = &self.chain(chain).name;
+        let name = &self.chain_at(chain).name;
         match rule {
-            Some(rule) => RuleId::for_rule(self.family(), self.table.name, name, rule),
+            Some(rule) => RuleId::for_rule_at_index(self.family(), self.table.name, name, rule),
             None => RuleId::for_policy(self.family(), self.table.name, name),
         }
     }
@@ -87,14 +89,14 @@ impl<'a> TableContext<'a> {
         rule: usize,
         message: impl Into<String>,
     ) -> Finding {
-        let span = self.chain(chain).rules[rule].span;
+        let span = self.chain_at(chain).rules[rule].span;
         self.new_finding_at_place(
             lint,
             self.rule_or_policy_id(chain, Some(rule)),
             span,
             message.into(),
         )
-        .with_managing_program(self.program_of_rule((chain, rule)))
+        .with_blamed_program(self.program_of_rule((chain, rule)))
     }
 
     /// Says something of a chain.
@@ -107,21 +109,21 @@ impl<'a> TableContext<'a> {
         self.new_finding_at_place(
             lint,
             self.rule_or_policy_id(chain, None),
-            self.chain(chain).span,
+            self.chain_at(chain).span,
             message.into(),
         )
-        .with_managing_program(self.program_of_chain(chain))
+        .with_blamed_program(self.program_of_chain(chain))
     }
 
     /// The program that wrote a rule.
     pub fn program_of_rule(&self, (chain, rule): RulePosition) -> Option<ManagingProgram> {
-        let chain = self.chain(chain);
-        program_that_wrote_rule(self.table, chain, &chain.rules[rule])
+        let chain = self.chain_at(chain);
+        attribute_rule_to_program(self.table, chain, &chain.rules[rule])
     }
 
     /// The program that keeps a chain.
     pub fn program_of_chain(&self, chain: usize) -> Option<ManagingProgram> {
-        program_of_chain(self.table, self.chain(chain))
+        find_program_of_chain_in_table(self.table, self.chain_at(chain))
     }
 
     /// Whether a rule is after one of its chain that takes every packet.
@@ -137,8 +139,8 @@ impl<'a> TableContext<'a> {
     /// A rule, or a chain, as what is to blame.
     pub fn rule_or_chain_id_and_span(&self, chain: usize, rule: Option<usize>) -> (RuleId, Span) {
         let span = match rule {
-            Some(rule) => self.chain(chain).rules[rule].span,
-            None => self.chain(chain).span,
+            Some(rule) => self.chain_at(chain).rules[rule].span,
+            None => self.chain_at(chain).span,
         };
         (self.rule_or_policy_id(chain, rule), span)
     }
@@ -158,7 +160,7 @@ impl<'a> TableContext<'a> {
         Finding {
             place: Some(place),
             family: Some(self.family()),
-            ..Finding::new_without_place(lint, span, message)
+            ..Finding::new_with_span_only(lint, span, message)
         }
     }
 
@@ -174,7 +176,7 @@ impl<'a> TableContext<'a> {
         rule: usize,
         label: impl Into<String>,
     ) -> RelatedPlace {
-        let span = self.chain(chain).rules[rule].span;
+        let span = self.chain_at(chain).rules[rule].span;
         RelatedPlace { place: self.rule_or_policy_id(chain, Some(rule)), span, label: label.into() }
     }
 }

@@ -43,7 +43,7 @@ impl Finding {
     }
 
     /// A finding without a place in a ruleset.
-    pub(crate) fn new_without_place(lint: &'static Lint, span: Span, message: String) -> Finding {
+    pub(crate) fn new_with_span_only(lint: &'static Lint, span: Span, message: String) -> Finding {
         Finding {
             lint,
             severity: lint.severity,
@@ -67,7 +67,7 @@ impl Finding {
     }
 
     /// Caused by what a program wrote.
-    pub(crate) fn with_managing_program(mut self, program: Option<ManagingProgram>) -> Finding {
+    pub(crate) fn with_blamed_program(mut self, program: Option<ManagingProgram>) -> Finding {
         self.program = program;
         self
     }

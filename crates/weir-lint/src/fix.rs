@@ -88,13 +88,16 @@ pub fn apply_fixes(firewall: &Firewall, options: &FixOptions) -> FixResult {
     let mut check_options = options.lint_options.clone();
     // A lint that is off by default is looked for where it is named.
     for lint in all_lints().filter(|l| options.lint_ids.contains(l.id) && !l.enabled_by_default) {
-        if check_options.levels.configured_level(lint) == Some(LintLevel::Allow) {
+        if check_options.levels.configured_or_off_level(lint) == Some(LintLevel::Allow) {
             check_options.levels.set_lint(lint, LintLevel::Report(lint.severity));
         }
     }
     let mut fixed = FixResult { firewall: firewall.clone(), ..FixResult::default() };
     let rounds = match options.one_by_one {
-        true => MAX_FIX_ROUNDS + firewall.rulesets().map(|r| r.rules().count()).sum::<usize>(),
+        true => {
+            MAX_FIX_ROUNDS
+                + firewall.rulesets().map(|r| r.rules_with_table_and_chain().count()).sum::<usize>()
+        }
         false => MAX_FIX_ROUNDS,
     };
     for _ in 0..rounds {
@@ -169,7 +172,8 @@ fn find_lost_conntrack_demands(
 ) -> [Option<(Family, ConntrackDemand)>; 2] {
     [Family::V4, Family::V6].map(|family| {
         let on = |firewall: &Firewall| {
-            let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules());
+            let rules =
+                firewall.ruleset(family).into_iter().flat_map(|r| r.rules_with_table_and_chain());
             total_conntrack_demand(rules.map(|(_, _, rule)| rule))
         };
         (on(after) != on(before)).then(|| (family, on(before)))

@@ -34,7 +34,7 @@ pub struct Lint {
 
 impl Lint {
     /// What it finds, in a line: the page's first paragraph.
-    pub fn title(&self) -> &'static str {
+    pub fn summary_line(&self) -> &'static str {
         self.page_markdown.lines().skip(1).find(|l| !l.is_empty()).unwrap_or_default()
     }
 

@@ -26,5 +26,5 @@ use crate::finding::Finding;
 
 /// What follows from what was found.
 pub(crate) fn run_follow_up_lints(context: &LintContext<'_>, found: &[Finding]) -> Vec<Finding> {
-    unneeded_conntrack::find_unneeded_conntrack(context, found)
+    unneeded_conntrack::find_conntrack_of_removable_rules(context, found)
 }

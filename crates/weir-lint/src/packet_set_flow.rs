@@ -64,8 +64,8 @@ pub(crate) struct PacketSetFlow<'a> {
 
 impl<'a> PacketSetFlow<'a> {
     pub fn new(firewall: &'a Firewall, ruleset: &'a Ruleset, table: &'a Table) -> Self {
-        let mut lowering = BoxLowering::new(firewall, ruleset, table);
-        let opaque = lowering.has_unknown_target();
+        let mut lowering = BoxLowering::for_table(firewall, ruleset, table);
+        let opaque = lowering.has_unknown_target_in_table();
         let graph = table.chain_graph();
         let position = |jump: ChainJump| (jump.from, jump.rule);
         let callers = graph.jumps_by_callee().into_iter();
@@ -93,7 +93,7 @@ impl<'a> PacketSetFlow<'a> {
         flow
     }
 
-    pub fn match_space(&self, (chain, rule): RulePosition) -> &RulePacketBoxes {
+    pub fn rule_packet_boxes(&self, (chain, rule): RulePosition) -> &RulePacketBoxes {
         &self.match_spaces[chain][rule]
     }
 
@@ -113,21 +113,21 @@ impl<'a> PacketSetFlow<'a> {
         let kinds = |c: HyperRect| {
             c.restrict_to_interval(Field::IcmpTypeAndCode, (135 << 8, (136 << 8) | 0xff)).is_some()
         };
-        self.match_space(at).matched_boxes.iter().any(|c| proto(c).is_some_and(kinds))
+        self.rule_packet_boxes(at).matched_boxes.iter().any(|c| proto(c).is_some_and(kinds))
     }
 
     /// The deciding rules before one in its chain that have packets in common with it, in order.
     pub fn earlier_overlapping_deciders(&self, at: RulePosition) -> Vec<RulePosition> {
-        let cells = &self.match_space(at).matched_boxes;
+        let cells = &self.rule_packet_boxes(at).matched_boxes;
         let mut rules: Vec<usize> =
-            cells.iter().flat_map(|cell| self.rules_removing_packets_of_box(at.0, cell)).collect();
+            cells.iter().flat_map(|cell| self.rules_maybe_removing_from_box(at.0, cell)).collect();
         rules.sort_unstable();
         rules.dedup();
-        if self.charge_examined_boxes(rules.len()) {
+        if self.is_over_budget_after_boxes(rules.len()) {
             return Vec::new();
         }
         let meets = |e: &RulePosition| {
-            let theirs = &self.match_space(*e).matched_boxes;
+            let theirs = &self.rule_packet_boxes(*e).matched_boxes;
             self.rule(*e).target.is_terminating()
                 && cells.iter().any(|c| theirs.iter().any(|t| t.intersects(c)))
         };
@@ -146,7 +146,7 @@ impl<'a> PacketSetFlow<'a> {
     }
 
     /// Counts work; whether there was too much.
-    fn charge_examined_boxes(&self, cells: usize) -> bool {
+    fn is_over_budget_after_boxes(&self, cells: usize) -> bool {
         self.examined_boxes.set(self.examined_boxes.get() + cells as u64);
         self.examined_boxes.get() > MAX_EXAMINED_BOXES_PER_TABLE
     }
@@ -158,7 +158,7 @@ impl<'a> PacketSetFlow<'a> {
         if self.is_inconclusive {
             return None;
         }
-        let reach = self.match_space(at);
+        let reach = self.rule_packet_boxes(at);
         let hot = reach.dropped_boxes.iter().map(|(cell, _)| cell);
         let cells: Vec<HyperRect> =
             reach.matched_boxes.iter().chain(hot).chain(&reach.stateful_boxes).cloned().collect();
@@ -193,22 +193,23 @@ impl<'a> PacketSetFlow<'a> {
         if depth == MAX_JUMP_DEPTH || callers.is_empty() || callers.len() > MAX_CALLERS_FOLLOWED {
             return false;
         }
-        callers.iter().all(|caller| match self.intersect_match_space(*caller, &left) {
+        callers.iter().all(|caller| match self.intersect_with_matched_boxes(*caller, &left) {
             Some(cells) => self.are_boxes_decided_before_rule(*caller, cells, depth + 1, by),
             None => false,
         })
     }
 
     /// The part of a set that a rule matches at most; `None` if it falls into too many cells.
-    fn intersect_match_space(
+    fn intersect_with_matched_boxes(
         &self,
         at: RulePosition,
         cells: &[HyperRect],
     ) -> Option<Vec<HyperRect>> {
-        let reach = self.match_space(at);
+        let reach = self.rule_packet_boxes(at);
         let both = cells.iter().flat_map(|c| reach.matched_boxes.iter().filter_map(|r| r.and(c)));
         let both: Vec<HyperRect> = both.collect();
-        (both.len() <= MAX_BOXES_PER_SET && !self.charge_examined_boxes(both.len())).then_some(both)
+        (both.len() <= MAX_BOXES_PER_SET && !self.is_over_budget_after_boxes(both.len()))
+            .then_some(both)
     }
 
     /// What is left of a cell when it arrives at a rule from the head of its chain.
@@ -218,9 +219,9 @@ impl<'a> PacketSetFlow<'a> {
         cell: HyperRect,
         by: &mut Vec<RulePosition>,
     ) -> Vec<HyperRect> {
-        let mut before = self.rules_removing_packets_of_box(at.0, &cell);
+        let mut before = self.rules_maybe_removing_from_box(at.0, &cell);
         before.retain(|rule| *rule < at.1);
-        if self.charge_examined_boxes(1 + before.len()) {
+        if self.is_over_budget_after_boxes(1 + before.len()) {
             return vec![cell];
         }
         for rule in &before {
@@ -250,7 +251,7 @@ impl<'a> PacketSetFlow<'a> {
             if left.is_empty() {
                 return left;
             }
-            if left.len() > MAX_BOXES_PER_SET || self.charge_examined_boxes(left.len()) {
+            if left.len() > MAX_BOXES_PER_SET || self.is_over_budget_after_boxes(left.len()) {
                 break;
             }
         }
@@ -265,7 +266,7 @@ impl<'a> PacketSetFlow<'a> {
         cell: &HyperRect,
         done: &mut dyn FnMut(&HyperRect) -> bool,
     ) -> bool {
-        let reach = self.match_space(at);
+        let reach = self.rule_packet_boxes(at);
         if reach.dropped_boxes.iter().any(|(hot, exact)| *exact && done(hot)) {
             return true;
         }
@@ -338,7 +339,7 @@ impl<'a> PacketSetFlow<'a> {
     }
 
     /// The same for rules that may remove packets.
-    fn rules_removing_packets_of_box(&self, chain: usize, cell: &HyperRect) -> Vec<usize> {
+    fn rules_maybe_removing_from_box(&self, chain: usize, cell: &HyperRect) -> Vec<usize> {
         let takes = |rule: usize| {
             !self.rule((chain, rule)).target.falls_through()
                 || !self.match_spaces[chain][rule].dropped_boxes.is_empty()
@@ -358,7 +359,7 @@ mod tests {
     fn work(rules: u32) -> u64 {
         let mut chain = Chain::new("FORWARD", Some(Policy::Accept));
         for i in 0..rules {
-            let mut rule = Rule::new(Target::Drop);
+            let mut rule = Rule::unconditional(Target::Drop);
             // Shuffled, so that no order helps.
             let addr = Addr(u128::from(0x0a00_0000 | (i.wrapping_mul(48_271) % 0x0100_0000)));
             let mask = Addr(u32::MAX.into());

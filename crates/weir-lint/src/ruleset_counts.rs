@@ -66,7 +66,7 @@ pub fn count_ruleset(firewall: &Firewall) -> RulesetCounts {
     let (mut matches, mut targets) = (HashMap::new(), HashMap::new());
     for ruleset in firewall.rulesets() {
         count_rules_per_table(ruleset, &mut counts);
-        for (_, _, rule) in ruleset.rules() {
+        for (_, _, rule) in ruleset.rules_with_table_and_chain() {
             base_match_options(rule).for_each(|n| *matches.entry(n.to_owned()).or_default() += 1);
             for m in &rule.matches {
                 *matches.entry(match_module_name(m, ruleset.family).to_owned()).or_default() += 1;

@@ -25,7 +25,7 @@ struct SuppressionComment {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum SuppressionScope {
     Table(Family, TableName),
-    Rule(RuleId),
+    RuleOrChain(RuleId),
     Set(Span),
 }
 
@@ -82,10 +82,14 @@ pub(crate) fn filter_suppressed_findings(
 /// The scopes that a finding is in: its own, and that of the rule to blame.
 fn suppression_scopes_of_finding(f: &Finding) -> Vec<SuppressionScope> {
     let Some(place) = &f.place else { return vec![SuppressionScope::Set(f.span)] };
-    let own =
-        [SuppressionScope::Rule(place.clone()), SuppressionScope::Table(place.family, place.table)];
+    let own = [
+        SuppressionScope::RuleOrChain(place.clone()),
+        SuppressionScope::Table(place.family, place.table),
+    ];
     let blamed = f.root_cause.as_ref().and_then(|c| c.blamed_place.as_ref());
-    own.into_iter().chain(blamed.map(|(place, _)| SuppressionScope::Rule(place.clone()))).collect()
+    own.into_iter()
+        .chain(blamed.map(|(place, _)| SuppressionScope::RuleOrChain(place.clone())))
+        .collect()
 }
 
 fn unused_suppression_finding(c: &SuppressionComment) -> Finding {
@@ -93,14 +97,16 @@ fn unused_suppression_finding(c: &SuppressionComment) -> Finding {
         "the comment before this allows {}, which does not occur here",
         c.lint_ids.join(", ")
     );
-    set_place_from_scope(Finding::new_without_place(&ALLOWS_NOTHING, c.span, message), &c.scope)
+    set_place_from_scope(Finding::new_with_span_only(&ALLOWS_NOTHING, c.span, message), &c.scope)
         .with_help("remove the comment")
 }
 
 fn set_place_from_scope(mut f: Finding, scope: &SuppressionScope) -> Finding {
     match scope {
         SuppressionScope::Table(family, _) => f.family = Some(*family),
-        SuppressionScope::Rule(id) => (f.family, f.place) = (Some(id.family), Some(id.clone())),
+        SuppressionScope::RuleOrChain(id) => {
+            (f.family, f.place) = (Some(id.family), Some(id.clone()))
+        }
         SuppressionScope::Set(_) => {}
     }
     f
@@ -115,8 +121,11 @@ fn collect_suppressions(firewall: &Firewall, bad: &mut Vec<Finding>) -> Vec<Supp
             let scope = SuppressionScope::Table(family, table.name);
             parse_suppression_comments(&table.leading_comments, &scope, span, &mut out, bad);
             for chain in &table.chains {
-                let scope =
-                    SuppressionScope::Rule(RuleId::for_policy(family, table.name, &chain.name));
+                let scope = SuppressionScope::RuleOrChain(RuleId::for_policy(
+                    family,
+                    table.name,
+                    &chain.name,
+                ));
                 parse_suppression_comments(
                     &chain.leading_comments,
                     &scope,
@@ -126,8 +135,8 @@ fn collect_suppressions(firewall: &Firewall, bad: &mut Vec<Finding>) -> Vec<Supp
                 );
                 for (i, rule) in chain.rules.iter().enumerate() {
                     if !rule.leading_comments.is_empty() {
-                        let id = RuleId::for_rule(family, table.name, &chain.name, i);
-                        let scope = SuppressionScope::Rule(id);
+                        let id = RuleId::for_rule_at_index(family, table.name, &chain.name, i);
+                        let scope = SuppressionScope::RuleOrChain(id);
                         parse_suppression_comments(
                             &rule.leading_comments,
                             &scope,
@@ -174,7 +183,7 @@ fn parse_suppression_comments(
                 let help = "write `# weir: allow(ID): reason`; `weir check --list` lists the IDs";
                 bad.push(
                     set_place_from_scope(
-                        Finding::new_without_place(&BAD_COMMENT, span, message),
+                        Finding::new_with_span_only(&BAD_COMMENT, span, message),
                         scope,
                     )
                     .with_help(help),

@@ -183,7 +183,7 @@ fn without_other_rules_something_changes() {
         let found = certain(&before);
         let chain = &before.v4.as_ref().expect("v4 rules").tables[0].chains;
         let chain = chain.iter().find(|c| &*c.name == "FORWARD").expect("FORWARD");
-        let rule = RuleId::for_rule(Family::V4, TableName::Filter, &chain.name, 0);
+        let rule = RuleId::for_rule_at_index(Family::V4, TableName::Filter, &chain.name, 0);
         if found.iter().any(|f| f.place.as_ref() == Some(&rule)) {
             continue;
         }

@@ -138,7 +138,8 @@ fn follow(case: &Case, ruleset: &Ruleset, watched: &BTreeSet<RuleId>) -> Seen {
         for packet in generate_rule_boundary_packets(ruleset, &case.firewall.sets, &options) {
             let outcome = interpreter.journey(&packet, entry, &mut SeededOracle(1));
             seen.tried = seen.tried.max(outcome.rules_tried);
-            for place in outcome.hits.iter().filter_map(|hit| hit.rule_id(ruleset.family)) {
+            for place in outcome.hits.iter().filter_map(|hit| hit.rule_or_policy_id(ruleset.family))
+            {
                 if watched.contains(&place) {
                     let matched = seen.matched.entry(place).or_default();
                     // The kernel forwards nothing from or to lo.
@@ -169,7 +170,7 @@ fn confirm(case: &Case, drawn: &[&Finding]) -> Vec<Said> {
     }
     let seen = follow(case, ruleset, &watched);
     let mut said: Vec<Said> = drawn.iter().map(|f| confirm_one(case, ruleset, f, &seen)).collect();
-    let large = ruleset.rules().count() >= LARGE;
+    let large = ruleset.rules_with_table_and_chain().count() >= LARGE;
     let all: Vec<RulesetEdit> = drawn.iter().flat_map(|f| removals(f)).collect();
     let together = if large { proven(&case.firewall, &all) } else { Ok(()) };
     for (f, said) in drawn.iter().zip(&mut said) {
@@ -207,7 +208,7 @@ fn removed(ruleset: &Ruleset, edits: &[RulesetEdit]) -> Vec<RuleId> {
         RulesetEdit::RemoveChain { table, chain, .. } => {
             let rules =
                 ruleset.table(table).and_then(|t| t.chain(chain)).map_or(0, |c| c.rules.len());
-            let rule = |i| RuleId::for_rule(ruleset.family, *table, chain, i);
+            let rule = |i| RuleId::for_rule_at_index(ruleset.family, *table, chain, i);
             (0..rules).map(rule).collect()
         }
         _ => Vec::new(),
@@ -298,7 +299,7 @@ fn never_set(ruleset: &Ruleset, f: &Finding) -> Said {
         let name = text.split("--name ").nth(1).and_then(|t| t.split(' ').next());
         text.contains("-m recent --set") && name.unwrap_or("DEFAULT") == list
     };
-    match ruleset.rules().any(|(_, _, rule)| adds(rule)) {
+    match ruleset.rules_with_table_and_chain().any(|(_, _, rule)| adds(rule)) {
         false => Ok("no rule has --set for that list"),
         true => Err(format!("a rule adds to {list}")),
     }

@@ -64,7 +64,7 @@ fn what_is_cured_brings_nothing_worse() {
 fn every_page_has_its_parts() {
     for lint in all_lints() {
         assert_eq!(lint.page_markdown.lines().next(), Some(format!("# {}", lint.id).as_str()));
-        assert!(lint.title().ends_with('.'), "{}: a title is a sentence", lint.id);
+        assert!(lint.summary_line().ends_with('.'), "{}: a title is a sentence", lint.id);
         for heading in ["Why it matters", "Cure", "Before", "After"] {
             assert!(!lint.page_section(heading).is_empty(), "{}: {heading}", lint.id);
         }

@@ -6,7 +6,7 @@ use weir_diagram::{CompareError, CompareOptions, StatefulTestPairing, compare_fi
 use weir_lint::{FixOptions, UnfixedReason, apply_fixes};
 use weir_model::effect::shared_objects::{SharedObjects, rules_in_load_order};
 use weir_model::{Family, Firewall, Ruleset};
-use weir_semantics::{AlwaysTrueOracle, Interpreter, JourneyKind, OutcomeDifference};
+use weir_semantics::{Interpreter, JourneyKind, OutcomeDifference, RuleAnswersTrueOracle};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::packet::parse_packet;
 
@@ -171,8 +171,8 @@ fn the_interpreter_sees_which_rule_made_a_table() {
         let mut without = with.clone();
         without.v4.as_mut().expect("a ruleset").tables[0].chains[0].rules.remove(1);
         let (a, b) = (Interpreter::new(&with), Interpreter::new(&without));
-        let a = a.journey(&packet, JourneyKind::Input, &mut AlwaysTrueOracle);
-        let b = b.journey(&packet, JourneyKind::Input, &mut AlwaysTrueOracle);
+        let a = a.journey(&packet, JourneyKind::Input, &mut RuleAnswersTrueOracle);
+        let b = b.journey(&packet, JourneyKind::Input, &mut RuleAnswersTrueOracle);
         assert_eq!(a.questions.len(), 2, "whether it drops, and whether it holds");
         a.first_difference(&b)
     };
@@ -208,7 +208,7 @@ fn a_ruleset_that_does_not_load_is_not_equal_to_one_that_does() {
         let without = firewall(&estimated(without));
         for (a, b, bad) in [(&with, &without, "second"), (&without, &with, "first")] {
             match compare_firewalls(a, b, &options) {
-                Err(CompareError::DoesNotLoad { which, object, .. }) => {
+                Err(CompareError::OnlyOneLoads { which, object, .. }) => {
                     assert_eq!((which, &*object), (bad, "rate estimator x"));
                 }
                 other => panic!("{other:?}"),
@@ -219,7 +219,7 @@ fn a_ruleset_that_does_not_load_is_not_equal_to_one_that_does() {
     let late =
         "*filter\n:INPUT ACCEPT [0:0]\n:U - [0:0]\n-A INPUT -m rateest --rateest1 x -j DROP\n";
     let late = firewall(&format!("{late}{}COMMIT\n", maker("x")));
-    assert_eq!(SharedObjects::from_rulesets(late.rulesets()).missing_objects().count(), 1);
+    assert_eq!(SharedObjects::from_rulesets(late.rulesets()).objects_missing_at_load().count(), 1);
 }
 
 #[test]

@@ -25,12 +25,12 @@ pub struct ChainJump {
 /// use weir_model::{Chain, ChainGraph, Policy, Rule, Target};
 ///
 /// let mut forward = Chain::new("FORWARD", Some(Policy::Drop));
-/// forward.rules.push(Rule::new(Target::Jump("tcp".into())));
+/// forward.rules.push(Rule::unconditional(Target::Jump("tcp".into())));
 /// let chains = [forward, Chain::new("tcp", None), Chain::new("unused", None)];
 /// let graph = ChainGraph::new(&chains);
 /// assert_eq!(graph.reachable_from([0]), [true, true, false]);
 /// assert_eq!(graph.callees_first(0), Ok(vec![1, 0]));
-/// assert_eq!(graph.max_jump_depth(0), Ok(1));
+/// assert_eq!(graph.max_jump_or_goto_depth(0), Ok(1));
 /// ```
 #[derive(Clone, Debug)]
 pub struct ChainGraph<'n> {
@@ -120,13 +120,13 @@ impl<'n> ChainGraph<'n> {
     /// Which chains a walk that begins in some of them may enter, those included.
     pub fn reachable_from(&self, starts: impl IntoIterator<Item = usize>) -> Vec<bool> {
         let mut reached = vec![false; self.len()];
-        self.mark_reachable(starts, &mut reached, |_| true);
+        self.mark_newly_reachable(starts, &mut reached, |_| true);
         reached
     }
 
     /// Marks the chains that a walk from `starts` enters by jumps that `follows` lets through, and
     /// gives those that were not marked before. Behind a marked chain nothing is followed again.
-    pub fn mark_reachable(
+    pub fn mark_newly_reachable(
         &self,
         starts: impl IntoIterator<Item = usize>,
         reached: &mut [bool],
@@ -194,7 +194,7 @@ impl<'n> ChainGraph<'n> {
     ///
     /// # Errors
     /// A chain that reaches itself.
-    pub fn max_jump_depth(&self, start: usize) -> Result<usize, usize> {
+    pub fn max_jump_or_goto_depth(&self, start: usize) -> Result<usize, usize> {
         let mut depths = vec![0; self.len()];
         for chain in self.callees_first(start)? {
             depths[chain] = self.jumps[chain].iter().map(|j| depths[j.to] + 1).max().unwrap_or(0);
@@ -250,7 +250,7 @@ impl Table {
     }
 
     /// The chains that a walk from chains of these names may enter, those included.
-    pub fn chains_reachable_from<'n>(
+    pub fn chains_reachable_from_names<'n>(
         &self,
         names: impl IntoIterator<Item = &'n str>,
     ) -> Vec<&Chain> {

@@ -41,7 +41,7 @@ pub fn compute_rule_content_keys(
 ) -> impl Iterator<Item = (RuleContentKey, RuleId, &Rule)> {
     let mut seen: HashMap<u128, u32> = HashMap::new();
     ruleset.rules_with_ids().map(move |(id, rule)| {
-        let digest = digest_rule(&id, &text(rule));
+        let digest = digest_rule_in_chain(&id, &text(rule));
         let count = seen.entry(digest).or_default();
         let ordinal = *count;
         *count += 1;
@@ -49,7 +49,7 @@ pub fn compute_rule_content_keys(
     })
 }
 
-fn digest_rule(id: &RuleId, text: &str) -> u128 {
+fn digest_rule_in_chain(id: &RuleId, text: &str) -> u128 {
     let mut hash = Sha256::new();
     // No part holds a zero byte, so that no two lists of parts are one text.
     for part in [iptables_tool_name(id.family), id.table.as_str(), &id.chain, text] {

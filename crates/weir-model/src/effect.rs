@@ -17,28 +17,29 @@
 //! test must fail. Columns that packets cannot show (`emits`, `unmodelled`, `stateful`) are
 //! compared with lists there.
 
-mod changing_sets;
-mod conntrack_demand;
+mod conntrack_demand_level;
 mod field_set;
 mod matches;
-mod rule_conntrack;
+mod rule_conntrack_activation;
 pub mod shared_objects;
 mod targets;
+mod traffic_changed_sets;
 
-pub use self::changing_sets::{ChangingSets, sets_named_by_target};
-pub use self::conntrack_demand::ConntrackDemand;
+pub use self::conntrack_demand_level::ConntrackDemand;
 pub use self::field_set::FieldSet;
 pub use self::matches::{
     Hotdrop, MATCH_ROWS, MatchDependency, MatchRow, UNKNOWN_MATCH_ROW, match_effects,
     match_effects_from_rows, match_module_name,
 };
-pub use self::rule_conntrack::{
-    needs_connection_tracking, rule_conntrack_demand, total_conntrack_demand,
+pub use self::rule_conntrack_activation::{
+    is_conntrack_enabling_rule, rule_conntrack_demand, total_conntrack_demand,
 };
 pub use self::targets::{
     IpsetWrites, TARGET_ROWS, TargetRow, TargetTermination, UNKNOWN_TARGET_ROW,
-    fields_changed_in_table, target_effects, target_effects_from_rows, target_module_name,
+    find_fields_changed_for_next_rules, target_effects, target_effects_from_rows,
+    target_module_name,
 };
+pub use self::traffic_changed_sets::{ChangingSets, list_target_sets_with_write_flags};
 
 #[cfg(test)]
 mod tests {

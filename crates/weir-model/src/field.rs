@@ -13,7 +13,7 @@ mod display;
 
 use weir_packet::{Addr, CtState, Family, Packet, PktType, Transport};
 
-pub use self::display::{PROTOCOL_NAMES, TCP_FLAG_NAMES, protocol_name};
+pub use self::display::{PROTOCOL_NAMES, TCP_FLAG_NAMES, format_protocol_name_or_number};
 use crate::rule_match::ct_state;
 
 /// A field that rules test.

@@ -84,7 +84,7 @@ impl ManagingProgram {
     }
 
     /// The program of that name, among those that are left alone.
-    pub fn parse_preserved(s: &str) -> Option<Self> {
+    pub fn parse_name_if_preserved(s: &str) -> Option<Self> {
         ManagingProgram::ALL.into_iter().find(|p| p.is_preserved_by_default() && p.as_str() == s)
     }
 }
@@ -98,11 +98,11 @@ impl fmt::Display for ManagingProgram {
 /// The program that keeps a chain of that name, if passes and forms leave its chains alone.
 ///
 /// ```
-/// use weir_model::managing_programs::{ManagingProgram, preserved_program_of_chain};
-/// assert_eq!(preserved_program_of_chain("DOCKER-USER"), Some(ManagingProgram::Docker));
-/// assert_eq!(preserved_program_of_chain("FORWARD"), None);
+/// use weir_model::managing_programs::{ManagingProgram, find_default_preserved_program};
+/// assert_eq!(find_default_preserved_program("DOCKER-USER"), Some(ManagingProgram::Docker));
+/// assert_eq!(find_default_preserved_program("FORWARD"), None);
 /// ```
-pub fn preserved_program_of_chain(chain: &str) -> Option<ManagingProgram> {
+pub fn find_default_preserved_program(chain: &str) -> Option<ManagingProgram> {
     program_of_chain_or_set(chain).filter(|program| program.is_preserved_by_default())
 }
 
@@ -143,7 +143,7 @@ pub fn program_of_chain_or_set(name: &str) -> Option<ManagingProgram> {
 
 /// The program that keeps a chain of a table. firewalld's zones may have any name: their chains are
 /// known by those next to them.
-pub fn program_of_chain(table: &Table, chain: &Chain) -> Option<ManagingProgram> {
+pub fn find_program_of_chain_in_table(table: &Table, chain: &Chain) -> Option<ManagingProgram> {
     program_of_chain_or_set(&chain.name).or_else(|| {
         let zone = ["IN_", "FWDI_", "FWDO_", "PRE_", "POST_"].iter().any(|p| {
             chain.name.strip_prefix(p).is_some_and(|zone| {
@@ -157,7 +157,7 @@ pub fn program_of_chain(table: &Table, chain: &Chain) -> Option<ManagingProgram>
 /// The program that wrote a rule: the one that keeps its chain, or the one that it leads to, or the
 /// one that its comment names. Only what Docker itself writes to `DOCKER-USER`, a chain for people,
 /// is Docker's.
-pub fn program_that_wrote_rule(
+pub fn attribute_rule_to_program(
     table: &Table,
     chain: &Chain,
     rule: &Rule,
@@ -167,7 +167,7 @@ pub fn program_that_wrote_rule(
     }
     let commented =
         || rule.matches.iter().any(|m| matches!(m, Match::Comment(c) if c.starts_with("cali:")));
-    program_of_chain(table, chain)
+    find_program_of_chain_in_table(table, chain)
         .or_else(|| program_of_chain_or_set(rule.target.jump_target()?))
         .or_else(|| commented().then_some(ManagingProgram::Calico))
         .or_else(|| {
@@ -216,7 +216,7 @@ pub fn count_preserved_rules_by_program(
     let mut rules = std::collections::BTreeMap::new();
     for chain in chains {
         if let Some(program) =
-            preserved_program_of_chain(&chain.name).filter(|p| !touched.contains(p))
+            find_default_preserved_program(&chain.name).filter(|p| !touched.contains(p))
         {
             *rules.entry(program).or_insert(0) += chain.rules.len();
         }
@@ -265,7 +265,7 @@ mod tests {
             ("IN_public_allow", ManagingProgram::Firewalld),
             ("ufw-before-input", ManagingProgram::Ufw),
         ] {
-            assert_eq!(preserved_program_of_chain(chain), Some(program), "{chain}");
+            assert_eq!(find_default_preserved_program(chain), Some(program), "{chain}");
         }
     }
 
@@ -287,7 +287,7 @@ mod tests {
             ("cali-INPUT", ManagingProgram::Calico),
         ] {
             assert_eq!(
-                (program_of_chain_or_set(chain), preserved_program_of_chain(chain)),
+                (program_of_chain_or_set(chain), find_default_preserved_program(chain)),
                 (Some(program), None),
                 "{chain}"
             );
@@ -303,7 +303,7 @@ mod tests {
             trailing_comments: Vec::new(),
         };
         let writer = |table: &Table, chain: usize, target| {
-            program_that_wrote_rule(table, &table.chains[chain], &Rule::new(target))
+            attribute_rule_to_program(table, &table.chains[chain], &Rule::unconditional(target))
         };
         assert_eq!(writer(&table, 0, Target::Return), Some(ManagingProgram::Docker));
         assert_eq!(writer(&table, 0, Target::Drop), None);

@@ -189,7 +189,7 @@ pub enum LoadExpression {
     /// `ct mark`; nothing without an entry.
     CtMark,
     /// `meta length`. A BIG TCP packet is longer than the 65535 bytes that `-m length` can say.
-    Length,
+    MetaLength,
     /// `ip ttl`, `ip6 hoplimit`.
     Ttl,
     /// The whole octet of type of service / traffic class.
@@ -201,7 +201,7 @@ pub enum LoadExpression {
 impl LoadExpression {
     /// True for what lies in the transport header: the fast path of nft_payload reads it in later
     /// fragments too (net/netfilter/nf_tables_core.c).
-    pub const fn can_load_in_later_fragment(self) -> bool {
+    pub const fn is_misread_in_later_fragment(self) -> bool {
         matches!(
             self,
             LoadExpression::Sport
@@ -274,7 +274,7 @@ pub const ICMPV6_TYPE_NAMES: &[(&str, u128)] = &[
 
 /// Names of route types that iptables and nft share, in the order of nft's numbers, in which it
 /// prints them.
-pub const ROUTE_TYPE_NAMES: [&str; 8] = [
+pub const SHARED_ROUTE_TYPE_NAMES: [&str; 8] = [
     "unicast",
     "local",
     "broadcast",

@@ -29,7 +29,12 @@ pub struct RuleId {
 
 impl RuleId {
     /// The rule of that index in its chain.
-    pub fn for_rule(family: Family, table: TableName, chain: &SharedName, index: usize) -> RuleId {
+    pub fn for_rule_at_index(
+        family: Family,
+        table: TableName,
+        chain: &SharedName,
+        index: usize,
+    ) -> RuleId {
         RuleId { family, table, chain: chain.clone(), number: Some(index as u32 + 1) }
     }
 
@@ -92,7 +97,7 @@ impl RuleIdTable {
     }
 
     /// The name of the first original rule that a rule stands for, where it stands for one.
-    pub fn first_credited_id(&self, rule: &Rule) -> Option<String> {
+    pub fn first_credited_id_text(&self, rule: &Rule) -> Option<String> {
         rule.credit.first().map(|&index| self.rule_id_text(index))
     }
 
@@ -120,7 +125,7 @@ impl Ruleset {
     pub fn rules_with_ids(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
         let chains = self.tables.iter().flat_map(|t| t.chains.iter().map(move |c| (t.name, c)));
         chains.flat_map(move |(table, chain)| {
-            let id = move |i| RuleId::for_rule(self.family, table, &chain.name, i);
+            let id = move |i| RuleId::for_rule_at_index(self.family, table, &chain.name, i);
             chain.rules.iter().enumerate().map(move |(i, rule)| (id(i), rule))
         })
     }
@@ -130,7 +135,10 @@ impl Ruleset {
         for table in &mut self.tables {
             for chain in &mut table.chains {
                 for (i, rule) in chain.rules.iter_mut().enumerate() {
-                    change(RuleId::for_rule(self.family, table.name, &chain.name, i), rule);
+                    change(
+                        RuleId::for_rule_at_index(self.family, table.name, &chain.name, i),
+                        rule,
+                    );
                 }
             }
         }

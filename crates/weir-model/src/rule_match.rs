@@ -2,8 +2,8 @@
 //!
 //! There are three kinds of match, by what a compiler may do with them. Header matches (each one a
 //! variant of [`Match`]) test fields of the field table. [`StatefulMatch`] ones have a limit or a
-//! list and must be evaluated exactly as often as before. [`HostDependentMatch`] ones depend on the
-//! host or on bytes that the field table does not model. A match of a module that weir does not
+//! list and must be evaluated exactly as often as before. [`UnmodelledInputMatch`] ones depend on
+//! the host or on bytes that the field table does not model. A match of a module that weir does not
 //! know is [`Match::Opaque`]: preserved verbatim, and never moved.
 
 use crate::{Addr, Mac, SharedName};
@@ -172,7 +172,7 @@ pub enum Match {
     /// Keeps a budget or a memory.
     Stateful(Box<StatefulMatch>),
     /// Depends on the host, on time, or on bytes that no field models.
-    HostDependent(Box<HostDependentMatch>),
+    UnmodelledInput(Box<UnmodelledInputMatch>),
     /// A module that weir does not know.
     Opaque(Box<OpaqueExtension>),
 }
@@ -326,7 +326,7 @@ pub struct StatefulMatch {
 
 /// A match whose answer the packet's modelled fields do not give.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct HostDependentMatch {
+pub struct UnmodelledInputMatch {
     /// Module name, as in `-m owner`.
     pub module: &'static str,
     /// Its options with typed values, in the order `iptables-save` prints them.
@@ -364,7 +364,7 @@ pub enum ExtensionValue {
     /// An address.
     Addr(Addr),
     /// An address and a mask.
-    Net(Addr, Addr),
+    AddrAndMask(Addr, Addr),
     /// A word out of the module's own list.
     Keyword(&'static str),
     /// Words out of the module's own list, joined by commas.
@@ -372,9 +372,9 @@ pub enum ExtensionValue {
     /// Any text, quoted where it needs it.
     Text(String),
     /// Bytes, printed as the string match does (`|6162|` if not printable).
-    Bytes(Vec<u8>),
+    ByteString(Vec<u8>),
     /// A span of time as the module writes it, in the module's unit.
-    Duration(u64),
+    DurationInModuleUnit(u64),
 }
 
 /// A match or target that weir does not know, preserved verbatim.

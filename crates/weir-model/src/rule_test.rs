@@ -129,13 +129,13 @@ fn push_base_tests(out: &mut RuleTests, rule: &Rule) {
     let base = &rule.base;
     push_addr_test(out, Field::Saddr, base.saddr);
     push_addr_test(out, Field::Daddr, base.daddr);
-    push_device_test(out, Field::Iif, base.iif.as_ref());
-    push_device_test(out, Field::Oif, base.oif.as_ref());
+    push_optional_device_test(out, Field::Iif, base.iif.as_ref());
+    push_optional_device_test(out, Field::Oif, base.oif.as_ref());
     if let Some(p) = base.proto {
-        push_value_test(out, Field::Proto, p.proto.into(), p.negated);
+        push_exact_value_test(out, Field::Proto, p.proto.into(), p.negated);
     }
     if let Some(f) = base.fragment {
-        push_value_test(out, Field::IsLaterFragment, 1, f.negated);
+        push_exact_value_test(out, Field::IsLaterFragment, 1, f.negated);
     }
 }
 
@@ -143,7 +143,7 @@ fn build_field_test(field: Field, predicate: Predicate, negated: bool) -> Test {
     Test::Field { field, predicate, negated }
 }
 
-fn push_value_test(out: &mut RuleTests, f: Field, value: u128, negated: bool) {
+fn push_exact_value_test(out: &mut RuleTests, f: Field, value: u128, negated: bool) {
     out.push(build_field_test(f, Predicate::InSpans(vec![(value, value)]), negated));
 }
 
@@ -152,7 +152,7 @@ fn push_addr_test(out: &mut RuleTests, f: Field, m: Option<AddrMatch>) {
     out.push(build_field_test(f, Predicate::Masked { value, mask }, negated));
 }
 
-fn push_device_test(out: &mut RuleTests, f: Field, m: Option<&IfaceMatch>) {
+fn push_optional_device_test(out: &mut RuleTests, f: Field, m: Option<&IfaceMatch>) {
     let Some(m) = m else { return };
     out.push(build_field_test(
         f,
@@ -162,7 +162,7 @@ fn push_device_test(out: &mut RuleTests, f: Field, m: Option<&IfaceMatch>) {
 }
 
 /// Both ports of a match. A match without any port test still requires the header.
-fn push_port_tests(
+fn push_port_or_header_tests(
     out: &mut RuleTests,
     sport: Option<&Negatable<PortSpan>>,
     dport: Option<&Negatable<PortSpan>>,
@@ -188,7 +188,7 @@ fn port_interval(p: PortSpan) -> (u128, u128) {
 fn push_match_tests(out: &mut RuleTests, index: usize, m: &Match, family: Family) {
     match m {
         Match::Tcp { sport, dport, flags, option } => {
-            push_port_tests(out, sport.as_ref(), dport.as_ref());
+            push_port_or_header_tests(out, sport.as_ref(), dport.as_ref());
             if let Some(Negatable { negated, value }) = flags {
                 let (mask, value) = (value.mask.into(), value.comp.into());
                 out.push(build_field_test(
@@ -201,15 +201,17 @@ fn push_match_tests(out: &mut RuleTests, index: usize, m: &Match, family: Family
                 out.push(opaque_test(index, m, family));
             }
         }
-        Match::Udp { sport, dport } => push_port_tests(out, sport.as_ref(), dport.as_ref()),
+        Match::Udp { sport, dport } => {
+            push_port_or_header_tests(out, sport.as_ref(), dport.as_ref())
+        }
         Match::Sctp { sport, dport, chunks } => {
-            push_port_tests(out, sport.as_ref(), dport.as_ref());
+            push_port_or_header_tests(out, sport.as_ref(), dport.as_ref());
             if chunks.is_some() {
                 out.push(opaque_test(index, m, family));
             }
         }
         Match::Dccp { sport, dport, types, option } => {
-            push_port_tests(out, sport.as_ref(), dport.as_ref());
+            push_port_or_header_tests(out, sport.as_ref(), dport.as_ref());
             if types.is_some() || option.is_some() {
                 out.push(opaque_test(index, m, family));
             }
@@ -307,7 +309,7 @@ fn lower_single_test_match(index: usize, m: &Match, family: Family) -> Option<Te
         }
         Match::Set(_) => Test::Set { index },
         Match::Comment(_) => return None,
-        Match::Stateful(_) | Match::HostDependent(_) | Match::Opaque(_) => {
+        Match::Stateful(_) | Match::UnmodelledInput(_) | Match::Opaque(_) => {
             opaque_test(index, m, family)
         }
         Match::Tcp { .. }

@@ -64,7 +64,7 @@ impl Ruleset {
     }
 
     /// Every rule with its table and chain, in order.
-    pub fn rules(&self) -> impl Iterator<Item = (&Table, &Chain, &Rule)> {
+    pub fn rules_with_table_and_chain(&self) -> impl Iterator<Item = (&Table, &Chain, &Rule)> {
         self.tables
             .iter()
             .flat_map(|t| t.chains.iter().flat_map(move |c| c.rules.iter().map(move |r| (t, c, r))))
@@ -259,7 +259,7 @@ pub struct Rule {
 
 impl Rule {
     /// A rule without tests.
-    pub fn new(target: Target) -> Self {
+    pub fn unconditional(target: Target) -> Self {
         Rule {
             credit: Vec::new(),
             base: BaseMatch::default(),

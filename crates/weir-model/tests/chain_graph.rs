@@ -13,9 +13,9 @@ fn chains(edges: &[(usize, usize)]) -> Vec<Chain> {
     for (at, (from, to)) in edges.iter().enumerate() {
         let target = to.to_string().as_str().into();
         let target = if at % 2 == 0 { Target::Jump(target) } else { Target::Goto(target) };
-        chains[*from].rules.push(Rule::new(Target::Accept));
-        chains[*from].rules.push(Rule::new(target));
-        chains[*from].rules.push(Rule::new(Target::Jump("nowhere".into())));
+        chains[*from].rules.push(Rule::unconditional(Target::Accept));
+        chains[*from].rules.push(Rule::unconditional(target));
+        chains[*from].rules.push(Rule::unconditional(Target::Jump("nowhere".into())));
     }
     chains
 }
@@ -61,7 +61,7 @@ proptest! {
             // A walk of as many jumps as there are chains meets one of them twice.
             let endless = walks[start][CHAINS].contains(&true);
             let longest = (0..=CHAINS).rev().find(|jumps| walks[start][*jumps].contains(&true));
-            match graph.max_jump_depth(start) {
+            match graph.max_jump_or_goto_depth(start) {
                 Ok(depth) => prop_assert_eq!((endless, Some(depth)), (false, longest)),
                 Err(chain) => {
                     prop_assert!(endless && reached[chain]);
@@ -118,11 +118,11 @@ proptest! {
         let graph = ChainGraph::new(&all);
         let kept: Vec<_> = edges.iter().copied().filter(|(from, _)| *from != left).collect();
         let mut reached = vec![false; CHAINS];
-        let entered = graph.mark_reachable([0], &mut reached, |jump| jump.from != left);
+        let entered = graph.mark_newly_reachable([0], &mut reached, |jump| jump.from != left);
         let kept = chains(&kept);
         prop_assert_eq!(&reached, &ChainGraph::new(&kept).reachable_from([0]));
         prop_assert_eq!(entered.len(), reached.iter().filter(|r| **r).count());
-        prop_assert!(graph.mark_reachable([0], &mut reached, |_| true).is_empty());
+        prop_assert!(graph.mark_newly_reachable([0], &mut reached, |_| true).is_empty());
     }
 }
 
@@ -132,7 +132,7 @@ fn chains_may_nest_as_deeply_as_there_are_chains() {
     let names: Vec<String> = (0..=DEEP).map(|n| n.to_string()).collect();
     let next = |n: usize| names.get(n + 1).map(|name| (0, &**name)).into_iter().collect();
     let graph = ChainGraph::from_names_and_jumps(names.iter().map(|n| &**n), next);
-    assert_eq!(graph.max_jump_depth(0), Ok(DEEP));
+    assert_eq!(graph.max_jump_or_goto_depth(0), Ok(DEEP));
     assert_eq!(graph.callees_first(0).map(|order| order[0]), Ok(DEEP));
     assert_eq!(graph.chains_by_jump_distance(0).last(), Some(&(DEEP, DEEP)));
     assert!(graph.reachable_from([0]).iter().all(|reached| *reached));
@@ -140,6 +140,6 @@ fn chains_may_nest_as_deeply_as_there_are_chains() {
 
     let back = |n: usize| vec![(0, &*names[(n + 1) % names.len()])];
     let ring = ChainGraph::from_names_and_jumps(names.iter().map(|n| &**n), back);
-    assert_eq!(ring.max_jump_depth(0), Err(0));
+    assert_eq!(ring.max_jump_or_goto_depth(0), Err(0));
     assert_eq!(ring.back_edges(), [ChainJump { from: DEEP, rule: 0, to: 0 }]);
 }

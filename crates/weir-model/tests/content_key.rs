@@ -14,7 +14,8 @@ fn ruleset(rules: &[(usize, u8)]) -> Ruleset {
         let chain = |at: usize, name: &str, policy: Option<Policy>| {
             let mut chain = Chain::new(name, policy);
             let own = rules.iter().filter(|(chain, _)| *chain == first + at);
-            chain.rules = own.map(|(_, n)| Rule::new(Target::Jump(text_of(*n).into()))).collect();
+            chain.rules =
+                own.map(|(_, n)| Rule::unconditional(Target::Jump(text_of(*n).into()))).collect();
             chain
         };
         let chains = vec![chain(0, "FORWARD", Some(Policy::Accept)), chain(1, "web", None)];
@@ -96,7 +97,7 @@ fn family_table_and_chain_are_part_of_a_key() {
     v6.family = Family::V6;
     let (other, id, rule) = compute_rule_content_keys(&v6, text).next().expect("a rule");
     assert_ne!(other, key(2));
-    assert_eq!(id, RuleId::for_rule(Family::V6, TableName::Filter, &"FORWARD".into(), 0));
+    assert_eq!(id, RuleId::for_rule_at_index(Family::V6, TableName::Filter, &"FORWARD".into(), 0));
     assert_eq!(
         (id.to_string().as_str(), text(rule).as_str()),
         ("ip6tables/filter/FORWARD/1", "rule-1")

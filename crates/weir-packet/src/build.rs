@@ -49,7 +49,7 @@ impl Packet {
 
     /// The bytes with an Ethernet header. Broadcast and multicast packets go to the address that
     /// makes them so, others to `dmac`.
-    pub fn to_frame(&self, dmac: Mac) -> Vec<u8> {
+    pub fn to_frame_with_dmac(&self, dmac: Mac) -> Vec<u8> {
         let bytes = self.to_bytes();
         let mut out = Vec::with_capacity(14 + bytes.len());
         out.extend_from_slice(&match self.pkttype {
@@ -93,7 +93,7 @@ impl Packet {
                 out.extend_from_slice(&(self.daddr.0 as u32).to_be_bytes());
                 out.resize(20 + options, 1);
                 let mut sum = InternetChecksum::new();
-                sum.add_bytes(&out[..20 + options]);
+                sum.add_zero_padded_bytes(&out[..20 + options]);
                 out[10..12].copy_from_slice(&sum.finish().to_be_bytes());
             }
             Family::V6 => {
@@ -173,7 +173,7 @@ impl Packet {
             let length = bytes.len();
             sum.add_pseudo_header(self.family, self.saddr, self.daddr, self.proto, length);
         }
-        sum.add_bytes(bytes);
+        sum.add_zero_padded_bytes(bytes);
         let value = match sum.finish() {
             // Zero would say that there is none.
             0 if is_udp => 0xffff,
@@ -204,9 +204,9 @@ mod tests {
     fn the_frame_of_a_broadcast_goes_to_all() {
         let mut p = udp();
         let dmac = [2, 0, 0, 0, 0, 1];
-        assert_eq!(p.to_frame(dmac)[..6], dmac);
+        assert_eq!(p.to_frame_with_dmac(dmac)[..6], dmac);
         p.pkttype = PktType::Broadcast;
-        assert_eq!(p.to_frame(dmac)[..6], [0xff; 6]);
+        assert_eq!(p.to_frame_with_dmac(dmac)[..6], [0xff; 6]);
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
             let transport = &bytes[bytes.len() - 29..];
             let mut sum = InternetChecksum::new();
             sum.add_pseudo_header(family, p.saddr, p.daddr, p.proto, transport.len());
-            sum.add_bytes(transport);
+            sum.add_zero_padded_bytes(transport);
             assert_eq!(sum.finish(), 0, "{family:?}");
         }
     }

@@ -7,7 +7,7 @@ use crate::{Addr, Family};
 /// ```
 /// use weir_packet::checksum::InternetChecksum;
 /// let mut sum = InternetChecksum::new();
-/// sum.add_bytes(&[0x00, 0x01, 0xf2, 0x03]);
+/// sum.add_zero_padded_bytes(&[0x00, 0x01, 0xf2, 0x03]);
 /// assert_eq!(sum.finish(), !0xf204);
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +22,7 @@ impl InternetChecksum {
     }
 
     /// Adds bytes; an odd last byte is padded with zero, so only the last call may have one.
-    pub fn add_bytes(&mut self, bytes: &[u8]) {
+    pub fn add_zero_padded_bytes(&mut self, bytes: &[u8]) {
         let (pairs, odd) = bytes.as_chunks::<2>();
         for pair in pairs {
             self.sum += u64::from(u16::from_be_bytes(*pair));
@@ -44,8 +44,8 @@ impl InternetChecksum {
     ) {
         for addr in [saddr, daddr] {
             match family {
-                Family::V4 => self.add_bytes(&(addr.0 as u32).to_be_bytes()),
-                Family::V6 => self.add_bytes(&addr.0.to_be_bytes()),
+                Family::V4 => self.add_zero_padded_bytes(&(addr.0 as u32).to_be_bytes()),
+                Family::V6 => self.add_zero_padded_bytes(&addr.0.to_be_bytes()),
             }
         }
         self.sum += u64::from(proto) + bytes as u64;
@@ -97,18 +97,18 @@ mod tests {
         let mut header =
             vec![0x45, 0, 0, 20, 0, 1, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 7];
         let mut sum = InternetChecksum::new();
-        sum.add_bytes(&header);
+        sum.add_zero_padded_bytes(&header);
         header[10..12].copy_from_slice(&sum.finish().to_be_bytes());
         let mut again = InternetChecksum::new();
-        again.add_bytes(&header);
+        again.add_zero_padded_bytes(&header);
         assert_eq!(again.finish(), 0);
     }
 
     #[test]
     fn an_odd_byte_is_padded() {
         let (mut odd, mut even) = (InternetChecksum::new(), InternetChecksum::new());
-        odd.add_bytes(&[1, 2, 3]);
-        even.add_bytes(&[1, 2, 3, 0]);
+        odd.add_zero_padded_bytes(&[1, 2, 3]);
+        even.add_zero_padded_bytes(&[1, 2, 3, 0]);
         assert_eq!(odd.finish(), even.finish());
     }
 }

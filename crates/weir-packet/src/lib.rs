@@ -16,6 +16,6 @@ pub mod pcap;
 
 pub use addr::{Addr, Family};
 pub use packet::{
-    ConntrackInfo, CtState, FragmentFields, Mac, Packet, PktType, Transport, tcp_flag,
+    ConntrackInfo, CtState, FragmentOffsetAndFlags, Mac, Packet, PktType, Transport, tcp_flag,
 };
 pub use parse::ParseError;

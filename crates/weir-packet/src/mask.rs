@@ -35,12 +35,12 @@ pub const fn masked_interval(value: u128, mask: u128, max: u128) -> Option<(u128
 /// The mask of the prefix that is exactly this interval; `None` if none is.
 ///
 /// ```
-/// use weir_packet::mask::interval_to_mask;
-/// assert_eq!(interval_to_mask((0x0a00, 0x0aff), 0xffff), Some(0xff00));
-/// assert_eq!(interval_to_mask((0x0a00, 0x0bfe), 0xffff), None);
-/// assert_eq!(interval_to_mask((0x0aff, 0x0bfe), 0xffff), None);
+/// use weir_packet::mask::interval_to_prefix_mask;
+/// assert_eq!(interval_to_prefix_mask((0x0a00, 0x0aff), 0xffff), Some(0xff00));
+/// assert_eq!(interval_to_prefix_mask((0x0a00, 0x0bfe), 0xffff), None);
+/// assert_eq!(interval_to_prefix_mask((0x0aff, 0x0bfe), 0xffff), None);
 /// ```
-pub const fn interval_to_mask((lo, hi): (u128, u128), max: u128) -> Option<u128> {
+pub const fn interval_to_prefix_mask((lo, hi): (u128, u128), max: u128) -> Option<u128> {
     if lo > hi {
         return None;
     }
@@ -75,7 +75,11 @@ mod tests {
             for hi in 0..=0xff {
                 let of =
                     |mask: &u128| lo <= hi && masked_interval(lo, *mask, 0xff) == Some((lo, hi));
-                assert_eq!(interval_to_mask((lo, hi), 0xff), (0..=0xff).find(of), "{lo:x}-{hi:x}");
+                assert_eq!(
+                    interval_to_prefix_mask((lo, hi), 0xff),
+                    (0..=0xff).find(of),
+                    "{lo:x}-{hi:x}"
+                );
             }
         }
     }
@@ -84,6 +88,6 @@ mod tests {
     fn the_widest_values_have_prefixes_like_others() {
         assert_eq!(contiguous_host_mask(0, u128::MAX), Some(u128::MAX));
         assert_eq!(contiguous_host_mask(u128::MAX, u128::MAX), Some(0));
-        assert_eq!(interval_to_mask((0, u128::MAX), u128::MAX), Some(0));
+        assert_eq!(interval_to_prefix_mask((0, u128::MAX), u128::MAX), Some(0));
     }
 }

@@ -47,7 +47,7 @@ pub struct Packet {
     /// built as no-operation (RFC 791, section 3.1); a packet with options is not parsed.
     pub ip_options: u8,
     /// Where in its datagram this packet lies.
-    pub fragment: FragmentFields,
+    pub fragment: FragmentOffsetAndFlags,
     /// Protocol number; for IPv6 the last header after extension headers.
     pub proto: u8,
     /// What follows the network header.
@@ -64,7 +64,7 @@ pub struct Packet {
 
 /// Fragment fields of the network header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub struct FragmentFields {
+pub struct FragmentOffsetAndFlags {
     /// Offset in units of eight bytes, 0 to 8191.
     pub offset: u16,
     /// More fragments follow.
@@ -199,7 +199,7 @@ impl Packet {
             ttl: 64,
             ident: 0,
             ip_options: 0,
-            fragment: FragmentFields::default(),
+            fragment: FragmentOffsetAndFlags::default(),
             proto,
             transport: Transport::NoParsedHeader,
             payload: Vec::new(),

@@ -1,7 +1,7 @@
 //! Bytes to packet: the inverse of the builder.
 
 use crate::build::proto;
-use crate::{Addr, Family, FragmentFields, Packet, Transport};
+use crate::{Addr, Family, FragmentOffsetAndFlags, Packet, Transport};
 
 /// Why bytes are no packet that [`Packet`] can hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ fn parse_v4(bytes: &[u8]) -> Result<Packet, ParseError> {
         0..5 => return Err(ParseError::InvalidLength("header length")),
         _ => return Err(ParseError::UnsupportedHeader("IPv4 options")),
     }
-    let total = usize::from(read_be16(&header[2..]));
+    let total = usize::from(read_first_be16(&header[2..]));
     if total < 20 {
         return Err(ParseError::InvalidLength("total length"));
     }
@@ -96,9 +96,9 @@ fn parse_v4(bytes: &[u8]) -> Result<Packet, ParseError> {
     let saddr = Addr(u32::from_be_bytes(read_array(&header, 12)?).into());
     let daddr = Addr(u32::from_be_bytes(read_array(&header, 16)?).into());
     let mut p = Packet::new(Family::V4, saddr, daddr, header[9]);
-    (p.tos, p.ttl, p.ident) = (header[1], header[8], read_be16(&header[4..]));
-    let flags = read_be16(&header[6..]);
-    p.fragment = FragmentFields {
+    (p.tos, p.ttl, p.ident) = (header[1], header[8], read_first_be16(&header[4..]));
+    let flags = read_first_be16(&header[6..]);
+    p.fragment = FragmentOffsetAndFlags {
         offset: flags & 0x1fff,
         more_fragments: flags & 0x2000 != 0,
         dont_fragment: flags & 0x4000 != 0,
@@ -109,25 +109,25 @@ fn parse_v4(bytes: &[u8]) -> Result<Packet, ParseError> {
 
 fn parse_v6(bytes: &[u8]) -> Result<Packet, ParseError> {
     let header: [u8; 40] = read_array(bytes, 0)?;
-    let total = 40 + usize::from(read_be16(&header[4..]));
+    let total = 40 + usize::from(read_first_be16(&header[4..]));
     let short = ParseError::TooShort { bytes: bytes.len(), wanted: total };
     let mut body = bytes.get(40..total).ok_or(short)?;
     let saddr = Addr(u128::from_be_bytes(read_array(&header, 8)?));
     let daddr = Addr(u128::from_be_bytes(read_array(&header, 24)?));
     let mut p = Packet::new(Family::V6, saddr, daddr, header[6]);
-    p.tos = (read_be16(&header) >> 4) as u8;
+    p.tos = (read_first_be16(&header) >> 4) as u8;
     p.ttl = header[7];
     if p.proto == proto::FRAGMENT {
         let fragment: [u8; 8] = read_array(body, 0)?;
         body = &body[8..];
         p.proto = fragment[0];
-        let offset = read_be16(&fragment[2..]);
-        p.fragment = FragmentFields {
+        let offset = read_first_be16(&fragment[2..]);
+        p.fragment = FragmentOffsetAndFlags {
             offset: offset >> 3,
             more_fragments: offset & 1 == 1,
             dont_fragment: false,
         };
-        p.ident = read_be16(&fragment[6..]);
+        p.ident = read_first_be16(&fragment[6..]);
         if !p.is_fragment() {
             return Err(ParseError::UnsupportedHeader("an atomic fragment header"));
         }
@@ -163,9 +163,10 @@ fn parse_transport(family: Family, number: u8, body: &[u8]) -> (Transport, usize
     if body.len() < wanted {
         return (Transport::Truncated, 0);
     }
-    let (sport, dport) = (read_be16(body), read_be16(&body[2..]));
-    let word =
-        |at: usize| u32::from(read_be16(&body[at..])) << 16 | u32::from(read_be16(&body[at + 2..]));
+    let (sport, dport) = (read_first_be16(body), read_first_be16(&body[2..]));
+    let word = |at: usize| {
+        u32::from(read_first_be16(&body[at..])) << 16 | u32::from(read_first_be16(&body[at + 2..]))
+    };
     match number {
         proto::TCP => {
             let bytes = usize::from(body[12] >> 4) * 4;
@@ -187,7 +188,7 @@ fn parse_transport(family: Family, number: u8, body: &[u8]) -> (Transport, usize
 }
 
 /// The first two bytes as a number.
-fn read_be16(bytes: &[u8]) -> u16 {
+fn read_first_be16(bytes: &[u8]) -> u16 {
     u16::from_be_bytes([bytes[0], bytes[1]])
 }
 

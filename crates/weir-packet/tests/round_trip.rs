@@ -1,7 +1,7 @@
 //! Every packet that can be built is read back the same.
 
 use proptest::prelude::*;
-use weir_packet::{Addr, Family, FragmentFields, Mac, Packet, Transport};
+use weir_packet::{Addr, Family, FragmentOffsetAndFlags, Mac, Packet, Transport};
 
 fn transport(proto: u8) -> BoxedStrategy<Transport> {
     let ports = || (any::<u16>(), any::<u16>());
@@ -59,8 +59,11 @@ fn packet() -> impl Strategy<Value = Packet> {
             let (offset, more, dont) = pieces;
             match shape {
                 1 => {
-                    p.fragment =
-                        FragmentFields { offset, more_fragments: more, dont_fragment: false };
+                    p.fragment = FragmentOffsetAndFlags {
+                        offset,
+                        more_fragments: more,
+                        dont_fragment: false,
+                    };
                     if offset != 0 {
                         p.transport = Transport::NoParsedHeader;
                     }
@@ -85,7 +88,7 @@ proptest! {
     fn a_packet_that_is_built_is_read_the_same(p in packet()) {
         let bytes = p.to_bytes();
         prop_assert_eq!(bytes.len(), p.len());
-        let frame = p.to_frame([2, 0, 0, 0, 0, 1]);
+        let frame = p.to_frame_with_dmac([2, 0, 0, 0, 0, 1]);
         prop_assert_eq!(Packet::parse_frame(&frame), Ok(p));
     }
 

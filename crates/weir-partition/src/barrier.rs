@@ -20,7 +20,7 @@ pub enum BarrierReason {
     /// A match whose answer the packet does not give.
     OpaqueMatch,
     /// A match that tests a set, whose content may change.
-    ChangeableSet,
+    SetMatch,
     /// A target that weir does not know.
     UnknownTarget,
     /// A target whose effect depends on more than the packet.
@@ -32,7 +32,7 @@ impl fmt::Display for BarrierReason {
         f.write_str(match self {
             BarrierReason::StatefulMatch => "has a stateful match",
             BarrierReason::OpaqueMatch => "has a match that the packet does not determine",
-            BarrierReason::ChangeableSet => "tests a set, whose content may change",
+            BarrierReason::SetMatch => "tests a set, whose content may change",
             BarrierReason::UnknownTarget => "has a target that weir does not know",
             BarrierReason::StatefulTarget => {
                 "has a target whose effect depends on more than the packet"
@@ -47,18 +47,18 @@ impl fmt::Display for BarrierReason {
 /// use weir_model::rule_match::{Match, SetMatch};
 /// use weir_model::{Family, Rule, Target};
 /// use weir_partition::{BarrierReason, find_barrier_reason};
-/// let mut rule = Rule::new(Target::Accept);
+/// let mut rule = Rule::unconditional(Target::Accept);
 /// assert_eq!(find_barrier_reason(&rule, Family::V4), None);
 /// let set = SetMatch { negated: false, name: "s".into(), src_directions: vec![true], options: vec![] };
 /// rule.matches.push(Match::Set(set));
-/// assert_eq!(find_barrier_reason(&rule, Family::V4), Some(BarrierReason::ChangeableSet));
+/// assert_eq!(find_barrier_reason(&rule, Family::V4), Some(BarrierReason::SetMatch));
 /// ```
 pub fn find_barrier_reason(rule: &Rule, family: Family) -> Option<BarrierReason> {
     for t in lower_to_tests(rule, family) {
         match t {
             Test::Opaque { stateful: true, .. } => return Some(BarrierReason::StatefulMatch),
             Test::Opaque { stateful: false, .. } => return Some(BarrierReason::OpaqueMatch),
-            Test::Set { .. } => return Some(BarrierReason::ChangeableSet),
+            Test::Set { .. } => return Some(BarrierReason::SetMatch),
             Test::Field { .. } | Test::EitherPort { .. } | Test::Never => {}
         }
     }
@@ -83,11 +83,11 @@ pub fn is_count_only_rule(rule: &Rule, family: Family) -> bool {
 
 /// Whether a truncated packet may be dropped by trying the rule.
 pub fn can_drop_truncated(rule: &Rule, family: Family) -> bool {
-    lower_to_tests(rule, family).iter().any(reads_transport_header)
+    lower_to_tests(rule, family).iter().any(is_transport_header_test)
 }
 
 /// Whether the test reads a transport header: it drops a packet that has too little of one.
-pub fn reads_transport_header(test: &Test) -> bool {
+pub fn is_transport_header_test(test: &Test) -> bool {
     match test {
         Test::Field { field, .. } => field.row().layer == Layer::Transport,
         Test::EitherPort { .. } => true,
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_budget_a_set_and_an_unknown_target_are_barriers() {
-        let plain = Rule::new(Target::Accept);
+        let plain = Rule::unconditional(Target::Accept);
         assert_eq!(find_barrier_reason(&plain, Family::V4), None);
         let mut limited = plain.clone();
         limited
@@ -119,6 +119,6 @@ mod tests {
             options: vec![],
         };
         in_set.matches.push(Match::Set(set));
-        assert_eq!(find_barrier_reason(&in_set, Family::V4), Some(BarrierReason::ChangeableSet));
+        assert_eq!(find_barrier_reason(&in_set, Family::V4), Some(BarrierReason::SetMatch));
     }
 }

@@ -97,9 +97,9 @@ impl BitPattern {
     ///
     /// ```
     /// use weir_partition::BitPattern;
-    /// assert_eq!(BitPattern::new(0x0a00, 0xff00).fill_unmasked_bits(0x1234), 0x0a34);
+    /// assert_eq!(BitPattern::new(0x0a00, 0xff00).fill_unmasked_bits_from(0x1234), 0x0a34);
     /// ```
-    pub const fn fill_unmasked_bits(self, number: u128) -> u128 {
+    pub const fn fill_unmasked_bits_from(self, number: u128) -> u128 {
         number & !self.mask | self.value
     }
 

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use weir_model::effect::{UNKNOWN_TARGET_ROW, fields_changed_in_table};
+use weir_model::effect::{UNKNOWN_TARGET_ROW, find_fields_changed_for_next_rules};
 use weir_model::ipset::SetDataType;
 use weir_model::mask::masked_interval;
 use weir_model::rule_match::ct_state;
@@ -75,7 +75,7 @@ pub struct BoxLowering<'a> {
 
 impl<'a> BoxLowering<'a> {
     /// Of a table of a ruleset; sets are looked up in the firewall.
-    pub fn new(firewall: &'a Firewall, ruleset: &'a Ruleset, table: &'a Table) -> Self {
+    pub fn for_table(firewall: &'a Firewall, ruleset: &'a Ruleset, table: &'a Table) -> Self {
         let rules = || table.chains.iter().flat_map(|c| &c.rules);
         let devices: BTreeSet<(SharedName, bool)> = rules()
             .flat_map(|r| [&r.base.iif, &r.base.oif])
@@ -89,7 +89,7 @@ impl<'a> BoxLowering<'a> {
             devices: devices.into_iter().take(254).collect(),
             atom_numbers: HashMap::new(),
             // Another CPU may change the connection's mark at the same time.
-            changing_fields: fields_changed_in_table(table)
+            changing_fields: find_fields_changed_for_next_rules(table)
                 .union(FieldSet::from_fields(&[Field::CtMark])),
             has_unknown_target: rules().any(|r| target_effects(&r.target) == UNKNOWN_TARGET_ROW),
             changing_sets: ChangingSets::from_firewall(firewall),
@@ -97,7 +97,7 @@ impl<'a> BoxLowering<'a> {
     }
 
     /// Whether some target of the table may change anything: then nothing can be concluded.
-    pub fn has_unknown_target(&self) -> bool {
+    pub fn has_unknown_target_in_table(&self) -> bool {
         self.has_unknown_target
     }
 

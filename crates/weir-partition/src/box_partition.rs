@@ -53,7 +53,7 @@ pub enum PartitionError {
     },
     /// The budget is exceeded.
     #[error("rule {rule} cuts the packets into too many boxes")]
-    TooManyBoxes {
+    BudgetExceeded {
         /// Index in the run.
         rule: usize,
     },
@@ -65,7 +65,7 @@ impl PartitionError {
         match self {
             PartitionError::Barrier { rule, .. }
             | PartitionError::InexactRule { rule }
-            | PartitionError::TooManyBoxes { rule } => rule,
+            | PartitionError::BudgetExceeded { rule } => rule,
         }
     }
 }
@@ -102,9 +102,9 @@ pub struct RunBox {
 ///     Chain, Family, Firewall, Policy, Rule, Ruleset, Table, TableName, Target,
 /// };
 /// use weir_partition::{BoxBudget, BoxDecision, BoxLowering, partition_run};
-/// let mut tcp = Rule::new(Target::Accept);
+/// let mut tcp = Rule::unconditional(Target::Accept);
 /// tcp.base.proto = Some(ProtoMatch { negated: false, proto: 6 });
-/// let rules = vec![Rule::new(Target::None), tcp];
+/// let rules = vec![Rule::unconditional(Target::None), tcp];
 /// let chain = Chain { rules, ..Chain::new("FORWARD", Some(Policy::Drop)) };
 /// let table = Table {
 ///     name: TableName::Filter,
@@ -116,7 +116,7 @@ pub struct RunBox {
 /// let firewall = Firewall { v4: Some(ruleset.clone()), ..Firewall::default() };
 ///
 /// let table = &ruleset.tables[0];
-/// let mut lowering = BoxLowering::new(&firewall, &ruleset, table);
+/// let mut lowering = BoxLowering::for_table(&firewall, &ruleset, table);
 /// let boxes = partition_run(&mut lowering, &table.chains[0].rules, BoxBudget::default()).unwrap();
 /// let decisions: Vec<_> = boxes.iter().map(|b| (&b.credited_rules[..], b.decision)).collect();
 /// // TCP, and the protocols below and above it.
@@ -146,7 +146,7 @@ pub fn partition_run(
         open = cutter.split_by_rule(open, rule, &space, of.target.leaves_chain());
         let boxes = open.len() + cutter.finished_boxes.len();
         if boxes > budget.boxes_max || cutter.comparisons > budget.comparisons_max {
-            return Err(PartitionError::TooManyBoxes { rule });
+            return Err(PartitionError::BudgetExceeded { rule });
         }
     }
     cutter.finished_boxes.extend(open);
@@ -181,10 +181,10 @@ impl BoxPartitioner {
                 let (credited, decision) = (&credited, BoxDecision::TruncatedHeaderDrop(rule));
                 let of = |packets| RunBox { packets, credited_rules: credited.clone(), decision };
                 self.finished_boxes
-                    .extend(split_off_intersection(&mut left, hot).into_iter().map(of));
+                    .extend(split_off_intersections(&mut left, hot).into_iter().map(of));
             }
             for cell in &space.matched_boxes {
-                let inside = split_off_intersection(&mut left, cell).into_iter();
+                let inside = split_off_intersections(&mut left, cell).into_iter();
                 if leaves {
                     let (credited, decision) = (&credited, BoxDecision::DecidedByRule(rule));
                     let of =
@@ -205,7 +205,7 @@ impl BoxPartitioner {
 }
 
 /// Takes what is inside of a box out of some boxes that do not overlap.
-fn split_off_intersection(boxes: &mut Vec<HyperRect>, by: &HyperRect) -> Vec<HyperRect> {
+fn split_off_intersections(boxes: &mut Vec<HyperRect>, by: &HyperRect) -> Vec<HyperRect> {
     let mut inside = Vec::new();
     let mut outside = Vec::with_capacity(boxes.len());
     for rect in boxes.drain(..) {

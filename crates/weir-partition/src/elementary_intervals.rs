@@ -1,10 +1,10 @@
 //! A run of rules over the values of one field.
 //!
 //! All rules of the run test the same field by intervals. A packet has one value of the field, so
-//! only rules whose test contains that value can match it. The values are divided into split_elementary_intervals on
-//! which the list of these rules is constant: nothing changes between two neighbouring ends of the
-//! rules' intervals. Equal lists are one *class*. This is the partition of a run into boxes for a
-//! single field, in the time that sorting takes.
+//! only rules whose test contains that value can match it. The values are divided into
+//! split_elementary_intervals on which the list of these rules is constant: nothing changes between
+//! two neighbouring ends of the rules' intervals. Equal lists are one *class*. This is the
+//! partition of a run into boxes for a single field, in the time that sorting takes.
 //!
 //! A list ends after the first rule that decides regardless of other fields, because later rules
 //! cannot match there. The lists of deeply nested prefixes can still add up to the square of the
@@ -51,7 +51,7 @@ impl<'a> RuleListInterner<'a> {
     ///
     /// # Errors
     /// The lists became too long.
-    pub fn intern_rule_list(
+    pub fn intern_up_to_deciding_rule(
         &mut self,
         rules: impl Iterator<Item = u32>,
     ) -> Result<usize, RuleListsTooLong> {
@@ -145,7 +145,7 @@ pub fn split_elementary_intervals(
             continue;
         }
         let last = starts.get(n + 1).map_or(u128::MAX, |s| s - 1);
-        stretches.push(((start, last), lists.intern_rule_list(active.iter().copied())?));
+        stretches.push(((start, last), lists.intern_up_to_deciding_rule(active.iter().copied())?));
     }
     Ok(ElementaryIntervals { rule_lists: lists.into_lists(), intervals: stretches })
 }

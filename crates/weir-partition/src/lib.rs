@@ -56,7 +56,7 @@ mod test_algebra;
 
 pub use self::barrier::{
     BarrierReason, can_drop_truncated, find_barrier_reason, is_count_only_rule, is_stateful_rule,
-    reads_transport_header,
+    is_transport_header_test,
 };
 pub use self::bit_pattern::BitPattern;
 pub use self::box_lowering::{AtomicTest, BoxLowering, RulePacketBoxes};

@@ -5,12 +5,12 @@
 //! ([`TestAlgebra::can_commute`])? The answers are conservative: "no" may mean "unknown". A test of
 //! a field that some rule of the table may have changed in between proves nothing.
 
-use weir_model::effect::fields_changed_in_table;
+use weir_model::effect::find_fields_changed_for_next_rules;
 use weir_model::{
     Family, Field, FieldSet, IfaceMatch, Match, Predicate, Rule, Table, Test, lower_to_tests,
 };
 
-use crate::barrier::{find_barrier_reason, reads_transport_header};
+use crate::barrier::{find_barrier_reason, is_transport_header_test};
 use crate::predicate_relations::{implies, is_disjoint};
 
 /// What can be told of the rules of one table.
@@ -20,7 +20,7 @@ use crate::predicate_relations::{implies, is_disjoint};
 /// use weir_model::{Family, Rule, Table, TableName, Target};
 /// use weir_partition::TestAlgebra;
 /// let rule = |proto| {
-///     let mut rule = Rule::new(Target::Accept);
+///     let mut rule = Rule::unconditional(Target::Accept);
 ///     rule.base.proto = Some(ProtoMatch { negated: false, proto });
 ///     rule
 /// };
@@ -33,7 +33,7 @@ use crate::predicate_relations::{implies, is_disjoint};
 /// let algebra = TestAlgebra::for_table(&table, Family::V4);
 /// assert!(algebra.can_commute(&rule(6), &rule(17)));
 /// assert!(!algebra.can_commute(&rule(6), &rule(6)));
-/// let all = algebra.tests_of_rule(&Rule::new(Target::Drop));
+/// let all = algebra.tests_of_rule(&Rule::unconditional(Target::Drop));
 /// assert!(algebra.covers(&all, &algebra.tests_of_rule(&rule(6))));
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ pub struct TestAlgebra {
 impl TestAlgebra {
     /// Of a table's rules.
     pub fn for_table(table: &Table, family: Family) -> TestAlgebra {
-        TestAlgebra { family, altered_fields: fields_changed_in_table(table) }
+        TestAlgebra { family, altered_fields: find_fields_changed_for_next_rules(table) }
     }
 
     /// The tests of a rule.
@@ -151,7 +151,7 @@ impl TestAlgebra {
 
 /// The tests before the first that looks at a transport header; all of them where none does.
 pub fn take_tests_before_transport(tests: &[Test]) -> &[Test] {
-    let first = tests.iter().position(reads_transport_header).unwrap_or(tests.len());
+    let first = tests.iter().position(is_transport_header_test).unwrap_or(tests.len());
     &tests[..first]
 }
 

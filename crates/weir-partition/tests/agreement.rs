@@ -52,7 +52,7 @@ fn walked(interpreter: &Interpreter<'_>, packet: &Packet) -> (Vec<usize>, bool) 
         &mut packet,
         &mut AlwaysFalseOracle,
     );
-    let rules = log.hits.iter().filter_map(|hit| hit.rule_id(Family::V4)?.number);
+    let rules = log.hits.iter().filter_map(|hit| hit.rule_or_policy_id(Family::V4)?.number);
     (rules.map(|n| n as usize - 1).collect(), verdict == Verdict::Drop)
 }
 
@@ -78,7 +78,7 @@ fn every_packet_is_in_one_box_and_meets_what_the_box_says() {
         let ruleset = firewall.v4.as_mut().or(firewall.v6.as_mut()).expect("a ruleset");
         let context = own.v4.as_ref().or(own.v6.as_ref()).expect("a ruleset");
         let table = context.table(&TableName::Filter).expect("a filter");
-        let mut lowering = BoxLowering::new(&own, context, table);
+        let mut lowering = BoxLowering::for_table(&own, context, table);
         let rules = &table.chain("FORWARD").expect("a chain").rules;
         let budget = BoxBudget::default();
         let boxes = partition_run(&mut lowering, rules, budget);
@@ -126,7 +126,7 @@ fn no_device_is_beside_the_empty_prefix() {
     let firewall = Firewall { v4: Some(ruleset.clone()), ..Firewall::default() };
     let table = ruleset.table(&TableName::Filter).expect("a filter");
     let rules = &table.chain("FORWARD").expect("a chain").rules;
-    let mut lowering = BoxLowering::new(&firewall, &ruleset, table);
+    let mut lowering = BoxLowering::for_table(&firewall, &ruleset, table);
     assert_eq!(lowering.lower_rule(&rules[1]).matched_boxes, []);
     let interpreter = Interpreter::new(&firewall);
     for device in ["", "eth1", "eth2"] {
@@ -147,15 +147,15 @@ fn a_budget_that_is_exceeded_names_the_rule() {
     let table = ruleset.table(&TableName::Filter).expect("a filter");
     let rules = &table.chain("FORWARD").expect("a chain").rules;
     assert!(rules.iter().all(|r| r.target.leaves_chain()));
-    let mut lowering = BoxLowering::new(&firewall, &ruleset, table);
+    let mut lowering = BoxLowering::for_table(&firewall, &ruleset, table);
     let all = partition_run(&mut lowering, rules, BoxBudget::default()).expect("a small run");
     let budget = |boxes| BoxBudget { boxes_max: boxes, ..BoxBudget::default() };
     assert_eq!(partition_run(&mut lowering, rules, budget(all.len())), Ok(all));
     let refused = partition_run(&mut lowering, rules, budget(7));
-    assert_eq!(refused, Err(PartitionError::TooManyBoxes { rule: 2 }));
+    assert_eq!(refused, Err(PartitionError::BudgetExceeded { rule: 2 }));
     let few = BoxBudget { comparisons_max: 2, ..BoxBudget::default() };
     assert_eq!(
         partition_run(&mut lowering, rules, few),
-        Err(PartitionError::TooManyBoxes { rule: 1 })
+        Err(PartitionError::BudgetExceeded { rule: 1 })
     );
 }

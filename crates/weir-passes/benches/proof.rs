@@ -9,7 +9,7 @@ use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_model::{Family, Firewall, Hook};
 use weir_passes::{CheckedPassesOptions, Equivalence, Evidence, Pass, passes, run_checked_passes};
 use weir_syntax::iptables::{ParserSettings, parse};
-use weir_testkit::BenchmarkClock;
+use weir_testkit::WallAndCpuClock;
 
 fn main() {
     let files: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
@@ -41,7 +41,8 @@ fn proof(name: &str, text: &str) {
         run_checked_passes(&before, &all, &options, &mut |_, _| {}).expect("nothing is compared");
     let acted: Vec<&str> =
         run.steps.iter().filter(|s| s.evidence == Evidence::Trusted).map(|s| s.pass).collect();
-    let rules = |f: &Firewall| f.rulesets().map(|r| r.rules().count()).sum::<usize>();
+    let rules =
+        |f: &Firewall| f.rulesets().map(|r| r.rules_with_table_and_chain().count()).sum::<usize>();
     println!(
         "{name}: {} rules, {} after {}",
         rules(&before),
@@ -51,7 +52,7 @@ fn proof(name: &str, text: &str) {
     for (what, scope) in
         [("FORWARD", CompareScope::Hook(Hook::Forward)), ("all journeys", CompareScope::Journey)]
     {
-        let clock = BenchmarkClock::start();
+        let clock = WallAndCpuClock::start();
         let options = CompareOptions { scope, ..CompareOptions::default() };
         let found =
             compare_firewalls(&before, &run.firewall, &options).expect("no mistake in weir");

@@ -43,16 +43,16 @@ impl ChainNameAllocator {
 
     /// A name for the rest of a chain after a run.
     pub fn allocate_rest_name(&mut self) -> SharedName {
-        self.allocate_with_suffix("rest")
+        self.allocate_numbered_with_word("rest")
     }
 
     /// A name for the chain that a run is divided in.
     pub fn allocate_tree_root_name(&mut self) -> SharedName {
-        self.allocate_with_suffix("top")
+        self.allocate_numbered_with_word("top")
     }
 
     /// A name that ends in a word, of at most 19 characters.
-    pub fn allocate_with_suffix(&mut self, word: &str) -> SharedName {
+    pub fn allocate_numbered_with_word(&mut self, word: &str) -> SharedName {
         let family = self.family;
         self.allocate_unused(|number| match family {
             Family::V4 => format!("w4:{number:05}:{word}"),

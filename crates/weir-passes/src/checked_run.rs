@@ -4,8 +4,8 @@
 //!
 //! 1. *structure* ([`structure_check`]): every original rule still has a counter, stateful rules
 //!    occur as often as before, chains of other programs are unchanged;
-//! 2. *packets* ([`equivalence_check`]): on and around every boundary of every rule, before and after, by the
-//!    interpreter; only this check covers counters;
+//! 2. *packets* ([`equivalence_check`]): on and around every boundary of every rule, before and
+//!    after, by the interpreter; only this check covers counters;
 //! 3. *proof*: both rulesets as diagrams, which covers all packets at once, except for counters. It
 //!    may exceed its memory, and does not support every sense of equality: then the pass is
 //!    reported as checked on packets, with the reason.
@@ -22,8 +22,8 @@ use weir_model::{Family, Firewall, IpSet, Packet, RuleIdTable, Ruleset};
 use weir_semantics::{JourneyKind, SeededOracle};
 
 use crate::equivalence_check::{
-    self, Counterexample, EquivalenceJudge, PacketCheckOptions, PayloadOracle, ProgressFn,
-    ProofResult,
+    self, Counterexample, EquivalenceJudge, PacketCheckOptions, ProgressFn, ProofResult,
+    U32EvaluatingOracle,
 };
 use crate::structure_check::{self, StructureViolation};
 use crate::{CounterPreservation, Equivalence, Pass, PassContext, PassOptions, RewrittenRuleset};
@@ -192,17 +192,17 @@ pub fn run_checked_passes(
 }
 
 /// Packets for the ruleset that the next pass is given, where some were made already.
-type PreparedPackets = Option<Vec<(JourneyKind, Vec<Packet>)>>;
+type PacketsFromPreviousPass = Option<Vec<(JourneyKind, Vec<Packet>)>>;
 
 fn run_checked_pass(
     run: &mut CheckedPassesResult,
     pass: &dyn Pass,
     places: &[Option<RuleIdTable>; 2],
     options: &CheckedPassesOptions,
-    sample: &mut PreparedPackets,
+    sample: &mut PacketsFromPreviousPass,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(), PassRefusalReason> {
-    let count = |f: &Firewall| f.rulesets().flat_map(Ruleset::rules).count();
+    let count = |f: &Firewall| f.rulesets().flat_map(Ruleset::rules_with_table_and_chain).count();
     let rules = count(&run.firewall);
     let note = |run: &mut CheckedPassesResult, rules, tried, evidence| {
         run.steps.push(PassReport {
@@ -228,7 +228,7 @@ fn run_checked_pass(
         let context =
             PassContext { options: &options.pass, rule_ids: places, sets: &run.firewall.sets };
         let rewritten = pass.run(ruleset, &context);
-        apply_rewrite(&mut after, &rewritten);
+        replace_ruleset_and_add_sets(&mut after, &rewritten);
         made.push((family, places, rewritten));
     }
     if after == run.firewall {
@@ -242,7 +242,14 @@ fn run_checked_pass(
     let (tried, evidence) = if options.trust {
         (None, Evidence::Trusted)
     } else {
-        compare_before_after(&run.firewall, &after, pass.equivalence(), options, sample, progress)?
+        check_on_packets_and_by_proof(
+            &run.firewall,
+            &after,
+            pass.equivalence(),
+            options,
+            sample,
+            progress,
+        )?
     };
     for (family, _, rewritten) in made {
         run.generated_sets.extend(rewritten.sets.into_iter().map(|s| (family, s)));
@@ -266,7 +273,7 @@ fn check_rewrite_structure(
     for (family, places, rewritten) in rewrites {
         let ruleset = before.ruleset(*family).expect("it was rewritten");
         let context = PassContext { options: &options.pass, rule_ids: places, sets: &after.sets };
-        structure_check::check_structure(
+        structure_check::check_ruleset_structure(
             ruleset,
             &rewritten.ruleset,
             &rewritten.dead_rules,
@@ -278,7 +285,7 @@ fn check_rewrite_structure(
     structure_check::check_shared_objects_unchanged(before, after)
 }
 
-fn apply_rewrite(firewall: &mut Firewall, rewritten: &RewrittenRuleset) {
+fn replace_ruleset_and_add_sets(firewall: &mut Firewall, rewritten: &RewrittenRuleset) {
     let ruleset = rewritten.ruleset.clone();
     match ruleset.family {
         Family::V4 => firewall.v4 = Some(ruleset),
@@ -296,21 +303,21 @@ fn record_unchanged_rules(run: &mut CheckedPassesResult, kept: Vec<UnchangedRule
 }
 
 /// Compares on packets, then by proof.
-fn compare_before_after(
+fn check_on_packets_and_by_proof(
     before: &Firewall,
     after: &Firewall,
     equivalence: Equivalence,
     options: &CheckedPassesOptions,
-    sample: &mut PreparedPackets,
+    sample: &mut PacketsFromPreviousPass,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(MeanRulesTried, Evidence<NoProofReason>), PassRefusalReason> {
     progress("checking packets", 0.1);
-    let own = sample
-        .take()
-        .unwrap_or_else(|| equivalence_check::generate_check_packets(before, &options.check, 1));
-    let next = equivalence_check::generate_check_packets(after, &options.check, 1);
+    let own = sample.take().unwrap_or_else(|| {
+        equivalence_check::generate_firewall_check_packets(before, &options.check, 1)
+    });
+    let next = equivalence_check::generate_firewall_check_packets(after, &options.check, 1);
     let mut judge = EquivalenceJudge::new(equivalence, before, after);
-    let mut answers = PayloadOracle(SeededOracle(options.check.seed));
+    let mut answers = U32EvaluatingOracle(SeededOracle(options.check.seed));
     let mut packets = 0;
     // Most of the boundaries are those of the original ruleset.
     for (of, share) in [(&own, 1), (&next, 4)] {

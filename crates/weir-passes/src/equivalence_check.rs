@@ -11,8 +11,8 @@
 
 mod counterexample;
 mod equivalence_judge;
-mod payload_oracle;
 mod proof;
+mod u32_evaluating_oracle;
 
 use weir_artefact::EqualityCheckRecord;
 use weir_model::{Firewall, Packet};
@@ -22,8 +22,8 @@ use weir_traffic::TrafficOptions;
 pub use self::counterexample::{Counterexample, FormDifference, describe_outcome};
 pub(crate) use self::equivalence_judge::EquivalenceJudge;
 pub use self::equivalence_judge::group_merged_rules;
-pub use self::payload_oracle::{PayloadOracle, evaluate_u32_expression};
 pub use self::proof::{ProofResult, prove_equivalence};
+pub use self::u32_evaluating_oracle::{U32EvaluatingOracle, evaluate_u32_expression};
 
 use crate::Equivalence;
 
@@ -68,14 +68,14 @@ pub fn compare_on_packets<'f>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<EqualityCheckRecord, Box<Counterexample>> {
     let old = Interpreter::new(before);
-    let mut answers = PayloadOracle(SeededOracle(options.seed));
+    let mut answers = U32EvaluatingOracle(SeededOracle(options.seed));
     let mut checked = 0u64;
     let sources = [before].into_iter().chain(boundaries.iter().copied()).enumerate();
     for (i, source) in sources {
         progress("checking", i as f64 / (1 + boundaries.len()) as f64);
         // Most of the boundaries are the ruleset's own.
         let share = if i == 0 { 1 } else { 4 };
-        for (entry, packets) in generate_check_packets(source, options, share) {
+        for (entry, packets) in generate_firewall_check_packets(source, options, share) {
             for packet in packets {
                 let outcome = old.journey(&packet, entry, &mut answers);
                 checked += 1;
@@ -105,7 +105,7 @@ pub fn compare_on_packets<'f>(
 
 /// Packets for the rules of a firewall, by entry: a part of those that the options request, most of
 /// them forwarded.
-pub fn generate_check_packets(
+pub fn generate_firewall_check_packets(
     firewall: &Firewall,
     options: &PacketCheckOptions,
     share: usize,
@@ -136,7 +136,7 @@ pub fn make_iptables_form_comparer<'a>(
     after: &'a Firewall,
 ) -> impl FnMut(&Packet, JourneyKind, &Outcome<'_>, &mut dyn Oracle) -> Option<FormDifference> + 'a
 {
-    let new = Interpreter::new_for_comparison(after, before);
+    let new = Interpreter::new_with_sets_changed_by(after, before);
     move |packet, entry, before, answers| {
         let outcome = new.journey(packet, entry, answers);
         before.first_difference(&outcome).map(|d| FormDifference {

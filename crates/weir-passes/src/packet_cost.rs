@@ -89,7 +89,7 @@ fn add_match_lookups(
                 let lengths = firewall.find_set(&test.name).map_or(1, count_prefix_lengths);
                 bill.probes += lengths.saturating_sub(1);
             }
-            Match::HostDependent(host) if host.module == "string" => bill.bytes += length as u64,
+            Match::UnmodelledInput(host) if host.module == "string" => bill.bytes += length as u64,
             _ => {}
         }
     }

@@ -10,7 +10,7 @@ use weir_artefact::manifest::CompiledRun;
 use weir_model::{Chain, Family, IpSet, RuleIdTable, RuleIndex, Ruleset, TableName};
 
 use crate::{CostModel, RewrittenRuleset};
-use weir_model::managing_programs::{ManagingProgram, preserved_program_of_chain};
+use weir_model::managing_programs::{ManagingProgram, find_default_preserved_program};
 
 /// The outcome of the counters of rules that a pass removes, merges or moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub struct PassContext<'a> {
 impl PassContext<'_> {
     /// Whether the chain may be rewritten: it is not one that another program rewrites.
     pub fn may_rewrite(&self, chain: &Chain) -> bool {
-        preserved_program_of_chain(&chain.name)
+        find_default_preserved_program(&chain.name)
             .is_none_or(|p| self.options.rewritable_programs.contains(&p))
     }
 }
@@ -155,7 +155,7 @@ pub(crate) fn chain_mut<'r>(
 }
 
 /// Beginning of the names of sets that are made for a family.
-pub(crate) fn format_set_name_prefix(options: &PassOptions, family: Family) -> String {
+pub(crate) fn format_family_set_name_prefix(options: &PassOptions, family: Family) -> String {
     let letter = if family == Family::V4 { 4 } else { 6 };
     format!("w{letter}-{}-", options.set_name_id)
 }

@@ -131,7 +131,7 @@ impl TreeBuilder<'_> {
                 }
                 None => continue,
             };
-            if let Some(rule) = self.rule_ids.first_credited_id(item.rule) {
+            if let Some(rule) = self.rule_ids.first_credited_id_text(item.rule) {
                 self.unchanged_rules.push(UnchangedRule { rule, why });
             }
         }
@@ -154,7 +154,8 @@ impl TreeBuilder<'_> {
                 TreeSegment::RuleList(range) => {
                     let list = items[range].iter().map(|i| i.rule.clone());
                     if open {
-                        content = list.chain(then.take().map(make_goto_rule)).collect();
+                        content =
+                            list.chain(then.take().map(make_unconditional_goto_rule)).collect();
                         open = false;
                     } else {
                         content.splice(0..0, list);
@@ -178,14 +179,14 @@ impl TreeBuilder<'_> {
                         let top = self.names.allocate_tree_root_name();
                         self.new_chains
                             .push(Chain { rules: at_root, ..Chain::new(top.clone(), None) });
-                        at_root = vec![Rule::new(Target::Jump(top))];
+                        at_root = vec![Rule::unconditional(Target::Jump(top))];
                     }
                     content.splice(0..0, at_root);
                     open = false;
                 }
             }
         }
-        if open { then.map(make_goto_rule).into_iter().collect() } else { content }
+        if open { then.map(make_unconditional_goto_rule).into_iter().collect() } else { content }
     }
 
     /// A chain for what is after a run; an old one where there is nothing but a goto.
@@ -210,8 +211,10 @@ impl TreeBuilder<'_> {
         at_root: usize,
     ) {
         // Rules that a pass made have no place.
-        let first =
-            items.iter().find_map(|i| self.rule_ids.first_credited_id(i.rule)).unwrap_or_default();
+        let first = items
+            .iter()
+            .find_map(|i| self.rule_ids.first_credited_id_text(i.rule))
+            .unwrap_or_default();
         let made = &self.new_chains[before..];
         let rules = made.iter().map(|c| c.rules.len()).sum::<usize>() + at_root;
         let into = format!("tree by {axis}: {} chains, {rules} rules", made.len());
@@ -258,7 +261,7 @@ impl TreeBuilder<'_> {
                 list_from = at;
                 parts.push(TreeSegment::Tree(range, axis, plan));
             } else if let Some((range, axis)) = copied {
-                pin_widest_prefixes(&mut items[range], axis);
+                pin_widest_prefix_rules_in_place(&mut items[range], axis);
                 extents = rule_runs::compute_run_lengths(items);
             } else {
                 at += 1;
@@ -292,7 +295,9 @@ impl TreeBuilder<'_> {
         then: Option<&SharedName>,
     ) -> Vec<Rule> {
         let (kids, rest) = match plan {
-            TreePlan::Leaf(rules) => return self.build_leaf_rules(rules, items, axis, axes, then),
+            TreePlan::Leaf(rules) => {
+                return self.build_leaf_rules_by_other_axis(rules, items, axis, axes, then);
+            }
             TreePlan::Node { kids, rest } => (kids, rest),
         };
         let mut content = Vec::new();
@@ -302,7 +307,7 @@ impl TreeBuilder<'_> {
                 continue;
             }
             let name = self.names.allocate_node_name(axis, *prefix);
-            let mut way = make_goto_rule(name.clone());
+            let mut way = make_unconditional_goto_rule(name.clone());
             axis.set_prefix(&mut way, self.family, *prefix);
             content.push(way);
             let slot = self.new_chains.len();
@@ -310,12 +315,12 @@ impl TreeBuilder<'_> {
             let rules = self.build_node_rules(plan, items, axis, axes, then);
             self.new_chains[slot].rules = rules;
         }
-        content.extend(self.build_leaf_rules(rest, items, axis, axes, then));
+        content.extend(self.build_leaf_rules_by_other_axis(rest, items, axis, axes, then));
         content
     }
 
     /// Rules in order, divided by the other address if that pays off.
-    fn build_leaf_rules(
+    fn build_leaf_rules_by_other_axis(
         &mut self,
         rules: &[u32],
         items: &[RunCandidate<'_>],
@@ -330,7 +335,7 @@ impl TreeBuilder<'_> {
 }
 
 /// Leaves the widest prefixes of a run where they are.
-fn pin_widest_prefixes(items: &mut [RunCandidate<'_>], axis: AddressAxis) {
+fn pin_widest_prefix_rules_in_place(items: &mut [RunCandidate<'_>], axis: AddressAxis) {
     let widest = items.iter().map(|i| i.prefix(axis).len).min().unwrap_or(0);
     for item in items.iter_mut().filter(|i| i.prefix(axis).len == widest) {
         item.pinned_in_place = true;
@@ -342,8 +347,8 @@ fn is_not_return_or_goto(target: &Target) -> bool {
     !matches!(target, Target::Return | Target::Goto(_))
 }
 
-fn make_goto_rule(chain: SharedName) -> Rule {
-    Rule::new(Target::Goto(chain))
+fn make_unconditional_goto_rule(chain: SharedName) -> Rule {
+    Rule::unconditional(Target::Goto(chain))
 }
 
 /// Reorders rules that only count into long runs: those that test a source first, then those that

@@ -11,7 +11,7 @@ use weir_partition::TestAlgebra;
 
 use crate::RewrittenRuleset;
 use crate::pass::{PassContext, chain_mut};
-use weir_model::managing_programs::preserved_program_of_chain;
+use weir_model::managing_programs::find_default_preserved_program;
 
 /// Runs a pass over the chains that are not another program's; those are restored as they were.
 pub(crate) fn rewrite_except_program_chains(
@@ -29,7 +29,7 @@ pub(crate) fn rewrite_except_program_chains(
     let mut made = pass(&ours);
     for (table, name, rules) in theirs {
         let chain = chain_mut(&mut made.ruleset, table, &name).expect("a pass keeps all chains");
-        if let (Some(program), true) = (preserved_program_of_chain(&name), rules.len() > 1) {
+        if let (Some(program), true) = (find_default_preserved_program(&name), rules.len() > 1) {
             let rule = format!("{}/{table}/{name}", iptables_tool_name(ruleset.family));
             made.unchanged_rules
                 .push(UnchangedRule { rule, why: format!("its chain belongs to {program}") });
@@ -68,7 +68,7 @@ pub(crate) fn rewrite_chains(
 
 /// Leaves out rules that no packet reaches. One that is the last to use conntrack, or to have
 /// fragments reassembled, stays: it switches that on by being there.
-pub(crate) fn remove_dead_rules(
+pub(crate) fn remove_listed_dead_rules(
     ruleset: &Ruleset,
     dead: &HashSet<RuleIndex>,
     why: &str,
@@ -76,14 +76,14 @@ pub(crate) fn remove_dead_rules(
 ) -> RewrittenRuleset {
     let mut made = RewrittenRuleset::unchanged(ruleset);
     let is_dead = |r: &Rule| r.credit.iter().any(|id| dead.contains(id));
-    let rules = || ruleset.rules().map(|(_, _, r)| r);
+    let rules = || ruleset.rules_with_table_and_chain().map(|(_, _, r)| r);
     let on = total_conntrack_demand(rules());
     let needed = total_conntrack_demand(rules().filter(|r| !is_dead(r))) != on;
     let stays = |r: &Rule| !is_dead(r) || (needed && rule_conntrack_demand(r) == on);
     for chain in made.ruleset.tables.iter_mut().flat_map(|t| &mut t.chains) {
         chain.rules.retain(stays);
     }
-    for (_, _, rule) in ruleset.rules().filter(|(_, _, r)| is_dead(r)) {
+    for (_, _, rule) in ruleset.rules_with_table_and_chain().filter(|(_, _, r)| is_dead(r)) {
         if !stays(rule) {
             made.dead_rules.extend(&rule.credit);
             made.record_compiled_run(context, &rule.credit, 1, format!("nothing: {why}"));

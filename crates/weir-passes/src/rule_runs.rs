@@ -159,7 +159,7 @@ mod tests {
     use weir_model::{Addr, AddrMatch, Target};
 
     fn rule(source: Option<(u128, u32)>) -> Rule {
-        let mut rule = Rule::new(Target::Accept);
+        let mut rule = Rule::unconditional(Target::Accept);
         rule.base.saddr = source.map(|(addr, len)| Prefix { addr, len }.to_match(Family::V4));
         rule
     }

@@ -111,7 +111,7 @@ impl SetFolder<'_> {
         }
         for item in &items {
             if let (Some(why), Some(rule)) =
-                (item.barrier, self.rule_ids.first_credited_id(item.rule))
+                (item.barrier, self.rule_ids.first_credited_id_text(item.rule))
             {
                 self.unchanged_rules.push(UnchangedRule { rule, why: why.to_string() });
             }
@@ -151,7 +151,7 @@ impl SetFolder<'_> {
 
     fn record_compiled_group(&mut self, group: &RuleGroup<'_>, into: String) {
         // Rules that a pass made have no place.
-        let first = group.members.iter().find_map(|m| self.rule_ids.first_credited_id(m.rule));
+        let first = group.members.iter().find_map(|m| self.rule_ids.first_credited_id_text(m.rule));
         let first = first.unwrap_or_default();
         self.compiled_runs.push(CompiledRun { first, rules: group.members.len() as u32, into });
     }

@@ -48,7 +48,7 @@ pub enum SkeletonError {
     /// The levels do not rise, or one is not a prefix length of the family.
     InvalidLevels,
     /// The name is empty, or too long to leave room for the prefix in a chain's name.
-    InvalidName {
+    NameEmptyOrTooLong {
         /// The longest name that fits, in characters.
         length_max: usize,
     },
@@ -60,7 +60,7 @@ impl std::fmt::Display for SkeletonError {
             SkeletonError::InvalidLevels => {
                 f.write_str("levels must rise and be prefix lengths of the family")
             }
-            SkeletonError::InvalidName { length_max } => {
+            SkeletonError::NameEmptyOrTooLong { length_max } => {
                 write!(f, "a skeleton's name has 1 to {length_max} characters")
             }
         }
@@ -86,7 +86,7 @@ impl Skeleton {
     ) -> Result<Self, SkeletonError> {
         let length_max = Self::NAME_LENGTH_MAX;
         if name.is_empty() || name.len() > length_max {
-            return Err(SkeletonError::InvalidName { length_max });
+            return Err(SkeletonError::NameEmptyOrTooLong { length_max });
         }
         let levels: Vec<u32> = levels.iter().map(|&l| l.into()).collect();
         let rise = levels.windows(2).all(|w| w[0] < w[1]);
@@ -136,7 +136,7 @@ impl Skeleton {
             let built_in =
                 Hook::from_chain_name(name).is_some_and(|h| self.table.hooks().contains(&h));
             let mut chain = Chain::new(name.clone(), built_in.then_some(Policy::Accept));
-            chain.rules.push(Rule::new(Target::Jump(self.node_chain_name(Prefix::ALL))));
+            chain.rules.push(Rule::unconditional(Target::Jump(self.node_chain_name(Prefix::ALL))));
             chains.push(chain);
         }
         let elements: Vec<(Prefix, &SharedName)> = self.elements().collect();
@@ -186,7 +186,7 @@ impl Skeleton {
     }
 
     fn make_jump_rule(&self, prefix: Prefix, chain: SharedName) -> Rule {
-        let mut rule = Rule::new(Target::Jump(chain));
+        let mut rule = Rule::unconditional(Target::Jump(chain));
         self.axis.set_prefix(&mut rule, self.family, prefix);
         rule
     }
@@ -272,7 +272,10 @@ mod tests {
         assert_eq!(new("bw", &[8, 16]), Ok(()));
         assert_eq!(new("bw", &[16, 8]), Err(SkeletonError::InvalidLevels));
         assert_eq!(new("bw", &[8, 32]), Err(SkeletonError::InvalidLevels));
-        assert_eq!(new("bandwidth", &[8]), Err(SkeletonError::InvalidName { length_max: 8 }));
+        assert_eq!(
+            new("bandwidth", &[8]),
+            Err(SkeletonError::NameEmptyOrTooLong { length_max: 8 })
+        );
     }
 
     #[test]

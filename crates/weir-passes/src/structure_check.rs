@@ -57,7 +57,7 @@ pub enum StructureViolation {
 ///
 /// # Errors
 /// The first violation.
-pub fn check_structure(
+pub fn check_ruleset_structure(
     before: &Ruleset,
     after: &Ruleset,
     dead: &[RuleIndex],
@@ -70,7 +70,8 @@ pub fn check_structure(
     }
     check_stateful_rule_counts(before, after, context)?;
     check_protected_chains(before, after, context)?;
-    let on = |r: &Ruleset| total_conntrack_demand(r.rules().map(|(_, _, r)| r));
+    let on =
+        |r: &Ruleset| total_conntrack_demand(r.rules_with_table_and_chain().map(|(_, _, r)| r));
     match (on(before), on(after)) {
         (was, is) if was == is => Ok(()),
         (ConntrackDemand::Nothing, ConntrackDemand::Defragmentation) => {
@@ -113,7 +114,7 @@ pub fn check_user_sets_unchanged(
 }
 
 fn collect_credited_rules(ruleset: &Ruleset) -> BTreeSet<RuleIndex> {
-    ruleset.rules().flat_map(|(_, _, r)| r.credit.iter().copied()).collect()
+    ruleset.rules_with_table_and_chain().flat_map(|(_, _, r)| r.credit.iter().copied()).collect()
 }
 
 /// Elements of sets count for rules, too: their credit is in the context.
@@ -139,12 +140,12 @@ fn check_merged_rules(
     context: &PassContext<'_>,
 ) -> Result<(), StructureViolation> {
     let mut home: HashMap<RuleIndex, (TableName, &str, &Target)> = HashMap::new();
-    for (table, chain, rule) in before.rules() {
+    for (table, chain, rule) in before.rules_with_table_and_chain() {
         for id in &rule.credit {
             home.insert(*id, (table.name, &chain.name, &rule.target));
         }
     }
-    for (_, _, rule) in after.rules() {
+    for (_, _, rule) in after.rules_with_table_and_chain() {
         let homes: Vec<_> = rule.credit.iter().filter_map(|id| Some((id, home.get(id)?))).collect();
         if let Some(w) = homes.windows(2).find(|w| w[0].1 != w[1].1) {
             let name = |id: &RuleIndex| context.rule_ids.rule_id_text(*id);
@@ -157,7 +158,7 @@ fn check_merged_rules(
 /// Rules that keep a state or are not understood, by their credit and text, and how often they are.
 fn count_stateful_rules(ruleset: &Ruleset) -> BTreeMap<(Vec<RuleIndex>, String), usize> {
     let mut out = BTreeMap::new();
-    for (_, _, rule) in ruleset.rules() {
+    for (_, _, rule) in ruleset.rules_with_table_and_chain() {
         // A set that is looked into twice answers twice the same, and so does what depends on the
         // host.
         if !is_stateful_rule(rule, ruleset.family) {

@@ -13,7 +13,7 @@ use weir_model::{
     Addr, CtState, Family, Firewall, Packet, Rule, RuleIdTable, RuleIndex, Ruleset, Span,
 };
 use weir_packet::{ConntrackInfo, Transport, tcp_flag};
-use weir_passes::equivalence_check::{PayloadOracle, find_counterexample};
+use weir_passes::equivalence_check::{U32EvaluatingOracle, find_counterexample};
 use weir_passes::{
     CostModel, Equivalence, Pass, PassContext, PassOptions, passes, structure_check,
 };
@@ -358,7 +358,7 @@ fn run(pass: &dyn Pass, alphabet: &Alphabet, family: Family, most: usize) -> Cou
         }
         count.changed += 1;
         let context = PassContext { sets: &made.sets, ..context };
-        let broken = structure_check::check_structure(
+        let broken = structure_check::check_ruleset_structure(
             &before,
             &made.ruleset,
             &made.dead_rules,
@@ -372,7 +372,7 @@ fn run(pass: &dyn Pass, alphabet: &Alphabet, family: Family, most: usize) -> Cou
             &before,
             &after,
             &packets,
-            &mut PayloadOracle(SeededOracle(1)),
+            &mut U32EvaluatingOracle(SeededOracle(1)),
         );
         let why = broken.err().map(|b| b.to_string()).or(differs.map(|d| d.to_string()));
         if let Some(why) = why {

@@ -40,7 +40,10 @@ fn print(made: &RewrittenRuleset) -> String {
     for table in &mut ruleset.tables {
         table.leading_comments.clear();
     }
-    text += &iptables::print(&ruleset, ruleset.rules().any(|(_, _, r)| r.counters.is_some()));
+    text += &iptables::print(
+        &ruleset,
+        ruleset.rules_with_table_and_chain().any(|(_, _, r)| r.counters.is_some()),
+    );
     for run in &made.compiled_runs {
         text += &format!("# {} and {} rules from there: {}\n", run.first, run.rules, run.into);
     }
@@ -51,7 +54,7 @@ fn print(made: &RewrittenRuleset) -> String {
 }
 
 fn compare(folder: &str, least: usize, pass: impl Fn(&Ruleset) -> RewrittenRuleset) {
-    let files = testdata::testdata_files(folder, "txt");
+    let files = testdata::testdata_files_with_extension(folder, "txt");
     assert!(files.len() >= least, "the cases are there");
     let mut changed = Vec::new();
     for file in files {
@@ -124,7 +127,7 @@ fn each_pass_has_a_case_in_which_it_acts_and_one_in_which_it_does_not() {
     for name in BY_NAME {
         let pass = passes::find_pass(name).expect("the pass is there");
         let (mut acts, mut rests) = (0, 0);
-        for file in testdata::testdata_files(&format!("passes/{name}"), "txt") {
+        for file in testdata::testdata_files_with_extension(&format!("passes/{name}"), "txt") {
             let case = std::fs::read_to_string(&file).expect("read the case");
             let rules = case.split_once(CUT).map_or(case.trim_end(), |(rules, _)| rules);
             let v4 = read(&format!("{rules}\n"));

@@ -83,7 +83,7 @@ fn target(chain: usize) -> impl Strategy<Value = Target> {
 
 fn rule(chain: usize) -> impl Strategy<Value = Rule> {
     (prefix(), prefix(), test(), target(chain), 0u8..4).prop_map(|(s, d, test, target, which)| {
-        let mut rule = Rule::new(target);
+        let mut rule = Rule::unconditional(target);
         if which != 0 {
             AddressAxis::Source.set_prefix(&mut rule, V4, s.unwrap_or(Prefix::ALL));
         }

@@ -25,7 +25,7 @@ impl LogScale {
     }
 
     /// An axis that holds `values`, with room at both ends.
-    pub(crate) fn with_margins(
+    pub(crate) fn with_margins_and_round_ends(
         values: impl Iterator<Item = f64>,
         start: f64,
         end: f64,
@@ -37,7 +37,7 @@ impl LogScale {
     }
 
     /// An axis whose ends are the smallest and the largest of `values`; 0 is drawn apart.
-    pub(crate) fn spanning(values: &[f64], start: f64, end: f64) -> LogScale {
+    pub(crate) fn with_exact_ends(values: &[f64], start: f64, end: f64) -> LogScale {
         let has_zero = values.contains(&0.0);
         let (low, high) = match positive_extent(values.iter().copied()) {
             Some((low, high)) if low < high => (low, high),
@@ -70,7 +70,7 @@ impl LogScale {
     }
 
     /// Ticks of this axis: those with a label are `true`.
-    pub(crate) fn ticks(&self) -> Vec<(f64, bool)> {
+    pub(crate) fn ticks_with_label_flag(&self) -> Vec<(f64, bool)> {
         let decades = (self.max_value / self.min_value).log10();
         let labelled: &[f64] = if decades <= 2.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let mut ticks = Vec::new();
@@ -181,26 +181,35 @@ mod tests {
 
     #[test]
     fn zero_has_a_place_of_its_own() {
-        let axis = LogScale::spanning(&[0.0, 16.0, 16_384.0], 0.0, 1000.0);
+        let axis = LogScale::with_exact_ends(&[0.0, 16.0, 16_384.0], 0.0, 1000.0);
         let places: Vec<f64> =
             [0.0, 16.0, 16_384.0].iter().filter_map(|value| axis.position_of(*value)).collect();
         assert_eq!(places[0], 0.0);
         assert!(places[1] > 50.0 && places[1] < 150.0, "{places:?}");
         assert_eq!(places[2].round(), 1000.0);
-        assert!(LogScale::spanning(&[16.0, 32.0], 0.0, 1000.0).zero_gap_position().is_none());
+        assert!(
+            LogScale::with_exact_ends(&[16.0, 32.0], 0.0, 1000.0).zero_gap_position().is_none()
+        );
     }
 
     #[test]
     fn an_axis_without_values_still_has_ticks() {
         for values in [&[][..], &[0.0], &[7.0], &[f64::NAN]] {
-            assert!(!LogScale::with_margins(values.iter().copied(), 0.0, 100.0).ticks().is_empty());
-            assert!(!LogScale::spanning(values, 0.0, 100.0).ticks().is_empty());
+            assert!(
+                !LogScale::with_margins_and_round_ends(values.iter().copied(), 0.0, 100.0)
+                    .ticks_with_label_flag()
+                    .is_empty()
+            );
+            assert!(
+                !LogScale::with_exact_ends(values, 0.0, 100.0).ticks_with_label_flag().is_empty()
+            );
         }
     }
 
     #[test]
     fn ends_are_round_numbers_around_the_values() {
-        let axis = LogScale::with_margins([41_000.0, 1_400_000.0].into_iter(), 0.0, 100.0);
+        let axis =
+            LogScale::with_margins_and_round_ends([41_000.0, 1_400_000.0].into_iter(), 0.0, 100.0);
         assert_eq!((axis.min_value.round(), axis.max_value.round()), (20_000.0, 2_000_000.0));
     }
 

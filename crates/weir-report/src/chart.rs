@@ -48,7 +48,7 @@ pub(crate) struct ChartPoint {
 
 /// What a drawing is called and what its values are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Caption<'a> {
+pub(crate) struct ChartTitlesAndUnit<'a> {
     /// A word for identifiers, distinct in the page.
     pub(crate) id: &'a str,
     /// What it shows.
@@ -73,7 +73,12 @@ impl ChartSeries {
 }
 
 /// A drawing with its title and description.
-fn render_svg(caption: &Caption<'_>, size: ChartSize, class: &str, inside: &Markup) -> Markup {
+fn render_svg(
+    caption: &ChartTitlesAndUnit<'_>,
+    size: ChartSize,
+    class: &str,
+    inside: &Markup,
+) -> Markup {
     let (title, about) = (format!("{}-t", caption.id), format!("{}-d", caption.id));
     html! {
         svg class={ "chart " (class) } role="img"
@@ -87,7 +92,7 @@ fn render_svg(caption: &Caption<'_>, size: ChartSize, class: &str, inside: &Mark
 }
 
 /// Stands in place of a drawing without a single value that its axes can show.
-fn render_not_drawn_note(caption: &Caption<'_>, class: &str) -> Markup {
+fn render_empty_chart_note(caption: &ChartTitlesAndUnit<'_>, class: &str) -> Markup {
     html! { p class={ "chart about " (class) } { "Not drawn, no values: " (caption.title) "." } }
 }
 

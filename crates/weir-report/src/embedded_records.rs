@@ -79,7 +79,7 @@ fn trial_csv_fields(trial: &Trial, axes: &[&str]) -> Vec<String> {
 }
 
 /// The run and its trials as one JSON value: `{"run": …, "trials": […]}`.
-pub(crate) fn record_to_json(record: &RunRecord) -> String {
+pub(crate) fn run_and_trials_to_json(record: &RunRecord) -> String {
     let value = serde_json::json!({ "run": record.run, "trials": record.trials });
     value.to_string()
 }
@@ -174,7 +174,7 @@ mod tests {
     fn the_json_can_be_read_back() {
         let record = sample::sample_record();
         let value: serde_json::Value =
-            serde_json::from_str(&record_to_json(&record)).expect("it is JSON");
+            serde_json::from_str(&run_and_trials_to_json(&record)).expect("it is JSON");
         let trials: Vec<Trial> =
             serde_json::from_value(value["trials"].clone()).expect("trials are trials");
         assert_eq!(trials.len(), record.trials.len());

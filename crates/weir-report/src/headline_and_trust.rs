@@ -1,8 +1,8 @@
 //! The first sentence of a page, and whether to trust it.
 
 use weir_stats::{
-    ClaimOutcome, RatioAgainstOne, RunSubject, Trial, TrialKind, TrialState,
-    max_packets_within_limit, trial_selection,
+    ClaimOutcome, RatioDifference, RunSubject, Trial, TrialKind, TrialState,
+    bound_packets_accepted_by_limit, trial_selection,
 };
 
 use crate::number_format::{
@@ -48,7 +48,8 @@ pub(crate) fn build_headline(model: &ReportModel<'_>) -> HeadlineParts {
     let name = format!("weir’s {} form", gain.subject.name);
     let reference = subject_label(headline.reference);
     let interval = format_interval(&gain.ratio, format_ratio_without_times_sign);
-    if gain.ratio.classify_ratio_against_one(MIN_REPORTED_RELATIVE_CHANGE) == RatioAgainstOne::None
+    if gain.ratio.classify_ratio_beyond_threshold(MIN_REPORTED_RELATIVE_CHANGE)
+        == RatioDifference::None
     {
         return HeadlineParts {
             lead_text: format!("{place}{name} and {reference} do not differ:"),
@@ -132,7 +133,7 @@ impl Trust {
 pub(crate) fn assess_trust(model: &ReportModel<'_>) -> (Trust, Vec<String>) {
     let mut reasons: Vec<(Trust, String)> = Vec::new();
     check_completeness(model, &mut reasons);
-    check_packet_sums(model, &mut reasons);
+    check_leaks_and_packet_balance(model, &mut reasons);
     check_noise(model, &mut reasons);
     note_cpu_pressure(model, &mut reasons);
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.0));
@@ -154,7 +155,7 @@ fn check_completeness(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)
     }
 }
 
-fn check_packet_sums(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
+fn check_leaks_and_packet_balance(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
     // For a flood, the arrivals are the intended result.
     let leaking = model.accepted_trials().filter(|trial| trial.kind != TrialKind::Connections);
     let leaked: u64 = leaking.map(|trial| excess_leaked_packets(model, trial)).sum();
@@ -178,8 +179,9 @@ fn check_packet_sums(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>
 fn excess_leaked_packets(model: &ReportModel<'_>, trial: &Trial) -> u64 {
     let of_trial = |subject: &&RunSubject| subject.name == trial.subject;
     let subject = model.record.run.subjects.iter().find(of_trial);
-    let may_pass = subject
-        .map_or(0, |subject| max_packets_within_limit(subject.lets_through_pps, trial.seconds));
+    let may_pass = subject.map_or(0, |subject| {
+        bound_packets_accepted_by_limit(subject.lets_through_pps, trial.seconds)
+    });
     trial.leaked.saturating_sub(may_pass)
 }
 
@@ -335,7 +337,7 @@ mod tests {
         let limiting = &leaking.trials[3].subject;
         let of_limit = leaking.run.subjects.iter_mut().find(|subject| subject.name == *limiting);
         of_limit.unwrap().lets_through_pps = 3;
-        let passing = 7 - max_packets_within_limit(3, leaking.trials[3].seconds);
+        let passing = 7 - bound_packets_accepted_by_limit(3, leaking.trials[3].seconds);
         let (_, reasons) = assess_trust(&ReportModel::new(&leaking));
         assert_eq!(reasons, [format!("{passing} packets arrived that had to be dropped.")]);
         let of_limit = leaking.run.subjects.iter_mut().find(|subject| subject.lets_through_pps > 0);

@@ -1,9 +1,9 @@
 //! Turns records into an HTML page, and into a few lines for a terminal.
 //!
 //! [`render_page`] writes one HTML file without external references: styles, script, drawings and
-//! the data are inside, and it is complete without its script; [`render_page_of_runs`] draws
-//! several runs of a study together. All text from records is escaped. [`render_summary`] is the
-//! same in a few lines. Both show only what is in the records, except for an [`ExtraSection`]
+//! the data are inside, and it is complete without its script; [`render_page_with_run_overlay`]
+//! draws several runs of a study together. All text from records is escaped. [`render_summary`] is
+//! the same in a few lines. Both show only what is in the records, except for an [`ExtraSection`]
 //! section, which states its own source.
 
 #![forbid(unsafe_code)]
@@ -24,6 +24,6 @@ mod terminal_summary;
 
 pub use extra_section::{ExtraSection, ExtraTable};
 pub use number_format::format_estimate_with_unit;
-pub use page::{NamedRun, render_page, render_page_of_runs};
-pub use study_index::{render_index, report_file_name, trials_file_name};
+pub use page::{NamedRun, render_page, render_page_with_run_overlay};
+pub use study_index::{render_index, report_file_name, trials_jsonl_file_name};
 pub use terminal_summary::render_summary;

@@ -20,7 +20,7 @@ pub(crate) fn format_count(n: u64) -> String {
 }
 
 /// The value on an axis, numbers with their thousands apart.
-pub(crate) fn format_axis_value(value: &Coordinate) -> String {
+pub(crate) fn format_coordinate(value: &Coordinate) -> String {
     match value {
         Coordinate::Number(n) => format_count(*n),
         Coordinate::Text(text) => text.clone(),
@@ -70,7 +70,7 @@ fn format_with_si_prefix(value: f64, digits: usize, unit: &str) -> String {
 }
 
 /// Packets a second, without the words: `1.42 M`.
-pub(crate) fn format_rate(value: f64) -> String {
+pub(crate) fn format_rate_without_unit(value: f64) -> String {
     format_with_si_prefix(value, 3, "")
 }
 
@@ -92,7 +92,7 @@ impl ValueUnit {
     /// A value, with three digits.
     pub(crate) fn format_value(self, value: f64) -> String {
         match self {
-            ValueUnit::Rate => format_rate(value),
+            ValueUnit::Rate => format_rate_without_unit(value),
             ValueUnit::Seconds => format_si_seconds(value),
         }
     }
@@ -109,7 +109,7 @@ impl ValueUnit {
     }
 
     /// A round value beside an axis, with the digit that it has: `1 M`, `20 ms`.
-    pub(crate) fn format_tick(self, value: f64) -> String {
+    pub(crate) fn format_single_digit_tick(self, value: f64) -> String {
         match self {
             ValueUnit::Rate => format_with_si_prefix(value, 1, ""),
             ValueUnit::Seconds => format_with_si_prefix(value, 1, "s"),
@@ -153,15 +153,17 @@ pub fn format_estimate_with_unit(quantity: Quantity, estimate: &Estimate) -> Str
     use Quantity as Q;
     let nanoseconds: fn(f64) -> String = |value| format_si_seconds(value / 1e9);
     let (print, unit): (fn(f64) -> String, &str) = match quantity {
-        Q::Pps => (format_rate, " packets/s"),
-        Q::ConnectionsPerSecond | Q::ConnectionsResetPerSecond => (format_rate, " connections/s"),
-        Q::HandshakesPerSecond => (format_rate, " handshakes/s"),
-        Q::BytesPerConnection => (format_rate, " bytes a connection"),
+        Q::Pps => (format_rate_without_unit, " packets/s"),
+        Q::ConnectionsPerSecond | Q::ConnectionsResetPerSecond => {
+            (format_rate_without_unit, " connections/s")
+        }
+        Q::HandshakesPerSecond => (format_rate_without_unit, " handshakes/s"),
+        Q::BytesPerConnection => (format_rate_without_unit, " bytes a connection"),
         Q::LoadSeconds => (format_si_seconds, " to load"),
         Q::AddSeconds => (format_si_seconds, " to add a rule"),
         Q::RoundTripNsP50 => (nanoseconds, " there and back"),
         Q::ResponseNsP50 => (nanoseconds, " to answer"),
-        Q::StreamBytesPerSecond => (format_rate, " bytes/s"),
+        Q::StreamBytesPerSecond => (format_rate_without_unit, " bytes/s"),
         Q::LossRatio => (format_percent, " lost"),
         _ => (format_ratio_without_times_sign, ""),
     };
@@ -234,7 +236,7 @@ mod tests {
 
     #[test]
     fn rates_have_three_digits() {
-        let plain = |value| format_rate(value).replace(NARROW_NO_BREAK_SPACE, " ");
+        let plain = |value| format_rate_without_unit(value).replace(NARROW_NO_BREAK_SPACE, " ");
         assert_eq!(plain(1_424_000.0), "1.42 M");
         assert_eq!(plain(41_230.0), "41.2 k");
         assert_eq!(plain(999_900.0), "1.00 M");
@@ -255,7 +257,9 @@ mod tests {
 
     #[test]
     fn ticks_have_the_one_digit_that_they_are() {
-        let plain = |value| ValueUnit::Rate.format_tick(value).replace(NARROW_NO_BREAK_SPACE, " ");
+        let plain = |value| {
+            ValueUnit::Rate.format_single_digit_tick(value).replace(NARROW_NO_BREAK_SPACE, " ")
+        };
         assert_eq!(plain(1e6), "1 M");
         assert_eq!(plain(500_000.0), "500 k");
         assert_eq!(plain(20.0), "20");
@@ -267,7 +271,7 @@ mod tests {
             ["1.5 M", "2 M", "0", "600"]
         );
         assert_eq!(
-            ValueUnit::Seconds.format_tick(0.005).replace(NARROW_NO_BREAK_SPACE, " "),
+            ValueUnit::Seconds.format_single_digit_tick(0.005).replace(NARROW_NO_BREAK_SPACE, " "),
             "5 ms"
         );
     }

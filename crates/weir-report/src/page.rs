@@ -4,12 +4,12 @@ mod claims_section;
 mod connection_plots;
 mod estimate_tables;
 mod latency_probe_tables;
-mod paper_figures;
 mod per_core_packet_shares;
 mod per_endpoint_rates;
 mod provenance_section;
 mod rate_and_load_time_plots;
 mod rate_search_section;
+mod remeasured_paper_figures;
 mod run_overlay;
 mod trial_time_series;
 mod trust_section;
@@ -20,8 +20,8 @@ use weir_stats::RunRecord;
 use crate::extra_section::ExtraSection;
 use crate::headline_and_trust::build_headline;
 use crate::number_format::{
-    format_count, format_date_and_time, format_interval, format_percent, format_rate, format_ratio,
-    format_ratio_without_times_sign,
+    format_count, format_date_and_time, format_interval, format_percent, format_rate_without_unit,
+    format_ratio, format_ratio_without_times_sign,
 };
 use crate::report_model::{HeadlineGains, ReportModel, subject_label};
 
@@ -37,7 +37,7 @@ const PAGE_SCRIPT: &str = include_str!("page.js");
 /// `extras` are sections that the records do not hold; they come after the drawings. The same
 /// records give the same bytes.
 pub fn render_page(record: &RunRecord, extras: &[ExtraSection]) -> String {
-    render_page_of_runs(&[NamedRun { name: "", record }], extras)
+    render_page_with_run_overlay(&[NamedRun { name: "", record }], extras)
 }
 
 /// The page of the first run, with a section that draws all of them on one set of axes. All are of
@@ -45,7 +45,7 @@ pub fn render_page(record: &RunRecord, extras: &[ExtraSection]) -> String {
 ///
 /// # Panics
 /// Where there is no run, or one of another study.
-pub fn render_page_of_runs(runs: &[NamedRun<'_>], extras: &[ExtraSection]) -> String {
+pub fn render_page_with_run_overlay(runs: &[NamedRun<'_>], extras: &[ExtraSection]) -> String {
     let record = runs.first().expect("one run at least").record;
     let model = ReportModel::new(record);
     let overlay = (runs.len() > 1).then(|| run_overlay::RunOverlay::from_runs(runs));
@@ -63,14 +63,14 @@ pub fn render_page_of_runs(runs: &[NamedRun<'_>], extras: &[ExtraSection]) -> St
                 (render_page_header(record))
                 main {
                     (render_headline_and_gains(&model))
-                    (rate_and_load_time_plots::render_main_plot(&model))
-                    (rate_and_load_time_plots::render_facet_plots(&model))
+                    (rate_and_load_time_plots::render_headline_facet_plot(&model))
+                    (rate_and_load_time_plots::render_packet_rate_facet_plots(&model))
                     @if let Some(runs) = &overlay { (run_overlay::render_section(runs)) }
                     (connection_plots::render_section(&model))
                     (per_endpoint_rates::render_section(&model))
                     (per_core_packet_shares::render_section(&model))
                     (trial_time_series::render_section(&model))
-                    (paper_figures::render_section(&model))
+                    (remeasured_paper_figures::render_section(&model))
                     (rate_search_section::render_section(&model))
                     (rate_and_load_time_plots::render_load_time_plots(&model))
                     (latency_probe_tables::render_section(&model))
@@ -178,7 +178,7 @@ fn render_gains(model: &ReportModel<'_>, headline: &HeadlineGains<'_>) -> Markup
                         "what " (subject_label(headline.reference)) " " (model.quantity_verb())
                         @if let Some(forwarded) = forwarded {
                             br;
-                            (format_rate(forwarded.value)) " " (model.quantity_unit())
+                            (format_rate_without_unit(forwarded.value)) " " (model.quantity_unit())
                             @if let Some(share) = share {
                                 ", " (format_percent(share.value)) " of no rules"
                             }

@@ -84,7 +84,7 @@ impl<'a> ReportModel<'a> {
             styles: series_style::assign_styles(&run.subjects),
             headline: None,
         };
-        model.headline = model.find_headline();
+        model.headline = model.find_least_gain_headline();
         model
     }
 
@@ -100,7 +100,7 @@ impl<'a> ReportModel<'a> {
         subject: &RunSubject,
         scenario: &Scenario,
     ) -> Option<Estimate> {
-        TrialSelection::new(quantity, &subject.name, scenario)
+        TrialSelection::of_first_copy(quantity, &subject.name, scenario)
             .estimate_median(&self.record.trials, self.record.run.seed)
             .filter(is_finite_estimate)
     }
@@ -126,9 +126,10 @@ impl<'a> ReportModel<'a> {
         second: &RunSubject,
         scenario: &Scenario,
     ) -> Option<Estimate> {
-        let of = |subject: &'a str| TrialSelection::new(self.quantity, subject, scenario);
-        let (first, second) = (self.subject_name(first), self.subject_name(second));
-        trial_selection::estimate_selection_ratio(
+        let of = |subject: &'a str| TrialSelection::of_first_copy(self.quantity, subject, scenario);
+        let (first, second) =
+            (self.subject_name_in_record(first), self.subject_name_in_record(second));
+        trial_selection::estimate_block_paired_ratio(
             of(first),
             of(second),
             &self.record.trials,
@@ -144,9 +145,9 @@ impl<'a> ReportModel<'a> {
         at: &Scenario,
         from: &Scenario,
     ) -> Option<Estimate> {
-        let first = TrialSelection::new(self.quantity, &subject.name, at);
-        let second = TrialSelection::new(self.quantity, &subject.name, from);
-        trial_selection::estimate_selection_ratio(
+        let first = TrialSelection::of_first_copy(self.quantity, &subject.name, at);
+        let second = TrialSelection::of_first_copy(self.quantity, &subject.name, from);
+        trial_selection::estimate_block_paired_ratio(
             first,
             second,
             &self.record.trials,
@@ -168,7 +169,7 @@ impl<'a> ReportModel<'a> {
     }
 
     /// Values of the axis, rising; one `None` if the grid has no axis.
-    pub(crate) fn axis_values(&self) -> Vec<Option<u64>> {
+    pub(crate) fn numeric_axis_values(&self) -> Vec<Option<u64>> {
         let Some(axis) = self.numeric_axis else { return vec![None] };
         let mut values: Vec<u64> = axis.values.iter().filter_map(Coordinate::as_number).collect();
         values.sort_unstable();
@@ -206,10 +207,10 @@ impl<'a> ReportModel<'a> {
         facet: &Scenario,
     ) -> Vec<ChartPoint> {
         let mut points = Vec::new();
-        for value in self.axis_values() {
+        for value in self.numeric_axis_values() {
             let scenario = self.scenario_at(facet, value);
             let Some(estimate) = self.estimate_at(quantity, subject, &scenario) else { continue };
-            let selection = TrialSelection::new(quantity, &subject.name, &scenario);
+            let selection = TrialSelection::of_first_copy(quantity, &subject.name, &scenario);
             let trials = selection
                 .matching_trials(&self.record.trials)
                 .filter_map(|trial| quantity.value_in_trial(trial))
@@ -226,13 +227,13 @@ impl<'a> ReportModel<'a> {
     }
 
     /// The name as the records own it, which lives as long as they do.
-    fn subject_name(&self, subject: &RunSubject) -> &'a str {
+    fn subject_name_in_record(&self, subject: &RunSubject) -> &'a str {
         let mut subjects = self.record.run.subjects.iter();
         subjects.find(|one| one.name == subject.name).map_or("", |one| one.name.as_str())
     }
 
     /// The facet in which weir's best form gains least: what is true there is true elsewhere.
-    fn find_headline(&self) -> Option<HeadlineGains<'a>> {
+    fn find_least_gain_headline(&self) -> Option<HeadlineGains<'a>> {
         let least = |headline: &HeadlineGains<'_>| {
             headline.gains.first().map_or(f64::INFINITY, |gain| gain.ratio.value)
         };
@@ -243,7 +244,7 @@ impl<'a> ReportModel<'a> {
 
     fn headline_of_facet(&self, facet: usize) -> Option<HeadlineGains<'a>> {
         let reference = self.reference?;
-        for value in self.axis_values().into_iter().rev() {
+        for value in self.numeric_axis_values().into_iter().rev() {
             let scenario = self.scenario_at(&self.facets[facet].scenario, value);
             let mut gains: Vec<Gain<'a>> = self
                 .record
@@ -375,7 +376,7 @@ fn axis_value_title(axis: &ScenarioAxis, value: &Coordinate) -> String {
         (Some(title), _) => title.clone(),
         (None, Coordinate::Text(text)) => text.clone(),
         (None, Coordinate::Number(_)) => {
-            format!("{} {}", number_format::format_axis_value(value), axis_title(axis))
+            format!("{} {}", number_format::format_coordinate(value), axis_title(axis))
         }
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use weir_stats::claim::{ClaimBounds, ClaimSource};
 use weir_stats::{
     Claim, ClaimOutcome, ClaimRecord, ClaimTest, ConnectionClose, ConnectionCounts, ConntrackTable,
-    Coordinate, DropCount, Estimate, HostEnvironment, NoiseFloor, Paper, PaperFigure, PaperValue,
-    Preset, Quantity, RulesetRecord, Run, RunRecord, RunSubject, Scenario, ScenarioAxis,
-    SubjectPoint, Trial, TrialCounts, TrialKind, TrialNoise, TrialResults,
+    Coordinate, DropCount, Estimate, GeneratedRulesetRecord, HostEnvironment, NoiseFloor, Paper,
+    PaperStatedValue, Preset, Quantity, RedrawnPaperFigure, Run, RunRecord, RunSubject, Scenario,
+    ScenarioAxis, SubjectPoint, Trial, TrialCounts, TrialKind, TrialNoise, TrialResults,
 };
 
 /// A subject.
@@ -27,7 +27,7 @@ pub(crate) fn sample_subject(name: &str, baseline: bool, weir: bool) -> RunSubje
 
 /// A small run: two facets, four sizes, four subjects, three blocks there and back.
 pub(crate) fn sample_record() -> RunRecord {
-    build_sample_record(
+    build_record_with_sizes(
         &[0, 16, 1024, 16_384],
         &[
             sample_subject("none", true, false),
@@ -40,7 +40,7 @@ pub(crate) fn sample_record() -> RunRecord {
 }
 
 /// A run of the given sizes and subjects.
-pub(crate) fn build_sample_record(
+pub(crate) fn build_record_with_sizes(
     sizes: &[u64],
     subjects: &[RunSubject],
     blocks: u32,
@@ -60,8 +60,20 @@ pub(crate) fn build_sample_record(
             }
             for subject in subjects.iter().filter(|subject| !subject.baseline) {
                 let scenario = Scenario::default().with_coordinate("rules", *size);
-                trials.push(sample_load_trial(&trials, TrialKind::Load, &scenario, subject, block));
-                trials.push(sample_load_trial(&trials, TrialKind::Add, &scenario, subject, block));
+                trials.push(build_load_or_add_trial(
+                    &trials,
+                    TrialKind::Load,
+                    &scenario,
+                    subject,
+                    block,
+                ));
+                trials.push(build_load_or_add_trial(
+                    &trials,
+                    TrialKind::Add,
+                    &scenario,
+                    subject,
+                    block,
+                ));
             }
         }
     }
@@ -74,7 +86,7 @@ pub(crate) fn build_sample_record(
 
 /// A run of connections, each trial followed: a hundred a second for two seconds, then fifty.
 pub(crate) fn sample_connections_record() -> RunRecord {
-    let mut record = build_sample_record(&[16], &[sample_subject("tracked", false, false)], 2);
+    let mut record = build_record_with_sizes(&[16], &[sample_subject("tracked", false, false)], 2);
     record.trials.retain(|trial| trial.kind == TrialKind::Rate);
     let done = |at: u64| if at <= 200 { at } else { 200 + (at - 200) / 2 };
     let samples: Vec<(f64, u64)> = (0..=400).map(|at| (at as f64 / 100.0, done(at))).collect();
@@ -128,11 +140,11 @@ fn sample_rate_trial(
             DropCount { counter: "rules".to_owned(), packets: 0 },
         ],
         pps,
-        ..blank_trial(trials, TrialKind::Rate, scenario, subject, block, leg)
+        ..build_trial_without_results(trials, TrialKind::Rate, scenario, subject, block, leg)
     }
 }
 
-fn sample_load_trial(
+fn build_load_or_add_trial(
     trials: &[Trial],
     kind: TrialKind,
     scenario: &Scenario,
@@ -147,11 +159,11 @@ fn sample_load_trial(
             TrialKind::Add => TrialResults::AddedRules(1),
             _ => TrialResults::PacketsOnly,
         },
-        ..blank_trial(trials, kind, scenario, subject, block, 0)
+        ..build_trial_without_results(trials, kind, scenario, subject, block, 0)
     }
 }
 
-fn blank_trial(
+fn build_trial_without_results(
     trials: &[Trial],
     kind: TrialKind,
     scenario: &Scenario,
@@ -219,7 +231,7 @@ fn sample_run(sizes: &[u64], subjects: &[RunSubject], blocks: u32, all: u64) -> 
         subjects: subjects.to_vec(),
         rulesets: sizes
             .iter()
-            .map(|size| RulesetRecord {
+            .map(|size| GeneratedRulesetRecord {
                 scenario: Scenario::default().with_coordinate("rules", *size),
                 command: format!("weir example rules --count {size} --seed 7"),
                 sha256: "0123456789abcdef".repeat(4),
@@ -233,7 +245,7 @@ fn sample_run(sizes: &[u64], subjects: &[RunSubject], blocks: u32, all: u64) -> 
         }),
         counts: TrialCounts { all, accepted: all, ..TrialCounts::default() },
         claims: sample_claims(),
-        paper_values: vec![PaperValue {
+        paper_values: vec![PaperStatedValue {
             what: "A value that no paper states".to_owned(),
             value: "12,345 packets/s".to_owned(),
             place: "section 0".to_owned(),
@@ -250,7 +262,7 @@ fn sample_paper() -> Paper {
         year: 2001,
         part: "section 0, figure 0".to_owned(),
         setting: "Measured nowhere.".to_owned(),
-        figures: vec![PaperFigure {
+        figures: vec![RedrawnPaperFigure {
             number: "figure 0".to_owned(),
             title: "Packets per second".to_owned(),
             quantity: Quantity::Pps,

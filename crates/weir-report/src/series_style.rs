@@ -37,7 +37,7 @@ enum MarkerShape {
 const MARKER_SHAPES: [MarkerShape; 4] =
     [MarkerShape::Circle, MarkerShape::Square, MarkerShape::Diamond, MarkerShape::Triangle];
 /// Lines of runs, the first one's whole.
-const LINE_CSS_CLASSES: [&str; 4] = ["line", "line dash-1", "line dash-2", "line dash-3"];
+const RUN_DASH_CSS_CLASSES: [&str; 4] = ["line", "line dash-1", "line dash-2", "line dash-3"];
 const WEIR_COLOR_CSS_CLASSES: [&str; 4] = ["ink-w0", "ink-w1", "ink-w2", "ink-w3"];
 const OTHER_COLOR_CSS_CLASSES: [&str; 4] = ["ink-o0", "ink-o1", "ink-o2", "ink-o3"];
 
@@ -81,7 +81,7 @@ impl SeriesStyle {
     /// The same subject in one of several runs. There are sixteen different dashes and shapes.
     pub(crate) fn for_run(self, run: usize) -> SeriesStyle {
         SeriesStyle {
-            shape: MARKER_SHAPES[(run + run / LINE_CSS_CLASSES.len()) % MARKER_SHAPES.len()],
+            shape: MARKER_SHAPES[(run + run / RUN_DASH_CSS_CLASSES.len()) % MARKER_SHAPES.len()],
             run_index: Some(run),
             ..self
         }
@@ -101,9 +101,9 @@ impl SeriesStyle {
     }
 
     /// Classes of its line.
-    pub(crate) fn line_css_classes(&self) -> &'static str {
+    pub(crate) fn line_dash_css_classes(&self) -> &'static str {
         match self.run_index {
-            Some(run) => LINE_CSS_CLASSES[run % LINE_CSS_CLASSES.len()],
+            Some(run) => RUN_DASH_CSS_CLASSES[run % RUN_DASH_CSS_CLASSES.len()],
             None if self.is_dashed => "line dashed",
             None => "line",
         }
@@ -150,7 +150,7 @@ impl SeriesStyle {
             if self.run_index.is_some() { ("key long ", 48) } else { ("key ", 26) };
         html! {
             svg class={ (class) (self.color_class) } viewBox={ "0 0 " (width) " 12" } aria-hidden="true" {
-                path class=(self.line_css_classes()) d={ "M1 6H" (width - 1) } {}
+                path class=(self.line_dash_css_classes()) d={ "M1 6H" (width - 1) } {}
                 @if !self.is_dashed || self.run_index.is_some() {
                     (self.render_marker(f64::from(width / 2), 6.0, 4.0))
                 }
@@ -236,17 +236,17 @@ mod tests {
         let style = assign_styles(&[sample::sample_subject("a", false, false)])[0];
         let runs: Vec<SeriesStyle> = (0..16).map(|run| style.for_run(run)).collect();
         let look = |style: &SeriesStyle| {
-            (style.line_css_classes(), style.render_marker(0.0, 0.0, 4.0).into_string())
+            (style.line_dash_css_classes(), style.render_marker(0.0, 0.0, 4.0).into_string())
         };
         for (at, run) in runs.iter().enumerate() {
             assert_eq!((run.color_class, run.is_filled), (style.color_class, style.is_filled));
             assert!(runs[..at].iter().all(|other| look(other) != look(run)), "run {at}");
         }
-        assert_ne!(runs[0].line_css_classes(), runs[1].line_css_classes());
+        assert_ne!(runs[0].line_dash_css_classes(), runs[1].line_dash_css_classes());
         assert_eq!(look(&style.for_run(0)), look(&style.for_run(16)), "there are sixteen");
         let none = assign_styles(&[sample::sample_subject("none", true, false)])[0];
         assert_eq!(
-            (none.line_css_classes(), none.for_run(0).line_css_classes()),
+            (none.line_dash_css_classes(), none.for_run(0).line_dash_css_classes()),
             ("line dashed", "line")
         );
     }

@@ -16,7 +16,7 @@ pub fn report_file_name(entry: &StudyClaims) -> Option<String> {
 }
 
 /// File beside the index that holds the trials of that run.
-pub fn trials_file_name(entry: &StudyClaims) -> Option<String> {
+pub fn trials_jsonl_file_name(entry: &StudyClaims) -> Option<String> {
     entry.run.as_ref().map(|_| format!("{}.jsonl", entry.study))
 }
 
@@ -93,7 +93,7 @@ fn render_study_section(entry: &StudyClaims) -> Markup {
                 (entry.study)
                 @if let Some(command) = &entry.command { " · " code { (command) } }
             }
-            @if let (Some(report), Some(trials)) = (report_file_name(entry), trials_file_name(entry)) {
+            @if let (Some(report), Some(trials)) = (report_file_name(entry), trials_jsonl_file_name(entry)) {
                 p {
                     a href=(report) { "report of the newest run" } ", "
                     a href=(trials) download { "its trials" }
@@ -124,7 +124,7 @@ fn render_claim_row(item: &PaperStatement) -> Markup {
             }
             td.tight { (render_status_badge(item.status)) }
             td {
-                (evidence_text(item))
+                (format_reason_or_estimates(item))
                 @if let Some(stated) = &item.stated {
                     br; span.range { "the paper: " (stated) }
                 }
@@ -134,7 +134,7 @@ fn render_claim_row(item: &PaperStatement) -> Markup {
 }
 
 /// The reason, or else the numbers that decided.
-fn evidence_text(item: &PaperStatement) -> String {
+fn format_reason_or_estimates(item: &PaperStatement) -> String {
     let estimates = item.evidence.iter().filter_map(|one| one.estimate.as_ref());
     let numbers = || estimates.map(claims_registry::format_estimate).collect::<Vec<_>>().join("; ");
     item.why.clone().unwrap_or_else(numbers)

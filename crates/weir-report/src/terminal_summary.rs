@@ -6,7 +6,7 @@ use weir_stats::{RunRecord, RunSubject, TrialState};
 
 use crate::headline_and_trust::{assess_trust, build_headline};
 use crate::number_format::{
-    format_interval, format_rate, format_ratio, format_ratio_without_times_sign,
+    format_interval, format_rate_without_unit, format_ratio, format_ratio_without_times_sign,
 };
 use crate::report_model::{ReportModel, subject_label};
 
@@ -45,7 +45,7 @@ pub fn render_summary(record: &RunRecord) -> String {
                     }
                     _ => String::new(),
                 };
-            rows.push([subject_label(subject), format_rate(estimate.value), gain]);
+            rows.push([subject_label(subject), format_rate_without_unit(estimate.value), gain]);
         }
         text.push('\n');
         text.push_str(&align_columns(&rows));

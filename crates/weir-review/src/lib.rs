@@ -12,7 +12,7 @@ mod review;
 
 pub use review::{
     CornerCaseReview, CounterComparison, CounterDifference, DecisionsBeforeAndAfter,
-    ExamplePacketReview, FamilyPathReview, LocatedRule, PathThroughRuleset, PathsBeforeAndAfter,
-    RegionFieldReview, RegionReview, Review, ReviewedRuleset, RulesetDecision, TreatmentChange,
-    TreatmentChangeKind, compare_counters, describe_uncovered_packets,
+    ExamplePacketReview, FamilyPathReview, LocatedRuleOrPolicy, PathThroughRuleset,
+    PathsBeforeAndAfter, RegionFieldReview, RegionReview, Review, ReviewedRuleset, RulesetDecision,
+    TreatmentChange, TreatmentChangeKind, compare_counters, describe_uncovered_packets,
 };

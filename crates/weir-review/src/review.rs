@@ -16,7 +16,7 @@ mod render;
 mod review_types;
 
 use weir_diagram::{
-    ComparedPath, Comparison, ComparisonVerdict, CornerCase, CornerKind, ExamplePacket,
+    ComparedExamplePacket, ComparedPath, Comparison, ComparisonVerdict, CornerCase, CornerKind,
     FamilyPathComparison, Region, RulesetDifference, StatefulTestPairing, Witness,
 };
 use weir_model::{Family, Hook};
@@ -30,9 +30,9 @@ use self::path_lines::render_path_lines;
 pub use self::proof_limits::describe_uncovered_packets;
 pub use self::review_types::{
     CornerCaseReview, CounterComparison, CounterDifference, DecisionsBeforeAndAfter,
-    ExamplePacketReview, FamilyPathReview, LocatedRule, PathThroughRuleset, PathsBeforeAndAfter,
-    RegionFieldReview, RegionReview, Review, ReviewedRuleset, RulesetDecision, TreatmentChange,
-    TreatmentChangeKind,
+    ExamplePacketReview, FamilyPathReview, LocatedRuleOrPolicy, PathThroughRuleset,
+    PathsBeforeAndAfter, RegionFieldReview, RegionReview, Review, ReviewedRuleset, RulesetDecision,
+    TreatmentChange, TreatmentChangeKind,
 };
 use crate::explain::{trace_to_rows, verdict_words};
 
@@ -51,7 +51,7 @@ impl Review {
             let mut review = summarize_compared_part(part);
             if let ComparisonVerdict::Differs(differs) = &part.verdict {
                 let found = reviewer.review_changes(differs);
-                review.example = Some(reviewer.build_paths_before_and_after(differs, &found));
+                review.example = Some(reviewer.build_most_important_packet_paths(differs, &found));
                 changes.extend(found.into_iter().map(|(change, _)| change));
             }
             if let ComparisonVerdict::ReassemblyDiffers(f) = &part.verdict {
@@ -122,8 +122,10 @@ impl<'a> ComparedPartReviewer<'a> {
         identity: StatefulTestPairing,
     ) -> ComparedPartReviewer<'a> {
         let [a, b] = sides.map(|s| s.firewall);
-        let interpreters =
-            [Interpreter::new_for_comparison(a, b), Interpreter::new_for_comparison(b, a)];
+        let interpreters = [
+            Interpreter::new_with_sets_changed_by(a, b),
+            Interpreter::new_with_sets_changed_by(b, a),
+        ];
         ComparedPartReviewer { part, sides, interpreters, identity }
     }
 
@@ -144,7 +146,7 @@ impl<'a> ComparedPartReviewer<'a> {
             (review.share, review.headers) = (change.share, change.packet_count);
             review.before = Some(verdict_words(change.before));
             review.after = Some(verdict_words(change.after));
-            out.push((review, first_witness(&change.regions)));
+            out.push((review, find_first_region_witness(&change.regions)));
         }
         if let Some(effects) = &differs.effect_change {
             let mut review = self.build_treatment_change(
@@ -153,7 +155,7 @@ impl<'a> ComparedPartReviewer<'a> {
                 &effects.corner_cases,
             );
             (review.share, review.headers) = (effects.share, effects.packet_count);
-            out.push((review, first_witness(&effects.regions)));
+            out.push((review, find_first_region_witness(&effects.regions)));
         }
         out.sort_by(|(a, _), (b, _)| a.kind.cmp(&b.kind).then(b.share.total_cmp(&a.share)));
         out
@@ -201,7 +203,7 @@ impl<'a> ComparedPartReviewer<'a> {
     fn review_corner_case(&self, case: &CornerCase) -> CornerCaseReview {
         CornerCaseReview {
             packets: match case.corner {
-                CornerKind::TruncatedHeader => "truncated headers",
+                CornerKind::UnreadableHeader => "truncated headers",
                 CornerKind::LaterFragment => "later fragments",
                 CornerKind::InvalidCtState => "invalid packets",
                 CornerKind::TranslatedNewConnection => {
@@ -214,22 +216,22 @@ impl<'a> ComparedPartReviewer<'a> {
         }
     }
 
-    fn review_example(&self, example: &ExamplePacket) -> ExamplePacketReview {
+    fn review_example(&self, example: &ComparedExamplePacket) -> ExamplePacketReview {
         let firewalls = self.sides.map(|s| s.firewall);
         region_words::build_example_review(
             &example.witness,
             example.difference,
             firewalls,
-            self.path_and_family(),
+            self.compared_path_and_family(),
         )
     }
 
     /// Path and family of the packets.
-    fn path_and_family(&self) -> (ComparedPath, Family) {
+    fn compared_path_and_family(&self) -> (ComparedPath, Family) {
         (self.part.path, self.part.family)
     }
 
-    fn trace_witness(&self, witness: &Witness) -> [Trace<'_>; 2] {
+    fn trace_witness_through_both(&self, witness: &Witness) -> [Trace<'_>; 2] {
         [0, 1].map(|i| {
             let mut answers = witness.to_oracle(self.sides[i].firewall, self.identity);
             let (interpreter, packet) = (&self.interpreters[i], &witness.packet);
@@ -246,13 +248,13 @@ impl<'a> ComparedPartReviewer<'a> {
     }
 
     fn find_deciding_rules(&self, witness: &Witness) -> DecisionsBeforeAndAfter {
-        let traces = self.trace_witness(witness);
+        let traces = self.trace_witness_through_both(witness);
         let [before, after] = find_deciding_rules(traces.each_ref(), self.sides, self.part.family);
         DecisionsBeforeAndAfter { before, after }
     }
 
     /// The path of the packet that shows the most important change.
-    fn build_paths_before_and_after(
+    fn build_most_important_packet_paths(
         &self,
         differs: &RulesetDifference,
         changes: &[(TreatmentChange, Option<&Witness>)],
@@ -270,17 +272,17 @@ impl<'a> ComparedPartReviewer<'a> {
             witness,
             difference,
             firewalls,
-            self.path_and_family(),
+            self.compared_path_and_family(),
         );
         let [before, after] = self
-            .trace_witness(witness)
+            .trace_witness_through_both(witness)
             .map(|t| trace_to_path_through_ruleset(&t, self.part.family));
         PathsBeforeAndAfter { example, before, after }
     }
 }
 
 /// The packet that shows the largest region best.
-fn first_witness(regions: &[Region]) -> Option<&Witness> {
+fn find_first_region_witness(regions: &[Region]) -> Option<&Witness> {
     regions.iter().find_map(|r| r.examples.first()).map(|e| &e.witness)
 }
 

@@ -38,7 +38,7 @@ fn main() {
 
 fn bench(name: &str, text: &str) {
     let ruleset = parse(text, &ParserSettings::default()).expect("a good ruleset");
-    let rules = ruleset.rules().count();
+    let rules = ruleset.rules_with_table_and_chain().count();
     let firewall = match ruleset.family {
         weir_model::Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
         weir_model::Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },

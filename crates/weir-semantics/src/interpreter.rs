@@ -30,7 +30,7 @@ mod walk_observer;
 
 use std::collections::HashMap;
 
-use weir_model::effect::needs_connection_tracking;
+use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::{ChangingSets, Family, Firewall, IpSet, Ruleset, TableName};
 
 use self::rule_lowering::{KnownIpsets, LoweredTable};
@@ -38,7 +38,7 @@ use crate::set_membership::IpsetIndex;
 use crate::shared_object_config_digests::SharedObjectConfigDigests;
 
 pub use self::nat_translation::default_nat_mapping;
-pub(crate) use self::walk_observer::{FailedTestIndex, WalkObserver};
+pub(crate) use self::walk_observer::{FailedOrHotdropTest, WalkObserver};
 
 /// A firewall, ready for packets.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl<'f> Interpreter<'f> {
     /// # Panics
     /// If a rule jumps to a chain that its table does not have; no parser accepts such a ruleset.
     pub fn new(firewall: &'f Firewall) -> Self {
-        Self::from_parts(
+        Self::from_rulesets_and_sets(
             [firewall.v4.as_ref(), firewall.v6.as_ref()],
             &firewall.sets,
             &ChangingSets::from_firewall(firewall),
@@ -68,17 +68,21 @@ impl<'f> Interpreter<'f> {
 
     /// The same for a firewall that is compared with another: [`Oracle`](crate::Oracle) also
     /// answers here for sets that rules of the other change.
-    pub fn new_for_comparison(firewall: &'f Firewall, other: &Firewall) -> Self {
+    pub fn new_with_sets_changed_by(firewall: &'f Firewall, other: &Firewall) -> Self {
         let changing =
             ChangingSets::from_firewall(firewall).union(ChangingSets::from_firewall(other));
-        Self::from_parts([firewall.v4.as_ref(), firewall.v6.as_ref()], &firewall.sets, &changing)
+        Self::from_rulesets_and_sets(
+            [firewall.v4.as_ref(), firewall.v6.as_ref()],
+            &firewall.sets,
+            &changing,
+        )
     }
 
     /// The same for a firewall's parts: IPv4 and IPv6 rulesets, sets, and which of them change.
     ///
     /// # Panics
     /// As [`Interpreter::new`].
-    pub fn from_parts(
+    pub fn from_rulesets_and_sets(
         rulesets: [Option<&'f Ruleset>; 2],
         sets: &'f [IpSet],
         changing: &ChangingSets,
@@ -94,7 +98,9 @@ impl<'f> Interpreter<'f> {
         });
         let sets = sets.iter().map(|s| IpsetIndex::new(s, &set_at)).collect();
         let conntrack = rulesets.map(|ruleset| {
-            ruleset.is_some_and(|all| all.rules().any(|(_, _, r)| needs_connection_tracking(r)))
+            ruleset.is_some_and(|all| {
+                all.rules_with_table_and_chain().any(|(_, _, r)| is_conntrack_enabling_rule(r))
+            })
         });
         let configured =
             SharedObjectConfigDigests::from_rulesets(rulesets.iter().copied().flatten());

@@ -28,10 +28,10 @@ pub mod trace;
 pub use interpreter::Interpreter;
 pub use journey_kind::{JourneyKind, tables_at_hook};
 pub use oracle::{
-    AlwaysFalseOracle, AlwaysTrueOracle, ConnectionFact, NatQuestion, Oracle, OracleQuestion,
-    PerRuleAnswerOracle, QuestionSubject, SeededOracle, UnknownWrite,
+    AlwaysFalseOracle, ConnectionFact, NatQuestion, Oracle, OracleQuestion, PerRuleAnswerOracle,
+    QuestionSubject, RuleAnswersTrueOracle, SeededOracle, UnknownWrite,
 };
 pub use outcome::{
-    AnsweredQuestion, AppliedEffect, CountedObject, CounterHit, CreditedCounter, Outcome,
+    AnsweredQuestion, AppliedTarget, CountedObject, CounterHitWithCredit, CreditedCounter, Outcome,
     OutcomeDifference, TraversalLog, Verdict,
 };

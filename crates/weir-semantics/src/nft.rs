@@ -338,7 +338,7 @@ fn load_expression_value(load: LoadExpression, packet: &Packet) -> Option<u128> 
         LoadExpression::CtMark if ct.has_entry() => ct.mark.into(),
         LoadExpression::CtStatus | LoadExpression::CtMark => return None,
         LoadExpression::Mark => packet.mark.into(),
-        LoadExpression::Length => packet.len() as u128,
+        LoadExpression::MetaLength => packet.len() as u128,
         LoadExpression::Ttl => packet.ttl.into(),
         LoadExpression::Tos => packet.tos.into(),
         LoadExpression::PktType => match packet.pkttype {

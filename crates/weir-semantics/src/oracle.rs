@@ -68,10 +68,10 @@ pub struct UnknownWrite<'a> {
 pub enum ConnectionFact {
     /// An earlier packet of the connection has traversed the nat table at this hook: an unanswered
     /// connection stays NEW, and nat rules see the first packet only.
-    NatTableTraversed,
+    NatTableAlreadyTraversed,
     /// The host replies to another packet (REJECT, an ICMP error): the reply has that packet's
     /// entry when it enters the raw table.
-    ReplyEntryAttached,
+    HostReplyInheritsEntry,
 }
 
 impl ConnectionFact {
@@ -94,11 +94,11 @@ pub struct NatQuestion<'a> {
 
 /// Answers what the packet's fields do not say.
 ///
-/// Only [`answer`](Oracle::answer) must be written; the other methods have defaults that say
+/// Only [`answer`](Oracle::answer_rule_question) must be written; the other methods have defaults that say
 /// what is taken for granted.
 pub trait Oracle {
     /// Whether a match of `rule` is true, or whether its unknown target ends the traversal.
-    fn answer(&mut self, question: &OracleQuestion<'_>) -> bool;
+    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool;
 
     /// Whether evaluating a match drops the packet immediately, for a reason that no field says
     /// ([`Hotdrop::Perhaps`](weir_model::Hotdrop)); or whether a target that may do so drops it.
@@ -120,7 +120,7 @@ pub trait Oracle {
 
     /// The destination that nat gives a packet whose connection is already translated, at the hook
     /// of its table. `None` (the default): the packet already has it.
-    fn existing_nat_mapping(
+    fn existing_nat_destination(
         &mut self,
         _hook: Hook,
         _packet: &Packet,
@@ -160,17 +160,17 @@ pub trait Oracle {
 pub struct AlwaysFalseOracle;
 
 impl Oracle for AlwaysFalseOracle {
-    fn answer(&mut self, _: &OracleQuestion<'_>) -> bool {
+    fn answer_rule_question(&mut self, _: &OracleQuestion<'_>) -> bool {
         false
     }
 }
 
 /// Every match is true, every unknown target ends the traversal.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AlwaysTrueOracle;
+pub struct RuleAnswersTrueOracle;
 
-impl Oracle for AlwaysTrueOracle {
-    fn answer(&mut self, _: &OracleQuestion<'_>) -> bool {
+impl Oracle for RuleAnswersTrueOracle {
+    fn answer_rule_question(&mut self, _: &OracleQuestion<'_>) -> bool {
         true
     }
 }
@@ -181,7 +181,7 @@ impl Oracle for AlwaysTrueOracle {
 pub struct SeededOracle(pub u64);
 
 impl Oracle for SeededOracle {
-    fn answer(&mut self, q: &OracleQuestion<'_>) -> bool {
+    fn answer_rule_question(&mut self, q: &OracleQuestion<'_>) -> bool {
         let mut h = DefaultHasher::new();
         (self.0, &q.rule.credit, q.content_digest, q.config_digest).hash(&mut h);
         q.packet.hash(&mut h);
@@ -236,7 +236,7 @@ pub struct PerRuleAnswerOracle {
 }
 
 impl Oracle for PerRuleAnswerOracle {
-    fn answer(&mut self, q: &OracleQuestion<'_>) -> bool {
+    fn answer_rule_question(&mut self, q: &OracleQuestion<'_>) -> bool {
         let known = q.rule.credit.first().and_then(|id| self.answers_by_rule.get(id));
         known.copied().unwrap_or(self.default_answer)
     }

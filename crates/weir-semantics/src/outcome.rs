@@ -53,7 +53,7 @@ pub enum CountedObject<'f> {
 
 /// A counter that the packet counted in, in the kernel's order.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CounterHit<'f> {
+pub struct CounterHitWithCredit<'f> {
     /// Where on the journey.
     pub hook: Hook,
     /// What counted.
@@ -62,9 +62,9 @@ pub struct CounterHit<'f> {
     pub credit: &'f [RuleIndex],
 }
 
-impl CounterHit<'_> {
+impl CounterHitWithCredit<'_> {
     /// The rule or policy of that family's ruleset; `None` for an element of a set.
-    pub fn rule_id(&self, family: Family) -> Option<RuleId> {
+    pub fn rule_or_policy_id(&self, family: Family) -> Option<RuleId> {
         let (table, chain, number) = match self.counted_object {
             CountedObject::Rule { table, chain, number } => (table, chain, Some(number)),
             CountedObject::Policy { table, chain } => (table, chain, None),
@@ -76,7 +76,7 @@ impl CounterHit<'_> {
 
 /// Something that a target did, the verdict's own target included.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AppliedEffect<'f> {
+pub struct AppliedTarget<'f> {
     /// Where on the journey.
     pub hook: Hook,
     /// In which table.
@@ -107,9 +107,9 @@ pub struct AnsweredQuestion<'f> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraversalLog<'f> {
     /// What was counted, in order.
-    pub hits: Vec<CounterHit<'f>>,
+    pub hits: Vec<CounterHitWithCredit<'f>>,
     /// What was done, in order.
-    pub effects: Vec<AppliedEffect<'f>>,
+    pub effects: Vec<AppliedTarget<'f>>,
     /// The questions, in order.
     pub questions: Vec<AnsweredQuestion<'f>>,
     /// Rules whose tests were begun.
@@ -122,9 +122,9 @@ pub struct Outcome<'f> {
     /// The outcome of the packet.
     pub verdict: Verdict,
     /// What was done, in order.
-    pub effects: Vec<AppliedEffect<'f>>,
+    pub effects: Vec<AppliedTarget<'f>>,
     /// What was counted, in order.
-    pub hits: Vec<CounterHit<'f>>,
+    pub hits: Vec<CounterHitWithCredit<'f>>,
     /// The questions, in order.
     pub questions: Vec<AnsweredQuestion<'f>>,
     /// Rules whose tests were begun.

@@ -26,8 +26,8 @@ impl SharedObjectConfigDigests {
         let objects = SharedObjects::from_rulesets(rulesets.iter().copied());
         let mut by_rule = HashMap::new();
         for ruleset in rulesets {
-            for (_, _, rule) in ruleset.rules() {
-                if let Some(said) = objects.describe_rule_objects(rule, ruleset.family) {
+            for (_, _, rule) in ruleset.rules_with_table_and_chain() {
+                if let Some(said) = objects.describe_object_configurations(rule, ruleset.family) {
                     by_rule.insert(rule_memory_address(rule), digest_content(&said));
                 }
             }

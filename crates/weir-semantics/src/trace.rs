@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_model::{Hook, Packet, Rule, SharedName, TableName, lower_to_tests_with_match_index};
 
-use crate::interpreter::{FailedTestIndex, Interpreter, WalkObserver};
+use crate::interpreter::{FailedOrHotdropTest, Interpreter, WalkObserver};
 use crate::journey_kind::JourneyKind;
 use crate::oracle::Oracle;
 use crate::outcome::{Outcome, Verdict};
@@ -127,7 +127,7 @@ impl<'f> WalkObserver<'f> for TraceRecorder<'f> {
         self.position = Some(TracePosition { table, chain: None, depth: 0 });
     }
 
-    fn on_chain_entered(&mut self, chain: &'f SharedName, depth: usize) {
+    fn on_chain_entered_or_resumed(&mut self, chain: &'f SharedName, depth: usize) {
         if let Some(at) = &mut self.position {
             (at.chain, at.depth) = (Some(chain), depth);
         }
@@ -137,7 +137,7 @@ impl<'f> WalkObserver<'f> for TraceRecorder<'f> {
         &mut self,
         rule: &'f Rule,
         number: u32,
-        failed: Option<FailedTestIndex>,
+        failed: Option<FailedOrHotdropTest>,
         packet: &Packet,
     ) {
         let Some(TracePosition { table, chain: Some(chain), depth }) = self.position else {

@@ -5,8 +5,9 @@ use weir_model::rule_match::OpaqueExtension;
 use weir_model::target::NatTarget;
 use weir_model::{Addr, Chain, Firewall, Hook, Policy, Rule, RuleIndex, TableName, Target};
 use weir_semantics::{
-    AlwaysFalseOracle, AlwaysTrueOracle, Interpreter, JourneyKind, NatQuestion, Oracle,
-    OracleQuestion, OutcomeDifference, PerRuleAnswerOracle, QuestionSubject, SeededOracle, Verdict,
+    AlwaysFalseOracle, Interpreter, JourneyKind, NatQuestion, Oracle, OracleQuestion,
+    OutcomeDifference, PerRuleAnswerOracle, QuestionSubject, RuleAnswersTrueOracle, SeededOracle,
+    Verdict,
 };
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::packet::parse_packet;
@@ -36,7 +37,7 @@ fn matches_are_asked_from_left_to_right() {
     let asked = |firewall: &Firewall| {
         let interpreter = Interpreter::new(firewall);
         interpreter
-            .journey(&other_port, JourneyKind::Forward, &mut AlwaysTrueOracle)
+            .journey(&other_port, JourneyKind::Forward, &mut RuleAnswersTrueOracle)
             .questions
             .len()
     };
@@ -50,8 +51,8 @@ fn moving_a_stateful_match_is_caught() {
     let after = filter("-A FORWARD -p udp -m udp --dport 9 -m limit --limit 1/sec -j DROP\n");
     let (one, other) = (Interpreter::new(&before), Interpreter::new(&after));
     let p = packet("udp dport 10");
-    let one = one.journey(&p, JourneyKind::Forward, &mut AlwaysTrueOracle);
-    let other = other.journey(&p, JourneyKind::Forward, &mut AlwaysTrueOracle);
+    let one = one.journey(&p, JourneyKind::Forward, &mut RuleAnswersTrueOracle);
+    let other = other.journey(&p, JourneyKind::Forward, &mut RuleAnswersTrueOracle);
     assert_eq!(one.first_difference(&one.clone()), None);
     assert_eq!(one.first_difference(&other), Some(OutcomeDifference::StatefulQuestions));
 }
@@ -103,7 +104,7 @@ fn an_unknown_target_ends_the_walk_where_the_caller_says_so() {
         .find(|c| &*c.name == "FORWARD")
         .expect("FORWARD")
         .rules
-        .insert(0, Rule::new(Target::Opaque(Box::new(opaque))));
+        .insert(0, Rule::unconditional(Target::Opaque(Box::new(opaque))));
     let interpreter = Interpreter::new(&f);
     let p = packet("udp dport 1");
     let goes_on = interpreter.journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle);
@@ -111,7 +112,7 @@ fn an_unknown_target_ends_the_walk_where_the_caller_says_so() {
         (goes_on.verdict, goes_on.questions[0].subject),
         (Verdict::Drop, QuestionSubject::Target)
     );
-    let ends = interpreter.journey(&p, JourneyKind::Forward, &mut AlwaysTrueOracle);
+    let ends = interpreter.journey(&p, JourneyKind::Forward, &mut RuleAnswersTrueOracle);
     assert_eq!(ends.verdict, Verdict::Unknown);
 }
 
@@ -119,7 +120,7 @@ fn an_unknown_target_ends_the_walk_where_the_caller_says_so() {
 struct Chooses;
 
 impl Oracle for Chooses {
-    fn answer(&mut self, _: &OracleQuestion<'_>) -> bool {
+    fn answer_rule_question(&mut self, _: &OracleQuestion<'_>) -> bool {
         false
     }
 
@@ -223,7 +224,7 @@ fn notrack_alone_does_not_use_conntrack() {
 fn a_jump_to_nowhere_is_the_programs_own_mistake() {
     let mut f = filter("-A FORWARD -j DROP\n");
     let mut base = Chain::new("FORWARD", Some(Policy::Accept));
-    base.rules.push(Rule::new(Target::Jump("nowhere".into())));
+    base.rules.push(Rule::unconditional(Target::Jump("nowhere".into())));
     *chains(&mut f) = vec![base];
     let _ = Interpreter::new(&f);
 }

@@ -2,7 +2,8 @@
 
 use weir_model::{Family, Firewall, target_effects};
 use weir_semantics::{
-    CountedObject, CounterHit, Interpreter, JourneyKind, Oracle, OracleQuestion, Outcome, Verdict,
+    CountedObject, CounterHitWithCredit, Interpreter, JourneyKind, Oracle, OracleQuestion, Outcome,
+    Verdict,
 };
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::packet::parse_packet;
@@ -11,7 +12,7 @@ use weir_testkit::verdict_cases::{PacketCase, VerdictCase, read_verdict_cases};
 struct Says(bool);
 
 impl Oracle for Says {
-    fn answer(&mut self, _: &OracleQuestion<'_>) -> bool {
+    fn answer_rule_question(&mut self, _: &OracleQuestion<'_>) -> bool {
         self.0
     }
 }
@@ -129,8 +130,8 @@ fn verdict_word(verdict: Verdict) -> &'static str {
 }
 
 /// The place, or `set/NAME/NUMBER` with the element's number from 1.
-fn hit_word(firewall: &Firewall, hit: &CounterHit<'_>) -> String {
-    if let Some(id) = hit.rule_id(Family::V4) {
+fn hit_word(firewall: &Firewall, hit: &CounterHitWithCredit<'_>) -> String {
+    if let Some(id) = hit.rule_or_policy_id(Family::V4) {
         return id.path_in_family();
     }
     let CountedObject::Element { set, element } = hit.counted_object else { return String::new() };

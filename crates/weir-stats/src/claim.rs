@@ -191,12 +191,16 @@ pub fn evaluate_claim(claim: &Claim, trials: &[Trial], seed: u64) -> ClaimRecord
     };
     let (estimate, within, shape) = match test {
         ClaimTest::Ratio { quantity, of, to, within, shape } => {
-            let first = TrialSelection::new(*quantity, &of.subject, &of.at);
-            let second = TrialSelection::new(*quantity, &to.subject, &to.at);
-            (trial_selection::estimate_selection_ratio(first, second, trials, seed), within, shape)
+            let first = TrialSelection::of_first_copy(*quantity, &of.subject, &of.at);
+            let second = TrialSelection::of_first_copy(*quantity, &to.subject, &to.at);
+            (
+                trial_selection::estimate_block_paired_ratio(first, second, trials, seed),
+                within,
+                shape,
+            )
         }
         ClaimTest::Value { quantity, of, within, shape } => {
-            let selection = TrialSelection::new(*quantity, &of.subject, &of.at);
+            let selection = TrialSelection::of_first_copy(*quantity, &of.subject, &of.at);
             (selection.estimate_median(trials, seed), within, shape)
         }
         ClaimTest::Growth { within, shape, .. } => {
@@ -217,10 +221,10 @@ fn estimate_growth_exponent(test: &ClaimTest, trials: &[Trial], seed: u64) -> Op
     let ClaimTest::Growth { quantity, subject, axis, at, from, to, above, .. } = test else {
         return None;
     };
-    let base = above
-        .as_ref()
-        .map(|place| TrialSelection::new(*quantity, &place.subject, &place.at).block_means(trials));
-    let mut values: Vec<u64> = TrialSelection::new(*quantity, subject, at)
+    let base = above.as_ref().map(|place| {
+        TrialSelection::of_first_copy(*quantity, &place.subject, &place.at).block_means(trials)
+    });
+    let mut values: Vec<u64> = TrialSelection::of_first_copy(*quantity, subject, at)
         .matching_trials(trials)
         .filter_map(|trial| trial.scenario.coordinate(axis)?.as_number())
         .filter(|value| (*from..=*to).contains(value))
@@ -233,7 +237,9 @@ fn estimate_growth_exponent(test: &ClaimTest, trials: &[Trial], seed: u64) -> Op
     let mut blocks: std::collections::BTreeMap<u32, Vec<(f64, f64)>> = Default::default();
     for value in values {
         let point = at.with_coordinate(axis, value);
-        for (block, y) in TrialSelection::new(*quantity, subject, &point).block_means(trials) {
+        for (block, y) in
+            TrialSelection::of_first_copy(*quantity, subject, &point).block_means(trials)
+        {
             let base = match &base {
                 Some(base) => match base.get(&block) {
                     Some(base) => *base,

@@ -28,7 +28,7 @@ pub struct ClientResourceRateLimit {
 
 /// Who opened the connections of a trial, where it was another client than weir's own sockets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TrialClient {
+pub struct SubstituteClientReport {
     /// `stateless`, `httperf`, `wrk`, `wrk-kept`; the version of a program is among the tools of
     /// the environment.
     pub name: String,
@@ -100,7 +100,7 @@ pub struct ConnectionCounts {
     pub limits: Vec<ClientResourceRateLimit>,
     /// Who opened them; `None`: weir's own client of this kind of trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client: Option<TrialClient>,
+    pub client: Option<SubstituteClientReport>,
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -152,16 +152,16 @@ impl ConnectionCounts {
 
     /// Complete connections per second in the first third of a trial of so many seconds.
     pub fn first_third_connection_rate(&self, seconds: f64) -> Option<f64> {
-        self.connection_rate_between(0.0, seconds / 3.0)
+        self.connection_rate_between_seconds(0.0, seconds / 3.0)
     }
 
     /// Complete connections per second in its last third.
     pub fn last_third_connection_rate(&self, seconds: f64) -> Option<f64> {
-        self.connection_rate_between(seconds * 2.0 / 3.0, seconds)
+        self.connection_rate_between_seconds(seconds * 2.0 / 3.0, seconds)
     }
 
     /// Between the samples that come next to both moments; `None` if they are the same.
-    fn connection_rate_between(&self, from: f64, to: f64) -> Option<f64> {
+    fn connection_rate_between_seconds(&self, from: f64, to: f64) -> Option<f64> {
         let nearest = |moment: f64| {
             let distance = |sample: &&(f64, u64)| (sample.0 - moment).abs();
             self.progress.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))
@@ -171,20 +171,20 @@ impl ConnectionCounts {
     }
 
     /// Connections that failed in this way.
-    pub fn failures_at_step(&self, at: &str) -> i64 {
+    pub fn failed_connections_of_kind(&self, at: &str) -> i64 {
         let of_kind = self.failed.iter().filter(|failure| failure.at == at);
         of_kind.map(|failure| failure.connections).sum()
     }
 
     /// Mean time of a reply as its own client counts it, nanoseconds.
-    pub fn mean_reply_ns(&self) -> Option<f64> {
+    pub fn mean_reply_ns_by_its_client(&self) -> Option<f64> {
         let reported = self.client.as_ref().map(|client| &client.reported);
         let of_client = reported.filter(|reported| reported.count > 0).unwrap_or(&self.whole);
         (of_client.count > 0).then_some(of_client.mean_ns)
     }
 
     /// Connections a second that a limit of the clients allows; `None` if it is not known.
-    pub fn client_limit_per_second(&self, name: &str) -> Option<f64> {
+    pub fn rate_limit_of_client_resource(&self, name: &str) -> Option<f64> {
         self.limits.iter().find(|limit| limit.name == name).map(|limit| limit.per_second)
     }
 
@@ -222,13 +222,16 @@ pub(crate) mod tests {
             whole: spectrum(500.0),
             ..ConnectionCounts::empty(ConnectionClose::Fin)
         };
-        assert_eq!(own.mean_reply_ns(), Some(500.0));
-        let asked = |reported| Some(TrialClient { name: "wrk".to_owned(), reported });
+        assert_eq!(own.mean_reply_ns_by_its_client(), Some(500.0));
+        let asked = |reported| Some(SubstituteClientReport { name: "wrk".to_owned(), reported });
         let said = ConnectionCounts { client: asked(spectrum(70.0)), ..own.clone() };
-        assert_eq!(said.mean_reply_ns(), Some(70.0));
+        assert_eq!(said.mean_reply_ns_by_its_client(), Some(70.0));
         let silent = ConnectionCounts { client: asked(DurationDistribution::default()), ..own };
-        assert_eq!(silent.mean_reply_ns(), Some(500.0));
-        assert_eq!(ConnectionCounts::empty(ConnectionClose::Fin).mean_reply_ns(), None);
+        assert_eq!(silent.mean_reply_ns_by_its_client(), Some(500.0));
+        assert_eq!(
+            ConnectionCounts::empty(ConnectionClose::Fin).mean_reply_ns_by_its_client(),
+            None
+        );
     }
 
     #[test]

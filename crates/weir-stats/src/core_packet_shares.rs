@@ -9,18 +9,18 @@ const BUSY_CORE_MIN_PACKET_SHARE: f64 = 0.05;
 
 /// Packets by core.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CorePacketShares {
+pub struct CorePacketTotals {
     packets_by_core: BTreeMap<u32, u64>,
 }
 
-impl CorePacketShares {
+impl CorePacketTotals {
     /// Those of all these trials.
-    pub fn from_trials<'a>(trials: impl Iterator<Item = &'a Trial>) -> CorePacketShares {
+    pub fn from_trials<'a>(trials: impl Iterator<Item = &'a Trial>) -> CorePacketTotals {
         let mut packets = BTreeMap::new();
         for core in trials.flat_map(|trial| &trial.observations.cores) {
             *packets.entry(core.core).or_default() += core.packets;
         }
-        CorePacketShares { packets_by_core: packets }
+        CorePacketTotals { packets_by_core: packets }
     }
 
     /// Whether there are no counts per core.
@@ -51,8 +51,8 @@ impl CorePacketShares {
 mod tests {
     use super::*;
 
-    fn of(packets: [(u32, u64); 2]) -> CorePacketShares {
-        CorePacketShares { packets_by_core: BTreeMap::from(packets) }
+    fn of(packets: [(u32, u64); 2]) -> CorePacketTotals {
+        CorePacketTotals { packets_by_core: BTreeMap::from(packets) }
     }
 
     #[test]
@@ -60,6 +60,6 @@ mod tests {
         assert_eq!(of([(0, 3), (1, 997)]).busy_core_count(), 1);
         assert_eq!(of([(0, 300), (1, 700)]).busy_core_count(), 2);
         assert_eq!(of([(0, 300), (1, 700)]).packet_share(1), 0.7);
-        assert_eq!(CorePacketShares::default().busy_core_count(), 0);
+        assert_eq!(CorePacketTotals::default().busy_core_count(), 0);
     }
 }

@@ -5,7 +5,7 @@ use crate::trial::Trial;
 
 /// Clients and servers of some trials, each with the sums of what it had.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct EndpointTotals {
+pub struct PerEndpointTotals {
     /// Length of the trials together, seconds.
     pub seconds: f64,
     /// Each client.
@@ -14,10 +14,10 @@ pub struct EndpointTotals {
     pub servers: Vec<EndpointCounts>,
 }
 
-impl EndpointTotals {
+impl PerEndpointTotals {
     /// The sums of these trials; trials without connections have no part.
-    pub fn from_trials<'a>(trials: impl Iterator<Item = &'a Trial>) -> EndpointTotals {
-        let mut totals = EndpointTotals::default();
+    pub fn from_trials<'a>(trials: impl Iterator<Item = &'a Trial>) -> PerEndpointTotals {
+        let mut totals = PerEndpointTotals::default();
         for trial in trials {
             let Some(connections) = trial.connection_counts() else { continue };
             totals.seconds += trial.seconds;

@@ -43,7 +43,7 @@ pub enum RecordError {
         plain.display(),
         compressed.display()
     )]
-    PlainAndCompressed {
+    BothFormsExist {
         /// The plain file.
         plain: PathBuf,
         /// The compressed file.

@@ -31,7 +31,7 @@ pub struct Estimate {
 /// What a ratio says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RatioAgainstOne {
+pub enum RatioDifference {
     /// The first is higher.
     Higher,
     /// The first is lower.
@@ -43,13 +43,13 @@ pub enum RatioAgainstOne {
 impl Estimate {
     /// Whether this ratio is a difference: only where the interval excludes 1 and the effect is
     /// above `threshold` (0.02 is two percent either way).
-    pub fn classify_ratio_against_one(&self, threshold: f64) -> RatioAgainstOne {
+    pub fn classify_ratio_beyond_threshold(&self, threshold: f64) -> RatioDifference {
         if self.lo > 1.0 && self.value > 1.0 + threshold {
-            RatioAgainstOne::Higher
+            RatioDifference::Higher
         } else if self.hi < 1.0 && self.value < 1.0 / (1.0 + threshold) {
-            RatioAgainstOne::Lower
+            RatioDifference::Lower
         } else {
-            RatioAgainstOne::None
+            RatioDifference::None
         }
     }
 }
@@ -82,10 +82,10 @@ pub fn estimate_median(samples: &[f64], seed: u64) -> Option<Estimate> {
 ///
 /// # Example
 /// ```
-/// let ratio = weir_stats::estimate::estimate_median_ratio(&[(2.0, 1.0), (4.0, 2.0)], 1).unwrap();
+/// let ratio = weir_stats::estimate::estimate_median_of_pair_ratios(&[(2.0, 1.0), (4.0, 2.0)], 1).unwrap();
 /// assert_eq!((ratio.value, ratio.lo, ratio.hi), (2.0, 2.0, 2.0));
 /// ```
-pub fn estimate_median_ratio(pairs: &[(f64, f64)], seed: u64) -> Option<Estimate> {
+pub fn estimate_median_of_pair_ratios(pairs: &[(f64, f64)], seed: u64) -> Option<Estimate> {
     if pairs.iter().any(|(_, second)| *second == 0.0) {
         return None;
     }
@@ -170,11 +170,11 @@ mod tests {
     fn one_slow_block_does_not_move_a_ratio() {
         let mut pairs = vec![(2.0, 1.0); 8];
         pairs.push((0.3, 1.0));
-        let ratio = estimate_median_ratio(&pairs, 1).unwrap();
+        let ratio = estimate_median_of_pair_ratios(&pairs, 1).unwrap();
         assert_eq!(ratio.value, 2.0);
         assert_eq!(
-            ratio.classify_ratio_against_one(0.02),
-            RatioAgainstOne::Higher,
+            ratio.classify_ratio_beyond_threshold(0.02),
+            RatioDifference::Higher,
             "its interval: {ratio:?}"
         );
     }
@@ -182,12 +182,12 @@ mod tests {
     #[test]
     fn a_difference_needs_the_interval_and_the_threshold() {
         let small = Estimate { value: 1.01, lo: 1.005, hi: 1.015, samples: 9 };
-        assert_eq!(small.classify_ratio_against_one(0.02), RatioAgainstOne::None);
-        assert_eq!(small.classify_ratio_against_one(0.005), RatioAgainstOne::Higher);
+        assert_eq!(small.classify_ratio_beyond_threshold(0.02), RatioDifference::None);
+        assert_eq!(small.classify_ratio_beyond_threshold(0.005), RatioDifference::Higher);
         let wide = Estimate { value: 1.3, lo: 0.9, hi: 1.5, samples: 9 };
-        assert_eq!(wide.classify_ratio_against_one(0.02), RatioAgainstOne::None);
+        assert_eq!(wide.classify_ratio_beyond_threshold(0.02), RatioDifference::None);
         let low = Estimate { value: 0.5, lo: 0.4, hi: 0.6, samples: 9 };
-        assert_eq!(low.classify_ratio_against_one(0.02), RatioAgainstOne::Lower);
+        assert_eq!(low.classify_ratio_beyond_threshold(0.02), RatioDifference::Lower);
     }
 
     #[test]
@@ -196,8 +196,10 @@ mod tests {
         let two = noisy(1000.0, 60.0, 12, 2);
         let pairs: Vec<(f64, f64)> = one.into_iter().zip(two).collect();
         assert_eq!(
-            estimate_median_ratio(&pairs, 3).unwrap().classify_ratio_against_one(0.02),
-            RatioAgainstOne::None
+            estimate_median_of_pair_ratios(&pairs, 3)
+                .unwrap()
+                .classify_ratio_beyond_threshold(0.02),
+            RatioDifference::None
         );
     }
 
@@ -210,7 +212,7 @@ mod tests {
     #[test]
     fn nothing_is_estimated_from_nothing() {
         assert_eq!(estimate_median(&[], 1), None);
-        assert_eq!(estimate_median_ratio(&[(1.0, 0.0)], 1), None);
+        assert_eq!(estimate_median_of_pair_ratios(&[(1.0, 0.0)], 1), None);
         assert_eq!(fit_power_law_exponent(&[(1.0, 1.0)]), None);
     }
 }

@@ -41,18 +41,19 @@ pub use claim::{
     Claim, ClaimBounds, ClaimOutcome, ClaimRecord, ClaimSource, ClaimTest, SubjectPoint,
 };
 pub use connection_counts::{
-    ConnectionClose, ConnectionCounts, ConnectionFailureCount, TrialClient,
+    ConnectionClose, ConnectionCounts, ConnectionFailureCount, SubstituteClientReport,
 };
 pub use duration_distribution::{DurationDistribution, Quantile};
 pub use endpoint_counts::{EndpointCounts, TrafficVolume};
 pub use error::RecordError;
-pub use estimate::{Estimate, RatioAgainstOne};
+pub use estimate::{Estimate, RatioDifference};
 pub use machine_observations::{ConntrackTable, CoreNetworkLoad, MachineObservations};
 pub use probe_result::{BackgroundLoad, BulkTcpStreamResult, ProbeKind, ProbeResult};
 pub use quantity::Quantity;
 pub use run::{
-    HostEnvironment, NoiseFloor, Paper, PaperFigure, PaperValue, Preset, RemoteHostRecord,
-    RulesetRecord, Run, RunSubject, ScenarioAxis, TrialCounts, max_packets_within_limit,
+    GeneratedRulesetRecord, HostEnvironment, NoiseFloor, Paper, PaperStatedValue, Preset,
+    RedrawnPaperFigure, RemoteHostRecord, Run, RunSubject, ScenarioAxis, TrialCounts,
+    bound_packets_accepted_by_limit,
 };
 pub use run_folder::RunRecord;
 pub use scenario::{Coordinate, Scenario};

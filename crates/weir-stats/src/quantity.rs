@@ -71,12 +71,12 @@ define_quantities! {
     /// Packets per second that arrived although rules must drop such packets: what a limit accepts.
     LeakedPps {
         kind: Rate, title: "packets/s let through", better: More,
-        read_value: |t| packets_per_second(t.leaked, t),
+        read_value: |t| divide_count_by_trial_seconds(t.leaked, t),
     }
     /// Packets a second that arrived and were to arrive: of a mix, the legal ones alone.
     LegalPps {
         kind: Rate, title: "legal packets/s", better: More,
-        read_value: |t| packets_per_second(t.delivered, t),
+        read_value: |t| divide_count_by_trial_seconds(t.delivered, t),
     }
     /// Share of the packets to drop that arrived all the same.
     LeakedShare {
@@ -91,12 +91,12 @@ define_quantities! {
     /// Share of packets lost at overload, of those that had to arrive.
     LostShare {
         kind: Rate, title: "loss", better: More,
-        read_value: |t| Some(t.loss_ratio()),
+        read_value: |t| Some(t.unexpected_loss_ratio()),
     }
     /// Share of packets lost at a set rate.
     LossRatio {
         kind: Paced, title: "loss", better: More,
-        read_value: |t| Some(t.loss_ratio()),
+        read_value: |t| Some(t.unexpected_loss_ratio()),
     }
     /// Seconds to load a ruleset at once.
     LoadSeconds {
@@ -141,7 +141,7 @@ define_quantities! {
     /// SYNs per second of a flood during connections closed by FIN.
     FloodPps {
         kind: Connections, title: "SYNs per second of a flood", better: More,
-        read_value: |t| packets_per_second(t.expected_drops, t),
+        read_value: |t| divide_count_by_trial_seconds(t.expected_drops, t),
     }
     /// Share of them that reached the servers.
     FloodArrivedShare {
@@ -164,7 +164,7 @@ define_quantities! {
         kind: Sockets, title: "share of connections without a port", better: More,
         read_value: |t| {
             let all = t.connection_counts()?;
-            let without = all.failures_at_step("address not available") as f64;
+            let without = all.failed_connections_of_kind("address not available") as f64;
             (all.offered > 0).then(|| without / all.offered as f64)
         },
     }
@@ -178,7 +178,7 @@ define_quantities! {
     /// when they sent the request.
     ClientReplyNsMean {
         kind: Sockets, title: "mean response time as measured by the client, ns", better: Less,
-        read_value: |t| t.connection_counts()?.mean_reply_ns(),
+        read_value: |t| t.connection_counts()?.mean_reply_ns_by_its_client(),
     }
     /// Median time of a reply to weir's own sockets, from when its connection was planned,
     /// nanoseconds.
@@ -194,17 +194,17 @@ define_quantities! {
     /// Connections a second that the clients' ports allow.
     PortsAllow {
         kind: Sockets, title: "connections per second that ports allow", better: More,
-        read_value: |t| t.connection_counts()?.client_limit_per_second("ports"),
+        read_value: |t| t.connection_counts()?.rate_limit_of_client_resource("ports"),
     }
     /// Connections a second that their descriptors allow where each lasts to its limit.
     DescriptorsAllow {
         kind: Sockets, title: "connections per second that descriptors allow", better: More,
-        read_value: |t| t.connection_counts()?.client_limit_per_second("descriptors"),
+        read_value: |t| t.connection_counts()?.rate_limit_of_client_resource("descriptors"),
     }
     /// The same of the memory for their buffers.
     BuffersAllow {
         kind: Sockets, title: "connections per second that buffers allow", better: More,
-        read_value: |t| t.connection_counts()?.client_limit_per_second("buffers"),
+        read_value: |t| t.connection_counts()?.rate_limit_of_client_resource("buffers"),
     }
     /// Complete connections per second in the first third of a trial.
     EarlyConnections {
@@ -223,32 +223,32 @@ define_quantities! {
     /// Share of all complete TCP connections that the client with the fewest had.
     LeastClientShare {
         kind: Connections, title: "smallest share of connections of a client", better: More,
-        read_value: |t| endpoint_counts::min_endpoint_connection_share(&t.connection_counts()?.clients),
+        read_value: |t| endpoint_counts::find_min_share_of_all_connections(&t.connection_counts()?.clients),
     }
     /// The same of the server.
     LeastServerShare {
         kind: Connections, title: "smallest share of connections of a server", better: More,
-        read_value: |t| endpoint_counts::min_endpoint_connection_share(&t.connection_counts()?.servers),
+        read_value: |t| endpoint_counts::find_min_share_of_all_connections(&t.connection_counts()?.servers),
     }
     /// Bits a second of clients that arrived at servers, Ethernet headers included.
     BitsFromClients {
         kind: Connections, title: "bits/s from clients", better: More,
-        read_value: |t| packets_per_second(8 * t.connection_counts()?.from_clients.bytes, t),
+        read_value: |t| divide_count_by_trial_seconds(8 * t.connection_counts()?.from_clients.bytes, t),
     }
     /// The same of servers, that arrived at clients.
     BitsFromServers {
         kind: Connections, title: "bits/s from servers", better: More,
-        read_value: |t| packets_per_second(8 * t.connection_counts()?.from_servers.bytes, t),
+        read_value: |t| divide_count_by_trial_seconds(8 * t.connection_counts()?.from_servers.bytes, t),
     }
     /// Packets a second of clients that arrived at servers.
     PacketsFromClients {
         kind: Connections, title: "packets/s from clients", better: More,
-        read_value: |t| packets_per_second(t.connection_counts()?.from_clients.packets, t),
+        read_value: |t| divide_count_by_trial_seconds(t.connection_counts()?.from_clients.packets, t),
     }
     /// The same of servers, that arrived at clients.
     PacketsFromServers {
         kind: Connections, title: "packets/s from servers", better: More,
-        read_value: |t| packets_per_second(t.connection_counts()?.from_servers.packets, t),
+        read_value: |t| divide_count_by_trial_seconds(t.connection_counts()?.from_servers.packets, t),
     }
     /// ICMP redirects that the firewall has sent since it was set up.
     RedirectsSent {
@@ -409,7 +409,7 @@ impl Quantity {
 }
 
 /// Packets a second of a trial; `None` if it took no time.
-fn packets_per_second(packets: u64, trial: &Trial) -> Option<f64> {
+fn divide_count_by_trial_seconds(packets: u64, trial: &Trial) -> Option<f64> {
     (trial.seconds > 0.0).then(|| packets as f64 / trial.seconds)
 }
 

@@ -30,7 +30,7 @@ impl SearchGoal {
     pub const ZERO_LOSS: SearchGoal =
         SearchGoal { loss_ratio: 0.0, exceed_ratio: 0.0, trials: 1, width: 0.01 };
     /// Half a percent of loss, which half of the trials may exceed (the draft's recommendation).
-    pub const HALF_PERCENT_LOSS: SearchGoal =
+    pub const HALF_PERCENT_MEDIAN_LOSS: SearchGoal =
         SearchGoal { loss_ratio: 0.005, exceed_ratio: 0.5, trials: 3, width: 0.01 };
 }
 
@@ -92,7 +92,7 @@ pub fn search_highest_rate<E>(
     let mut found =
         SearchResult { lower: None, upper: None, conditional_throughput: None, trials: 0 };
     let mut classify = |load: f64, found: &mut SearchResult| -> Result<bool, E> {
-        let class = classify_rate(goal, load, trial, &mut found.trials)?;
+        let class = run_trials_to_classify_rate(goal, load, trial, &mut found.trials)?;
         Ok(match class {
             RateClass::LowerBound { worst_loss } => {
                 found.lower = Some(load);
@@ -118,7 +118,7 @@ pub fn search_highest_rate<E>(
 }
 
 /// Runs trials at a load until they can no longer change what it is.
-fn classify_rate<E>(
+fn run_trials_to_classify_rate<E>(
     goal: &SearchGoal,
     load: f64,
     trial: &mut dyn FnMut(f64) -> Result<f64, E>,
@@ -198,7 +198,8 @@ mod tests {
                 })
                 .count()
         };
-        let (zero, partial) = (near(SearchGoal::ZERO_LOSS), near(SearchGoal::HALF_PERCENT_LOSS));
+        let (zero, partial) =
+            (near(SearchGoal::ZERO_LOSS), near(SearchGoal::HALF_PERCENT_MEDIAN_LOSS));
         assert!(partial >= 40 && zero < partial, "{zero} and {partial} of 50");
     }
 

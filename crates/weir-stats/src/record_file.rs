@@ -7,7 +7,7 @@
 //! | after | plain | compressed | a reader takes |
 //! |---|---|---|---|
 //! | write `….gz.partial`, fsync | whole | – | plain |
-//! | rename it, fsync the folder | whole | whole | neither: [`RecordError::PlainAndCompressed`]; [`RecordFile::compress`] goes on |
+//! | rename it, fsync the folder | whole | whole | neither: [`RecordError::BothFormsExist`]; [`RecordFile::compress`] goes on |
 //! | remove the plain file | – | whole | compressed |
 
 use std::fs::{self, File};
@@ -59,11 +59,11 @@ impl RecordFile {
     ///
     /// # Errors
     /// Neither form is there, both are, or the file cannot be read.
-    pub(crate) fn read(&self) -> Result<RecordText, RecordError> {
+    pub(crate) fn read_sole_form(&self) -> Result<RecordText, RecordError> {
         if self.plain_path.exists() && self.compressed_path.exists() {
-            return Err(self.plain_and_compressed_error());
+            return Err(self.both_forms_exist_error());
         }
-        self.read_growing()
+        self.read_preferring_plain()
     }
 
     /// Its text while a run may go on: when the run completes, both forms are there for a moment
@@ -71,7 +71,7 @@ impl RecordFile {
     ///
     /// # Errors
     /// Neither form is there, or the file cannot be read.
-    pub(crate) fn read_growing(&self) -> Result<RecordText, RecordError> {
+    pub(crate) fn read_preferring_plain(&self) -> Result<RecordText, RecordError> {
         // In this order: the compressed file is there before the plain one goes.
         match fs::read_to_string(&self.plain_path) {
             Ok(text) => Ok(RecordText { path: self.plain_path.clone(), text }),
@@ -87,7 +87,7 @@ impl RecordFile {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn append<T: Serialize>(&self, values: &[T]) -> Result<(), RecordError> {
+    pub(crate) fn append_json_lines<T: Serialize>(&self, values: &[T]) -> Result<(), RecordError> {
         let failed = file_access_error("write", &self.plain_path);
         let mut lines = String::new();
         for value in values {
@@ -131,7 +131,7 @@ impl RecordFile {
         };
         if self.compressed_path.exists() {
             if self.read_compressed()?.as_bytes() != text {
-                return Err(self.plain_and_compressed_error());
+                return Err(self.both_forms_exist_error());
             }
         } else if text.len() as u64 <= self.max_text_bytes {
             write_file_durably(&self.compressed_path, &gzip(&text))?;
@@ -155,7 +155,7 @@ impl RecordFile {
                 write_file_durably(&self.plain_path, text.as_bytes())?;
             }
             Ok(plain) if plain == text.as_bytes() => (),
-            Ok(_) => return Err(self.plain_and_compressed_error()),
+            Ok(_) => return Err(self.both_forms_exist_error()),
             Err(error) => return Err(file_access_error("read", &self.plain_path)(error)),
         }
         remove_file_durably(&self.compressed_path)
@@ -178,9 +178,9 @@ impl RecordFile {
         Ok(text)
     }
 
-    fn plain_and_compressed_error(&self) -> RecordError {
+    fn both_forms_exist_error(&self) -> RecordError {
         let (plain, compressed) = (self.plain_path.clone(), self.compressed_path.clone());
-        RecordError::PlainAndCompressed { plain, compressed }
+        RecordError::BothFormsExist { plain, compressed }
     }
 }
 
@@ -200,16 +200,16 @@ fn write_file_durably(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     });
     written.map_err(file_access_error("write", &partial))?;
     fs::rename(&partial, path).map_err(file_access_error("write", path))?;
-    sync_folder(path)
+    sync_parent_folder(path)
 }
 
 fn remove_file_durably(path: &Path) -> Result<(), RecordError> {
     fs::remove_file(path).map_err(file_access_error("remove", path))?;
-    sync_folder(path)
+    sync_parent_folder(path)
 }
 
 /// Makes a rename or a removal of `path` durable.
-fn sync_folder(path: &Path) -> Result<(), RecordError> {
+fn sync_parent_folder(path: &Path) -> Result<(), RecordError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     File::open(folder).and_then(|file| file.sync_all()).map_err(file_access_error("write", folder))

@@ -50,7 +50,7 @@ pub struct Run {
     /// What was measured, in the order of the study.
     pub subjects: Vec<RunSubject>,
     /// The rulesets that were generated.
-    pub rulesets: Vec<RulesetRecord>,
+    pub rulesets: Vec<GeneratedRulesetRecord>,
     /// Ratio of the same subject measured twice: what this machine calls different although it
     /// is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,7 +61,7 @@ pub struct Run {
     pub claims: Vec<ClaimRecord>,
     /// Values that the paper's text states.
     #[serde(default)]
-    pub paper_values: Vec<PaperValue>,
+    pub paper_values: Vec<PaperStatedValue>,
     /// Reasons to doubt the numbers, a sentence each.
     #[serde(default)]
     pub doubts: Vec<String>,
@@ -93,13 +93,13 @@ pub struct Paper {
     pub setting: String,
     /// Its figures that are redrawn with our values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub figures: Vec<PaperFigure>,
+    pub figures: Vec<RedrawnPaperFigure>,
 }
 
 /// A figure of a paper, on even axes: a quantity against the study's axis of numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PaperFigure {
+pub struct RedrawnPaperFigure {
     /// Its number in the paper: `figure 7`.
     pub number: String,
     /// What it shows.
@@ -213,7 +213,7 @@ pub struct RunSubject {
 
 /// Packets that a limit of `pps` may accept in `seconds`: those of its rate, and those of a bucket
 /// that was filled for a second.
-pub fn max_packets_within_limit(pps: u64, seconds: f64) -> u64 {
+pub fn bound_packets_accepted_by_limit(pps: u64, seconds: f64) -> u64 {
     (pps as f64 * (seconds + 1.0)).ceil() as u64
 }
 
@@ -223,7 +223,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// A ruleset that a run measured, by its origin and hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RulesetRecord {
+pub struct GeneratedRulesetRecord {
     /// The part of the grid that it belongs to.
     pub scenario: Scenario,
     /// The command that wrote it.
@@ -269,7 +269,7 @@ pub struct TrialCounts {
 /// A value that a paper states in its text or a table; never one read off a curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PaperValue {
+pub struct PaperStatedValue {
     /// What it is a value of.
     pub what: String,
     /// The value as text.

@@ -75,7 +75,9 @@ pub fn compare_runs(
     let mut points = Vec::new();
     for quantity in COMPARED_QUANTITIES {
         for (subject, scenario) in measured_points(first, quantity) {
-            let logs = |record| block_log_values(record, quantity, &subject, &scenario, absolute);
+            let logs = |record| {
+                compute_baseline_relative_logs(record, quantity, &subject, &scenario, absolute)
+            };
             let (Some(before), Some(after)) = (logs(first), logs(second)) else { continue };
             let blocks = before.len().min(after.len());
             let (Some(before), Some(after)) =
@@ -84,7 +86,7 @@ pub fn compare_runs(
                 continue;
             };
             let difference = after.welch_difference(before);
-            let half = difference.confidence_half_width();
+            let half = difference.interval_half_width_95_percent();
             let ratio = Estimate {
                 value: difference.value.exp(),
                 lo: (difference.value - half).exp(),
@@ -148,14 +150,15 @@ fn measured_points(record: &RunRecord, quantity: Quantity) -> Vec<(String, Scena
 
 /// Logarithms of a point's values, one a block; `None` for the subject that others are taken
 /// against.
-fn block_log_values(
+fn compute_baseline_relative_logs(
     record: &RunRecord,
     quantity: Quantity,
     subject: &str,
     scenario: &Scenario,
     absolute: bool,
 ) -> Option<Vec<f64>> {
-    let values = TrialSelection::new(quantity, subject, scenario).block_means(&record.trials);
+    let values =
+        TrialSelection::of_first_copy(quantity, subject, scenario).block_means(&record.trials);
     let subjects = &record.run.subjects;
     // A study of routing only has no other subject for comparison.
     let baseline = subjects.iter().find(|subject| subject.baseline && subjects.len() > 1);
@@ -164,7 +167,10 @@ fn block_log_values(
             if base.name == subject {
                 return None;
             }
-            Some(TrialSelection::new(quantity, &base.name, scenario).block_means(&record.trials))
+            Some(
+                TrialSelection::of_first_copy(quantity, &base.name, scenario)
+                    .block_means(&record.trials),
+            )
         }
         _ => None,
     };
@@ -180,7 +186,7 @@ fn block_log_values(
 
 /// Points whose interval contains 1: the logarithms of both runs' ratios differ by 0, as far as
 /// these blocks can show.
-pub fn count_unchanged_points(points: &[ComparedPoint]) -> usize {
+pub fn count_intervals_containing_one(points: &[ComparedPoint]) -> usize {
     points.iter().filter(|point| point.ratio.lo <= 1.0 && point.ratio.hi >= 1.0).count()
 }
 
@@ -227,7 +233,11 @@ pub struct AaTestRecord {
 
 /// Treats the blocks of an A/A run as `repetitions` of a study and decides each separately: second
 /// copy against first, paired by block.
-pub fn evaluate_aa_test(trials: &[Trial], subject: &str, repetitions: usize) -> AaTestResult {
+pub fn evaluate_aa_test_of_block_groups(
+    trials: &[Trial],
+    subject: &str,
+    repetitions: usize,
+) -> AaTestResult {
     let blocks = trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0) as usize;
     let length = (blocks / repetitions.max(1)).max(1);
     let mut result = AaTestResult { repetitions: 0, different: 0, points: 0, points_different: 0 };
@@ -280,10 +290,10 @@ mod tests {
 
     #[test]
     fn the_same_twice_is_seldom_different_and_another_one_always() {
-        let same = evaluate_aa_test(&trials(80, 1.0, 1), "nft", 20);
+        let same = evaluate_aa_test_of_block_groups(&trials(80, 1.0, 1), "nft", 20);
         assert_eq!((same.repetitions, same.points), (20, 40));
         assert!(same.different <= 3, "{same:?}");
-        let other = evaluate_aa_test(&trials(80, 1.05, 1), "nft", 20);
+        let other = evaluate_aa_test_of_block_groups(&trials(80, 1.05, 1), "nft", 20);
         assert!(other.different >= 18, "{other:?}");
     }
 
@@ -320,7 +330,10 @@ mod tests {
     fn points_are_alike_where_the_interval_holds_1() {
         let points = [(0.9, 1.1), (1.0, 1.2), (1.01, 1.2), (0.8, 0.99)]
             .map(|(lo, hi)| point(Quantity::Pps, lo, hi, false));
-        assert_eq!((count_unchanged_points(&points), count_unchanged_points(&[])), (2, 0));
+        assert_eq!(
+            (count_intervals_containing_one(&points), count_intervals_containing_one(&[])),
+            (2, 0)
+        );
     }
 
     #[test]
@@ -339,9 +352,12 @@ mod tests {
                 .flat_map(|block| [load(0, block, 1.0), load(1, block, copy * scatter(block))])
                 .collect()
         };
-        let other = evaluate_aa_test(&all(1.5), "list", 20);
+        let other = evaluate_aa_test_of_block_groups(&all(1.5), "list", 20);
         assert_eq!((other.repetitions, other.different), (20, 20));
         assert!(!other.passes());
-        assert!(!evaluate_aa_test(&[], "list", 20).passes(), "nothing measured is no pass");
+        assert!(
+            !evaluate_aa_test_of_block_groups(&[], "list", 20).passes(),
+            "nothing measured is no pass"
+        );
     }
 }

@@ -51,7 +51,7 @@ fn searches_file(dir: &Path) -> RecordFile {
 /// # Errors
 /// A file that is missing, that does not hold what it should, or of another format.
 pub fn load_record(dir: &Path) -> Result<RunRecord, RecordError> {
-    load_record_with(dir, RecordFile::read)
+    load_record_with(dir, RecordFile::read_sole_form)
 }
 
 /// Reads the folder of a run that may be in progress: an incomplete line is omitted.
@@ -60,7 +60,7 @@ pub fn load_record(dir: &Path) -> Result<RunRecord, RecordError> {
 /// As [`load_record`].
 pub fn load_growing_record(dir: &Path) -> Result<RunRecord, RecordError> {
     let whole_lines = |file: &RecordFile| {
-        let mut read = file.read_growing()?;
+        let mut read = file.read_preferring_plain()?;
         read.text.truncate(read.text.rfind('\n').map_or(0, |at| at + 1));
         Ok(read)
     };
@@ -112,7 +112,7 @@ fn parse_json_lines<T: DeserializeOwned>(read: &RecordText) -> Result<Vec<T>, Re
 /// # Errors
 /// The file cannot be read.
 pub fn read_trials_text(dir: &Path) -> Result<String, RecordError> {
-    trials_file(dir).read().map(|read| read.text)
+    trials_file(dir).read_sole_form().map(|read| read.text)
 }
 
 /// Reads the folder of a run that was interrupted, perhaps in the middle of a line, and makes it
@@ -171,7 +171,7 @@ pub fn append_trial(dir: &Path, trial: &Trial) -> Result<(), RecordError> {
 /// # Errors
 /// The file cannot be written.
 pub fn append_trials(dir: &Path, trials: &[Trial]) -> Result<(), RecordError> {
-    self::trials_file(dir).append(trials)
+    self::trials_file(dir).append_json_lines(trials)
 }
 
 /// Adds a search to `search.jsonl`.
@@ -179,5 +179,5 @@ pub fn append_trials(dir: &Path, trials: &[Trial]) -> Result<(), RecordError> {
 /// # Errors
 /// The file cannot be written.
 pub fn append_search(dir: &Path, search: &RateSearchRecord) -> Result<(), RecordError> {
-    searches_file(dir).append(std::slice::from_ref(search))
+    searches_file(dir).append_json_lines(std::slice::from_ref(search))
 }

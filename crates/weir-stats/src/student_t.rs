@@ -44,7 +44,7 @@ impl SampleMean {
     }
 
     /// Half the width of the interval that contains the true mean 95 times in 100.
-    pub fn confidence_half_width(self) -> f64 {
+    pub fn interval_half_width_95_percent(self) -> f64 {
         self.standard_error * t_quantile(0.975, self.degrees_of_freedom)
     }
 

@@ -156,7 +156,7 @@ impl Trial {
     }
 
     /// Share of the packets that were to arrive and did not.
-    pub fn loss_ratio(&self) -> f64 {
+    pub fn unexpected_loss_ratio(&self) -> f64 {
         let expected = self.offered.saturating_sub(self.expected_drops);
         if expected == 0 {
             return 0.0;
@@ -284,8 +284,8 @@ pub(crate) mod tests {
     fn packets_that_had_to_be_dropped_are_no_loss() {
         let mut sample = trial(100, 60, &[("rules", 40)]);
         sample.expected_drops = 40;
-        assert_eq!(sample.loss_ratio(), 0.0);
+        assert_eq!(sample.unexpected_loss_ratio(), 0.0);
         sample.expected_drops = 0;
-        assert!((sample.loss_ratio() - 0.4).abs() < 1e-9);
+        assert!((sample.unexpected_loss_ratio() - 0.4).abs() < 1e-9);
     }
 }

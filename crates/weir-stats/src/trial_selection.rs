@@ -22,7 +22,11 @@ pub struct TrialSelection<'a> {
 
 impl<'a> TrialSelection<'a> {
     /// The first copy of `subject` at `scenario`.
-    pub fn new(quantity: Quantity, subject: &'a str, scenario: &'a Scenario) -> TrialSelection<'a> {
+    pub fn of_first_copy(
+        quantity: Quantity,
+        subject: &'a str,
+        scenario: &'a Scenario,
+    ) -> TrialSelection<'a> {
         TrialSelection { quantity, subject, copy_index: 0, scenario }
     }
 
@@ -66,7 +70,7 @@ impl<'a> TrialSelection<'a> {
 }
 
 /// Ratio of two selections: median over the blocks that hold both, with its interval.
-pub fn estimate_selection_ratio(
+pub fn estimate_block_paired_ratio(
     first: TrialSelection<'_>,
     second: TrialSelection<'_>,
     trials: &[Trial],
@@ -78,12 +82,12 @@ pub fn estimate_selection_ratio(
         .into_iter()
         .filter_map(|(block, value)| Some((value, *seconds.get(&block)?)))
         .collect();
-    estimate::estimate_median_ratio(&pairs, seed)
+    estimate::estimate_median_of_pair_ratios(&pairs, seed)
 }
 
 /// What a step adds: the difference of two selections over the `steps` between them, median over
 /// the blocks that hold both, with its interval.
-pub fn estimate_slope(
+pub fn estimate_difference_per_step(
     from: TrialSelection<'_>,
     to: TrialSelection<'_>,
     steps: f64,
@@ -117,7 +121,7 @@ pub fn pair_copies_by_block(
     subject: &str,
     (quantity, scenario): (Quantity, &Scenario),
 ) -> Vec<(u32, f64, f64)> {
-    let first = TrialSelection::new(quantity, subject, scenario);
+    let first = TrialSelection::of_first_copy(quantity, subject, scenario);
     let firsts = first.block_means(trials);
     let seconds = (TrialSelection { copy_index: 1, ..first }).block_means(trials);
     let pair = |(block, second): (u32, f64)| Some((block, second, *firsts.get(&block)?));
@@ -133,7 +137,7 @@ pub fn estimate_noise_floor(trials: &[Trial], subject: &str, seed: u64) -> Optio
         .flat_map(of_place)
         .map(|(_, second, first)| (second, first))
         .collect();
-    estimate::estimate_median_ratio(&pairs, seed)
+    estimate::estimate_median_of_pair_ratios(&pairs, seed)
 }
 
 /// Median over trials of the share of time for which tasks waited for a processor; `None` without
@@ -172,9 +176,9 @@ mod tests {
             Scenario::default().with_coordinate("rules", 16),
             Scenario::default().with_coordinate("rules", 1024),
         );
-        let first = TrialSelection::new(Quantity::Pps, "ipset", &many);
-        let second = TrialSelection::new(Quantity::Pps, "ipset", &few);
-        let ratio = estimate_selection_ratio(first, second, &trials, 1).unwrap();
+        let first = TrialSelection::of_first_copy(Quantity::Pps, "ipset", &many);
+        let second = TrialSelection::of_first_copy(Quantity::Pps, "ipset", &few);
+        let ratio = estimate_block_paired_ratio(first, second, &trials, 1).unwrap();
         assert_eq!((ratio.value, ratio.samples), (0.5, 2));
     }
 
@@ -191,10 +195,10 @@ mod tests {
             Scenario::default().with_coordinate("rules", 16),
             Scenario::default().with_coordinate("rules", 48),
         );
-        let from = TrialSelection::new(Quantity::NsPerPacket, "linear", &few);
-        let to = TrialSelection::new(Quantity::NsPerPacket, "linear", &many);
+        let from = TrialSelection::of_first_copy(Quantity::NsPerPacket, "linear", &few);
+        let to = TrialSelection::of_first_copy(Quantity::NsPerPacket, "linear", &many);
         // (10 - 1) and (10 - 2) nanoseconds over 32 rules.
-        let slope = estimate_slope(from, to, 32.0, &trials, 1).unwrap();
+        let slope = estimate_difference_per_step(from, to, 32.0, &trials, 1).unwrap();
         assert_eq!((slope.value, slope.samples), (8.5 / 32.0, 2));
     }
 
@@ -203,7 +207,7 @@ mod tests {
         let mut trials = vec![rate("nft", 16, 0, 100.0), rate("nft", 16, 0, 1.0)];
         trials[1].state = TrialState::Disturbed;
         let point = Scenario::default().with_coordinate("rules", 16);
-        let selection = TrialSelection::new(Quantity::Pps, "nft", &point);
+        let selection = TrialSelection::of_first_copy(Quantity::Pps, "nft", &point);
         assert_eq!(selection.block_means(&trials), BTreeMap::from([(0, 100.0)]));
         trials[1].state = TrialState::Accepted;
         assert_eq!(selection.block_means(&trials), BTreeMap::from([(0, 50.5)]));
@@ -217,7 +221,7 @@ mod tests {
         load.seconds = 0.5;
         let point =
             Scenario::default().with_coordinate("rules", 16).with_coordinate("source", "far");
-        let selection = TrialSelection::new(Quantity::LoadSeconds, "nft", &point);
+        let selection = TrialSelection::of_first_copy(Quantity::LoadSeconds, "nft", &point);
         assert_eq!(selection.estimate_median(&[load], 1).unwrap().value, 0.5);
     }
 

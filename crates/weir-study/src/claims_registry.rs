@@ -132,7 +132,7 @@ fn read_study_claims(folder: &Path) -> Result<StudyClaims, StudyError> {
         );
     }
     let own =
-        loaded.as_ref().map_or_else(Vec::new, |study| list_own_claims(study, outcomes.as_deref()));
+        loaded.as_ref().map_or_else(Vec::new, |study| list_weir_claims(study, outcomes.as_deref()));
     let title = match (&loaded, claims.title) {
         (Some(study), _) => study.title.clone(),
         (None, Some(title)) => title,
@@ -240,7 +240,7 @@ fn collect_claim_evidence(
     claims.iter().map(one).collect()
 }
 
-fn list_own_claims(study: &Study, outcomes: Option<&[ClaimRecord]>) -> Vec<PaperStatement> {
+fn list_weir_claims(study: &Study, outcomes: Option<&[ClaimRecord]>) -> Vec<PaperStatement> {
     let own = study.claims.iter().map(|claim| claim.get_ref());
     own.filter(|claim| claim.by == weir_stats::ClaimSource::Weir)
         .map(|claim| {

@@ -50,7 +50,7 @@ impl ClientKind {
     pub fn to_trial_client(
         self,
         reported: DurationDistribution,
-    ) -> Option<weir_stats::TrialClient> {
+    ) -> Option<weir_stats::SubstituteClientReport> {
         let name = match self {
             ClientKind::Sockets => return None,
             ClientKind::Stateless => "stateless",
@@ -58,7 +58,7 @@ impl ClientKind {
             ClientKind::Wrk => "wrk",
             ClientKind::WrkKept => "wrk-kept",
         };
-        Some(weir_stats::TrialClient { name: name.to_owned(), reported })
+        Some(weir_stats::SubstituteClientReport { name: name.to_owned(), reported })
     }
 }
 

@@ -40,12 +40,14 @@ pub use firewall_devices::FirewallDevices;
 pub use generated_file::GeneratedFile;
 pub use lab_hosts_file::LabHostsFile;
 pub use loaded_study::LoadedStudy;
-pub use probe_plan::{ProbeCase, ProbePlan};
+pub use probe_plan::{ProbeKindAndLoad, ProbePlan};
 pub use program_search_path::ProgramSearchPath;
-pub use run_request::RunRequest;
+pub use run_request::PresetAndRunMode;
 pub use study::{AA_PRESET, AaControl, AxisDefinition, NoiseLimits, PresetDefinition, Study};
 pub use study_loader::load_study;
 pub use subject::{Subject, Subjects};
-pub use traffic::{ConcurrencyTarget, ConnectionLoad, KernelSocketClients, LoopbackUdp, Traffic};
+pub use traffic::{
+    ConcurrencyTarget, ConnectionLoad, KernelSocketClients, LoopbackUdpToClosedPort, Traffic,
+};
 pub use trial_plan::{PlannedTrial, Variant};
 pub use workload::{WorkloadFeature, WorkloadKind};

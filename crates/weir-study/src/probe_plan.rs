@@ -31,7 +31,7 @@ fn default_lines_per_second() -> u32 {
 
 /// The probe of one trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProbeCase {
+pub struct ProbeKindAndLoad {
     /// The kind of probe.
     pub kind: ProbeKind,
     /// The load of the firewall.
@@ -56,7 +56,7 @@ impl ProbePlan {
     }
 
     /// Whether there are trials with this value on one of the axes of probes.
-    pub fn includes_axis_value(&self, axis: &str, value: &Coordinate) -> bool {
+    pub fn includes_probe_axis_value(&self, axis: &str, value: &Coordinate) -> bool {
         let is_it = |name: &str| *value == Coordinate::from(name);
         match axis {
             PROBE_KIND_AXIS => self.kinds.iter().any(|kind| is_it(kind.name())),
@@ -79,7 +79,7 @@ impl ProbePlan {
         };
         let mut probes = Vec::new();
         for trial in planned.iter().filter(is_probed) {
-            for case in self.probe_cases() {
+            for case in self.kind_and_load_combinations() {
                 let scenario = trial.scenario.with_coordinate(PROBE_KIND_AXIS, case.kind.name());
                 let scenario = scenario.with_coordinate(BACKGROUND_LOAD_AXIS, case.load.name());
                 let order = (planned.len() + probes.len()) as u32;
@@ -89,24 +89,24 @@ impl ProbePlan {
         probes
     }
 
-    fn probe_cases(&self) -> impl Iterator<Item = ProbeCase> + '_ {
+    fn kind_and_load_combinations(&self) -> impl Iterator<Item = ProbeKindAndLoad> + '_ {
         let all = self.kinds.iter().flat_map(|kind| {
-            self.loads.iter().map(move |load| ProbeCase { kind: *kind, load: *load })
+            self.loads.iter().map(move |load| ProbeKindAndLoad { kind: *kind, load: *load })
         });
         all.filter(|case| case.kind != ProbeKind::Stream || case.load == BackgroundLoad::Idle)
     }
 }
 
-impl ProbeCase {
+impl ProbeKindAndLoad {
     /// The probe of a planned trial; `None` if it has none.
-    pub fn from_planned_trial(trial: &PlannedTrial) -> Option<ProbeCase> {
+    pub fn from_planned_trial(trial: &PlannedTrial) -> Option<ProbeKindAndLoad> {
         let is_on =
             |axis, name: &str| trial.scenario.coordinate(axis) == Some(&Coordinate::from(name));
         let kinds = [ProbeKind::Icmp, ProbeKind::Udp, ProbeKind::Shell, ProbeKind::Stream];
         let loads = [BackgroundLoad::Idle, BackgroundLoad::Frames, BackgroundLoad::Stream];
         let kind = kinds.into_iter().find(|kind| is_on(PROBE_KIND_AXIS, kind.name()))?;
         let load = loads.into_iter().find(|load| is_on(BACKGROUND_LOAD_AXIS, load.name()))?;
-        Some(ProbeCase { kind, load })
+        Some(ProbeKindAndLoad { kind, load })
     }
 }
 
@@ -124,15 +124,15 @@ mod tests {
             order_in_block: 0,
             leg: 0,
         };
-        assert_eq!(ProbeCase::from_planned_trial(&plain), None);
+        assert_eq!(ProbeKindAndLoad::from_planned_trial(&plain), None);
         let scenario = plain
             .scenario
             .with_coordinate(PROBE_KIND_AXIS, "shell")
             .with_coordinate(BACKGROUND_LOAD_AXIS, "frames");
-        let asking = ProbeCase::from_planned_trial(&PlannedTrial { scenario, ..plain });
+        let asking = ProbeKindAndLoad::from_planned_trial(&PlannedTrial { scenario, ..plain });
         assert_eq!(
             asking,
-            Some(ProbeCase { kind: ProbeKind::Shell, load: BackgroundLoad::Frames })
+            Some(ProbeKindAndLoad { kind: ProbeKind::Shell, load: BackgroundLoad::Frames })
         );
     }
 
@@ -146,9 +146,9 @@ mod tests {
             subjects: Vec::new(),
         };
         assert_eq!(probing.validate(), Ok(()));
-        assert_eq!(probing.probe_cases().count(), 3);
-        assert!(probing.includes_axis_value(BACKGROUND_LOAD_AXIS, &"frames".into()));
-        assert!(!probing.includes_axis_value(BACKGROUND_LOAD_AXIS, &"stream".into()));
+        assert_eq!(probing.kind_and_load_combinations().count(), 3);
+        assert!(probing.includes_probe_axis_value(BACKGROUND_LOAD_AXIS, &"frames".into()));
+        assert!(!probing.includes_probe_axis_value(BACKGROUND_LOAD_AXIS, &"stream".into()));
         assert!(ProbePlan { rate_per_second: 0, ..probing }.validate().is_err());
     }
 }

@@ -5,7 +5,7 @@ use crate::{LoadedStudy, PresetDefinition, StudyError, WorkloadFeature};
 
 /// What a run requests of a study.
 #[derive(Clone, Copy, Debug)]
-pub struct RunRequest<'a> {
+pub struct PresetAndRunMode<'a> {
     /// Name of the preset.
     pub preset_name: &'a str,
     /// Search the highest rate rather than measure at overload.
@@ -21,12 +21,16 @@ impl LoadedStudy {
     ///
     /// # Errors
     /// With file and line where the study is the cause, else by the names of the options.
-    pub fn preset_for_request(
+    pub fn check_request_and_find_preset(
         &self,
-        request: &RunRequest<'_>,
+        request: &PresetAndRunMode<'_>,
     ) -> Result<&PresetDefinition, StudyError> {
-        let RunRequest { preset_name: name, search_rate: search, resume, aa_test: against_itself } =
-            *request;
+        let PresetAndRunMode {
+            preset_name: name,
+            search_rate: search,
+            resume,
+            aa_test: against_itself,
+        } = *request;
         if !search {
             return self.find_preset(name);
         }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use toml::Spanned;
-use weir_stats::{Claim, Coordinate, Paper, PaperValue, Scenario};
+use weir_stats::{Claim, Coordinate, Paper, PaperStatedValue, Scenario};
 
 use crate::firewall_devices::FirewallDevices;
 use crate::generated_file::GeneratedFile;
 use crate::probe_plan::ProbePlan;
-use crate::traffic::{ConnectionLoad, LoopbackUdp, Traffic};
+use crate::traffic::{ConnectionLoad, LoopbackUdpToClosedPort, Traffic};
 
 /// A study as its file says.
 #[derive(Clone, Debug, Deserialize)]
@@ -54,7 +54,7 @@ pub struct Study {
     pub claims: Vec<Spanned<Claim>>,
     /// Values that the paper's text states.
     #[serde(default)]
-    pub paper_values: Vec<PaperValue>,
+    pub paper_values: Vec<PaperStatedValue>,
     /// Reasons to doubt the numbers.
     #[serde(default)]
     pub doubts: Vec<String>,
@@ -80,7 +80,7 @@ impl Study {
     }
 
     /// What it sends over loopback, where it does.
-    pub fn loopback_udp(&self) -> Option<LoopbackUdp> {
+    pub fn loopback_udp(&self) -> Option<LoopbackUdpToClosedPort> {
         match self.traffic {
             Some(Traffic::Loopback(loopback)) => Some(loopback),
             _ => None,
@@ -179,7 +179,7 @@ pub struct PresetDefinition {
 
 impl PresetDefinition {
     /// The same at two points at most: the ends of the first axis, and the last value of others.
-    pub(crate) fn reduce_to_axis_ends(
+    pub(crate) fn reduce_to_first_axis_ends(
         &self,
         axes: &BTreeMap<String, AxisDefinition>,
     ) -> PresetDefinition {

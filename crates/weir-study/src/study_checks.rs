@@ -155,7 +155,7 @@ impl LoadedStudy {
     fn check_scenario(&self, point: &Scenario, at: usize) -> Result<(), StudyError> {
         point.0.iter().try_for_each(|(axis, value)| match &self.study.probe {
             Some(probing) if [PROBE_KIND_AXIS, BACKGROUND_LOAD_AXIS].contains(&axis.as_str()) => {
-                let found = probing.includes_axis_value(axis, value);
+                let found = probing.includes_probe_axis_value(axis, value);
                 let message = || format!("`[probe]` has no {axis} `{value}`");
                 found
                     .then_some(())

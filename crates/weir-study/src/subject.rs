@@ -131,7 +131,7 @@ impl Subjects {
 
 impl Subject {
     /// The first program that it needs and that is not on the `PATH`.
-    pub fn missing_program(&self, programs: &ProgramSearchPath) -> Option<String> {
+    pub fn missing_program_message(&self, programs: &ProgramSearchPath) -> Option<String> {
         let is_missing = |name: &&String| !programs.has_program(name);
         let needed = self.needs.iter().find(is_missing);
         needed.map(|name| format!("{name} is not installed")).or_else(|| {
@@ -151,8 +151,8 @@ mod tests {
         let text = |client| format!("{common}\nclient = '{client}'");
         let subject = |client| toml::from_str::<Subject>(&text(client)).unwrap();
         let nothing = ProgramSearchPath::new("/nonexistent".as_ref());
-        let lacking = subject("wrk-kept").missing_program(&nothing).unwrap();
+        let lacking = subject("wrk-kept").missing_program_message(&nothing).unwrap();
         assert_eq!(lacking, "wrk is not installed: `apt-get install wrk`");
-        assert_eq!(subject("stateless").missing_program(&nothing), None);
+        assert_eq!(subject("stateless").missing_program_message(&nothing), None);
     }
 }

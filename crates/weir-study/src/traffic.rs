@@ -13,11 +13,11 @@ use crate::generated_file::GeneratedFile;
 /// Bytes of the headers of IPv4 and UDP.
 pub const IPV4_UDP_HEADER_BYTES: u16 = 28;
 /// The first port of a client that is a socket of the kernel.
-pub const FIRST_CLIENT_PORT: u16 = 1024;
+pub const FIRST_KERNEL_SOCKET_CLIENT_PORT: u16 = 1024;
 
 /// UDP that a host sends to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoopbackUdp {
+pub struct LoopbackUdpToClosedPort {
     /// Length of a packet, its headers included, bytes.
     pub packet_bytes: u16,
     /// The port on which nobody listens.
@@ -37,7 +37,7 @@ pub struct KernelSocketClients {
 impl KernelSocketClients {
     /// Ports of one client address.
     pub fn ports_per_client(&self) -> u16 {
-        self.ports_per_client.unwrap_or(u16::MAX - FIRST_CLIENT_PORT + 1)
+        self.ports_per_client.unwrap_or(u16::MAX - FIRST_KERNEL_SOCKET_CLIENT_PORT + 1)
     }
 }
 
@@ -57,7 +57,7 @@ pub enum Traffic {
     /// New TCP connections.
     Connections(ConnectionLoad),
     /// UDP that a host sends to itself.
-    Loopback(LoopbackUdp),
+    Loopback(LoopbackUdpToClosedPort),
 }
 
 /// Connections as a study says them.
@@ -294,8 +294,8 @@ fn parse_frames_traffic(text: TrafficDefinition) -> Result<Traffic, String> {
 }
 
 /// Packets of 128 bytes to the port that discards (RFC 863), which a host of today leaves alone.
-fn parse_loopback_traffic(text: &TrafficDefinition) -> Result<LoopbackUdp, String> {
-    let loopback = LoopbackUdp {
+fn parse_loopback_traffic(text: &TrafficDefinition) -> Result<LoopbackUdpToClosedPort, String> {
+    let loopback = LoopbackUdpToClosedPort {
         packet_bytes: text.bytes.unwrap_or(128),
         closed_port: text.port.unwrap_or(9),
     };
@@ -314,7 +314,10 @@ fn parse_sockets_traffic(text: TrafficDefinition) -> Result<ConnectionLoad, Stri
     if text.rate_axis.is_none() {
         return Err("kind `sockets` needs `rate_axis`: connections have planned times".into());
     }
-    if text.ports.is_some_and(|ports| ports == 0 || ports > u16::MAX - FIRST_CLIENT_PORT + 1) {
+    if text
+        .ports
+        .is_some_and(|ports| ports == 0 || ports > u16::MAX - FIRST_KERNEL_SOCKET_CLIENT_PORT + 1)
+    {
         return Err("`ports` are 1 to 64512, because they begin at 1024".into());
     }
     if text.at_once == Some(0) {

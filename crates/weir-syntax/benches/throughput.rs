@@ -71,7 +71,7 @@ fn main() {
             std::process::exit(1);
         }
     };
-    assert_eq!(ruleset.rules().count(), RULES);
+    assert_eq!(ruleset.rules_with_table_and_chain().count(), RULES);
     assert_eq!(print(&ruleset, false), text, "the text is printed back as it was");
     println!("{RULES} rules, {} bytes, {ROUNDS} rounds: median (fastest)", text.len());
     type Work<'a> = Box<dyn FnMut() -> Box<dyn Any> + 'a>;

@@ -33,8 +33,8 @@ pub fn check_iptables_round_trip(data: &[u8], family: Family) {
                 Ok(again) => {
                     assert_eq!(print(&again, true), printed);
                     assert_eq!(
-                        strip_ruleset_spans(again),
-                        strip_ruleset_spans(ruleset),
+                        strip_spans_and_fill_counters(again),
+                        strip_spans_and_fill_counters(ruleset),
                         "{printed}"
                     );
                 }
@@ -63,8 +63,8 @@ pub fn check_ipset_round_trip(data: &[u8]) {
                 Ok(again) => {
                     assert_eq!(ipset::print(&again), printed);
                     assert_eq!(
-                        strip_spans_and_sort_sets(again),
-                        strip_spans_and_sort_sets(sets),
+                        strip_spans_and_use_print_order(again),
+                        strip_spans_and_use_print_order(sets),
                         "{printed}"
                     );
                 }
@@ -98,7 +98,7 @@ fn check_errors_render(errors: &[Diagnostic], text: &str) {
 /// The ruleset without positions.
 ///
 /// A chain's counters that are not given are zeros.
-fn strip_ruleset_spans(mut ruleset: Ruleset) -> Ruleset {
+fn strip_spans_and_fill_counters(mut ruleset: Ruleset) -> Ruleset {
     for chain in ruleset.tables.iter_mut().flat_map(|t| &mut t.chains) {
         chain.span = Span::NONE;
         chain.counters.get_or_insert_default();
@@ -112,7 +112,7 @@ fn strip_ruleset_spans(mut ruleset: Ruleset) -> Ruleset {
 }
 
 /// Sets in the order of printing, lists last, their options in the order of printing.
-fn strip_spans_and_sort_sets(mut sets: Vec<IpSet>) -> Vec<IpSet> {
+fn strip_spans_and_use_print_order(mut sets: Vec<IpSet>) -> Vec<IpSet> {
     use weir_model::ipset::SetStorage;
     sets.sort_by_key(|s| s.kind.storage == SetStorage::List);
     for set in &mut sets {

@@ -32,7 +32,7 @@ impl<'a> Interner<'a> {
 
     /// The name of a word that may have been unquoted.
     #[expect(clippy::ptr_arg, reason = "borrowed words are interned by the text they lie in")]
-    pub fn intern_cow(&mut self, word: &Cow<'a, str>) -> SharedName {
+    pub fn intern_if_borrowed(&mut self, word: &Cow<'a, str>) -> SharedName {
         match word {
             Cow::Borrowed(w) => self.intern_word(w),
             Cow::Owned(w) => SharedName::from(w.as_str()),

@@ -19,13 +19,13 @@ use crate::diagnostic::ParseResult;
 /// Reads `ipf.conf` text; the result is what [`iptables::parse`](crate::iptables::parse) reads.
 ///
 /// ```
-/// let text = weir_syntax::ipf::ipf_to_iptables_save("count in on xl0 from 10.1.2.3 to any\n").unwrap();
+/// let text = weir_syntax::ipf::convert_ipf_count_rules("count in on xl0 from 10.1.2.3 to any\n").unwrap();
 /// assert!(text.contains("-A PREROUTING -s 10.1.2.3/32 -i xl0\n"));
 /// ```
 ///
 /// # Errors
 /// All lines that are something else, each with its place.
-pub fn ipf_to_iptables_save(text: &str) -> Result<String, Vec<Diagnostic>> {
+pub fn convert_ipf_count_rules(text: &str) -> Result<String, Vec<Diagnostic>> {
     let (mut raw, mut mangle) = (String::new(), String::new());
     let mut errors = Vec::new();
     let mut start = 0;
@@ -242,7 +242,7 @@ mod tests {
     use crate::iptables::{self, ParserSettings};
 
     fn refused(text: &str) -> String {
-        let errors = ipf_to_iptables_save(text).unwrap_err();
+        let errors = convert_ipf_count_rules(text).unwrap_err();
         assert_eq!(errors.len(), 1, "{text}");
         crate::render_diagnostics(&errors, "ipf.conf", text, false)
     }
@@ -251,7 +251,7 @@ mod tests {
     fn count_rules_become_rules_without_a_target() {
         let text = "# by host\ncount in on xl0 from 10.1.2.3 to any\n\n\
                     count out proto tcp from any port = 80 to 10.0.0.0/8 # web\ncount in all\n";
-        let text = ipf_to_iptables_save(text).unwrap();
+        let text = convert_ipf_count_rules(text).unwrap();
         let rules: Vec<&str> = text.lines().filter(|line| line.starts_with("-A")).collect();
         assert_eq!(
             rules,
@@ -285,7 +285,8 @@ mod tests {
 
     #[test]
     fn all_lines_that_are_refused_are_told() {
-        let errors = ipf_to_iptables_save("count in all\nblock in all\npass in all\n").unwrap_err();
+        let errors =
+            convert_ipf_count_rules("count in all\nblock in all\npass in all\n").unwrap_err();
         let lines: Vec<usize> = errors
             .iter()
             .map(|e| e.line_number("count in all\nblock in all\npass in all\n"))

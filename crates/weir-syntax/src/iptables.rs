@@ -2,16 +2,16 @@
 //!
 //! [`parse`] reads line by line ([`reader`]), each rule through one option scanner ([`scan`]) with
 //! the option tables of the extensions ([`extension`]); properties of a whole table (chains, loops,
-//! hooks) are checked at its end ([`chain_graph_checks`]). [`print`](fn@print) is the inverse.
+//! hooks) are checked at its end ([`loop_and_hook_checks`]). [`print`](fn@print) is the inverse.
 
 pub(crate) mod address;
 mod base_option_table;
-mod chain_graph_checks;
 pub(crate) mod extension;
 #[doc(hidden)]
 pub mod extension_descriptions;
-mod extension_options;
 mod family_guess;
+mod loop_and_hook_checks;
+mod option_specs_and_arguments;
 mod parser_settings;
 mod print;
 mod reader;

@@ -27,7 +27,9 @@ use weir_packet::PktType;
 
 use self::draft::PacketDraft;
 pub use self::error::PacketParseError;
-use self::name_lookup::{icmp_type_number, protocol_number, service_port, tcp_flag_bit};
+use self::name_lookup::{
+    icmp_type_number, parse_protocol_name_or_number, service_port, tcp_flag_bit,
+};
 pub use self::print::print_packet;
 
 /// The words a packet may begin a clause with.
@@ -152,7 +154,7 @@ impl<'t> PacketWordsParser<'t> {
             }
             "proto" | "protocol" | "l4proto" => {
                 let name = self.expect_word_after(word, "a protocol")?;
-                let proto = protocol_number(name.text).ok_or_else(|| {
+                let proto = parse_protocol_name_or_number(name.text).ok_or_else(|| {
                     let help = "a number from 1 to 255, or tcp, udp, icmp, icmpv6, gre, esp, ah, \
                                 sctp, dccp, igmp, ospf, ipip, vrrp, udplite";
                     name.error_at_word(format!("unknown protocol {}", name.text), help)

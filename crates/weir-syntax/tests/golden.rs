@@ -27,7 +27,7 @@ fn read(name: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
 /// Compares what `made` makes of each case with what is after its cut.
 fn check(folder: &str, made: impl Fn(&str, &str) -> String) {
     let mut changed = Vec::new();
-    for file in testdata::testdata_files(folder, "txt") {
+    for file in testdata::testdata_files_with_extension(folder, "txt") {
         let name = file.file_name().expect("a file has a name").to_string_lossy().into_owned();
         let case = std::fs::read_to_string(&file).expect("read the case");
         let (text, expected) = match case.split_once(CUT) {

@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 /// disturb less.
 ///
 /// ```
-/// let clock = weir_testkit::BenchmarkClock::start();
+/// let clock = weir_testkit::WallAndCpuClock::start();
 /// assert!(clock.to_string().ends_with("of processor)"));
 /// ```
 #[derive(Debug)]
-pub struct BenchmarkClock(Instant, Duration);
+pub struct WallAndCpuClock(Instant, Duration);
 
-impl BenchmarkClock {
+impl WallAndCpuClock {
     /// Begins now.
-    pub fn start() -> BenchmarkClock {
-        BenchmarkClock(Instant::now(), read_thread_cpu_time())
+    pub fn start() -> WallAndCpuClock {
+        WallAndCpuClock(Instant::now(), read_thread_cpu_time())
     }
 }
 
 /// Both times since the start: `1.20s (1.19s of processor)`.
-impl fmt::Display for BenchmarkClock {
+impl fmt::Display for WallAndCpuClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2?} ({:.2?} of processor)", self.0.elapsed(), read_thread_cpu_time() - self.1)
     }

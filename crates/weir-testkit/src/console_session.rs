@@ -64,8 +64,9 @@ pub fn run_console_session(
 ) -> Result<(), Box<ConsoleDifference>> {
     let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     let folder = ConsoleTempFolder::new();
-    let (blessed, differences) =
-        run_markdown_blocks(file, &text, &|command| folder.run_step(command, programs, env));
+    let (blessed, differences) = run_and_bless_markdown_blocks(file, &text, &|command| {
+        folder.run_step(command, programs, env)
+    });
     let has_commands = text.lines().any(|l| l.starts_with("$ "));
     assert!(has_commands, "{}: no command in a ```console block", file.display());
     if crate::is_blessing_golden_files() {
@@ -81,12 +82,12 @@ pub fn run_console_session(
 type ConsoleStepRunner<'a> = &'a dyn Fn(ConsoleStep<'_>) -> String;
 
 enum ConsoleStep<'a> {
-    Command(&'a str),
+    CommandText(&'a str),
     WriteFile { name: &'a str, text: &'a str },
 }
 
 /// Plays all blocks; the document as it would be right, and where it is not.
-fn run_markdown_blocks(
+fn run_and_bless_markdown_blocks(
     file: &Path,
     text: &str,
     sh: ConsoleStepRunner<'_>,
@@ -109,7 +110,7 @@ fn run_markdown_blocks(
         }
         if info == "console" {
             let block = ConsoleBlock { file, first_line: at + 2, body: &body };
-            blessed.push_str(&block.run_commands(sh, &mut differences));
+            blessed.push_str(&block.run_and_bless_commands(sh, &mut differences));
         } else {
             let name = info.split(' ').find_map(|word| word.strip_prefix("file="));
             if let Some(name) = name {
@@ -133,7 +134,7 @@ struct ConsoleBlock<'a> {
 
 impl ConsoleBlock<'_> {
     /// Runs the commands of the block; the body as it would be right.
-    fn run_commands(
+    fn run_and_bless_commands(
         &self,
         sh: ConsoleStepRunner<'_>,
         differences: &mut Vec<ConsoleDifference>,
@@ -157,7 +158,7 @@ impl ConsoleBlock<'_> {
             while let Some((_, line)) = lines.next_if(|(_, line)| !line.starts_with("$ ")) {
                 expected.push(line);
             }
-            let actual = sh(ConsoleStep::Command(&command));
+            let actual = sh(ConsoleStep::CommandText(&command));
             blessed.push_str(&shown);
             if is_expected_output(&expected, &actual) {
                 expected.iter().for_each(|line| blessed.extend([line, "\n"]));
@@ -217,7 +218,7 @@ impl ConsoleTempFolder {
 
     fn run_step(&self, step: ConsoleStep<'_>, programs: &Path, env: &[(&str, &str)]) -> String {
         let command = match step {
-            ConsoleStep::Command(command) => command,
+            ConsoleStep::CommandText(command) => command,
             ConsoleStep::WriteFile { name, text } => {
                 let is_name = !name.contains('/') && name != "..";
                 assert!(is_name, "file={name}: a name, not a path");
@@ -261,7 +262,7 @@ mod tests {
 
     fn played(text: &str) -> (String, Vec<ConsoleDifference>) {
         let folder = ConsoleTempFolder::new();
-        run_markdown_blocks(Path::new("x.md"), text, &|step| {
+        run_and_bless_markdown_blocks(Path::new("x.md"), text, &|step| {
             folder.run_step(step, Path::new("/nonexistent"), &[])
         })
     }

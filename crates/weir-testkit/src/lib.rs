@@ -3,7 +3,7 @@
 //! [`console_session`] runs the sessions in documents. [`testdata`] finds `testdata` and the folder
 //! of published rulesets. [`random_ruleset`] generates rulesets. [`verdict_cases`] reads the cases
 //! that every engine runs. [`test_skip`] reports that this machine cannot run a test.
-//! [`TempFolder`] is a temporary folder. [`BenchmarkClock`] measures benchmarks.
+//! [`TempFolder`] is a temporary folder. [`WallAndCpuClock`] measures benchmarks.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,7 @@ mod test_skip;
 pub mod testdata;
 pub mod verdict_cases;
 
-pub use benchmark_clock::BenchmarkClock;
+pub use benchmark_clock::WallAndCpuClock;
 pub use output_mask::mask_durations_and_paths;
 pub use temp_folder::TempFolder;
 pub use test_skip::{skip_test, skip_without_root};

@@ -25,7 +25,7 @@ pub fn testdata_path(below: &str) -> PathBuf {
 /// # Panics
 /// Where there is none.
 #[track_caller]
-pub fn testdata_files(folder: &str, extension: &str) -> Vec<PathBuf> {
+pub fn testdata_files_with_extension(folder: &str, extension: &str) -> Vec<PathBuf> {
     let found = files_with_extension(&testdata_path(folder), extension);
     assert!(!found.is_empty(), "no *.{extension} in testdata/{folder}");
     found
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn testdata_is_found_and_what_is_missing_is_told() {
         assert!(testdata_path("README.md").is_file());
-        assert_eq!(testdata_files("", "md"), [testdata_path("README.md")]);
+        assert_eq!(testdata_files_with_extension("", "md"), [testdata_path("README.md")]);
         let missing = std::panic::catch_unwind(|| testdata_path("no-such-thing"));
         assert!(missing.is_err());
     }

@@ -13,7 +13,7 @@ use weir_model::{
     Addr, CtState, ElementPart, Family, Field, FieldReading, Hook, IpSet, Match, Packet, Predicate,
     Rule, Test, lower_to_tests,
 };
-use weir_packet::{ConntrackInfo, FragmentFields, Transport};
+use weir_packet::{ConntrackInfo, FragmentOffsetAndFlags, Transport};
 use weir_partition::BitPattern;
 use weir_random::Rng;
 use weir_semantics::JourneyKind;
@@ -73,7 +73,7 @@ impl PacketConstraints {
     }
 
     /// Requires that all tests of a rule hold at `hook`; whether that is possible at all.
-    pub fn require_rule(
+    pub fn require_rule_match(
         &mut self,
         rule: &Rule,
         hook: Hook,
@@ -87,7 +87,7 @@ impl PacketConstraints {
                 }
                 Test::Field { field, predicate, negated } => {
                     if predicate == Predicate::Present {
-                        self.require_header(rule, field);
+                        self.require_header_unless_proto_tested(rule, field);
                     } else {
                         self.field_tests.push((field, predicate, negated));
                     }
@@ -122,8 +122,8 @@ impl PacketConstraints {
     }
 
     /// Whether no test reads the field.
-    pub fn is_field_unconstrained(&self, field: Field) -> bool {
-        !self.constrains_field(field)
+    pub fn has_no_test_or_forced_value(&self, field: Field) -> bool {
+        !self.has_test_or_forced_value(field)
     }
 
     /// Sets a field, whatever the tests say.
@@ -157,7 +157,7 @@ impl PacketConstraints {
     }
 
     /// A bare `-m tcp` requires the protocol's header; the protocol test says which.
-    fn require_header(&mut self, rule: &Rule, field: Field) {
+    fn require_header_unless_proto_tested(&mut self, rule: &Rule, field: Field) {
         if rule.base.proto.is_none() {
             self.field_tests.push((field, Predicate::Present, false));
         }
@@ -228,7 +228,7 @@ impl PacketConstraints {
         self.field_tests.iter().filter(|t| t.0 == field).map(|t| (&t.1, t.2)).collect()
     }
 
-    fn constrains_field(&self, field: Field) -> bool {
+    fn has_test_or_forced_value(&self, field: Field) -> bool {
         self.field_tests.iter().any(|t| t.0 == field)
             || self.forced_values.iter().any(|e| e.0 == field)
     }
@@ -283,12 +283,13 @@ impl PacketConstraints {
 
     /// The protocol that the tested fields need, where the protocol itself is not tested.
     fn choose_default_proto(&self, rng: &mut Rng) -> u128 {
-        if self.constrains_field(Field::IcmpTypeAndCode) {
+        if self.has_test_or_forced_value(Field::IcmpTypeAndCode) {
             return if self.family == Family::V4 { 1 } else { 58 };
         }
-        let ports = self.constrains_field(Field::Sport) || self.constrains_field(Field::Dport);
+        let ports = self.has_test_or_forced_value(Field::Sport)
+            || self.has_test_or_forced_value(Field::Dport);
         match rng.below(4) {
-            _ if self.constrains_field(Field::TcpFlags) => 6,
+            _ if self.has_test_or_forced_value(Field::TcpFlags) => 6,
             _ if self.preferred_proto.is_some() => self.preferred_proto.map_or(6, u128::from),
             0 => 17,
             1 if !ports => 47,
@@ -358,13 +359,17 @@ impl PacketConstraints {
         match shape {
             FragmentOrTruncation::WholePacket => {}
             FragmentOrTruncation::FirstFragment => {
-                p.fragment =
-                    FragmentFields { offset: 0, more_fragments: true, dont_fragment: false };
+                p.fragment = FragmentOffsetAndFlags {
+                    offset: 0,
+                    more_fragments: true,
+                    dont_fragment: false,
+                };
                 let short = (8 - (p.transport_header_bytes() + p.payload.len()) % 8) % 8;
                 p.payload.resize(p.payload.len() + short, 0);
             }
             FragmentOrTruncation::LaterFragment(offset) => {
-                p.fragment = FragmentFields { offset, more_fragments: false, dont_fragment: false };
+                p.fragment =
+                    FragmentOffsetAndFlags { offset, more_fragments: false, dont_fragment: false };
                 // Bytes that look like a port, for matches that read them nevertheless.
                 let (sport, dport) = p.ports().unwrap_or((0, 0));
                 p.payload = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
@@ -393,7 +398,7 @@ impl PacketConstraints {
         defaults: &DefaultDevicesAndMaxBytes,
         rng: &mut Rng,
     ) -> Option<()> {
-        if !self.constrains_field(Field::Length)
+        if !self.has_test_or_forced_value(Field::Length)
             || matches!(self.packet_cut, FragmentOrTruncation::TruncatedHeader(_))
         {
             return Some(());
@@ -465,7 +470,7 @@ fn solve_value(
     }
     candidates.extend([default, 0]);
     // Masks that contradict each other leave nothing, whatever is tried.
-    let under = |v: u128| wanted.map_or(v, |w| w.fill_unmasked_bits(v)) & max;
+    let under = |v: u128| wanted.map_or(v, |w| w.fill_unmasked_bits_from(v)) & max;
     let found = candidates.iter().map(|v| under(*v)).chain(candidates.iter().copied());
     if let Some(v) = found.into_iter().find(|v| holds(*v)) {
         return Some(v);

@@ -7,9 +7,9 @@ use weir_random::Rng;
 use weir_semantics::{CountedObject, Interpreter, Outcome};
 
 use crate::packet_constraints::{DefaultDevicesAndMaxBytes, PacketConstraints};
-use crate::packet_mutation::{AllowedMutations, generate_mutations};
+use crate::packet_mutation::{AllowedShapesAndCtStates, generate_mutations};
 use crate::random_packets::{self, RulesetValuePool};
-use crate::reach_hints::{ReachHint, RuleReachHints};
+use crate::reach_hints::{ChainReachHints, DeviceOrReturnRuleHint};
 use crate::rule_paths::{ReachableRule, RulePaths};
 use crate::traffic_options::TrafficOptions;
 
@@ -28,14 +28,14 @@ pub fn generate_rule_boundary_packets(
         Family::V6 => [None, Some(ruleset)],
     };
     let changing = ChangingSets::from_rulesets(rulesets.into_iter().flatten(), sets);
-    let interpreter = Interpreter::from_parts(rulesets, sets, &changing);
+    let interpreter = Interpreter::from_rulesets_and_sets(rulesets, sets, &changing);
     let mut maker = BoundaryPacketMaker {
-        reach_hints: RuleReachHints::new(interpreter, |name| pool.names_device(name)),
+        reach_hints: ChainReachHints::new(interpreter, |name| pool.names_device(name)),
         ruleset,
         options,
         sets_by_name: &by_name,
         value_pool: pool,
-        defaults: random_packets::choose_default_devices(ruleset, options.packet_bytes_max),
+        defaults: random_packets::choose_most_named_devices(ruleset, options.packet_bytes_max),
         seen_packets: HashSet::new(),
         generated_packets: Vec::new(),
         rng: Rng::new(options.seed),
@@ -53,7 +53,7 @@ const TRIES_PER_RULE: usize = 6;
 const TRUSTED_HINT_STREAK_RULES: usize = 8;
 
 struct BoundaryPacketMaker<'a> {
-    reach_hints: RuleReachHints<'a>,
+    reach_hints: ChainReachHints<'a>,
     ruleset: &'a Ruleset,
     options: &'a TrafficOptions,
     sets_by_name: &'a HashMap<&'a str, &'a IpSet>,
@@ -124,14 +124,14 @@ impl<'a> BoundaryPacketMaker<'a> {
         let family = self.ruleset.family;
         let hook = paths.walks[reached.walk_index].hook;
         let mut constraints = self.collect_rule_path_constraints(paths, reached)?;
-        self.reach_hints.apply_known_hint(&mut constraints, paths, reached, &mut self.rng);
+        self.reach_hints.apply_chain_hint(&mut constraints, paths, reached, &mut self.rng);
         let TrafficOptions {
             include_fragments: fragments,
             include_truncated: truncated,
             extra_ct_states: states,
             ..
         } = *self.options;
-        let allowed = AllowedMutations {
+        let allowed = AllowedShapesAndCtStates {
             include_fragments: fragments,
             include_truncated: truncated,
             extra_ct_states: states,
@@ -162,9 +162,9 @@ impl<'a> BoundaryPacketMaker<'a> {
         let hook = paths.walks[reached.walk_index].hook;
         let mut constraints =
             PacketConstraints::new(self.ruleset.family, self.options.journey_kind);
-        let way = paths.jump_path(reached, &mut self.rng);
+        let way = paths.pick_jump_path(reached, &mut self.rng);
         for rule in way.into_iter().chain([reached.rule]) {
-            if !constraints.require_rule(rule, hook, self.sets_by_name, &mut self.rng) {
+            if !constraints.require_rule_match(rule, hook, self.sets_by_name, &mut self.rng) {
                 return None;
             }
         }
@@ -184,10 +184,14 @@ impl<'a> BoundaryPacketMaker<'a> {
             self.reach_hints.successful_hints.get(&place).copied().unwrap_or_default();
         let sure = row >= TRUSTED_HINT_STREAK_RULES && !self.rng.one_in(TRUSTED_HINT_STREAK_RULES);
         let mut helps = vec![
-            ReachHint { use_unnamed_oif: true, ..ReachHint::default() },
-            ReachHint { use_unnamed_iif: true, use_unnamed_oif: true, return_rule: None },
-            ReachHint { use_unnamed_iif: true, ..ReachHint::default() },
-            ReachHint::default(),
+            DeviceOrReturnRuleHint { use_unnamed_oif: true, ..DeviceOrReturnRuleHint::default() },
+            DeviceOrReturnRuleHint {
+                use_unnamed_iif: true,
+                use_unnamed_oif: true,
+                return_rule: None,
+            },
+            DeviceOrReturnRuleHint { use_unnamed_iif: true, ..DeviceOrReturnRuleHint::default() },
+            DeviceOrReturnRuleHint::default(),
             known,
         ];
         let mut first = None;
@@ -203,14 +207,14 @@ impl<'a> BoundaryPacketMaker<'a> {
             if sure {
                 return Some(packet);
             }
-            let outcome = self.reach_hints.evaluate_packet(&packet, self.options.journey_kind);
+            let outcome = self.reach_hints.packet_outcome(&packet, self.options.journey_kind);
             if hits_rule(&outcome, id) {
                 let row = if tries == 0 { row + 1 } else { 1 };
                 self.reach_hints.successful_hints.insert(place, (help, row));
                 return Some(packet);
             }
-            if let Some(by) = self.pick_return_rule(paths, &outcome) {
-                helps.push(ReachHint { return_rule: Some(by), ..help });
+            if let Some(by) = self.pick_return_from_deciding_chain(paths, &outcome) {
+                helps.push(DeviceOrReturnRuleHint { return_rule: Some(by), ..help });
             }
             first = first.or(Some(packet));
         }
@@ -218,7 +222,7 @@ impl<'a> BoundaryPacketMaker<'a> {
     }
 
     /// A rule that returns from one of the chains in which the packet was decided.
-    fn pick_return_rule(
+    fn pick_return_from_deciding_chain(
         &mut self,
         paths: &RulePaths<'a>,
         outcome: &Outcome<'a>,
@@ -228,7 +232,7 @@ impl<'a> BoundaryPacketMaker<'a> {
         let walk = paths.walks.iter().position(|w| w.table == table && w.hook == last.hook)?;
         for hit in outcome.hits.iter().rev().filter(|h| h.hook == last.hook) {
             let CountedObject::Rule { chain, .. } = hit.counted_object else { break };
-            let returns = paths.return_rules(walk, chain);
+            let returns = paths.return_rules_of_chain(walk, chain);
             if let Some(rule) = self.rng.pick_if_any(returns) {
                 return Some(*rule);
             }

@@ -37,7 +37,7 @@ impl PacketMutation {
 
 /// Which shapes and states may be made.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AllowedMutations {
+pub(crate) struct AllowedShapesAndCtStates {
     pub include_fragments: bool,
     pub include_truncated: bool,
     pub extra_ct_states: bool,
@@ -50,7 +50,7 @@ pub(crate) fn generate_mutations(
     rule: &Rule,
     family: Family,
     hop: u128,
-    allowed: AllowedMutations,
+    allowed: AllowedShapesAndCtStates,
     sets: &HashMap<&str, &IpSet>,
     rng: &mut Rng,
 ) -> Vec<PacketMutation> {
@@ -63,16 +63,18 @@ pub(crate) fn generate_mutations(
                     field,
                     Field::Sport | Field::Dport | Field::TcpFlags | Field::IcmpTypeAndCode
                 );
-                push_boundary_values(&mut out, field, &predicate, family, hop, rng);
+                push_boundary_mutations(&mut out, field, &predicate, family, hop, rng);
             }
             Test::EitherPort { spans, .. } => {
                 header = true;
                 let predicate = Predicate::InSpans(spans);
                 for field in [Field::Sport, Field::Dport] {
-                    push_boundary_values(&mut out, field, &predicate, family, hop, rng);
+                    push_boundary_mutations(&mut out, field, &predicate, family, hop, rng);
                 }
             }
-            Test::Set { index } => push_set_boundaries(&mut out, rule, index, family, sets, rng),
+            Test::Set { index } => {
+                push_sampled_element_mutations(&mut out, rule, index, family, sets, rng)
+            }
             // Also one that no field models: ESP, TCP options.
             Test::Opaque { hotdrop, .. } => header |= hotdrop != Hotdrop::Never,
             Test::Never => {}
@@ -104,7 +106,7 @@ pub(crate) fn generate_mutations(
     out
 }
 
-fn push_boundary_values(
+fn push_boundary_mutations(
     out: &mut Vec<PacketMutation>,
     field: Field,
     predicate: &Predicate,
@@ -158,7 +160,7 @@ fn push_boundary_values(
 }
 
 /// A few elements' edges; each call takes others.
-fn push_set_boundaries(
+fn push_sampled_element_mutations(
     out: &mut Vec<PacketMutation>,
     rule: &Rule,
     index: usize,
@@ -189,7 +191,7 @@ fn push_set_boundaries(
                     continue;
                 }
             };
-            push_boundary_values(out, field, &predicate, family, 0, rng);
+            push_boundary_mutations(out, field, &predicate, family, 0, rng);
         }
     }
 }

@@ -7,7 +7,7 @@ use weir_model::{
     Addr, CtState, ElementPart, Family, Field, IpSet, Packet, Predicate, Ruleset, Test,
     lower_to_tests,
 };
-use weir_packet::{ConntrackInfo, FragmentFields, Transport};
+use weir_packet::{ConntrackInfo, FragmentOffsetAndFlags, Transport};
 use weir_random::Rng;
 use weir_semantics::JourneyKind;
 
@@ -37,7 +37,7 @@ impl RulesetValuePool {
             iifs: Vec::new(),
             oifs: Vec::new(),
         };
-        for (_, _, rule) in ruleset.rules() {
+        for (_, _, rule) in ruleset.rules_with_table_and_chain() {
             for test in lower_to_tests(rule, family) {
                 match test {
                     Test::Field { field, predicate, .. } => {
@@ -106,7 +106,7 @@ impl RulesetValuePool {
         }
     }
 
-    fn draw_rule_value(&self, field: Field, rng: &mut Rng) -> Option<u128> {
+    fn draw_value_near_rule_span(&self, field: Field, rng: &mut Rng) -> Option<u128> {
         let (lo, hi) = *rng.pick_if_any(self.value_spans.get(&field)?)?;
         let max = field.max_value(self.family);
         Some(match rng.below(8) {
@@ -123,7 +123,7 @@ impl RulesetValuePool {
     fn draw_rule_or_usual_value(&self, field: Field, usual: u128, rng: &mut Rng) -> u128 {
         match rng.below(4) {
             0 => usual,
-            _ => self.draw_rule_value(field, rng).unwrap_or(usual),
+            _ => self.draw_value_near_rule_span(field, rng).unwrap_or(usual),
         }
     }
 
@@ -230,13 +230,14 @@ impl RulesetValuePool {
 
     fn fragment_packet(&self, p: &mut Packet, rng: &mut Rng) {
         if rng.one_in(2) {
-            p.fragment = FragmentFields { offset: 0, more_fragments: true, dont_fragment: false };
+            p.fragment =
+                FragmentOffsetAndFlags { offset: 0, more_fragments: true, dont_fragment: false };
             let short = (8 - (p.transport_header_bytes() + p.payload.len()) % 8) % 8;
             p.payload.resize(p.payload.len() + short, 0);
             return;
         }
         let offset = 2 + rng.below(180) as u16;
-        p.fragment = FragmentFields { offset, more_fragments: false, dont_fragment: false };
+        p.fragment = FragmentOffsetAndFlags { offset, more_fragments: false, dont_fragment: false };
         p.transport = Transport::NoParsedHeader;
         p.payload.resize(p.payload.len().max(8), 0);
     }
@@ -256,13 +257,13 @@ pub(crate) fn random_routable_addr(family: Family, rng: &mut Rng) -> u128 {
 }
 
 /// The devices that rules name most, for packets whose rule names none.
-pub(crate) fn choose_default_devices(
+pub(crate) fn choose_most_named_devices(
     ruleset: &Ruleset,
     length_max: usize,
 ) -> DefaultDevicesAndMaxBytes {
     let most = |out: bool, usual: &str| {
         let mut counts: HashMap<&str, usize> = HashMap::new();
-        for (_, _, rule) in ruleset.rules() {
+        for (_, _, rule) in ruleset.rules_with_table_and_chain() {
             let device = if out { &rule.base.oif } else { &rule.base.iif };
             let device = device.as_ref().filter(|d| !d.is_prefix && !d.negated && &*d.name != "lo");
             if let Some(device) = device {

@@ -20,7 +20,7 @@ pub(crate) struct ReachableRule<'r> {
 
 /// One table at one hook, and how its chains are reached.
 #[derive(Debug)]
-pub(crate) struct TablePaths<'r> {
+pub(crate) struct TableHookPaths<'r> {
     pub hook: Hook,
     pub table: TableName,
     /// For each chain the jumps to it from chains that are fewer jumps away; none for the base.
@@ -32,7 +32,7 @@ pub(crate) struct TablePaths<'r> {
 /// All that a journey may reach.
 #[derive(Debug)]
 pub(crate) struct RulePaths<'r> {
-    pub walks: Vec<TablePaths<'r>>,
+    pub walks: Vec<TableHookPaths<'r>>,
     /// Rules in the order of the journey.
     pub rules: Vec<ReachableRule<'r>>,
 }
@@ -44,14 +44,14 @@ impl<'r> RulePaths<'r> {
         for hook in entry.hooks() {
             for name in tables_at_hook(*hook) {
                 if let Some(table) = ruleset.table(name) {
-                    paths.add_table(table, *hook);
+                    paths.add_table_at_hook(table, *hook);
                 }
             }
         }
         paths
     }
 
-    fn add_table(&mut self, table: &'r Table, hook: Hook) {
+    fn add_table_at_hook(&mut self, table: &'r Table, hook: Hook) {
         let graph = table.chain_graph();
         let Some(base) = graph.chain_index(hook.chain_name()) else { return };
         let order = graph.chains_by_jump_distance(base);
@@ -76,7 +76,7 @@ impl<'r> RulePaths<'r> {
                 number,
             }));
         }
-        self.walks.push(TablePaths {
+        self.walks.push(TableHookPaths {
             hook,
             table: table.name,
             jumps_to_chain: jumps,
@@ -85,12 +85,12 @@ impl<'r> RulePaths<'r> {
     }
 
     /// The rules by which a packet returns from a user chain.
-    pub fn return_rules(&self, walk: usize, chain: &str) -> &[&'r Rule] {
+    pub fn return_rules_of_chain(&self, walk: usize, chain: &str) -> &[&'r Rule] {
         self.walks[walk].return_rules.get(chain).map_or(&[], |r| r)
     }
 
     /// The jumps that lead to a chain, nearest first; if there are several paths, one of them.
-    pub fn jump_path(&self, reached: &ReachableRule<'r>, rng: &mut Rng) -> Vec<&'r Rule> {
+    pub fn pick_jump_path(&self, reached: &ReachableRule<'r>, rng: &mut Rng) -> Vec<&'r Rule> {
         let jumps = &self.walks[reached.walk_index].jumps_to_chain;
         let mut way = Vec::new();
         let mut chain = reached.chain_index;

@@ -104,7 +104,7 @@ pub fn generate_pattern_packets(
 ) -> Vec<(Packet, Verdict)> {
     let Some(ruleset) = firewall.ruleset(options.family) else { return Vec::new() };
     let sets: HashMap<&str, &IpSet> = firewall.sets.iter().map(|s| (&*s.name, s)).collect();
-    let mut defaults = random_packets::choose_default_devices(ruleset, 1500);
+    let mut defaults = random_packets::choose_most_named_devices(ruleset, 1500);
     if let Some((iif, oif)) = &options.fixed_devices {
         (defaults.iif, defaults.oif) = (iif.clone(), oif.clone());
     }
@@ -193,9 +193,9 @@ impl<'a> PatternPacketMaker<'a> {
     ) -> Option<Packet> {
         let hook = paths.walks[reached.walk_index].hook;
         let mut constraints = self.device_and_proto_constraints();
-        let way = paths.jump_path(reached, &mut self.rng);
+        let way = paths.pick_jump_path(reached, &mut self.rng);
         for rule in way.into_iter().chain([reached.rule]) {
-            if !constraints.require_rule(rule, hook, self.sets_by_name, &mut self.rng) {
+            if !constraints.require_rule_match(rule, hook, self.sets_by_name, &mut self.rng) {
                 return None;
             }
         }
@@ -217,7 +217,7 @@ impl<'a> PatternPacketMaker<'a> {
 
     /// Makes packets of one rule differ: a source port, where the rule leaves it open.
     fn randomize_sport(&mut self, packet: &mut Packet, constraints: &PacketConstraints) {
-        if constraints.is_field_unconstrained(Field::Sport) {
+        if constraints.has_no_test_or_forced_value(Field::Sport) {
             let sport = 1024 + self.rng.below(60_000) as u16;
             set_sport(packet, sport);
         }
@@ -269,7 +269,10 @@ impl<'a> PatternPacketMaker<'a> {
                 return;
             };
             (packet.saddr, packet.daddr) = self.pick_near_or_far_addrs(near);
-            if [packet.saddr, packet.daddr].iter().any(|a| self.listed_addrs.contains_addr(a.0)) {
+            if [packet.saddr, packet.daddr]
+                .iter()
+                .any(|a| self.listed_addrs.has_addr_in_narrow_net(a.0))
+            {
                 continue;
             }
             let sport = 1024 + self.rng.below(60_000) as u16;
@@ -353,7 +356,8 @@ impl ListedAddrs {
             destination_nets: Vec::new(),
             short_prefix_nets: HashSet::new(),
         };
-        let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules());
+        let rules =
+            firewall.ruleset(family).into_iter().flat_map(|r| r.rules_with_table_and_chain());
         for (_, _, rule) in rules {
             for test in lower_to_tests(rule, family) {
                 if let Test::Field {
@@ -408,7 +412,7 @@ impl ListedAddrs {
         self.short_prefix_nets.insert(value & self.family.netmask(top));
     }
 
-    fn contains_addr(&self, addr: u128) -> bool {
+    fn has_addr_in_narrow_net(&self, addr: u128) -> bool {
         // A network as wide as the /16 itself would leave no neighbour.
         let wide = if self.family == Family::V4 { 16 } else { 48 };
         self.nets_by_mask

@@ -8,7 +8,7 @@ use weir_model::{
     Ruleset, Table, TableName, Target, Test, lower_to_tests,
 };
 use weir_semantics::{
-    AlwaysTrueOracle, CountedObject, Interpreter, OutcomeDifference, SeededOracle,
+    CountedObject, Interpreter, OutcomeDifference, RuleAnswersTrueOracle, SeededOracle,
 };
 use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
@@ -32,7 +32,7 @@ fn tests() -> impl Strategy<Value = Rule> {
     let other = prop_oneof![3 => port, 1 => limit];
     let parts = (proptest::option::of(addr), proptest::option::of(proto), any::<bool>());
     (parts, proptest::option::of(other)).prop_map(|((addr, proto, source), other)| {
-        let mut rule = Rule::new(Target::None);
+        let mut rule = Rule::unconditional(Target::None);
         if source {
             rule.base.saddr = addr;
         } else {
@@ -153,7 +153,7 @@ proptest! {
     fn return_at_the_end_of_a_user_chain_changes_nothing(before in firewall()) {
         let mut after = before.clone();
         for chain in &mut chains(&mut after)[1..] {
-            chain.rules.push(Rule::new(Target::Return));
+            chain.rules.push(Rule::unconditional(Target::Return));
         }
         prop_assert_eq!(difference(&before, &after), None);
     }
@@ -166,7 +166,7 @@ proptest! {
         let c0 = &mut chains(&mut before)[1];
         c0.rules.retain(|r| r.target != Target::Return);
         let inlined = c0.rules.clone();
-        let mut jump = Rule::new(Target::Jump("c0".into()));
+        let mut jump = Rule::unconditional(Target::Jump("c0".into()));
         jump.credit = Vec::new();
         let mut after = before.clone();
         chains(&mut before)[0].rules.insert(0, jump);
@@ -180,17 +180,17 @@ proptest! {
     fn a_rule_behind_a_rule_for_all_packets_is_never_reached(before in firewall()) {
         let mut after = before.clone();
         let mut with_end = before;
-        chains(&mut with_end)[0].rules.push(Rule::new(Target::Accept));
-        chains(&mut after)[0].rules.push(Rule::new(Target::Accept));
-        chains(&mut after)[0].rules.push(Rule::new(Target::Drop));
+        chains(&mut with_end)[0].rules.push(Rule::unconditional(Target::Accept));
+        chains(&mut after)[0].rules.push(Rule::unconditional(Target::Accept));
+        chains(&mut after)[0].rules.push(Rule::unconditional(Target::Drop));
         prop_assert_eq!(difference(&with_end, &after), None);
     }
 
     #[test]
     fn a_goto_at_the_end_of_a_user_chain_is_a_jump(mut before in firewall()) {
         let mut after = before.clone();
-        chains(&mut before)[2].rules.push(Rule::new(Target::Goto("c0".into())));
-        chains(&mut after)[2].rules.push(Rule::new(Target::Jump("c0".into())));
+        chains(&mut before)[2].rules.push(Rule::unconditional(Target::Goto("c0".into())));
+        chains(&mut after)[2].rules.push(Rule::unconditional(Target::Jump("c0".into())));
         prop_assert_eq!(difference(&before, &after), None);
     }
 
@@ -202,7 +202,7 @@ proptest! {
         let mut after = before.clone();
         let base = &mut chains(&mut after)[0];
         let policy = if base.policy == Some(Policy::Drop) { Target::Drop } else { Target::Accept };
-        base.rules.push(Rule::new(policy));
+        base.rules.push(Rule::unconditional(policy));
         let found = difference(&before, &after);
         prop_assert!(matches!(found, None | Some((_, OutcomeDifference::Credit))), "{found:?}");
     }
@@ -214,7 +214,7 @@ proptest! {
         let interpreter = Interpreter::new(&firewall);
         let options = TrafficOptions { max_packets: 300, ..TrafficOptions::default() };
         for p in generate_rule_boundary_packets(firewall.v4.as_ref().expect("v4"), &[], &options) {
-            let outcome = interpreter.journey(&p, options.journey_kind, &mut AlwaysTrueOracle);
+            let outcome = interpreter.journey(&p, options.journey_kind, &mut RuleAnswersTrueOracle);
             let hit = outcome.hits.iter().any(|h| h.credit == rule.credit);
             prop_assert_eq!(hit, holds(&rule, &p), "{:?}", p);
         }

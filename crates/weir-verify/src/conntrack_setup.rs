@@ -89,7 +89,10 @@ pub(crate) fn is_icmp_error(packet: &Packet) -> bool {
 }
 
 /// Makes an ICMP error that shall be RELATED quote a packet, and gives the connection of that one.
-pub(crate) fn quote_in_icmp_error(packet: &mut Packet, number: u32) -> ConntrackEntry {
+pub(crate) fn quote_new_connection_in_icmp_error(
+    packet: &mut Packet,
+    number: u32,
+) -> ConntrackEntry {
     let mut inner = Packet::new(packet.family, packet.daddr, packet.saddr, 17);
     let sport = 1024 + (number % 60_000) as u16;
     inner.transport = Transport::Udp { sport, dport: 53 };

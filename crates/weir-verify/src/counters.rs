@@ -56,21 +56,21 @@ struct CountedNftTable {
 
 /// The originals of a firewall: every rule and every policy, in a fixed order.
 #[derive(Debug)]
-pub(crate) struct OriginalRules {
+pub(crate) struct OriginalRulesAndPolicies {
     /// `iptables/filter/FORWARD/3`.
     pub keys: Vec<String>,
     position_by_id: HashMap<RuleId, usize>,
 }
 
-impl OriginalRules {
-    pub fn new(firewall: &Firewall) -> OriginalRules {
+impl OriginalRulesAndPolicies {
+    pub fn new(firewall: &Firewall) -> OriginalRulesAndPolicies {
         let (mut keys, mut at) = (Vec::new(), HashMap::new());
         for ruleset in firewall.rulesets() {
             for table in &ruleset.tables {
                 for chain in &table.chains {
                     let of = (ruleset.family, table.name, &chain.name);
-                    let rules =
-                        (0..chain.rules.len()).map(|i| RuleId::for_rule(of.0, of.1, of.2, i));
+                    let rules = (0..chain.rules.len())
+                        .map(|i| RuleId::for_rule_at_index(of.0, of.1, of.2, i));
                     let policy = chain.policy.map(|_| RuleId::for_policy(of.0, of.1, of.2));
                     for id in rules.chain(policy) {
                         keys.push(id.to_string());
@@ -79,7 +79,7 @@ impl OriginalRules {
                 }
             }
         }
-        OriginalRules { keys, position_by_id: at }
+        OriginalRulesAndPolicies { keys, position_by_id: at }
     }
 
     /// Where an original stands in the order.
@@ -114,7 +114,7 @@ impl CreditCounters {
     pub fn new(
         name: &str,
         firewall: &Namespace,
-        originals: &OriginalRules,
+        originals: &OriginalRulesAndPolicies,
         map: &CreditMap,
         summed: &[SummedCounterGroup],
     ) -> Result<CreditCounters, VerifyError> {
@@ -133,8 +133,8 @@ impl CreditCounters {
             summed.iter().flat_map(|s| s.rules.iter().map(move |r| (r.as_str(), s))).collect();
         let mut firsts: HashMap<*const SummedCounterGroup, usize> = HashMap::new();
         let all = map.0.values().flatten().chain(summed.iter().flat_map(|s| &s.counters));
-        credits.find_counter_sources(all)?;
-        credits.read_counters(&[Family::V4, Family::V6])?;
+        credits.open_counter_readers(all)?;
+        credits.read_counters_of_families(&[Family::V4, Family::V6])?;
         for (at, key) in originals.keys.iter().enumerate() {
             let (class, counters) = match (map.0.get(key), shared.get(key.as_str())) {
                 (Some(counters), _) => (at, &counters[..]),
@@ -161,7 +161,7 @@ impl CreditCounters {
     }
 
     /// The tables and sets that the counters are of.
-    fn find_counter_sources<'c>(
+    fn open_counter_readers<'c>(
         &mut self,
         all: impl Iterator<Item = &'c CounterLocation>,
     ) -> Result<(), VerifyError> {
@@ -177,10 +177,10 @@ impl CreditCounters {
                 }
                 CounterLocation::Element { .. } => has_sets = true,
                 CounterLocation::NftRule { family, table, .. } => {
-                    self.open_nft_table(family, table)?;
+                    self.get_or_open_nft_table(family, table)?;
                 }
                 CounterLocation::NftElement { family, table, set, .. } => {
-                    let maps = &mut self.open_nft_table(family, table)?.maps;
+                    let maps = &mut self.get_or_open_nft_table(family, table)?.maps;
                     if !maps.iter().any(|(name, _)| name == set) {
                         maps.push((set.clone(), HashMap::new()));
                     }
@@ -213,7 +213,7 @@ impl CreditCounters {
         Ok(())
     }
 
-    fn open_nft_table(
+    fn get_or_open_nft_table(
         &mut self,
         family: &str,
         name: &str,
@@ -279,7 +279,7 @@ impl CreditCounters {
     }
 
     /// Reads the counters that packets of these families can count in.
-    fn read_counters(&mut self, families: &[Family]) -> Result<(), VerifyError> {
+    fn read_counters_of_families(&mut self, families: &[Family]) -> Result<(), VerifyError> {
         for table in self.tables.iter_mut().filter(|t| families.contains(&t.family)) {
             let counts = table.counters.read_counters()?;
             self.readings[table.first_reading..table.first_reading + counts.len()]
@@ -323,7 +323,7 @@ impl CreditCounters {
     }
 
     /// How much each original has counted since the last reading, in the order of
-    /// [`OriginalRules`], where only packets of these families were sent.
+    /// [`OriginalRulesAndPolicies`], where only packets of these families were sent.
     ///
     /// # Errors
     /// Where the counters cannot be read.
@@ -332,7 +332,7 @@ impl CreditCounters {
         families: &[Family],
     ) -> Result<Vec<PacketByteCount>, VerifyError> {
         let before = self.readings.clone();
-        self.read_counters(families)?;
+        self.read_counters_of_families(families)?;
         let delta = |i: usize| {
             let old = before.get(i).copied().unwrap_or_default();
             let new = self.readings[i];

@@ -17,8 +17,17 @@ pub(crate) struct FamilyDiagrams<'f>(Vec<(Family, Option<DiagramLookup<'f>>)>);
 impl<'f> FamilyDiagrams<'f> {
     pub fn build_diagrams(firewall: &'f Firewall, wanted: bool) -> Self {
         let families = firewall.rulesets().map(|r| r.family).filter(|_| wanted);
-        let made = families
-            .map(|f| (f, DiagramLookup::new(firewall, f, DIAGRAM_MEMORY_BYTES, DIAGRAM_STEPS_MAX)));
+        let made = families.map(|f| {
+            (
+                f,
+                DiagramLookup::build_within_limits(
+                    firewall,
+                    f,
+                    DIAGRAM_MEMORY_BYTES,
+                    DIAGRAM_STEPS_MAX,
+                ),
+            )
+        });
         FamilyDiagrams(made.collect())
     }
 

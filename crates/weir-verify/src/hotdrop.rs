@@ -10,7 +10,7 @@ use weir_packet::Transport;
 
 /// Whether a match in question drops the packet; why not, if it is not known.
 pub(crate) fn match_drops_packet(m: &Match, packet: &Packet) -> Result<bool, String> {
-    let bytes = transport_bytes(packet);
+    let bytes = serialize_after_network_header(packet);
     let is_later = packet.fragment.offset != 0;
     let unknown =
         |module: &str| format!("-m {module} may drop it because of data after its header");
@@ -27,7 +27,7 @@ pub(crate) fn match_drops_packet(m: &Match, packet: &Packet) -> Result<bool, Str
             _ => Err(unknown("dccp")),
         },
         Match::Sctp { .. } | Match::Dccp { .. } => Ok(false),
-        Match::HostDependent(host) => match host.module {
+        Match::UnmodelledInput(host) => match host.module {
             "esp" => Ok(!is_later && bytes.len() < 8),
             "ah" if packet.family == Family::V4 => Ok(!is_later && bytes.len() < 12),
             "ah" if packet.proto != 51 => Ok(false),
@@ -62,20 +62,19 @@ pub(crate) fn match_drops_packet(m: &Match, packet: &Packet) -> Result<bool, Str
 pub(crate) fn target_drops_packet(target: &Target, packet: &Packet) -> Result<bool, String> {
     match target_module_name(target) {
         // xt_TCPMSS.c and ipt_ECN.c: a header that is cut. Only the former knows fragments.
-        Some("TCPMSS") => {
-            Ok(packet.fragment.offset == 0 && is_truncated_tcp(&transport_bytes(packet)))
-        }
-        Some("ECN") => Ok(packet.proto == 6 && transport_bytes(packet).len() < 20),
+        Some("TCPMSS") => Ok(packet.fragment.offset == 0
+            && is_truncated_tcp(&serialize_after_network_header(packet))),
+        Some("ECN") => Ok(packet.proto == 6 && serialize_after_network_header(packet).len() < 20),
         module => Err(format!("{} may drop it", module.unwrap_or("a target"))),
     }
 }
 
-fn transport_bytes(packet: &Packet) -> Vec<u8> {
+fn serialize_after_network_header(packet: &Packet) -> Vec<u8> {
     packet.to_bytes()[network_header_bytes(packet)..].to_vec()
 }
 
 /// Whether a match may drop the packet, by its fields or by its bytes.
-pub(crate) fn may_match_drop(m: &Match, packet: &Packet) -> bool {
+pub(crate) fn can_match_drop_packet(m: &Match, packet: &Packet) -> bool {
     let cut = packet.transport == Transport::Truncated || packet.fragment.offset == 1;
     match match_effects(m, packet.family).hotdrop {
         Hotdrop::Never => false,

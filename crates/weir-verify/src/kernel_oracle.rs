@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use weir_model::rule_match::{ExtensionValue, HostDependentMatch};
+use weir_model::rule_match::{ExtensionValue, UnmodelledInputMatch};
 use weir_model::target::{ExtensionTarget, NatTarget};
 use weir_model::{Addr, Effect, Family, Field, Match, RuleIndex, Target};
 use weir_packet::{Packet, Transport};
@@ -36,7 +36,7 @@ pub(crate) struct KernelOracle<'a> {
     /// Rules on which nothing depends but their own counter, taken as true.
     pub uncertain_rules: Vec<RuleIndex>,
     /// What is taken for granted of rules on which more depends, until counters contradict.
-    guesses: Option<&'a LastKernelAnswers>,
+    guesses: Option<&'a LastKernelAnswerByRule>,
     /// Answers to what the counters leave open, in the order of the questions; then `false`.
     scripted_answers: &'a [bool],
     /// How many questions the counters left open.
@@ -46,7 +46,7 @@ pub(crate) struct KernelOracle<'a> {
 }
 
 /// What the kernel last answered each rule.
-pub(crate) type LastKernelAnswers = HashMap<(Family, RuleIndex), bool>;
+pub(crate) type LastKernelAnswerByRule = HashMap<(Family, RuleIndex), bool>;
 
 impl<'a> KernelOracle<'a> {
     /// What the namespaces decide. `is_local`: the host without rules took the packet as its own.
@@ -79,14 +79,14 @@ impl<'a> KernelOracle<'a> {
     }
 
     /// And, where that leaves something open, guesses.
-    pub fn with_guesses(self, guesses: &'a LastKernelAnswers) -> Self {
+    pub fn with_guesses(self, guesses: &'a LastKernelAnswerByRule) -> Self {
         KernelOracle { guesses: Some(guesses), ..self }
     }
 }
 
 impl Oracle for KernelOracle<'_> {
-    fn answer(&mut self, question: &OracleQuestion<'_>) -> bool {
-        if let Some(Match::HostDependent(host)) = question.match_in_question()
+    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
+        if let Some(Match::UnmodelledInput(host)) = question.match_in_question()
             && let Some(answer) = evaluate_host_dependent_match(host, question.packet, self.path)
         {
             return answer;
@@ -254,12 +254,14 @@ fn affects_only_own_counter(question: &OracleQuestion<'_>) -> bool {
 /// Whether a match after the one in question may drop the packet.
 fn may_later_match_drop(question: &OracleQuestion<'_>) -> bool {
     let QuestionSubject::Match(at) = question.subject else { return false };
-    question.rule.matches[at + 1..].iter().any(|m| hotdrop::may_match_drop(m, question.packet))
+    question.rule.matches[at + 1..]
+        .iter()
+        .any(|m| hotdrop::can_match_drop_packet(m, question.packet))
 }
 
 /// What a match of the host says in our namespaces, where that is certain.
 fn evaluate_host_dependent_match(
-    host: &HostDependentMatch,
+    host: &UnmodelledInputMatch,
     packet: &Packet,
     path: &PacketPath,
 ) -> Option<bool> {
@@ -277,7 +279,7 @@ fn evaluate_host_dependent_match(
 
 /// ipt_rpfilter.c: the route back to any other host is the link on which packets arrive.
 fn evaluate_rpfilter(
-    host: &HostDependentMatch,
+    host: &UnmodelledInputMatch,
     packet: &Packet,
     path: &PacketPath,
 ) -> Option<bool> {
@@ -295,7 +297,7 @@ fn evaluate_rpfilter(
 
 /// xt_addrtype.c over our routing.
 fn evaluate_addrtype(
-    host: &HostDependentMatch,
+    host: &UnmodelledInputMatch,
     packet: &Packet,
     path: &PacketPath,
 ) -> Option<bool> {

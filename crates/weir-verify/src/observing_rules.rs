@@ -45,7 +45,7 @@ pub(crate) fn make_end_of_batch_packet() -> Packet {
 }
 
 /// The probe as text for `nft -f`. `states`: the families whose conntrack state is logged.
-pub(crate) fn write_observing_ruleset(states: &[Family]) -> String {
+pub(crate) fn write_observing_tables(states: &[Family]) -> String {
     let mut out = String::new();
     for family in [Family::V4, Family::V6] {
         let log = |prefix: &[u8]| {

@@ -11,7 +11,7 @@ use weir_packet::{Family, Packet, Transport};
 use weir_semantics::JourneyKind;
 
 use crate::conntrack_setup;
-use crate::link_macs::{FIREWALL_MAC, NEIGHBOUR_MAC};
+use crate::link_macs::{FIREWALL_INPUT_MAC, NEIGHBOUR_MAC};
 
 /// Most packets of a batch: fewer than the kernel queues for one processor.
 pub(crate) const BATCH_PACKETS_MAX: usize = 900;
@@ -88,7 +88,7 @@ impl BatchMaker {
 
     /// A batch of packets that all go `way`, at most `room`, taken out of `packets`. Those that
     /// belong to the connection of another packet of the batch are left for a later one.
-    pub fn build_batch(
+    pub fn take_next_batch(
         &mut self,
         path: PacketPath,
         packets: &mut VecDeque<Packet>,
@@ -102,7 +102,7 @@ impl BatchMaker {
                 break;
             }
             let Some(packet) = packets.pop_front() else { break };
-            if !is_first_of_connection(&packet, &mut connections) {
+            if !insert_unseen_connection(&packet, &mut connections) {
                 packets.push_back(packet);
                 continue;
             }
@@ -135,7 +135,8 @@ impl BatchMaker {
         let mut connections = Vec::new();
         let is_related = packet.ct.state == weir_packet::CtState::Related;
         if is_related && conntrack_setup::is_icmp_error(&packet) {
-            connections.push(conntrack_setup::quote_in_icmp_error(&mut packet, number));
+            connections
+                .push(conntrack_setup::quote_new_connection_in_icmp_error(&mut packet, number));
         } else {
             connections.extend(conntrack_setup::build_needed_conntrack_entries(&packet, number));
         }
@@ -148,9 +149,11 @@ impl BatchMaker {
         }
         let frame = match entry {
             JourneyKind::Output => write_number_to_flow_label(packet.to_bytes(), 0, number),
-            JourneyKind::Forward | JourneyKind::Input => {
-                write_number_to_flow_label(packet.to_frame(FIREWALL_MAC), 14, number)
-            }
+            JourneyKind::Forward | JourneyKind::Input => write_number_to_flow_label(
+                packet.to_frame_with_dmac(FIREWALL_INPUT_MAC),
+                14,
+                number,
+            ),
         };
         PreparedPacket {
             packet,
@@ -162,7 +165,7 @@ impl BatchMaker {
 }
 
 /// Whether no packet before belongs to the same connection, in either direction.
-fn is_first_of_connection(packet: &Packet, connections: &mut HashSet<ConntrackTuple>) -> bool {
+fn insert_unseen_connection(packet: &Packet, connections: &mut HashSet<ConntrackTuple>) -> bool {
     let Some(tuple) = conntrack_setup::conntrack_tuple(packet) else { return true };
     let reversed = tuple.invert();
     if connections.contains(&tuple) || connections.contains(&reversed) {
@@ -263,7 +266,7 @@ mod tests {
             let path = PacketPath::from_packet(&udp(family, 1), JourneyKind::Forward, false);
             let mut maker = BatchMaker::new(Vec::new());
             maker.next_number = PACKET_NUMBER_MAX - 1;
-            let batch = maker.build_batch(path, &mut queue(family, 5), 10);
+            let batch = maker.take_next_batch(path, &mut queue(family, 5), 10);
             let lengths: HashSet<_> = batch.packets.iter().map(|p| p.packet.len()).collect();
             assert_eq!(lengths.len(), 5);
             for (i, p) in batch.packets.iter().enumerate() {
@@ -279,7 +282,7 @@ mod tests {
     fn lengths_that_are_tested_are_left_alone() {
         let path = PacketPath::from_packet(&udp(Family::V4, 1), JourneyKind::Input, false);
         let mut packets = queue(Family::V4, 3);
-        let batch = BatchMaker::new(vec![Family::V4]).build_batch(path, &mut packets, 10);
+        let batch = BatchMaker::new(vec![Family::V4]).take_next_batch(path, &mut packets, 10);
         assert!(batch.packets.iter().all(|p| p.packet.len() == 28));
     }
 
@@ -291,7 +294,7 @@ mod tests {
         (answer.saddr, answer.daddr) = (Addr(2), Addr(1));
         answer.transport = Transport::Udp { sport: 2, dport: 10 };
         packets.push_back(answer.clone());
-        let batch = BatchMaker::new(Vec::new()).build_batch(path, &mut packets, 10);
+        let batch = BatchMaker::new(Vec::new()).take_next_batch(path, &mut packets, 10);
         assert_eq!(batch.packets.len(), 2);
         assert_eq!(packets, [answer]);
     }

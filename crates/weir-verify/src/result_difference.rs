@@ -6,10 +6,10 @@ use weir_artefact::Deviation;
 use weir_kernel::xtables_counters::PacketByteCount;
 use weir_model::effect::target_effects;
 use weir_model::{Effect, Field, RuleIndex, TableName, Target};
-use weir_packet::{CtState, Family, FragmentFields, Packet, Transport};
-use weir_semantics::{AppliedEffect, Outcome, Verdict};
+use weir_packet::{CtState, Family, FragmentOffsetAndFlags, Packet, Transport};
+use weir_semantics::{AppliedTarget, Outcome, Verdict};
 
-use crate::counters::{CreditCounters, OriginalRules};
+use crate::counters::{CreditCounters, OriginalRulesAndPolicies};
 use crate::diagram_check::DiagramCheck;
 use crate::packet_batch::{GRE_HEADER_BYTES_MAX, GRE_PROTOCOL};
 use crate::testbed::ObservedPacket;
@@ -45,12 +45,13 @@ impl ExpectedResult {
         outcome: &Outcome<'_>,
         sent: &Packet,
         maybe: &[RuleIndex],
-        originals: &OriginalRules,
+        originals: &OriginalRulesAndPolicies,
     ) -> ExpectedResult {
         let family = sent.family;
         let (mut hits, mut open) = (Vec::new(), Vec::new());
         for hit in &outcome.hits {
-            let Some(at) = hit.rule_id(family).and_then(|id| originals.position_of(&id)) else {
+            let Some(at) = hit.rule_or_policy_id(family).and_then(|id| originals.position_of(&id))
+            else {
                 continue;
             };
             let is_open = hit.credit.first().is_some_and(|id| maybe.contains(id));
@@ -66,7 +67,7 @@ impl ExpectedResult {
             packet: outcome.packet.clone(),
             is_translated: outcome.effects.iter().any(|e| is_nat(e.target)),
             is_dropped: outcome.verdict == Verdict::Drop,
-            is_untracked: is_untracked(outcome),
+            is_untracked: has_notrack_effect(outcome),
             diagram_check: None,
         }
     }
@@ -186,7 +187,7 @@ impl ExpectedCounts {
     pub fn describe_wrong_counters(
         &self,
         seen: &[PacketByteCount],
-        originals: &OriginalRules,
+        originals: &OriginalRulesAndPolicies,
     ) -> Vec<String> {
         let all = originals.keys.iter().zip(self.zip_with_counts(seen));
         all.filter(|(_, (least, most, seen))| !is_count_between(*least, *seen, *most))
@@ -216,7 +217,7 @@ fn is_count_between(least: PacketByteCount, seen: PacketByteCount, most: PacketB
 }
 
 /// Which of a form's deviations may apply to a packet.
-pub(crate) fn find_deviation<'d>(
+pub(crate) fn find_applicable_deviation<'d>(
     deviations: &'d [Deviation],
     packet: &Packet,
 ) -> Option<&'d Deviation> {
@@ -228,8 +229,9 @@ pub(crate) fn find_deviation<'d>(
         _ => 0,
     };
     let is_cut = packet.fragment.offset == 0 && packet.payload.len() < wanted;
-    let is_met =
-        |d: &&Deviation| d.may_apply_to(packet) || is_cut && **d == Deviation::TruncatedHeader;
+    let is_met = |d: &&Deviation| {
+        d.is_triggered_by_packet_alone(packet) || is_cut && **d == Deviation::TruncatedHeader
+    };
     deviations.iter().find(is_met)
 }
 
@@ -239,7 +241,7 @@ pub(crate) fn incomparable_outcome_cause(
     sent: &Packet,
 ) -> Option<&'static str> {
     let tracks = |t: &Target| target_effects(t).writes.contains(Field::CtState);
-    let tracked = |e: &AppliedEffect<'_>| e.table == TableName::Raw && tracks(e.target);
+    let tracked = |e: &AppliedTarget<'_>| e.table == TableName::Raw && tracks(e.target);
     if sent.iif == "lo" && outcome.effects.iter().any(tracked) {
         // Packets over the real loopback device passed conntrack on their way out.
         return Some("over lo, where the raw table determines what is tracked");
@@ -262,7 +264,7 @@ pub(crate) fn incomparable_outcome_cause(
     match outcome.verdict {
         Verdict::Divert(_) => Some("handed over to a program on the host"),
         Verdict::Unknown => Some("decided by a target that weir does not know"),
-        _ if outcome.effects.iter().any(|e| is_extension_target(e.target, "TEE")) => {
+        _ if outcome.effects.iter().any(|e| is_target_of_module(e.target, "TEE")) => {
             Some("copied by TEE")
         }
         Verdict::Accept
@@ -274,7 +276,7 @@ pub(crate) fn incomparable_outcome_cause(
 }
 
 /// Whether the target is of that module.
-fn is_extension_target(target: &Target, module: &str) -> bool {
+fn is_target_of_module(target: &Target, module: &str) -> bool {
     let Target::Effect(effect) = target else { return false };
     matches!(&**effect, Effect::Other(extension) if extension.module == module)
 }
@@ -287,7 +289,7 @@ fn is_ct_zone_target(target: &Target) -> bool {
 }
 
 /// A packet in a line.
-pub(crate) fn describe_packet(packet: &Packet, way: &str) -> String {
+pub(crate) fn format_packet_line(packet: &Packet, way: &str) -> String {
     let family = packet.family;
     let mut out = format!("{way}: ");
     for (word, device) in [("iif", &packet.iif), ("oif", &packet.oif)] {
@@ -309,7 +311,7 @@ pub(crate) fn describe_packet(packet: &Packet, way: &str) -> String {
     if let Some((sport, dport)) = packet.ports() {
         out += &format!(" ports {sport} > {dport}");
     }
-    let FragmentFields { offset, more_fragments: more, .. } = packet.fragment;
+    let FragmentOffsetAndFlags { offset, more_fragments: more, .. } = packet.fragment;
     if packet.is_fragment() {
         out += &format!(" fragment {offset}{}", if more { "+" } else { "" });
     }
@@ -334,7 +336,7 @@ pub(crate) fn increment_named_count(map: &mut BTreeMap<String, u64>, word: &str)
 }
 
 /// Whether conntrack was kept from the packet.
-pub(crate) fn is_untracked(outcome: &Outcome<'_>) -> bool {
+pub(crate) fn has_notrack_effect(outcome: &Outcome<'_>) -> bool {
     outcome.effects.iter().any(|e| {
         matches!(e.target, Target::Effect(e) if matches!(**e, Effect::Notrack | Effect::CtNotrack))
     })

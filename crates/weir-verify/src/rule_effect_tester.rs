@@ -24,12 +24,12 @@ use weir_semantics::{
     CountedObject, Interpreter, JourneyKind, Oracle, OracleQuestion, Outcome, UnknownWrite, Verdict,
 };
 
-pub use effect_test_packet::{EffectTestPacket, generate_effect_test_packets};
-pub use effect_test_ruleset::MARKED_SOURCE_MAC;
+pub use effect_test_packet::{EffectTestPacket, generate_packets_without_ct_entry};
+pub use effect_test_ruleset::SOURCE_MAC_GIVEN_MARK_ONE;
 pub use measured_rule::MeasuredRule;
 
 use crate::VerifyError;
-use crate::link_macs::{FIREWALL_MAC, NEIGHBOUR_MAC};
+use crate::link_macs::{FIREWALL_INPUT_MAC, NEIGHBOUR_MAC};
 use crate::packet_batch::{PacketBatch, PacketPath, PreparedPacket};
 use crate::testbed::Testbed;
 
@@ -261,7 +261,7 @@ impl RuleEffectTester {
             let number = *i as u32 + 1;
             let prepared = PreparedPacket {
                 packet: placeholder.clone(),
-                frame: sample.frame_of_copy(FIREWALL_MAC, NEIGHBOUR_MAC, number),
+                frame: sample.frame_of_copy(FIREWALL_INPUT_MAC, NEIGHBOUR_MAC, number),
                 conntrack_entries: std::mem::take(&mut connections),
                 is_local: false,
             };
@@ -363,9 +363,9 @@ struct ObservedRuleOracle<'s> {
 }
 
 impl Oracle for ObservedRuleOracle<'_> {
-    fn answer(&mut self, question: &OracleQuestion<'_>) -> bool {
+    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
         match question.rule.target.jump_target() {
-            Some(chain) if effect_test_ruleset::is_dispatch_chain(chain) => {
+            Some(chain) if effect_test_ruleset::is_generated_chain(chain) => {
                 effect_test_ruleset::is_on_dispatch_path(chain, self.rule_index)
             }
             _ => {
@@ -380,7 +380,7 @@ impl Oracle for ObservedRuleOracle<'_> {
             .rule
             .target
             .jump_target()
-            .is_none_or(|c| !effect_test_ruleset::is_dispatch_chain(c));
+            .is_none_or(|c| !effect_test_ruleset::is_generated_chain(c));
         is_own && self.observation.has_ended_at_rule()
     }
 

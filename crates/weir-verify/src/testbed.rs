@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::conntrack::KernelConntrackTable;
 use weir_kernel::nflog::{LoggedPacket, NflogReceiver};
-use weir_kernel::{FrameSocket, Namespace, RawIpSocket, Session, VethEndOptions, VethOptions};
+use weir_kernel::{FrameSocket, Namespace, RawIpSocket, Session, VethEndAddresses, VethOptions};
 use weir_packet::{CtState, Family};
 use weir_semantics::JourneyKind;
 
 use crate::VerifyError;
-use crate::link_macs::{FIREWALL_MAC, NEIGHBOUR_MAC};
+use crate::link_macs::{FIREWALL_INPUT_MAC, NEIGHBOUR_MAC};
 use crate::observing_rules::{self, RENAMED_LOOPBACK_DEVICE, log_prefix};
 use crate::packet_batch::{PacketBatch, PacketPath};
 
@@ -97,27 +97,30 @@ impl Testbed {
     ) -> Result<Testbed, VerifyError> {
         let firewall = session.create_namespace(&format!("fw-{name}"))?;
         let world = session.create_namespace(&format!("world-{name}"))?;
-        configure_sysctls(&firewall, &world, families)?;
+        rename_lo_and_set_sysctls(&firewall, &world, families)?;
         let devices = ["weir-in".to_owned(), "weir-out".to_owned()];
         for (i, device) in devices.iter().enumerate() {
-            let mac = if i == 0 { Some(FIREWALL_MAC) } else { None };
+            let mac = if i == 0 { Some(FIREWALL_INPUT_MAC) } else { None };
             let options = VethOptions {
-                end_a: VethEndOptions { mac, addrs: format_link_addresses(i, families) },
-                end_b: VethEndOptions { mac: Some(NEIGHBOUR_MAC), addrs: Vec::new() },
+                end_a: VethEndAddresses { mac, addrs: format_link_addr_prefixes(i, families) },
+                end_b: VethEndAddresses { mac: Some(NEIGHBOUR_MAC), addrs: Vec::new() },
                 ..VethOptions::default()
             };
             session.create_veth_pair(&firewall, device, &world, &format!("w{i}"), &options)?;
-            firewall.disable_offloads(device)?;
+            firewall.disable_non_gro_offloads(device)?;
         }
-        install_policy_routing(&firewall, &devices, families)?;
+        install_neighbours_and_routing(&firewall, &devices, families)?;
         load(&firewall)?;
         firewall.run_command(
             &["nft", "-f", "-"],
-            observing_rules::write_observing_ruleset(states).as_bytes(),
+            observing_rules::write_observing_tables(states).as_bytes(),
         )?;
         let mut hosts = HashMap::new();
         for family in families {
-            hosts.insert(*family, RawIpSocket::open(&firewall, *family, &devices[1])?);
+            hosts.insert(
+                *family,
+                RawIpSocket::open_bound_to_device(&firewall, *family, &devices[1])?,
+            );
         }
         Ok(Testbed {
             name: name.to_owned(),
@@ -160,11 +163,13 @@ impl Testbed {
     ) -> Result<(), VerifyError> {
         let mut marker = observing_rules::make_end_of_batch_packet();
         marker.smac = Some(NEIGHBOUR_MAC);
-        let marker = marker.to_frame(FIREWALL_MAC);
+        let marker = marker.to_frame_with_dmac(FIREWALL_INPUT_MAC);
         let frames = batch.packets.iter().map(|p| p.frame.as_slice());
         let frames = frames.chain([marker.as_slice()]);
-        let mut sent =
-            self.frame_socket.send_in_order(frames).map_err(VerifyError::from_send_error)?;
+        let mut sent = self
+            .frame_socket
+            .send_in_order_from_one_cpu(frames)
+            .map_err(VerifyError::from_send_error)?;
         // A packet that cannot be sent is seen nowhere, which is reported; the marker must be.
         sent.pop().expect("the marker's").map_err(VerifyError::from_send_error)?;
         let end = Instant::now() + BATCH_TIMEOUT;
@@ -269,7 +274,7 @@ impl Testbed {
             self.has_connections = false;
         }
         if !entries.is_empty() {
-            connections.create_entries(&entries)?;
+            connections.create_entries_collecting_refusals(&entries)?;
             self.has_connections = true;
         }
         Ok(())
@@ -314,7 +319,7 @@ impl BatchObservation {
     }
 }
 
-fn format_link_addresses(link: usize, families: &[Family]) -> Vec<String> {
+fn format_link_addr_prefixes(link: usize, families: &[Family]) -> Vec<String> {
     families
         .iter()
         .map(|f| {
@@ -333,7 +338,7 @@ fn ip_option_and_gateway(family: Family) -> (&'static str, &'static str) {
 }
 
 /// Sysctls before there are links: forwarding, no checks, no packets of the host itself.
-fn configure_sysctls(
+fn rename_lo_and_set_sysctls(
     firewall: &Namespace,
     world: &Namespace,
     families: &[Family],
@@ -379,7 +384,7 @@ fn configure_sysctls(
 
 /// Static neighbours, and the rules that select a table: incoming packets use table 100, the host's
 /// own packets table 200.
-fn install_policy_routing(
+fn install_neighbours_and_routing(
     firewall: &Namespace,
     devices: &[String; 2],
     families: &[Family],

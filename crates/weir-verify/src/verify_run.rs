@@ -16,15 +16,17 @@ use weir_model::{CtState, Family, Firewall, RuleIndex};
 use weir_packet::{ConntrackInfo, Packet};
 use weir_semantics::Interpreter;
 
-use crate::counters::OriginalRules;
+use crate::counters::OriginalRulesAndPolicies;
 use crate::diagram_check::FamilyDiagrams;
-use crate::kernel_oracle::{KernelOracle, LastKernelAnswers};
+use crate::kernel_oracle::{KernelOracle, LastKernelAnswerByRule};
 use crate::packet_batch::{BATCH_PACKETS_MAX, BatchMaker, PacketBatch, PacketPath};
 use crate::result_difference::{self, ExpectedResult, increment_named_count};
 use crate::testbed::Testbed;
 use crate::{VerifyError, VerifyOptions, VerifyReport};
 
-use self::exclusion_cause::{find_comparable_packet, is_count_ambiguous, unknown_result_cause};
+use self::exclusion_cause::{
+    find_observed_packet_to_compare, has_rule_hit_more_than_counted, unknown_result_cause,
+};
 use self::packet_round::{PacketRound, format_family_and_journey};
 use self::ruleset_under_test::{DifferenceWithFrame, RulesetUnderTest};
 
@@ -53,7 +55,7 @@ struct VerifyRun<'f> {
     interpreter: Interpreter<'f>,
     diagrams: FamilyDiagrams<'f>,
     options: &'f VerifyOptions,
-    originals: OriginalRules,
+    originals: OriginalRulesAndPolicies,
     /// The original of each rule, by family.
     original_of_rule: HashMap<(Family, RuleIndex), usize>,
     /// Families in which datagrams are put together although conntrack is not in use.
@@ -65,7 +67,7 @@ struct VerifyRun<'f> {
     original_hit: Vec<bool>,
     /// Packets that went through the firewall without rules.
     packets_sent: u64,
-    guesses: LastKernelAnswers,
+    guesses: LastKernelAnswerByRule,
     found_differences: Vec<DifferenceWithFrame>,
     /// Time that packets took which were tried one at a time, and what led to it.
     single_packets_time_spent: Duration,
@@ -88,7 +90,7 @@ pub(crate) fn run_verification(
     progress("creating namespaces and loading rulesets", 0.0);
     let session = Session::new()?;
     let interpreter = Interpreter::new(firewall);
-    let originals = OriginalRules::new(firewall);
+    let originals = OriginalRulesAndPolicies::new(firewall);
     let families: Vec<Family> = firewall.rulesets().map(|r| r.family).collect();
     let tracked: Vec<Family> =
         families.iter().copied().filter(|f| interpreter.conntrack_in_use(*f)).collect();
@@ -104,7 +106,7 @@ pub(crate) fn run_verification(
         report: VerifyReport { seed: options.seed, ..VerifyReport::default() },
         original_hit: vec![false; originals.keys.len()],
         packets_sent: 0,
-        guesses: LastKernelAnswers::new(),
+        guesses: LastKernelAnswerByRule::new(),
         found_differences: Vec::new(),
         single_packets_time_spent: Duration::ZERO,
         reassembling_families: test_packets::reassembling_families(firewall),
@@ -119,13 +121,13 @@ pub(crate) fn run_verification(
     run.report.generated = paths.iter().map(|(_, p)| p.len() as u64).sum();
     run.compare_packets_in_rounds(paths, progress)?;
     drop(session);
-    run.finish_report(began)
+    run.write_pcap_and_finish_report(began)
 }
 
 /// The original of each rule.
 fn map_rules_to_originals(
     firewall: &Firewall,
-    originals: &OriginalRules,
+    originals: &OriginalRulesAndPolicies,
 ) -> HashMap<(Family, RuleIndex), usize> {
     let mut out = HashMap::new();
     for ruleset in firewall.rulesets() {
@@ -148,7 +150,7 @@ impl VerifyRun<'_> {
         for (path, mut packets) in paths {
             while !packets.is_empty() {
                 let room = BATCH_PACKETS_MAX - rounds.packet_count();
-                let batch = self.batch_maker.build_batch(path.clone(), &mut packets, room);
+                let batch = self.batch_maker.take_next_batch(path.clone(), &mut packets, room);
                 self.packets_sent += batch.packets.len() as u64;
                 self.send_to_empty_testbed_and_queue(&mut rounds, batch)?;
                 if rounds.packet_count() >= BATCH_PACKETS_MAX * 9 / 10 {
@@ -176,7 +178,7 @@ impl VerifyRun<'_> {
         let reassembling = self.reassembling_families.contains(&batch.path.family);
         let (mut plain, mut guessed, mut sample) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..batch.packets.len() {
-            let checked = find_comparable_packet(&batch, at, &seen, tracked, reassembling);
+            let checked = find_observed_packet_to_compare(&batch, at, &seen, tracked, reassembling);
             let left = match checked {
                 Ok(left) => left,
                 Err(cause) => {
@@ -209,20 +211,20 @@ impl VerifyRun<'_> {
             expected.diagram_check = looked;
             match (known.needs_kernel_answer, known.uncertain_rules.is_empty()) {
                 (true, _) => guessed.push((at, expected)),
-                (false, false) if self.has_single_packet_budget() => sample.push(at),
+                (false, false) if self.has_ample_single_packet_budget() => sample.push(at),
                 (false, _) => plain.push((at, expected)),
             }
         }
         for at in sample {
             self.compare_single_packet(&batch.select_packets([at]))?;
         }
-        rounds.determined.push_selected(&batch, plain);
-        rounds.guessed.push_selected(&batch, guessed);
+        rounds.determined.push_batch_selection(&batch, plain);
+        rounds.guessed.push_batch_selection(&batch, guessed);
         Ok(())
     }
 
     /// Whether a packet whose counters are only known within bounds is tried separately.
-    fn has_single_packet_budget(&self) -> bool {
+    fn has_ample_single_packet_budget(&self) -> bool {
         self.remaining_single_packets() > self.single_packets_allowed() * 3 / 4
     }
 
@@ -231,13 +233,13 @@ impl VerifyRun<'_> {
         if plain.packet_count() > 0 {
             self.compare_round(&plain)?;
         }
-        self.compare_guessed_round(guessed)
+        self.bisect_guessed_round(guessed)
     }
 
     /// Packets whose way depends on what only the kernel can say: sent together as if every rule
     /// answered as it did last. Where the counters bear that out in every ruleset, that is what the
     /// kernel answered; else halves are tried, and in the end one packet at a time.
-    fn compare_guessed_round(&mut self, round: PacketRound) -> Result<(), VerifyError> {
+    fn bisect_guessed_round(&mut self, round: PacketRound) -> Result<(), VerifyError> {
         let mut open = vec![round];
         while let Some(round) = open.pop() {
             if round.packet_count() == 0 || stop_signal::is_stop_requested() {
@@ -356,7 +358,7 @@ impl VerifyRun<'_> {
                     let answers = asked.credit.iter().map(|id| ((family, *id), asked.answer));
                     self.guesses.extend(answers);
                 }
-                let cause = match is_count_ambiguous(&outcome, &counted) {
+                let cause = match has_rule_hit_more_than_counted(&outcome, &counted) {
                     true => Some(
                         "skipped: a stateful rule was evaluated twice and matched once".to_owned(),
                     ),
@@ -436,7 +438,7 @@ impl VerifyRun<'_> {
         }
     }
 
-    fn finish_report(mut self, began: Instant) -> Result<VerifyReport, VerifyError> {
+    fn write_pcap_and_finish_report(mut self, began: Instant) -> Result<VerifyReport, VerifyError> {
         let hit = self.original_hit.iter().filter(|h| **h).count() as u64;
         for tested in self.rulesets_under_test {
             let mut way = tested.report;

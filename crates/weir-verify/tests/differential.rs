@@ -164,9 +164,10 @@ fn write_forms(how: &str, firewall: &Firewall, folder: &Path, total: &mut Total)
 fn every_random_ruleset_is_read() {
     let (mut rng, mut rules) = (TestRng::new(1), 0);
     for _ in 0..500 {
-        let (shape, of) = (RulesetShape::random_with_rare_modules(&mut rng, RULES), rng.next_u64());
+        let (shape, of) =
+            (RulesetShape::random_maybe_with_rare_modules(&mut rng, RULES), rng.next_u64());
         let firewall = firewall(&generate_ruleset(of, &shape), &generate_ipset_text(shape.v6));
-        rules += firewall.rulesets().map(|r| r.rules().count()).sum::<usize>();
+        rules += firewall.rulesets().map(|r| r.rules_with_table_and_chain().count()).sum::<usize>();
     }
     assert!(rules > 500 * RULES / 2, "{rules} rules");
 }
@@ -181,11 +182,13 @@ fn random_rulesets_agree_with_the_kernel_in_every_form() {
     let mut rng = TestRng::new(seed);
     let mut total = Total::default();
     while total.pairs < pairs || !total.has_every_form() && total.rulesets < RULESETS {
-        let (shape, of) = (RulesetShape::random_with_rare_modules(&mut rng, RULES), rng.next_u64());
+        let (shape, of) =
+            (RulesetShape::random_maybe_with_rare_modules(&mut rng, RULES), rng.next_u64());
         let how = format!("ruleset {}: ruleset({of}, {shape:?})", total.rulesets + 1);
         let sets = if shape.rare_modules { generate_ipset_text(shape.v6) } else { String::new() };
         let firewall = firewall(&generate_ruleset(of, &shape), &sets);
-        total.rules += firewall.rulesets().map(|r| r.rules().count() as u64).sum::<u64>();
+        total.rules +=
+            firewall.rulesets().map(|r| r.rules_with_table_and_chain().count() as u64).sum::<u64>();
         let dirs = write_forms(&how, &firewall, folder.path(), &mut total);
         let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
         let options = VerifyOptions {

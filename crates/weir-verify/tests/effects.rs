@@ -43,7 +43,7 @@ fn every_module_and_option_that_weir_reads_is_measured() {
         rules.extend(matches.chain(targets).map(|s| format!("{} ", s.rule)));
     }
     let mut missing = Vec::new();
-    for module in weir_syntax::iptables::extension_descriptions::describe_extensions() {
+    for module in weir_syntax::iptables::extension_descriptions::describe_modelled_extensions() {
         let flag = if module.is_target { "-j" } else { "-m" };
         let own = format!("{flag} {} ", module.name);
         let own: Vec<&String> = rules.iter().filter(|r| r.contains(&own)).collect();

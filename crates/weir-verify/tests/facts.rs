@@ -267,7 +267,7 @@ fn nat_drops_icmp_redirects_of_a_translated_connection() {
         filter(icmp)
     ))
     .unwrap();
-    let socket = RawIpSocket::open(&host.host, Family::V4, "lo").unwrap();
+    let socket = RawIpSocket::open_bound_to_device(&host.host, Family::V4, "lo").unwrap();
     // Each connection as its receiver sees it: to port 10 after the translation, to port 7 without.
     for (to, seen, passed) in [(9, 10, [0, 1]), (7, 7, [1, 2])] {
         host.send(4000, to, 1);

@@ -21,7 +21,7 @@ fn cases(pass: &str) -> Vec<PathBuf> {
         "fold_into_set" => "sets",
         pass => pass,
     };
-    testdata::testdata_files(&format!("passes/{folder}"), "txt")
+    testdata::testdata_files_with_extension(&format!("passes/{folder}"), "txt")
 }
 
 fn firewall(case: &Path) -> Firewall {

@@ -176,7 +176,7 @@ fn observe(host: &Namespace, rules: &str) -> Result<String, KernelError> {
     host.run_command(&["ipset", "restore"], SETS.as_bytes())?;
     let both = format!("{rules}{}", observers(&packets));
     host.run_command(&["iptables-legacy-restore", "-w"], both.as_bytes())?;
-    let socket = RawIpSocket::open(host, Family::V4, "lo")?;
+    let socket = RawIpSocket::open_bound_to_device(host, Family::V4, "lo")?;
     for (mark, packet) in packets {
         socket.set_mark(mark).expect("a mark");
         // A firewall that drops is an error of the sender's.

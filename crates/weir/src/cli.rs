@@ -20,7 +20,7 @@ pub use lab::{
     LabSelftestArgs, LabServeArgs, SearchLossArg,
 };
 pub use machine_commands::{CalibrateArgs, DoctorArgs, TuneArgs};
-pub use operand::{IptablesVariantArg, OperandArgs};
+pub use operand::{IptablesVariantArg, OperandOptionArgs};
 pub use packet_commands::{AssumedMatchResultArg, ExplainArgs, TrafficArgs, TrafficPatternArg};
 pub use text_commands::{CheckArgs, CheckFormatArg, FmtArgs, OptimizeArgs};
 

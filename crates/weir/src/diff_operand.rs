@@ -8,7 +8,7 @@ use weir_backends::nft::to_iptables::{self, OpaqueDictionary};
 use weir_backends::original_rule_ids::OriginalRuleIds;
 use weir_model::{Family, Firewall, Span, nft};
 
-use crate::cli::OperandArgs;
+use crate::cli::OperandOptionArgs;
 use crate::live_ruleset::{self, LiveRuleset};
 use crate::operand::{self, LoadedFirewall, RulesetTextKind, SourceText};
 use crate::ruleset_texts::{self, RulesetTexts};
@@ -36,7 +36,11 @@ pub struct DiffOperand {
 ///
 /// # Errors
 /// What cannot be read; all errors of a text are drawn on standard error first.
-pub fn load_diff_operand(name: &str, files: &OperandArgs, color: bool) -> Result<DiffOperand> {
+pub fn load_diff_operand(
+    name: &str,
+    files: &OperandOptionArgs,
+    color: bool,
+) -> Result<DiffOperand> {
     let path = Path::new(name);
     if name == LIVE_OPERAND {
         return load_live_operand(files, color);
@@ -68,7 +72,7 @@ pub fn load_diff_operand(name: &str, files: &OperandArgs, color: bool) -> Result
 }
 
 /// The files of an artefact.
-fn load_artefact_folder(name: &str, files: &OperandArgs, color: bool) -> Result<DiffOperand> {
+fn load_artefact_folder(name: &str, files: &OperandOptionArgs, color: bool) -> Result<DiffOperand> {
     let StoredArtefact { artefact, edited_files: edited, .. } =
         weir_artefact::read_artefact(Path::new(name))?;
     let Artefact { contents, manifest } = artefact;
@@ -104,7 +108,7 @@ fn load_artefact_folder(name: &str, files: &OperandArgs, color: bool) -> Result<
 }
 
 /// What is in force in this network namespace: iptables, ipset, weir's tables of nft.
-fn load_live_operand(files: &OperandArgs, color: bool) -> Result<DiffOperand> {
+fn load_live_operand(files: &OperandOptionArgs, color: bool) -> Result<DiffOperand> {
     let LiveRuleset {
         texts,
         source_summary: read,
@@ -197,12 +201,11 @@ pub fn merge_nft_into_firewall(side: &DiffOperand, other: &Firewall) -> Result<F
             continue;
         }
         let dictionary = OpaqueDictionary::from_firewall(other, family);
-        let said = to_iptables::translate_tables(&side.nft_tables, family, &dictionary).map_err(
-            |unsaid| {
-                let all: Vec<String> = unsaid.iter().map(ToString::to_string).collect();
-                anyhow::anyhow!("{} cannot be compared: {}", side.name, all.join("; "))
-            },
-        )?;
+        let said = to_iptables::translate_tables_of_family(&side.nft_tables, family, &dictionary)
+            .map_err(|unsaid| {
+            let all: Vec<String> = unsaid.iter().map(ToString::to_string).collect();
+            anyhow::anyhow!("{} cannot be compared: {}", side.name, all.join("; "))
+        })?;
         let slot = match family {
             Family::V4 => &mut out.v4,
             Family::V6 => &mut out.v6,

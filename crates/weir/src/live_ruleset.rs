@@ -74,7 +74,7 @@ pub fn read_live_ruleset(variant: Option<IptablesVariantArg>) -> Result<LiveRule
             found.has_iptables_nft_rules |= chosen.variant == IptablesVariantArg::Nft;
             said.push(format!(
                 "{} from {} ({name})",
-                family_name(family),
+                format_ip_version(family),
                 chosen.variant.display_name()
             ));
             let slot = match family {
@@ -118,13 +118,13 @@ fn read_iptables_nft_rules(
         Family::V6 => "ip6tables-nft-save",
     };
     let words = [program, "-c"];
-    let tables = || format!("nft tables {} of {}", names.join(", "), family_name(family));
+    let tables = || format!("nft tables {} of {}", names.join(", "), format_ip_version(family));
     match ruleset_texts::run_and_capture_stdout(&words) {
         Ok(text) => {
             not_read.extend(text.lines().filter_map(parse_incompatible_table).map(|table| {
                 format!(
                     "nft table {table} ({}): it has chains that iptables-nft did not create",
-                    family_name(family)
+                    format_ip_version(family)
                 )
             }));
             Ok(Some((words.join(" "), text)).filter(|(_, text)| !text.trim().is_empty()))
@@ -173,7 +173,7 @@ fn choose_iptables_variant(
         (None, true, true) => bail!(
             "{} is filtered twice: legacy iptables holds {in_legacy}, iptables-nft holds {in_nft}, \
              and packets traverse both; `--variant legacy` or `--variant nft` selects one",
-            family_name(family)
+            format_ip_version(family)
         ),
         (None, false, true) => IptablesVariantArg::Nft,
         (None, true, false) => IptablesVariantArg::Legacy,
@@ -185,7 +185,7 @@ fn choose_iptables_variant(
         IptablesVariantArg::Nft => (nft, IptablesVariantArg::Legacy, in_legacy),
     };
     let warning = left.affects_packets().then(|| {
-        let (word, other) = (family_name(family), other.display_name());
+        let (word, other) = (format_ip_version(family), other.display_name());
         format!("{word} rules of {other}: it has {left}, which packets traverse as well")
     });
     Ok(ChosenIptablesVariant { variant, text, warning })
@@ -269,7 +269,7 @@ impl NftTableOwners {
     }
 }
 
-fn family_name(family: Family) -> &'static str {
+fn format_ip_version(family: Family) -> &'static str {
     match family {
         Family::V4 => "IPv4",
         Family::V6 => "IPv6",

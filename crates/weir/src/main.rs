@@ -69,10 +69,12 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<ExitA
         Command::Lab(cli::LabCommand::Run(args)) => command::lab::run(&args),
         Command::Lab(cli::LabCommand::Selftest(args)) => command::lab_selftest::run(&args),
         Command::Lab(cli::LabCommand::Report(args)) => command::lab::write_report(&args),
-        Command::Lab(cli::LabCommand::Index(args)) => command::lab_claims::write_study_index(&args),
-        Command::Lab(cli::LabCommand::Serve(args)) => command::lab_serve::run(&args),
+        Command::Lab(cli::LabCommand::Index(args)) => {
+            command::lab_claims::write_index_and_linked_files(&args)
+        }
+        Command::Lab(cli::LabCommand::Serve(args)) => command::lab_serve_in_browser::run(&args),
         Command::Lab(cli::LabCommand::Compare(args)) => command::lab::compare_runs(&args),
-        Command::Lab(cli::LabCommand::Agent) => command::lab::run_agent(),
+        Command::Lab(cli::LabCommand::Agent) => command::lab::run_firewall_host_agent(),
         Command::Lab(cli::LabCommand::List(args)) => command::lab_claims::run(&args),
         Command::Tune(args) => command::paper_tunings::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),

@@ -7,7 +7,7 @@ use weir_model::{Family, Firewall, TableName};
 use weir_syntax::iptables::{self, ParserSettings};
 use weir_syntax::{Diagnostic, ipset};
 
-use crate::cli::OperandArgs;
+use crate::cli::OperandOptionArgs;
 use crate::live_ruleset;
 use crate::ruleset_texts::{RulesetTexts, read_file_or_stdin};
 
@@ -47,7 +47,7 @@ pub enum RulesetTextKind {
 /// A text that cannot be read or holds errors: they are drawn on standard error first.
 pub fn load_operand(
     file: Option<&Path>,
-    operand: &OperandArgs,
+    operand: &OperandOptionArgs,
     color: bool,
 ) -> Result<LoadedFirewall> {
     if operand.live && file.is_some() {
@@ -103,7 +103,7 @@ pub fn load_operand(
 pub fn parse_ruleset_texts(
     texts: RulesetTexts,
     table: Option<TableName>,
-    operand: &OperandArgs,
+    operand: &OperandOptionArgs,
     color: bool,
 ) -> Result<LoadedFirewall> {
     let mut failed = 0;

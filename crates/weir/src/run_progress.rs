@@ -28,7 +28,7 @@ impl RunProgressDisplay {
     }
 
     /// Shows how far a run is.
-    pub fn show(&mut self, progress: &weir_lab::RunProgress<'_>) {
+    pub fn update_bar_and_subject_lines(&mut self, progress: &weir_lab::RunProgress<'_>) {
         self.bar.show_with_time_left(
             progress.message,
             progress.steps_done,
@@ -38,14 +38,14 @@ impl RunProgressDisplay {
         if self.lines.is_hidden() {
             return;
         }
-        for (subject, text) in format_latest_estimates(progress.trials, self.seen_trials) {
-            self.subject_line(subject).set_message(format!("{subject:<20} {text}"));
+        for (subject, text) in format_estimates_of_new_trials(progress.trials, self.seen_trials) {
+            self.find_or_insert_subject_line(subject).set_message(format!("{subject:<20} {text}"));
         }
         self.seen_trials = progress.trials.len();
     }
 
     /// The line of a subject, in the order in which they were measured first.
-    fn subject_line(&mut self, subject: &str) -> &ProgressBar {
+    fn find_or_insert_subject_line(&mut self, subject: &str) -> &ProgressBar {
         let at = self.subjects.iter().position(|(name, _)| name == subject);
         let at = at.unwrap_or_else(|| {
             let line = self.lines.insert(self.subjects.len(), ProgressBar::new_spinner());
@@ -66,7 +66,7 @@ impl Drop for RunProgressDisplay {
 
 /// What the trials since number `seen` say: of each subject the last one that counts, with the
 /// median and the interval of its point so far.
-fn format_latest_estimates(trials: &[Trial], seen: usize) -> Vec<(&str, String)> {
+fn format_estimates_of_new_trials(trials: &[Trial], seen: usize) -> Vec<(&str, String)> {
     let mut found: Vec<(&str, String)> = Vec::new();
     let new = trials.iter().skip(seen).rev();
     for trial in new.filter(|trial| trial.state == TrialState::Accepted && trial.copy_index == 0) {
@@ -74,7 +74,7 @@ fn format_latest_estimates(trials: &[Trial], seen: usize) -> Vec<(&str, String)>
             continue;
         }
         let quantity = Quantity::primary_of_trial_kind(trial.kind).unwrap_or(Quantity::LossRatio);
-        let selection = TrialSelection::new(quantity, &trial.subject, &trial.scenario);
+        let selection = TrialSelection::of_first_copy(quantity, &trial.subject, &trial.scenario);
         let Some(estimate) = selection.estimate_median(trials, 1) else { continue };
         let at = trial.scenario.to_string();
         let at = if at.is_empty() { at } else { format!(" at {at}") };
@@ -96,7 +96,7 @@ mod tests {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let run = root.join("studies/hagtheil-empty-tables/runs/2026-11-21-vm-2cpu");
         let record = weir_stats::run_folder::load_record(&run).unwrap();
-        let lines = format_latest_estimates(&record.trials, 0);
+        let lines = format_estimates_of_new_trials(&record.trials, 0);
         let mut subjects: Vec<&str> = lines.iter().map(|(subject, _)| *subject).collect();
         subjects.sort_unstable();
         assert_eq!(subjects, ["empty-filter", "empty-three", "nft-empty-three", "none"]);
@@ -104,7 +104,7 @@ mod tests {
             assert!(text.contains('[') && text.ends_with(" packets/s"), "{subject}: {text}");
         }
         assert!(
-            format_latest_estimates(&record.trials, record.trials.len()).is_empty(),
+            format_estimates_of_new_trials(&record.trials, record.trials.len()).is_empty(),
             "nothing new, no line"
         );
     }

@@ -86,20 +86,20 @@ impl TerminalProgress {
     }
 
     /// What is being done, and how much of the whole is done (0.0 to 1.0).
-    pub fn show(&self, what: &str, done: f64) {
+    pub fn show_done_fraction(&self, what: &str, done: f64) {
         self.bar.set_message(what.to_owned());
         self.bar.set_position((done.clamp(0.0, 1.0) * 1000.0) as u64);
     }
 }
 
 impl TerminalProgress {
-    /// As [`show`](TerminalProgress::show), with the time left as whoever works reckons it.
+    /// As [`show`](TerminalProgress::show_done_fraction), with the time left as whoever works reckons it.
     pub fn show_with_time_left(&self, what: &str, done: u64, total: u64, left: Option<Duration>) {
         let what = match left {
             Some(left) => format!("{what} ({} s left)", left.as_secs()),
             None => what.to_owned(),
         };
-        self.show(&what, done as f64 / total.max(1) as f64);
+        self.show_done_fraction(&what, done as f64 / total.max(1) as f64);
     }
 }
 

@@ -5,7 +5,7 @@ use weir_testkit::{console_session, testdata};
 #[test]
 fn every_session_prints_what_its_document_shows() {
     let programs = std::path::Path::new(env!("CARGO_BIN_EXE_weir")).parent().expect("a folder");
-    let failed: Vec<String> = testdata::testdata_files("console", "md")
+    let failed: Vec<String> = testdata::testdata_files_with_extension("console", "md")
         .iter()
         .filter_map(|file| console_session::run_console_session(file, programs, &[]).err())
         .map(|difference| difference.to_string())

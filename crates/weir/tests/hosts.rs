@@ -16,8 +16,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_kernel::process::PidWithStartTime;
-use weir_kernel::{Namespace, Session, VethEndOptions, VethOptions};
-use weir_stats::trial_selection::{TrialSelection, estimate_selection_ratio};
+use weir_kernel::{Namespace, Session, VethEndAddresses, VethOptions};
+use weir_stats::trial_selection::{TrialSelection, estimate_block_paired_ratio};
 use weir_stats::{
     Estimate, Quantity, RunRecord, Scenario, Trial, TrialKind, TrialState, run_folder,
 };
@@ -116,7 +116,7 @@ impl Lan {
             session.create_namespace("ends").unwrap(),
             session.create_namespace("firewall").unwrap(),
         );
-        let end = |addr: &str| VethEndOptions { mac: None, addrs: vec![addr.to_owned()] };
+        let end = |addr: &str| VethEndAddresses { mac: None, addrs: vec![addr.to_owned()] };
         let management = VethOptions {
             end_a: end("192.0.2.1/24"),
             end_b: end("192.0.2.2/24"),
@@ -254,8 +254,8 @@ fn said(output: &Output) -> String {
 /// How many times as many packets go through the tree as through the list.
 fn gain(record: &RunRecord, pattern: &str) -> Estimate {
     let all = Scenario::default().with_coordinate("pattern", pattern);
-    let of = |subject| TrialSelection::new(Quantity::Pps, subject, &all);
-    estimate_selection_ratio(of("tree"), of("linear"), &record.trials, 1).unwrap()
+    let of = |subject| TrialSelection::of_first_copy(Quantity::Pps, subject, &all);
+    estimate_block_paired_ratio(of("tree"), of("linear"), &record.trials, 1).unwrap()
 }
 
 /// Whether two ratios are the same within their intervals, each made wider by a quarter: those of

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tidy_finding::TidyFinding;
-use crate::repository_files::RepositoryFiles;
+use crate::repository_files::WorkingTreeFiles;
 
 const RULE_ID: &str = "arrow";
 const ARCHITECTURE_PATH: &str = "ARCHITECTURE.md";
@@ -20,7 +20,7 @@ struct CrateRow {
     unsafe_is_forbidden: bool,
 }
 
-pub fn check_allowed_dependencies(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+pub fn check_allowed_dependencies(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let manifests: Vec<_> = tree
         .files_with_suffix("Cargo.toml")
         .filter(|(p, _)| p.starts_with("crates/") || p.starts_with("xtask/"))
@@ -37,10 +37,10 @@ pub fn check_allowed_dependencies(tree: &RepositoryFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
     for (path, text) in manifests {
-        match parse_cargo_manifest(text) {
+        match parse_weir_crate_manifest(text) {
             Ok(manifest) => {
                 seen.insert(manifest.name.clone());
-                found.extend(check_crate_manifest(path, &manifest, &rows));
+                found.extend(check_dependencies_and_lints(path, &manifest, &rows));
                 found.extend(check_forbid_unsafe(tree, path, &manifest, &rows));
             }
             Err(message) => found.push(TidyFinding::new_error(RULE_ID, path, 0, message)),
@@ -57,9 +57,9 @@ pub fn check_allowed_dependencies(tree: &RepositoryFiles) -> Vec<TidyFinding> {
     found
 }
 
-fn check_crate_manifest(
+fn check_dependencies_and_lints(
     path: &str,
-    manifest: &CargoManifest,
+    manifest: &WeirCrateManifest,
     rows: &BTreeMap<String, CrateRow>,
 ) -> Vec<TidyFinding> {
     let name = &manifest.name;
@@ -89,9 +89,9 @@ fn check_crate_manifest(
 
 /// Crates whose row says so begin with `#![forbid(unsafe_code)]`.
 fn check_forbid_unsafe(
-    tree: &RepositoryFiles,
+    tree: &WorkingTreeFiles,
     path: &str,
-    manifest: &CargoManifest,
+    manifest: &WeirCrateManifest,
     rows: &BTreeMap<String, CrateRow>,
 ) -> Option<TidyFinding> {
     let row = rows.get(&manifest.name)?;
@@ -173,14 +173,14 @@ fn find_crate_on_cycle(rows: &BTreeMap<String, CrateRow>) -> Option<String> {
 }
 
 /// What a `Cargo.toml` says that the rules are about.
-struct CargoManifest {
+struct WeirCrateManifest {
     name: String,
     dependencies: BTreeSet<String>,
     dev_dependencies: BTreeSet<String>,
     has_workspace_lints: bool,
 }
 
-fn parse_cargo_manifest(text: &str) -> Result<CargoManifest, String> {
+fn parse_weir_crate_manifest(text: &str) -> Result<WeirCrateManifest, String> {
     let value: toml::Table = text.parse().map_err(|e| format!("not TOML: {e}"))?;
     let ours = |section: &str| -> BTreeSet<String> {
         let keys = value.get(section).and_then(toml::Value::as_table).into_iter();
@@ -193,7 +193,7 @@ fn parse_cargo_manifest(text: &str) -> Result<CargoManifest, String> {
     let lints = value.get("lints").and_then(|l| l.get("workspace"));
     let mut uses = ours("dependencies");
     uses.append(&mut ours("build-dependencies"));
-    Ok(CargoManifest {
+    Ok(WeirCrateManifest {
         name: name.ok_or("has no package name")?.to_owned(),
         dependencies: uses,
         dev_dependencies: ours("dev-dependencies"),
@@ -215,7 +215,7 @@ mod tests {
 
     fn messages(document: &str, packet: &str, model: &str) -> Vec<String> {
         let weir = cargo("weir", "[dependencies]\nweir-model.workspace = true\n");
-        let tree = RepositoryFiles::from_texts(&[
+        let tree = WorkingTreeFiles::from_texts(&[
             (ARCHITECTURE_PATH, document),
             ("crates/weir-packet/Cargo.toml", packet),
             ("crates/weir-packet/src/lib.rs", "#![forbid(unsafe_code)]"),
@@ -282,7 +282,7 @@ mod tests {
         let (packet, model) = good();
         let lints = packet.replace("workspace = true", "");
         assert!(messages(TABLE, &lints, &model)[0].contains("[lints]"));
-        let tree = RepositoryFiles::from_texts(&[
+        let tree = WorkingTreeFiles::from_texts(&[
             (
                 ARCHITECTURE_PATH,
                 "| crate | may use | unsafe |\n|---|---|---|\n| packet | – | forbidden |\n",

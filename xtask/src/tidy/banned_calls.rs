@@ -2,13 +2,13 @@
 //! library.
 
 use super::tidy_finding::TidyFinding;
-use crate::repository_files::RepositoryFiles;
+use crate::repository_files::WorkingTreeFiles;
 use crate::rust_source;
 
 /// Macros that are for the moment of writing.
 const UNFINISHED_MACROS: [&str; 3] = ["dbg!", "todo!", "unimplemented!"];
 
-pub fn find_banned_calls(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+pub fn find_banned_calls(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     tree.files_with_suffix(".rs")
         .flat_map(|(path, text)| find_banned_calls_in_file(path, text))
         .collect()
@@ -18,7 +18,8 @@ fn find_banned_calls_in_file(path: &str, text: &str) -> Vec<TidyFinding> {
     let code = rust_source::blank_comments_and_strings(text);
     let tests = rust_source::test_code_ranges(&code);
     let in_test = |at: usize| {
-        rust_source::is_test_file(path) || tests.iter().any(|stretch| stretch.contains(&at))
+        rust_source::is_test_or_bench_file(path)
+            || tests.iter().any(|stretch| stretch.contains(&at))
     };
     let mut found = Vec::new();
     for (at, call) in UNFINISHED_MACROS.iter().flat_map(|call| find_calls(&code, call)) {

@@ -2,12 +2,12 @@
 //! report` makes of them, and all files together are not large.
 
 use super::tidy_finding::TidyFinding;
-use crate::repository_files::RepositoryFiles;
+use crate::repository_files::WorkingTreeFiles;
 
 /// The most that all files of a fresh clone may hold, bytes.
 const REPOSITORY_LIMIT_BYTES: u64 = 20_000_000;
 
-pub fn check_committed_files(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+pub fn check_committed_files(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut found: Vec<_> =
         tree.file_sizes().filter_map(|(path, _)| refuse_regenerable_run_file(path)).collect();
     let bytes: u64 = tree.file_sizes().map(|(_, bytes)| bytes).sum();
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     fn refused(path: &str) -> bool {
-        !check_committed_files(&RepositoryFiles::from_texts(&[(path, "")])).is_empty()
+        !check_committed_files(&WorkingTreeFiles::from_texts(&[(path, "")])).is_empty()
     }
 
     #[test]
@@ -54,7 +54,7 @@ mod tests {
     fn a_clone_is_small() {
         let large = "a".repeat(REPOSITORY_LIMIT_BYTES as usize / 2);
         let tree = |more: &str| {
-            check_committed_files(&RepositoryFiles::from_texts(&[
+            check_committed_files(&WorkingTreeFiles::from_texts(&[
                 ("a", &large),
                 ("b", &large),
                 ("c", more),

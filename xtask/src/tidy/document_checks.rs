@@ -2,27 +2,27 @@
 //! existing tests in the semantics.
 
 use super::tidy_finding::TidyFinding;
-use crate::repository_files::RepositoryFiles;
+use crate::repository_files::WorkingTreeFiles;
 
 const ARCHITECTURE_PATH: &str = "ARCHITECTURE.md";
 const GLOSSARY_PATH: &str = "docs/glossary.md";
 const SEMANTICS_PATH: &str = "docs/semantics.md";
 const DECISIONS_FOLDER: &str = "docs/decisions/";
 
-pub fn check_documents(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+pub fn check_documents(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut found: Vec<_> = tree
         .files_with_suffix(".md")
         .flat_map(|(path, text)| find_dead_links(tree, path, text))
         .collect();
     found.extend(check_architecture_file_names(tree));
-    found.extend(check_decision_numbers(tree));
+    found.extend(check_decision_names_and_numbers(tree));
     found.extend(check_glossary(tree));
     found.extend(check_semantics_test_names(tree));
     found
 }
 
 /// Links to files of the repository that are not there.
-fn find_dead_links(tree: &RepositoryFiles, path: &str, text: &str) -> Vec<TidyFinding> {
+fn find_dead_links(tree: &WorkingTreeFiles, path: &str, text: &str) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     let mut in_code = false;
     for (i, line) in text.lines().enumerate() {
@@ -57,7 +57,7 @@ fn parse_link_targets(line: &str) -> impl Iterator<Item = &str> {
 
 /// Files of crates that the architecture names (`weir-model/src/rule_test.rs`) and that are not
 /// there.
-fn check_architecture_file_names(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+fn check_architecture_file_names(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     for (i, line) in tree.file_text(ARCHITECTURE_PATH).unwrap_or_default().lines().enumerate() {
         let names = line.split('`').skip(1).step_by(2);
@@ -92,7 +92,7 @@ fn resolve_link(from: &str, link: &str) -> String {
 }
 
 /// `NNNN-title.md` begins with `# NNNN Title`, and no number is used twice.
-fn check_decision_numbers(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+fn check_decision_names_and_numbers(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     let mut last = String::new();
     for (path, text) in
@@ -117,7 +117,7 @@ fn check_decision_numbers(tree: &RepositoryFiles) -> Vec<TidyFinding> {
 }
 
 /// Each line of the semantics names the test, or the case, that holds it: it is there.
-fn check_semantics_test_names(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+fn check_semantics_test_names(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     for (i, line) in tree.file_text(SEMANTICS_PATH).unwrap_or_default().lines().enumerate() {
         for name in line.split('`').skip(1).step_by(2).filter(|word| is_test_name(word)) {
@@ -140,7 +140,7 @@ fn is_test_name(word: &str) -> bool {
 }
 
 /// Each word that the glossary explains is used somewhere else; each stands there once, in order.
-fn check_glossary(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+fn check_glossary(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     let text = tree.file_text(GLOSSARY_PATH).unwrap_or_default();
     let mut last: Option<String> = None;
@@ -166,7 +166,7 @@ fn parse_glossary_term(line: &str) -> Option<&str> {
     line.strip_prefix("**")?.split_once("**:").map(|(word, _)| word)
 }
 
-fn is_term_used(tree: &RepositoryFiles, word: &str) -> bool {
+fn is_term_used(tree: &WorkingTreeFiles, word: &str) -> bool {
     let stem = word.replace(' ', "_");
     tree.text_files()
         .filter(|(path, _)| {
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     fn messages(files: &[(&str, &str)]) -> Vec<String> {
-        check_documents(&RepositoryFiles::from_texts(files))
+        check_documents(&WorkingTreeFiles::from_texts(files))
             .into_iter()
             .map(|f| f.message)
             .collect()

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use super::tidy_finding::TidyFinding;
 use crate::module_graph::{CrateModules, DefinedType, crate_roots};
-use crate::repository_files::RepositoryFiles;
+use crate::repository_files::WorkingTreeFiles;
 
 const RULE_ID: &str = "name";
 const SHARED_TYPE_NAMES_PATH: &str = "xtask/shared-names.toml";
 
-pub fn find_duplicate_type_names(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+pub fn find_duplicate_type_names(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut reasons: toml::Table =
         match tree.file_text(SHARED_TYPE_NAMES_PATH).unwrap_or_default().parse() {
             Ok(table) => table,
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     fn messages(list: &str) -> Vec<String> {
-        let tree = RepositoryFiles::from_texts(&[
+        let tree = WorkingTreeFiles::from_texts(&[
             (SHARED_TYPE_NAMES_PATH, list),
             ("crates/a/src/lib.rs", "struct Way;"),
             ("crates/b/src/lib.rs", "pub struct B; enum Way {}"),

@@ -1,14 +1,14 @@
 //! Each file begins with a comment that says what it is.
 
 use super::tidy_finding::TidyFinding;
-use crate::repository_files::RepositoryFiles;
+use crate::repository_files::WorkingTreeFiles;
 
 const RULE_ID: &str = "head";
 
-pub fn find_missing_head_comments(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+pub fn find_sources_without_head_comment(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     tree.text_files()
         .filter_map(|(path, text)| {
-            let wanted = missing_head_comment(path, text)?;
+            let wanted = suggest_head_comment(path, text)?;
             Some(TidyFinding::new_error(
                 RULE_ID,
                 path,
@@ -20,7 +20,7 @@ pub fn find_missing_head_comments(tree: &RepositoryFiles) -> Vec<TidyFinding> {
 }
 
 /// The comment that should be on top and is not.
-fn missing_head_comment(path: &str, text: &str) -> Option<&'static str> {
+fn suggest_head_comment(path: &str, text: &str) -> Option<&'static str> {
     // Golden files and test inputs have their own rules, in `testdata/README.md`.
     if path.starts_with("testdata/") || text.trim().is_empty() {
         return None;
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     fn is_content(path: &str, text: &str) -> bool {
-        find_missing_head_comments(&RepositoryFiles::from_texts(&[(path, text)])).is_empty()
+        find_sources_without_head_comment(&WorkingTreeFiles::from_texts(&[(path, text)])).is_empty()
     }
 
     #[test]

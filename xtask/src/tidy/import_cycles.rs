@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::tidy_finding::TidyFinding;
 use crate::module_graph::{CrateModules, crate_roots};
-use crate::repository_files::RepositoryFiles;
+use crate::repository_files::WorkingTreeFiles;
 
 const RULE_ID: &str = "cycle";
 
-pub fn find_import_cycles(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+pub fn find_import_cycles(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     for root in crate_roots(tree) {
         match CrateModules::read_crate(tree, &root) {
@@ -32,8 +32,8 @@ fn check_crate_cycles(modules: &CrateModules) -> Vec<TidyFinding> {
         if done.contains(&start) {
             continue;
         }
-        let Some(cycle) = shortest_cycle(&names, start) else { continue };
-        let group = strongly_connected_files(&names, start);
+        let Some(cycle) = find_shortest_cycle_through(&names, start) else { continue };
+        let group = find_strong_component_of(&names, start);
         let mut message = format!("{} files take names from each other:", group.len());
         for pair in cycle.windows(2) {
             let name = &names[&pair[0]][&pair[1]];
@@ -49,7 +49,7 @@ fn check_crate_cycles(modules: &CrateModules) -> Vec<TidyFinding> {
 type FileGraph = BTreeMap<usize, BTreeMap<usize, String>>;
 
 /// The shortest way from a file back to itself, with the file at both ends.
-fn shortest_cycle(graph: &FileGraph, start: usize) -> Option<Vec<usize>> {
+fn find_shortest_cycle_through(graph: &FileGraph, start: usize) -> Option<Vec<usize>> {
     let mut before = BTreeMap::new();
     let mut next = VecDeque::from([start]);
     while let Some(at) = next.pop_front() {
@@ -72,7 +72,7 @@ fn shortest_cycle(graph: &FileGraph, start: usize) -> Option<Vec<usize>> {
 }
 
 /// The files that a file reaches and that reach it.
-fn strongly_connected_files(graph: &FileGraph, start: usize) -> BTreeSet<usize> {
+fn find_strong_component_of(graph: &FileGraph, start: usize) -> BTreeSet<usize> {
     let reached = |from: usize| {
         let mut reached = BTreeSet::new();
         let mut next = vec![from];
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn messages(files: &[(&str, &str)]) -> Vec<String> {
-        find_import_cycles(&RepositoryFiles::from_texts(files))
+        find_import_cycles(&WorkingTreeFiles::from_texts(files))
             .into_iter()
             .map(|f| f.message)
             .collect()

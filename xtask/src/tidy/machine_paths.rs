@@ -1,7 +1,7 @@
 //! Paths of a person's machine, which mean nothing to others.
 
 use super::tidy_finding::TidyFinding;
-use crate::repository_files::RepositoryFiles;
+use crate::repository_files::WorkingTreeFiles;
 
 /// Folders that are somebody's. Spelled in pieces, so that this file is content.
 const MACHINE_FOLDERS: [&str; 5] = [
@@ -12,7 +12,7 @@ const MACHINE_FOLDERS: [&str; 5] = [
     concat!("/tmp/", "target"),
 ];
 
-pub fn find_machine_paths(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+pub fn find_machine_paths(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     for (path, text) in tree.text_files().filter(|(p, _)| *p != "Cargo.lock") {
         for (i, line) in text.lines().enumerate() {
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     fn is_content(line: &str) -> bool {
-        find_machine_paths(&RepositoryFiles::from_texts(&[("a.md", line)])).is_empty()
+        find_machine_paths(&WorkingTreeFiles::from_texts(&[("a.md", line)])).is_empty()
     }
 
     #[test]

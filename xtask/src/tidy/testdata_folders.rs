@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::tidy_finding::TidyFinding;
-use crate::repository_files::RepositoryFiles;
+use crate::repository_files::WorkingTreeFiles;
 
 const RULE_ID: &str = "testdata";
 const TESTDATA_README_PATH: &str = "testdata/README.md";
 
-pub fn check_testdata_folders(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+pub fn check_testdata_folders(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let folders: BTreeSet<&str> = tree
         .text_files()
         .filter_map(|(path, _)| path.strip_prefix("testdata/")?.split_once('/'))
@@ -22,7 +22,7 @@ pub fn check_testdata_folders(tree: &RepositoryFiles) -> Vec<TidyFinding> {
             let message = format!("{TESTDATA_README_PATH} does not say what `{folder}` holds");
             found.push(TidyFinding::new_error(RULE_ID, &path, 0, message));
         }
-        if !is_folder_read(tree, folder) {
+        if !is_folder_mentioned_in_rust(tree, folder) {
             let message = format!("no test reads testdata/{folder}: remove it or use it");
             found.push(TidyFinding::new_error(RULE_ID, &path, 0, message));
         }
@@ -31,7 +31,7 @@ pub fn check_testdata_folders(tree: &RepositoryFiles) -> Vec<TidyFinding> {
 }
 
 /// Whether some Rust file speaks of `testdata` and of the folder.
-fn is_folder_read(tree: &RepositoryFiles, folder: &str) -> bool {
+fn is_folder_mentioned_in_rust(tree: &WorkingTreeFiles, folder: &str) -> bool {
     let path = format!("testdata/{folder}");
     let own = format!("\"{folder}");
     tree.files_with_suffix(".rs")
@@ -48,7 +48,7 @@ mod tests {
     const READER: (&str, &str) = ("crates/a/tests/v.rs", "open(\"testdata/verdicts\")");
 
     fn messages(files: &[(&str, &str)]) -> Vec<String> {
-        check_testdata_folders(&RepositoryFiles::from_texts(files))
+        check_testdata_folders(&WorkingTreeFiles::from_texts(files))
             .into_iter()
             .map(|f| f.message)
             .collect()

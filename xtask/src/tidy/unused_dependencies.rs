@@ -1,9 +1,9 @@
 //! Dependencies that a crate declares but does not use: each costs build time and trust.
 
 use super::tidy_finding::TidyFinding;
-use crate::repository_files::RepositoryFiles;
+use crate::repository_files::WorkingTreeFiles;
 
-pub fn find_unused_dependencies(tree: &RepositoryFiles) -> Vec<TidyFinding> {
+pub fn find_unused_dependencies(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     // Fuzz targets lie where cargo-fuzz wants them; their workspace is their own.
     let ours = |path: &str| !path.starts_with("fuzz/");
@@ -25,7 +25,7 @@ pub fn find_unused_dependencies(tree: &RepositoryFiles) -> Vec<TidyFinding> {
     found
 }
 
-fn is_dependency_used(tree: &RepositoryFiles, folder: &str, places: &[&str], name: &str) -> bool {
+fn is_dependency_used(tree: &WorkingTreeFiles, folder: &str, places: &[&str], name: &str) -> bool {
     tree.files_with_suffix(".rs")
         .filter_map(|(path, text)| Some((path.strip_prefix(folder)?, text)))
         .filter(|(path, _)| places.iter().any(|place| path.starts_with(place)))
@@ -38,7 +38,7 @@ mod tests {
 
     fn messages(manifest: &str, source: &str) -> Vec<String> {
         let files = [("crates/a/Cargo.toml", manifest), ("crates/a/src/lib.rs", source)];
-        find_unused_dependencies(&RepositoryFiles::from_texts(&files))
+        find_unused_dependencies(&WorkingTreeFiles::from_texts(&files))
             .into_iter()
             .map(|f| f.message)
             .collect()

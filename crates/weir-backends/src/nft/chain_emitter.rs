@@ -15,7 +15,7 @@ use weir_model::nft::{
 use weir_model::{Effect, Family, NatTarget};
 
 use super::chain_names::NftChainNames;
-use super::class_body::{ClassChainSharingKey, LookupClassBody};
+use super::class_body::{ClassChainSharingKey, SplitLookupClassBody};
 use super::condition::NftCondition;
 use super::lookup_classes::{
     KeyedRule, LookupClasses, LookupKey, MIN_RUN_RULES, divide_run_into_classes,
@@ -69,7 +69,7 @@ impl ChainDraft {
         self.rules.push(Rule { statements, comment: None });
     }
 
-    pub fn into_rules(self) -> Vec<Rule> {
+    pub fn into_base_chain_rules(self) -> Vec<Rule> {
         assert!(self.exit_chain.is_none(), "a base chain has no exit");
         self.rules
     }
@@ -218,9 +218,9 @@ impl ChainEmitter {
     /// Puts the test of the fragment offset before the first test of a transport header.
     fn add_fragment_guard(&self, conds: &[NftCondition]) -> Vec<NftCondition> {
         let looks = |c: &NftCondition| match c {
-            NftCondition::Test(t) => t.expression.can_load_in_later_fragment(),
+            NftCondition::Test(t) => t.expression.is_misread_in_later_fragment(),
             NftCondition::AnyTest(tests) => {
-                tests.iter().any(|t| t.expression.can_load_in_later_fragment())
+                tests.iter().any(|t| t.expression.is_misread_in_later_fragment())
             }
             NftCondition::Opaque(_) | NftCondition::UnlessStatement(_) => false,
         };
@@ -263,7 +263,7 @@ impl ChosenRun {
         self.classes
             .rule_lists
             .iter()
-            .any(|list| LookupClassBody::new(&stripped, list).needs_exit_goto())
+            .any(|list| SplitLookupClassBody::new(&stripped, list).needs_exit_goto())
     }
 }
 
@@ -323,7 +323,7 @@ impl ChainEmitter {
             let mut len = whole;
             while len >= MIN_RUN_RULES && best.as_ref().is_none_or(|(gain, _)| *gain < len as f64) {
                 if let Some((gain, run)) =
-                    self.estimate_run_savings(axis, &items[at..at + len], &places[..len])
+                    self.build_run_and_estimate_savings(axis, &items[at..at + len], &places[..len])
                 {
                     if best.as_ref().is_none_or(|(other, _)| gain > *other) {
                         best = Some((gain, run));
@@ -341,14 +341,16 @@ impl ChainEmitter {
     }
 
     /// The run, and how many rules it saves on average; `None` if its classes grow too long.
-    fn estimate_run_savings(
+    fn build_run_and_estimate_savings(
         &self,
         axis: &LookupKey,
         items: &[LoweredRule],
         places: &[KeyedRule],
     ) -> Option<(f64, ChosenRun)> {
-        let decides: Vec<bool> =
-            items.iter().map(|i| i.action.stops_traversal() && axis.covers_all_tests(i)).collect();
+        let decides: Vec<bool> = items
+            .iter()
+            .map(|i| i.action.is_end_of_chain_traversal() && axis.covers_all_tests(i))
+            .collect();
         let refs: Vec<&KeyedRule> = places.iter().collect();
         let classes = divide_run_into_classes(&refs, &decides, self.family)?;
         let lookup = if classes.interval { 4.0 } else { 3.0 };
@@ -362,8 +364,11 @@ impl ChainEmitter {
     fn emit_run(&mut self, body: &mut ChainDraft, items: &[LoweredRule], run: ChosenRun) {
         let ChosenRun { lookup_key: axis, len, classes, proto } = run;
         let stripped: Vec<LoweredRule> = items.iter().map(|i| axis.strip_key_tests(i)).collect();
-        let parts: Vec<LookupClassBody<'_>> =
-            classes.rule_lists.iter().map(|list| LookupClassBody::new(&stripped, list)).collect();
+        let parts: Vec<SplitLookupClassBody<'_>> = classes
+            .rule_lists
+            .iter()
+            .map(|list| SplitLookupClassBody::new(&stripped, list))
+            .collect();
         let map = self.map_name(&body.name, &axis);
         let key = classes.nft_key(&axis);
         self.emit_lookup_rule(body, proto, key.clone(), &map);
@@ -416,7 +421,7 @@ impl ChainEmitter {
                 nft::Test { expression: LoadExpression::L4proto, comparand: with, negated: false };
             statements.push(Statement::Test(test));
         }
-        if self.guard_fragments && key.iter().any(|k| k.expression.can_load_in_later_fragment()) {
+        if self.guard_fragments && key.iter().any(|k| k.expression.is_misread_in_later_fragment()) {
             statements.push(Statement::Test(self.fragment_guard_test()));
         }
         statements.push(Statement::Vmap { key, map: map.to_string() });
@@ -427,7 +432,7 @@ impl ChainEmitter {
     fn emit_class_chain(
         &mut self,
         head: &str,
-        part: &LookupClassBody<'_>,
+        part: &SplitLookupClassBody<'_>,
         rest: Option<&String>,
     ) -> Verdict {
         let name = self.names.fresh_chain_name(head);

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use weir_model::SharedName;
 
 /// Longest name that is made; nft takes 127 bytes.
-const MAX_NAME_BYTES: usize = 60;
+const MAX_GENERATED_NAME_BYTES: usize = 60;
 
 /// The names in one table.
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ impl NftChainNames {
 
 /// True if nft accepts the name unchanged.
 fn is_valid_nft_name(name: &str) -> bool {
-    name.len() <= MAX_NAME_BYTES
+    name.len() <= MAX_GENERATED_NAME_BYTES
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
         && name.contains(|c: char| c.is_ascii_uppercase() || c == '_')
@@ -87,7 +87,7 @@ fn to_nft_identifier(name: &str) -> String {
     if !out.starts_with(|c: char| c.is_ascii_alphabetic()) {
         out.insert_str(0, "c_");
     }
-    out.truncate(MAX_NAME_BYTES);
+    out.truncate(MAX_GENERATED_NAME_BYTES);
     if !is_valid_nft_name(&out) {
         out.push('_');
     }

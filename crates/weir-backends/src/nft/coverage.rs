@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use weir_artefact::manifest::{FormCoverage, HookCoverage};
+use weir_artefact::manifest::{FormRuleCoverage, HookRuleCoverage};
 use weir_model::{RuleIndex, SharedName};
 
 use super::table_move_plan::TableMovePlan;
@@ -10,7 +10,7 @@ use crate::coverage::{format_chain_id, list_rules_by_hook, sort_causes_by_rule_c
 
 /// Adds a table's plan; `deep` says why the table stays as a whole, where it does.
 pub(super) fn add_nft_table_coverage(
-    share: &mut FormCoverage,
+    share: &mut FormRuleCoverage,
     plan: &TableMovePlan<'_>,
     deep: Option<&str>,
 ) {
@@ -25,10 +25,10 @@ pub(super) fn add_nft_table_coverage(
             (true, _) => Vec::new(),
             (false, Some(why)) => sort_causes_by_rule_count([(why.to_owned(), rules)].into_iter()),
             (false, None) => sort_causes_by_rule_count(
-                count_left_rules_by_cause(plan, &hook, &entered).into_iter(),
+                count_blocking_rules_by_cause(plan, &hook, &entered).into_iter(),
             ),
         };
-        share.hooks.push(HookCoverage { hook, rules, in_form, left: stays, causes });
+        share.hooks.push(HookRuleCoverage { hook, rules, in_form, left: stays, causes });
         if is_moved { &mut moved } else { &mut left }.extend(entered);
     }
     share.rules += moved.union(&left).count() as u64;
@@ -37,7 +37,7 @@ pub(super) fn add_nft_table_coverage(
 }
 
 /// Why a hook stays: the rules that it enters and that are the cause, by cause.
-fn count_left_rules_by_cause(
+fn count_blocking_rules_by_cause(
     plan: &TableMovePlan<'_>,
     hook: &str,
     entered: &HashSet<RuleIndex>,

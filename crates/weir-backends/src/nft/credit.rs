@@ -68,7 +68,7 @@ fn list_table_counters(table: &Table) -> Vec<(&[CreditedOriginal], CounterLocati
 }
 
 /// Notes the policies that stay in iptables.
-pub(super) fn credit_iptables_policies(map: &mut CreditMap, plan: &TableMovePlan<'_>) {
+pub(super) fn credit_policies_left_in_iptables(map: &mut CreditMap, plan: &TableMovePlan<'_>) {
     for chain in &plan.table.chains {
         let Some(hook) = Hook::from_chain_name(&chain.name).filter(|_| chain.policy.is_some())
         else {

@@ -1,6 +1,6 @@
 //! The nft form of a firewall as a value.
 
-use weir_artefact::manifest::{CompiledRun, FormCoverage, UnchangedRule};
+use weir_artefact::manifest::{CompiledRun, FormRuleCoverage, UnchangedRule};
 use weir_artefact::{Deviation, EqualityCheckRecord};
 use weir_model::nft;
 use weir_model::{CreditMap, Family, Firewall, Hook, TableName};
@@ -23,7 +23,7 @@ pub struct NftForm {
     /// Rules that nft cannot say, and what stays in iptables for their sake.
     pub barriers: Vec<UnchangedRule>,
     /// How many rules of each hook went to nft.
-    pub share: FormCoverage,
+    pub share: FormRuleCoverage,
     /// What nft does differently.
     pub deviations: Vec<Deviation>,
     /// Counters by original rule.

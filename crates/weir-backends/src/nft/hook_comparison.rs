@@ -106,7 +106,7 @@ impl HookComparer<'_> {
             Deviation::LaterFragment => self.interpreter.conntrack_in_use(family),
             _ => true,
         };
-        !Deviation::ALL.iter().any(|d| d.may_apply_to(packet) && is_met(d))
+        !Deviation::ALL.iter().any(|d| d.is_triggered_by_packet_alone(packet) && is_met(d))
     }
 
     fn find_difference(
@@ -126,8 +126,8 @@ impl HookComparer<'_> {
             }
             let mut salt = DefaultHasher::new();
             (self.seed, &at_hook).hash(&mut salt);
-            let before = self.walk_iptables(table, hook, &at_hook, salt.finish());
-            let after = self.walk_nft(table, hook, &at_hook, salt.finish());
+            let before = self.walk_iptables_table(table, hook, &at_hook, salt.finish());
+            let after = self.walk_nft_base_chain(table, hook, &at_hook, salt.finish());
             if before != after {
                 return Some(Counterexample {
                     packet: at_hook,
@@ -141,7 +141,7 @@ impl HookComparer<'_> {
         None
     }
 
-    fn walk_iptables(
+    fn walk_iptables_table(
         &self,
         table: TableName,
         hook: Hook,
@@ -161,13 +161,19 @@ impl HookComparer<'_> {
         let packet = (!translated).then_some(packet);
         HookOutcome {
             end_verdict: end,
-            effects: format_logged_effects(&log),
+            effects: format_traversal_effects(&log),
             credits: collect_credits(&log, hook),
             packet,
         }
     }
 
-    fn walk_nft(&self, table: TableName, hook: Hook, packet: &Packet, salt: u64) -> HookOutcome {
+    fn walk_nft_base_chain(
+        &self,
+        table: TableName,
+        hook: Hook,
+        packet: &Packet,
+        salt: u64,
+    ) -> HookOutcome {
         let mut packet = packet.clone();
         let mut answer = |o: &weir_model::nft::OpaqueStatement, _: &Packet| {
             hash_answer(salt, o.rule.0, o.match_index)
@@ -188,7 +194,7 @@ impl HookComparer<'_> {
     }
 }
 
-fn format_logged_effects(log: &TraversalLog<'_>) -> Vec<String> {
+fn format_traversal_effects(log: &TraversalLog<'_>) -> Vec<String> {
     log.effects
         .iter()
         .map(|e| match e.target {
@@ -220,7 +226,7 @@ fn collect_credits(log: &TraversalLog<'_>, hook: Hook) -> Vec<CreditedOriginal> 
 struct HashedOracle(u64);
 
 impl Oracle for HashedOracle {
-    fn answer(&mut self, q: &OracleQuestion<'_>) -> bool {
+    fn answer_rule_question(&mut self, q: &OracleQuestion<'_>) -> bool {
         match (q.subject, q.rule.credit.first()) {
             (QuestionSubject::Match(index), Some(id)) => hash_answer(self.0, id.0, index),
             _ => false,

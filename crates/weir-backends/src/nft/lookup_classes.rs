@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use weir_model::Family;
-use weir_model::mask::interval_to_mask;
+use weir_model::mask::interval_to_prefix_mask;
 use weir_model::nft::{self, Comparand, ElementKeyPart, LoadExpression, MapKeyExpression};
 use weir_partition::{ElementaryIntervals, Interval, RuleListInterner, split_elementary_intervals};
 
@@ -52,7 +52,7 @@ impl LookupKey {
     }
 
     fn has_port(&self) -> bool {
-        self.loads.iter().any(|l| l.can_load_in_later_fragment())
+        self.loads.iter().any(|l| l.is_misread_in_later_fragment())
     }
 
     /// The item's place on this axis, or `None` if it cannot be part of a run along it.
@@ -243,7 +243,7 @@ fn classify_intervals(
 /// table, everything else in a tree of intervals.
 fn choose_map_layout(found: ElementaryIntervals, family: Family) -> LookupClasses {
     let ElementaryIntervals { rule_lists: lists, intervals: stretches } = found;
-    let block = |interval| interval_to_mask(interval, u128::MAX).filter(|mask| *mask != 0);
+    let block = |interval| interval_to_prefix_mask(interval, u128::MAX).filter(|mask| *mask != 0);
     let mask = stretches.first().map_or(Some(u128::MAX), |(first, _)| block(*first));
     if mask.is_some() && stretches.iter().all(|(interval, _)| block(*interval) == mask) {
         let mask = mask.filter(|mask| *mask != u128::MAX).map(|mask| mask & family.max_addr());
@@ -284,7 +284,7 @@ fn classify_exact_keys(places: &[&KeyedRule], decides: &[bool]) -> Option<Lookup
     let mut lists = RuleListInterner::new(decides, compute_rule_list_budget(decides));
     let mut elements = Vec::with_capacity(keys.len());
     for (key, members) in keys {
-        elements.push((key, lists.intern_rule_list(members.into_iter()).ok()?));
+        elements.push((key, lists.intern_up_to_deciding_rule(members.into_iter()).ok()?));
     }
     Some(LookupClasses { rule_lists: lists.into_lists(), elements, interval: false, mask: None })
 }

@@ -47,7 +47,7 @@ pub(super) enum NftRuleAction {
 
 impl NftRuleAction {
     /// True where nothing after the rule in its chain sees the packet.
-    pub fn stops_traversal(&self) -> bool {
+    pub fn is_end_of_chain_traversal(&self) -> bool {
         !matches!(
             self,
             NftRuleAction::CountOnly | NftRuleAction::Effect(_) | NftRuleAction::Jump(_)
@@ -223,7 +223,7 @@ fn lower_field_test(
         Field::SourceMac => LoadExpression::EtherSaddr,
         Field::Mark => LoadExpression::Mark,
         Field::CtMark => LoadExpression::CtMark,
-        Field::Length => LoadExpression::Length,
+        Field::Length => LoadExpression::MetaLength,
         Field::Ttl => LoadExpression::Ttl,
         Field::Tos => LoadExpression::Tos,
         Field::PktType => LoadExpression::PktType,

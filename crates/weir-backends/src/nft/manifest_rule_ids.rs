@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use weir_model::{Rule, RuleId, RuleIndex, Ruleset};
 
 /// Where each rule of a ruleset stands, as manifests name it.
-pub(super) fn map_manifest_rule_ids(ruleset: &Ruleset) -> HashMap<RuleIndex, String> {
+pub(super) fn map_rule_index_to_manifest_id(ruleset: &Ruleset) -> HashMap<RuleIndex, String> {
     let named = |(id, rule): (RuleId, &Rule)| Some((*rule.credit.first()?, id.to_string()));
     ruleset.rules_with_ids().filter_map(named).collect()
 }

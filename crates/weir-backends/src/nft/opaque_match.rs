@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use weir_model::nft::{OpaqueStatement, ROUTE_TYPE_NAMES, Statement};
+use weir_model::nft::{OpaqueStatement, SHARED_ROUTE_TYPE_NAMES, Statement};
 use weir_model::rule_match::{ConntrackMatch, ExtensionOption, ExtensionValue, Negatable};
 use weir_model::{AddrMatch, Family, Match, PortSpan, RuleIndex};
 
@@ -35,7 +35,7 @@ pub(super) fn lower_opaque_match(
     let (module, options) = match m {
         Match::Conntrack(c) => return lower_conntrack(c, place),
         Match::Stateful(s) => (s.module, &s.options),
-        Match::HostDependent(h) => (h.module, &h.options),
+        Match::UnmodelledInput(h) => (h.module, &h.options),
         Match::Opaque(o) => return Err(format!("the unknown match {}", o.name)),
         Match::Tcp { .. } => return Err("-m tcp --tcp-option".into()),
         Match::Sctp { .. } => return Err("-m sctp --chunk-types".into()),
@@ -156,7 +156,7 @@ fn lower_addrtype(
 }
 
 fn parse_route_type(word: &str) -> Option<&'static str> {
-    ROUTE_TYPE_NAMES.into_iter().find(|t| word.eq_ignore_ascii_case(t))
+    SHARED_ROUTE_TYPE_NAMES.into_iter().find(|t| word.eq_ignore_ascii_case(t))
 }
 
 /// A packet without a socket matches every negated test of xt_owner and none of nft's.

@@ -50,7 +50,7 @@ fn form_to_iptables(firewall: &Firewall, form: &NftForm) -> Result<Firewall, Str
         if !form.nft_ruleset.tables.iter().any(|t| t.family == family) {
             continue;
         }
-        let said = to_iptables::translate_tables(
+        let said = to_iptables::translate_tables_of_family(
             &form.nft_ruleset,
             family,
             &OpaqueDictionary::from_firewall(firewall, family),

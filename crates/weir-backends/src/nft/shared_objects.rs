@@ -3,7 +3,7 @@
 use weir_model::effect::shared_objects::{SharedObjects, uses_shared_objects};
 use weir_model::{Chain, Firewall, Table};
 
-use super::manifest_rule_ids::map_manifest_rule_ids;
+use super::manifest_rule_ids::map_rule_index_to_manifest_id;
 use crate::compile_options::FormRefusal;
 
 /// Rules that nft cannot say, that no packet reaches, and that make or configure what rules that
@@ -18,8 +18,8 @@ pub(super) fn refuse_lost_shared_objects(firewall: &Firewall, kept: &Firewall) -
             let table = kept.ruleset(family).and_then(|r| r.table(&table.name));
             table.is_some_and(|t| t.chain(&chain.name).is_some_and(|c| !c.rules.is_empty()))
         };
-        let places = map_manifest_rule_ids(ruleset);
-        for (table, chain, rule) in ruleset.rules() {
+        let places = map_rule_index_to_manifest_id(ruleset);
+        for (table, chain, rule) in ruleset.rules_with_table_and_chain() {
             if !uses_shared_objects(rule, family) || stays(table, chain) {
                 continue;
             }

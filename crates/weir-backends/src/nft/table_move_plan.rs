@@ -10,10 +10,10 @@
 use std::collections::{HashMap, HashSet};
 
 use weir_artefact::NFT_TABLE_PREFIX;
-use weir_model::effect::needs_connection_tracking;
+use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::effect::shared_objects::uses_shared_objects;
 use weir_model::effect::{ConntrackDemand, rule_conntrack_demand};
-use weir_model::managing_programs::{ManagingProgram, preserved_program_of_chain};
+use weir_model::managing_programs::{ManagingProgram, find_default_preserved_program};
 use weir_model::nft::{self, BaseChain, ChainKind, CreditedOriginal, Statement, Verdict, ct_state};
 use weir_model::{Chain, ChainGraph, Family, Hook, Policy, Rule, SharedName, Table, TableName};
 
@@ -22,7 +22,7 @@ use super::chain_names::NftChainNames;
 use super::lowered_rule::{LoweredRule, RuleLowering, lower_rule};
 
 /// Deepest call that nft takes, the base chain not counted (NFT_JUMP_STACK_SIZE is 16).
-pub(super) const MAX_JUMP_DEPTH: usize = 15;
+pub(super) const MAX_CALLS_BELOW_BASE_CHAIN: usize = 15;
 
 /// A rule that nft cannot say.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,7 +51,8 @@ impl<'f> TableMovePlan<'f> {
     /// A plan; chains of `programs` are treated like the user's.
     pub fn new(table: &'f Table, family: Family, programs: &[ManagingProgram]) -> Self {
         let foreign = |c: &'f Chain| {
-            let program = preserved_program_of_chain(&c.name).filter(|p| !programs.contains(p))?;
+            let program =
+                find_default_preserved_program(&c.name).filter(|p| !programs.contains(p))?;
             Some((&c.name, program))
         };
         let mut plan = TableMovePlan {
@@ -123,7 +124,7 @@ impl<'f> TableMovePlan<'f> {
                 .chains
                 .iter()
                 .flat_map(|c| &c.rules)
-                .any(|rule| has_effect_when_loaded(rule, self.family))
+                .any(|rule| is_rule_with_load_side_effect(rule, self.family))
         {
             // Rules that packets can reach would have kept their hooks in iptables, so no packet
             // reaches this one.
@@ -140,12 +141,16 @@ impl<'f> TableMovePlan<'f> {
 
     /// The chains that a walk from `start` may enter, itself included.
     fn reachable_chains(&self, start: &'f str) -> HashSet<&'f str> {
-        self.table.chains_reachable_from([start]).into_iter().map(|chain| &*chain.name).collect()
+        self.table
+            .chains_reachable_from_names([start])
+            .into_iter()
+            .map(|chain| &*chain.name)
+            .collect()
     }
 
     /// The chains of the nft table: those that a moved hook may enter, and, if nothing stays in
     /// iptables, those that no hook enters but that nft can express completely.
-    fn chains_to_emit(&self) -> HashSet<&'f str> {
+    fn moved_and_unentered_chains(&self) -> HashSet<&'f str> {
         let bad: HashSet<&str> = self.refused_rules.iter().map(|r| &*r.chain).collect();
         let mut entered: HashSet<&str> = HashSet::new();
         let mut wanted: HashSet<&str> = HashSet::new();
@@ -171,19 +176,19 @@ impl<'f> TableMovePlan<'f> {
 
     /// Whether a chain that no hook enters and that nft cannot say makes the kernel track
     /// connections.
-    fn loses_conntrack(&self, wanted: &HashSet<&'f str>) -> bool {
+    fn has_lost_chain_needing_conntrack(&self, wanted: &HashSet<&'f str>) -> bool {
         let is_lost = |c: &&Chain| c.policy.is_none() && !wanted.contains(&*c.name);
         self.table
             .chains
             .iter()
             .filter(is_lost)
             .flat_map(|c| &c.rules)
-            .any(needs_connection_tracking)
+            .any(is_conntrack_enabling_rule)
     }
 
     /// Writes the moved hooks; `guard` where fragments may come by.
     pub fn emit_table(&self, guard: bool, runs: bool) -> (nft::Table, Vec<EmittedRun>) {
-        let wanted = self.chains_to_emit();
+        let wanted = self.moved_and_unentered_chains();
         let mut e = ChainEmitter {
             family: self.family,
             names: NftChainNames::new(self.table.chains.iter().map(|c| &c.name)),
@@ -203,7 +208,7 @@ impl<'f> TableMovePlan<'f> {
                 e.finish_chain(body);
             }
         }
-        if self.is_fully_moved() && self.loses_conntrack(&wanted) {
+        if self.is_fully_moved() && self.has_lost_chain_needing_conntrack(&wanted) {
             // No hook enters it: its test alone makes the kernel track connections.
             let with = nft::Comparand::AnyBit(ct_state::INVALID.into());
             let state = nft::Test {
@@ -260,7 +265,7 @@ impl<'f> TableMovePlan<'f> {
         };
         let policy = chain.policy.unwrap_or(Policy::Accept);
         let base_of = BaseChain { kind, hook, priority: table.priority(hook), policy };
-        nft::Chain { name, base: Some(base_of), comment: None, rules: base.into_rules() }
+        nft::Chain { name, base: Some(base_of), comment: None, rules: base.into_base_chain_rules() }
     }
 
     /// The table with the moved hooks taken out: what stays in iptables.
@@ -292,8 +297,8 @@ impl<'f> TableMovePlan<'f> {
 /// Whether a rule has a lasting effect by being loaded: the first rule that names a table of
 /// `recent` or `hashlimit` creates it, with its mask or rate; `socket` and TPROXY cause reassembly
 /// of datagrams; RATEEST creates the estimate that others read. Unknown modules may do anything.
-/// Conntrack is [`needs_connection_tracking`].
-fn has_effect_when_loaded(rule: &Rule, family: Family) -> bool {
+/// Conntrack is [`is_conntrack_enabling_rule`].
+fn is_rule_with_load_side_effect(rule: &Rule, family: Family) -> bool {
     rule_conntrack_demand(rule) == ConntrackDemand::Defragmentation
         || uses_shared_objects(rule, family)
 }
@@ -322,5 +327,8 @@ pub(super) fn max_call_depth(table: &nft::Table) -> usize {
         ChainGraph::from_names_and_jumps(table.chains.iter().map(|c| c.name.as_str()), calls);
     let bases = (0..table.chains.len()).filter(|c| table.chains[*c].base.is_some());
     // A circle would have been refused by iptables; it counts as too deep here.
-    bases.map(|base| graph.max_jump_depth(base).unwrap_or(MAX_JUMP_DEPTH + 1)).max().unwrap_or(0)
+    bases
+        .map(|base| graph.max_jump_or_goto_depth(base).unwrap_or(MAX_CALLS_BELOW_BASE_CHAIN + 1))
+        .max()
+        .unwrap_or(0)
 }

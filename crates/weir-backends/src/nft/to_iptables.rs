@@ -50,7 +50,7 @@ impl std::fmt::Display for Untranslatable {
 ///
 /// # Errors
 /// All that iptables has no words for.
-pub fn translate_tables(
+pub fn translate_tables_of_family(
     ruleset: &nft::Ruleset,
     family: Family,
     dictionary: &OpaqueDictionary,
@@ -120,7 +120,7 @@ fn rename_clashing_chains(table: &mut Table, other: &Table) {
 }
 
 /// The protocols that a rule's tests leave of those that come to it.
-fn narrow_protocols(statements: &[Statement], mut of: ProtocolSet) -> ProtocolSet {
+fn restrict_protocol_set_by_tests(statements: &[Statement], mut of: ProtocolSet) -> ProtocolSet {
     for statement in statements {
         match statement {
             Statement::Test(t) if t.expression == LoadExpression::L4proto => {
@@ -144,7 +144,7 @@ fn find_chain_protocols(table: &nft::Table) -> HashMap<&str, ProtocolSet> {
     while let Some(chain) = open.pop() {
         let here = of[chain.name.as_str()];
         for rule in &chain.rules {
-            let left = narrow_protocols(&rule.statements, here);
+            let left = restrict_protocol_set_by_tests(&rule.statements, here);
             for to in list_target_chains(table, rule) {
                 let Some(known) = of.get_mut(to) else { continue };
                 let more = known.union(left);
@@ -241,8 +241,9 @@ impl<'t> TableTranslator<'t> {
         here: ProtocolSet,
     ) -> Result<Vec<Rule>, String> {
         let family = self.normal_table.family;
-        let mut draft = RuleDraft::new(family, narrow_protocols(&rule.statements, here));
-        let (rest, taken) = self.dictionary.extract_matches(rule);
+        let mut draft =
+            RuleDraft::new(family, restrict_protocol_set_by_tests(&rule.statements, here));
+        let (rest, taken) = self.dictionary.extract_multi_statement_matches(rule);
         draft.add_matches(taken);
         let mut target = None;
         let mut lookup = None;

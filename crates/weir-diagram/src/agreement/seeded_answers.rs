@@ -111,7 +111,7 @@ impl SeededAnswers {
     }
 }
 
-pub(super) fn extract_nat_range(target: &NatTarget) -> Option<(&NatRange, bool)> {
+pub(super) fn extract_nat_range_and_device_flag(target: &NatTarget) -> Option<(&NatRange, bool)> {
     match target {
         NatTarget::Dnat(r) | NatTarget::Snat(r) => Some((r, false)),
         NatTarget::Masquerade(r) | NatTarget::Redirect(r) => Some((r, true)),
@@ -120,7 +120,7 @@ pub(super) fn extract_nat_range(target: &NatTarget) -> Option<(&NatRange, bool)>
 }
 
 impl Oracle for SeededAnswers {
-    fn answer(&mut self, q: &OracleQuestion<'_>) -> bool {
+    fn answer_rule_question(&mut self, q: &OracleQuestion<'_>) -> bool {
         if q.stateful {
             let ask = (self.state_ids.stateful_test_id(q.rule), q.content_digest);
             let nth = self.stateful_questions.iter().filter(|a| **a == ask).count() as u32;
@@ -136,14 +136,18 @@ impl Oracle for SeededAnswers {
     }
 
     fn drops_packet(&mut self, q: &OracleQuestion<'_>) -> bool {
-        self.answer(&OracleQuestion { subject: QuestionSubject::Target, ..*q })
+        self.answer_rule_question(&OracleQuestion { subject: QuestionSubject::Target, ..*q })
     }
 
     fn is_fact_true(&mut self, fact: ConnectionFact, hook: Hook, packet: &Packet) -> bool {
         self.stateless_answer(fact.digest(), hook, packet)
     }
 
-    fn existing_nat_mapping(&mut self, hook: Hook, packet: &Packet) -> Option<(Addr, Option<u16>)> {
+    fn existing_nat_destination(
+        &mut self,
+        hook: Hook,
+        packet: &Packet,
+    ) -> Option<(Addr, Option<u16>)> {
         let h = hash_value((
             self.seed,
             digest_existing_nat_question(),
@@ -155,7 +159,7 @@ impl Oracle for SeededAnswers {
     }
 
     fn is_reinjected(&mut self, q: &OracleQuestion<'_>) -> bool {
-        self.answer(q)
+        self.answer_rule_question(q)
     }
 
     fn choose_written_value(&mut self, w: &UnknownWrite<'_>) -> u128 {
@@ -171,7 +175,7 @@ impl Oracle for SeededAnswers {
     }
 
     fn choose_nat_mapping(&mut self, t: &NatQuestion<'_>) -> Option<(Addr, Option<u16>)> {
-        let (range, device) = extract_nat_range(t.target)?;
+        let (range, device) = extract_nat_range_and_device_flag(t.target)?;
         Some(self.nat_choice(digest_content(t.target), t.hook, t.packet, range, device))
     }
 }

@@ -8,7 +8,7 @@ use weir_semantics::question_digest::digest_content;
 use crate::compose::DiagramContext;
 use crate::free_variable::{FreeVariable, TargetChoice};
 use crate::node_store::{DiagramRef, LimitReached};
-use crate::packet_change::{BitSource, PacketChange};
+use crate::packet_change::{PacketChange, XorBitSource};
 use crate::presence::build_masked_predicate;
 use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, Terminal};
@@ -24,14 +24,16 @@ impl DiagramContext<'_> {
     ) -> Result<DiagramRef, LimitReached> {
         let accept =
             Terminal { effects, ..Terminal::from_exit(RuleExit::Verdict(Verdict::Accept)) };
-        if matches!(place.hook(), Hook::Input | Hook::Postrouting) {
+        if matches!(place.hook_or_forward(), Hook::Input | Hook::Postrouting) {
             // The last table of every journey: nothing reads the packet any more.
             return Ok(self.terminals.intern_leaf(accept));
         }
         let source = match nat {
             NatTarget::Snat(_) | NatTarget::Masquerade(_) => true,
             NatTarget::Dnat(_) | NatTarget::Redirect(_) => false,
-            NatTarget::Netmap(..) => matches!(place.hook(), Hook::Input | Hook::Postrouting),
+            NatTarget::Netmap(..) => {
+                matches!(place.hook_or_forward(), Hook::Input | Hook::Postrouting)
+            }
         };
         let new = self.build_translated_endpoint(nat, source, place)?;
         let mut change = new.open_address_bits;
@@ -40,18 +42,18 @@ impl DiagramContext<'_> {
             for bit in (0..addr.bit_count).filter(|b| mask >> b & 1 == 1) {
                 change
                     .bit_sources
-                    .insert(addr.level_of_bit(bit), BitSource::constant(value >> bit & 1 == 1));
+                    .insert(addr.level_of_bit(bit), XorBitSource::constant(value >> bit & 1 == 1));
             }
         }
         if matches!(nat, NatTarget::Redirect(_)) {
             let redirected = self.space.layout.block_levels(VariableBlock::Redirected).first;
-            change.bit_sources.insert(redirected, BitSource::constant(true));
+            change.bit_sources.insert(redirected, XorBitSource::constant(true));
         }
         let without_port = change.clone();
         let port = self.space.layout.field_levels(if source { Field::Sport } else { Field::Dport });
         for bit in 0..16 {
             if let Some(value) = new.port {
-                let set = BitSource::constant(value >> bit & 1 == 1);
+                let set = XorBitSource::constant(value >> bit & 1 == 1);
                 change.bit_sources.insert(port.level_of_bit(bit), set);
             } else if let Some(chosen) = new.port_bits.get(bit as usize) {
                 change.bit_sources.insert(port.level_of_bit(bit), chosen.clone());
@@ -120,7 +122,7 @@ impl DiagramContext<'_> {
         let kept = self.terminals.intern_leaf(Terminal { change: number, ..accept });
         let bit = if source { ct_bit::SNAT } else { ct_bit::DNAT };
         let level = self.space.layout.field_levels(Field::CtState).level_of_bit(bit);
-        change.bit_sources.insert(level, BitSource::constant(true));
+        change.bit_sources.insert(level, XorBitSource::constant(true));
         let number = self.terminals.intern_change(&change);
         let changed = self.terminals.intern_leaf(Terminal { change: number, ..accept });
         self.space.store.ite(same, kept, changed)
@@ -136,7 +138,7 @@ impl DiagramContext<'_> {
         new: &mut TranslatedEndpoint,
     ) -> Result<(), LimitReached> {
         let digest = digest_content(nat);
-        let hook = place.hook();
+        let hook = place.hook_or_forward();
         let end = self.space.layout.fields_end;
         let questions = &mut self.space.free_variables;
         let mut ask = |bit| {
@@ -154,8 +156,10 @@ impl DiagramContext<'_> {
                 let fixed = (lo.0 ^ hi.0).checked_ilog2().map_or(0, |top| top + 1);
                 for bit in 0..bits {
                     let source = match bit < fixed {
-                        true => BitSource::from_level(ask(TargetChoice::AddrBit(bit as u8)), false),
-                        false => BitSource::constant(lo.0 >> bit & 1 == 1),
+                        true => {
+                            XorBitSource::from_level(ask(TargetChoice::AddrBit(bit as u8)), false)
+                        }
+                        false => XorBitSource::constant(lo.0 >> bit & 1 == 1),
                     };
                     new.open_address_bits.bit_sources.insert(addr.level_of_bit(bit), source);
                 }
@@ -166,7 +170,7 @@ impl DiagramContext<'_> {
                 new.port = Some(lo);
             } else {
                 new.port_bits = (0..16)
-                    .map(|b| BitSource::from_level(ask(TargetChoice::PortBit(b)), false))
+                    .map(|b| XorBitSource::from_level(ask(TargetChoice::PortBit(b)), false))
                     .collect();
             }
         }
@@ -181,7 +185,7 @@ struct TranslatedEndpoint {
     /// Value and mask.
     addr: Option<(u128, u128)>,
     port: Option<u16>,
-    port_bits: Vec<BitSource>,
+    port_bits: Vec<XorBitSource>,
     /// Bits of the address that are left open.
     open_address_bits: PacketChange,
     /// The variable that says whether anything changed, if that is open.

@@ -33,11 +33,11 @@ pub(super) fn build_filter_table(options: &IspOptions, plan: &NetworkPlan) -> Ta
     let mut random = Rng::for_purpose(options.seed, "filter");
     let builtin = [("INPUT", "DROP"), ("FORWARD", "DROP"), ("OUTPUT", "ACCEPT")];
     let mut table = TableText::new("filter", &builtin);
-    router_rules::add_input_rules(&mut table);
+    router_rules::add_router_host_rules(&mut table);
     add_forward_rules(&mut table);
     add_abuse_chain(&mut table, options, &mut random);
-    add_antispoof_chains(&mut table, plan);
-    for (customer, address) in plan.equipment_by_customer() {
+    add_vlan_antispoof_chains(&mut table, plan);
+    for (customer, address) in plan.customer_address_pairs() {
         add_customer_dispatch_rules(&mut table, customer, address, &mut random);
     }
     // Four chains a customer; as many customers as chains are left for have a fifth.
@@ -124,7 +124,7 @@ fn add_abuse_chain(table: &mut TableText, options: &IspOptions, random: &mut Rng
     }
 }
 
-fn add_antispoof_chains(table: &mut TableText, plan: &NetworkPlan) {
+fn add_vlan_antispoof_chains(table: &mut TableText, plan: &NetworkPlan) {
     for vlan in &plan.vlans {
         let (device, chain) = (format!("eth0.{}", vlan.tag), format!("vlan_{}", vlan.tag));
         table.append_rule("spoof", format!("-i {device} -j {chain}"));

@@ -30,7 +30,7 @@ fn build_raw_table() -> TableText {
 }
 
 fn build_mangle_table(plan: &NetworkPlan) -> TableText {
-    let mut table = bandwidth::build_base_table();
+    let mut table = bandwidth::build_base_mangle_table();
     for (index, customer) in plan.customers.iter().enumerate() {
         let (chain, class) = (format!("bw_{}", customer.id), 0x10 + index);
         let network = customer_prefix(plan, customer);

@@ -26,7 +26,7 @@ const PREFERRED_TRAFFIC_MATCHES: [&str; 12] = [
 ];
 
 /// The beginning of the table in both families: both directions, and the default classes.
-pub(super) fn build_base_table() -> TableText {
+pub(super) fn build_base_mangle_table() -> TableText {
     let builtin = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
     let mut table = TableText::new("mangle", &builtin.map(|chain| (chain, "ACCEPT")));
     table.append_rules(
@@ -46,9 +46,9 @@ pub(super) fn build_base_table() -> TableText {
 /// The table with exactly the chains and rules that the options request.
 pub(super) fn build_mangle_table(options: &IspOptions, plan: &NetworkPlan) -> TableText {
     let mut random = Rng::for_purpose(options.seed, "mangle");
-    let mut table = build_base_table();
+    let mut table = build_base_mangle_table();
     table.append_rule("OUTPUT", "-p tcp -m tcp --sport 22 -j CLASSIFY --set-class 0001:0001");
-    for (customer, address) in plan.equipment_by_customer() {
+    for (customer, address) in plan.customer_address_pairs() {
         table.append_rule("bw_up", format!("-s {address}/32 -j bw_{}", customer.id));
         table.append_rule("bw_down", format!("-d {address}/32 -j bw_{}", customer.id));
     }

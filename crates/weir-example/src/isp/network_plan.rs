@@ -70,8 +70,9 @@ impl NetworkPlan {
         let mut random = Rng::for_purpose(options.seed, "plan");
         // About 36 addresses a building, and never more than 160 in a /24.
         let vlans =
-            generate_vlans(options.equipment_count.max(options.customer_count).div_ceil(36));
-        let mut customers = generate_customers(options.customer_count, &vlans, &mut random);
+            generate_spaced_vlans(options.equipment_count.max(options.customer_count).div_ceil(36));
+        let mut customers =
+            generate_unaddressed_customers(options.customer_count, &vlans, &mut random);
         let mut taken = HashSet::new();
         for customer in &mut customers {
             let address = pick_free_address(&vlans[customer.vlan_index], &mut taken, &mut random);
@@ -92,14 +93,14 @@ impl NetworkPlan {
     }
 
     /// Customers with their equipment, an address each.
-    pub(super) fn equipment_by_customer(&self) -> impl Iterator<Item = (&Customer, Ipv4Addr)> {
+    pub(super) fn customer_address_pairs(&self) -> impl Iterator<Item = (&Customer, Ipv4Addr)> {
         self.customers.iter().flat_map(|customer| {
             customer.equipment_addresses.iter().map(move |&address| (customer, address))
         })
     }
 }
 
-fn generate_vlans(count: usize) -> Vec<Vlan> {
+fn generate_spaced_vlans(count: usize) -> Vec<Vlan> {
     (0..count)
         .map(|index| {
             let [a, b] = CUSTOMER_NETWORKS[index % CUSTOMER_NETWORKS.len()];
@@ -111,7 +112,7 @@ fn generate_vlans(count: usize) -> Vec<Vlan> {
         .collect()
 }
 
-fn generate_customers(count: usize, vlans: &[Vlan], random: &mut Rng) -> Vec<Customer> {
+fn generate_unaddressed_customers(count: usize, vlans: &[Vlan], random: &mut Rng) -> Vec<Customer> {
     let mut id = 1000;
     let mut places = vec![0; vlans.len()];
     (0..count)

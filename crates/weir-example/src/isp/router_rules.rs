@@ -7,7 +7,7 @@ use super::options::IspOptions;
 use crate::table_text::TableText;
 
 /// Rules for packets to and from the router.
-pub(super) fn add_input_rules(table: &mut TableText) {
+pub(super) fn add_router_host_rules(table: &mut TableText) {
     table.append_rules(
         "INPUT",
         &[

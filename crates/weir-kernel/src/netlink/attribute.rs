@@ -194,7 +194,7 @@ impl AttributeWriter {
     }
 
     /// The header and the attributes, or the type of an attribute that is too long.
-    pub(super) fn bytes(&self) -> Result<&[u8], u16> {
+    pub(super) fn bytes_unless_too_long(&self) -> Result<&[u8], u16> {
         self.too_long_type.map_or(Ok(&self.bytes), Err)
     }
 

@@ -26,7 +26,7 @@ pub enum NetlinkError {
         "what was read changed meanwhile, in each of {attempts} attempts; try again when nothing \
          changes it"
     )]
-    DumpInterrupted {
+    EveryDumpAttemptInterrupted {
         /// How often it was asked for.
         attempts: u32,
     },

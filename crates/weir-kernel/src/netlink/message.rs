@@ -176,7 +176,7 @@ mod tests {
         let mut attributes = AttributeWriter::default();
         attributes.put_text(NLMSGERR_ATTR_MSG, "it is there");
         attributes.put(NLMSGERR_ATTR_OFFS, &24u32.to_ne_bytes());
-        payload.extend_from_slice(attributes.bytes().unwrap());
+        payload.extend_from_slice(attributes.bytes_unless_too_long().unwrap());
         raw(NLMSG_ERROR, NLM_F_ACK_TLVS | if is_capped { NLM_F_CAPPED } else { 0 }, &payload)
     }
 

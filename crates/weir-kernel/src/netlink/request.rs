@@ -40,8 +40,10 @@ impl NetlinkRequest {
         sequence: u32,
         more_flags: u16,
     ) -> Result<(), NetlinkError> {
-        let body =
-            self.attributes.bytes().map_err(|kind| NetlinkError::AttributeTooLong { kind })?;
+        let body = self
+            .attributes
+            .bytes_unless_too_long()
+            .map_err(|kind| NetlinkError::AttributeTooLong { kind })?;
         let length = (NLMSG_HEADER_BYTES + body.len()) as u32;
         datagram.extend_from_slice(&length.to_ne_bytes());
         datagram.extend_from_slice(&self.kind.to_ne_bytes());

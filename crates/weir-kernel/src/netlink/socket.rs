@@ -142,7 +142,7 @@ impl NetlinkSocket {
     /// # Errors
     /// As [`request`](NetlinkSocket::send_and_check), and where the kernel answers without an
     /// object.
-    pub fn get_object<T>(
+    pub fn get_existing_object<T>(
         &mut self,
         request: &NetlinkRequest,
         mut read: impl FnMut(NetlinkMessage<'_>) -> Result<T, MalformedNetlink>,
@@ -167,7 +167,7 @@ impl NetlinkSocket {
     /// # Errors
     /// Where the kernel refuses, an object is malformed, it takes longer than `limit`, or the
     /// objects changed in every attempt.
-    pub fn dump_objects<S>(
+    pub fn fold_dumped_objects<S>(
         &mut self,
         request: &NetlinkRequest,
         limit: Duration,
@@ -181,7 +181,7 @@ impl NetlinkSocket {
                 return Ok(state);
             }
         }
-        Err(NetlinkError::DumpInterrupted { attempts: MAX_DUMP_ATTEMPTS })
+        Err(NetlinkError::EveryDumpAttemptInterrupted { attempts: MAX_DUMP_ATTEMPTS })
     }
 
     /// One attempt at a dump; false where the objects changed meanwhile.
@@ -291,7 +291,7 @@ impl NetlinkSocket {
         &mut self,
         mut f: impl FnMut(NetlinkMessage<'_>) -> Result<(), NetlinkError>,
     ) -> Result<bool, NetlinkError> {
-        let Some(length) = self.read_datagram_into_buffer()? else { return Ok(false) };
+        let Some(length) = self.read_kernel_datagram()? else { return Ok(false) };
         for message in parse_messages(&self.buffer[..length]) {
             f(message?)?;
         }
@@ -299,7 +299,7 @@ impl NetlinkSocket {
     }
 
     /// Reads one datagram of the kernel's into the buffer, which grows to its length.
-    fn read_datagram_into_buffer(&mut self) -> Result<Option<usize>, NetlinkError> {
+    fn read_kernel_datagram(&mut self) -> Result<Option<usize>, NetlinkError> {
         loop {
             let length = match self.peek_datagram_length() {
                 Ok(length) => length,

@@ -15,8 +15,10 @@ use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use weir_bpf::test_run::{MAX_CATCH_UP_FRAMES, count_pages_for_trial, run_live_frames};
-use weir_bpf::{TestRunWatcher, object};
+use weir_bpf::test_run::{
+    MAX_CATCH_UP_FRAMES, count_pages_for_trial, run_live_frames_until_silent,
+};
+use weir_bpf::{TestRunSilenceWatcher, object};
 use weir_kernel::Namespace;
 use weir_packet::Mac;
 
@@ -67,7 +69,7 @@ pub struct FrameGenerator {
     bpf_skeleton: GeneratorSkel<'static>,
     table: FrameTable,
     frames: u32,
-    watcher: TestRunWatcher,
+    watcher: TestRunSilenceWatcher,
 }
 
 /// The table that frames are in.
@@ -91,7 +93,7 @@ impl FrameTable {
     }
 
     /// Whether it can take the frames of another one.
-    fn can_hold(self, other: FrameTable) -> bool {
+    fn can_hold_frames_of(self, other: FrameTable) -> bool {
         self.is_large == other.is_large && self.slots >= other.slots
     }
 
@@ -130,7 +132,7 @@ impl FrameGenerator {
             bpf_skeleton: skeleton,
             table,
             frames: 0,
-            watcher: TestRunWatcher::new(map, offset, raise_priority_above_generator)?,
+            watcher: TestRunSilenceWatcher::new(map, offset, raise_priority_above_generator)?,
         })
     }
 
@@ -147,7 +149,7 @@ impl FrameGenerator {
     ) -> Result<(), LabError> {
         assert!(magic != 0, "an empty tag has 0");
         let table = FrameTable::sized_for(frames);
-        if !self.table.can_hold(table) {
+        if !self.table.can_hold_frames_of(table) {
             // The kernel has no way to make a table larger.
             *self = FrameGenerator::with_table(table)?;
         }
@@ -190,7 +192,7 @@ impl FrameGenerator {
         let program = &self.bpf_skeleton.progs.weir_generate;
         let is_silent = || self.read_bpf_outcome().paced.ended_ns != 0;
         let watcher = &self.watcher;
-        run_live_frames(
+        run_live_frames_until_silent(
             program,
             watcher,
             namespace,

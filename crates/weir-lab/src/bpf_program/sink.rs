@@ -19,7 +19,7 @@ unsafe impl PlainCStruct for bpf_skeleton::types::tally {}
 
 /// What arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SinkCounts {
+pub struct SinkPacketCounts {
     /// Packets with the right tag that had to arrive.
     pub delivered: u64,
     /// Packets with the right tag that had to be dropped.
@@ -28,10 +28,10 @@ pub struct SinkCounts {
     pub foreign: u64,
 }
 
-impl SinkCounts {
+impl SinkPacketCounts {
     /// What arrived since `before`.
-    pub fn since(self, before: SinkCounts) -> SinkCounts {
-        SinkCounts {
+    pub fn since(self, before: SinkPacketCounts) -> SinkPacketCounts {
+        SinkPacketCounts {
             delivered: self.delivered - before.delivered,
             leaked: self.leaked - before.leaked,
             foreign: self.foreign - before.foreign,
@@ -82,7 +82,7 @@ impl Sink {
     }
 
     /// Lets the kernel's own sockets have the segments of TCP for this address.
-    pub(crate) fn pass_tcp_to_kernel(&mut self, address: std::net::Ipv4Addr) {
+    pub(crate) fn pass_tcp_of_address_to_kernel(&mut self, address: std::net::Ipv4Addr) {
         let bss =
             self.bpf_skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
         bss.stream_address = u32::from_ne_bytes(address.octets());
@@ -92,9 +92,9 @@ impl Sink {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn read_counts(&self) -> Result<SinkCounts, LabError> {
+    pub fn read_counts(&self) -> Result<SinkPacketCounts, LabError> {
         let tallies = &self.bpf_skeleton.maps.tallies;
-        let mut sum = SinkCounts::default();
+        let mut sum = SinkPacketCounts::default();
         for tally in per_cpu_map::read_per_cpu_values::<bpf_skeleton::types::tally>(
             tallies,
             0,

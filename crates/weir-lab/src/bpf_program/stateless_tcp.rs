@@ -50,8 +50,10 @@ use std::time::Duration;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapHandle};
 use weir_bpf::per_cpu_map::{self, PlainCStruct};
-use weir_bpf::test_run::{MAX_CATCH_UP_FRAMES, count_pages_for_trial, run_live_frames};
-use weir_bpf::{TestRunWatcher, object};
+use weir_bpf::test_run::{
+    MAX_CATCH_UP_FRAMES, count_pages_for_trial, run_live_frames_until_silent,
+};
+use weir_bpf::{TestRunSilenceWatcher, object};
 use weir_kernel::Namespace;
 use weir_packet::Mac;
 use weir_stats::{
@@ -108,7 +110,7 @@ pub struct ConnectionPlan {
 
 /// What the client's generator did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ConnectionOpenResult {
+pub struct ConnectionGeneratorResult {
     /// Connections that were begun.
     pub offered: u64,
     /// SYNs of the flood among them, which are no connections.
@@ -165,7 +167,7 @@ fn endpoint_counts_from_bpf(of: &bpf_skeleton::types::member) -> EndpointCounts 
 /// Clients and servers, with their programs in the kernel.
 pub struct StatelessTcpEndpoints {
     bpf_skeleton: TcpSkel<'static>,
-    watcher: TestRunWatcher,
+    watcher: TestRunSilenceWatcher,
     links: Vec<Link>,
 }
 
@@ -200,7 +202,7 @@ impl StatelessTcpEndpoints {
             + offset_of!(bpf_skeleton::types::paced, ended_ns);
         Ok(StatelessTcpEndpoints {
             bpf_skeleton: skeleton,
-            watcher: TestRunWatcher::new(map, offset, raise_priority_above_generator)?,
+            watcher: TestRunSilenceWatcher::new(map, offset, raise_priority_above_generator)?,
             links: Vec::new(),
         })
     }
@@ -249,7 +251,7 @@ impl StatelessTcpEndpoints {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn attach_client_and_server(
+    pub fn attach_both_ends_to_device(
         &mut self,
         namespace: &Namespace,
         ifindex: u32,
@@ -284,7 +286,7 @@ impl StatelessTcpEndpoints {
         namespace: &Namespace,
         ifindex: u32,
         open: &ConnectionPlan,
-    ) -> Result<ConnectionOpenResult, LabError> {
+    ) -> Result<ConnectionGeneratorResult, LabError> {
         self.clear_counters()?;
         self.write_bpf_control(ifindex, open);
         let each = 1 + u64::from(open.flood_syns_per_connection);
@@ -293,11 +295,19 @@ impl StatelessTcpEndpoints {
         let program = &self.bpf_skeleton.progs.weir_open;
         let is_silent = || self.read_bpf_outcome().paced.ended_ns != 0;
         let (page, watcher) = (&[0; TCP_FRAME_HEADER_BYTES], &self.watcher);
-        run_live_frames(program, watcher, namespace, open.duration, page, pages, &is_silent)?;
+        run_live_frames_until_silent(
+            program,
+            watcher,
+            namespace,
+            open.duration,
+            page,
+            pages,
+            &is_silent,
+        )?;
         let outcome = self.read_bpf_outcome();
         let paced = outcome.paced;
         assert_eq!(paced.broken, 0, "pages are as long as frames");
-        Ok(ConnectionOpenResult {
+        Ok(ConnectionGeneratorResult {
             offered: paced.made - outcome.flood,
             flood: outcome.flood,
             skipped_behind_schedule: paced.given_up / each,
@@ -381,9 +391,11 @@ impl StatelessTcpEndpoints {
     fn read_latency_histograms(&self) -> Result<(Vec<u64>, Vec<u64>), LabError> {
         let times = &self.bpf_skeleton.maps.times;
         let mut counts = vec![0; 2 * BUCKET_COUNT];
-        for core in
-            per_cpu_map::read_per_cpu_arrays::<u64>(times, 0, "read the histograms of connections")?
-        {
+        for core in per_cpu_map::read_per_cpu_array_at_key::<u64>(
+            times,
+            0,
+            "read the histograms of connections",
+        )? {
             for (count, more) in counts.iter_mut().zip(core) {
                 *count += more;
             }
@@ -402,8 +414,9 @@ impl StatelessTcpEndpoints {
             return Ok((Vec::new(), Vec::new()));
         }
         let action = "read the totals of clients and servers";
-        let cores = per_cpu_map::read_per_cpu_arrays(&self.bpf_skeleton.maps.members, 0, action)?
-            .into_iter();
+        let cores =
+            per_cpu_map::read_per_cpu_array_at_key(&self.bpf_skeleton.maps.members, 0, action)?
+                .into_iter();
         let cores = cores.map(|core| core.iter().map(endpoint_counts_from_bpf).collect());
         Ok(per_endpoint_counts::sum_endpoint_counts_over_cores(
             cores,
@@ -418,7 +431,7 @@ impl StatelessTcpEndpoints {
     /// Where the kernel refuses.
     pub fn build_connections_record(
         &self,
-        opened: &ConnectionOpenResult,
+        opened: &ConnectionGeneratorResult,
         ends: &ClientServerTallies,
         close: ConnectionClose,
     ) -> Result<ConnectionCounts, LabError> {
@@ -439,8 +452,8 @@ impl StatelessTcpEndpoints {
             icmp: ends.client.icmp + ends.server.icmp,
             given_up: opened.skipped_behind_schedule,
             translated: ends.server.translated,
-            from_clients: ClientServerTallies::received_volume(&ends.server),
-            from_servers: ClientServerTallies::received_volume(&ends.client),
+            from_clients: ClientServerTallies::volume_received_by_side(&ends.server),
+            from_servers: ClientServerTallies::volume_received_by_side(&ends.client),
             clients,
             servers,
             establish: latency_histogram::summarise_histogram(&establish, TIMESTAMP_TICK_NS),

@@ -8,7 +8,7 @@
 use crate::frames::{Frame, SMALL_TABLE_MAX_FRAMES};
 
 /// The table's length is a multiple of this, so that whole percents are exact.
-const TABLE_LENGTH_MULTIPLE: usize = 100;
+const WHOLE_PERCENT_TABLE_MULTIPLE: usize = 100;
 
 /// A table of at least as many frames, `percent` of them to be dropped, each kind in its order and
 /// again from its beginning where it is too short.
@@ -25,8 +25,8 @@ pub(crate) fn mix_by_drop_percent(
     let percent = percent as usize;
     let length = frames
         .len()
-        .next_multiple_of(TABLE_LENGTH_MULTIPLE)
-        .min(SMALL_TABLE_MAX_FRAMES / TABLE_LENGTH_MULTIPLE * TABLE_LENGTH_MULTIPLE);
+        .next_multiple_of(WHOLE_PERCENT_TABLE_MULTIPLE)
+        .min(SMALL_TABLE_MAX_FRAMES / WHOLE_PERCENT_TABLE_MULTIPLE * WHOLE_PERCENT_TABLE_MULTIPLE);
     let of_kind = |to_drop: bool, share: usize, name: &str| {
         let kind: Vec<&Frame> = frames.iter().filter(|frame| frame.to_drop == to_drop).collect();
         match kind.is_empty() && share > 0 {
@@ -35,8 +35,8 @@ pub(crate) fn mix_by_drop_percent(
         }
     };
     let mut illegal = of_kind(true, percent, "dropped")?;
-    let mut legal = of_kind(false, TABLE_LENGTH_MULTIPLE - percent, "accepted")?;
-    let before = |at: usize| at * percent / TABLE_LENGTH_MULTIPLE;
+    let mut legal = of_kind(false, WHOLE_PERCENT_TABLE_MULTIPLE - percent, "accepted")?;
+    let before = |at: usize| at * percent / WHOLE_PERCENT_TABLE_MULTIPLE;
     let pick = |at: usize| if before(at + 1) > before(at) { illegal.next() } else { legal.next() };
     Ok((0..length).filter_map(pick).cloned().collect())
 }

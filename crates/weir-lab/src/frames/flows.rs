@@ -82,7 +82,7 @@ impl FlowSpec {
                 FlowSpec::MAX_FLOWS
             ));
         }
-        let headers = self.build_flow_packet(0).to_frame([0; 6]).len();
+        let headers = self.build_flow_packet(0).to_frame_with_dmac([0; 6]).len();
         let least = headers + TRIAL_TAG_BYTES + FCS_BYTES;
         if let FrameSize::Fixed(bytes) = self.size
             && !(least.max(64)..=1518).contains(&(bytes as usize))
@@ -98,7 +98,7 @@ impl FlowSpec {
             };
             let mut packet = self.build_flow_packet(flow);
             packet.payload = vec![0; size - least];
-            Frame { bytes: packet.to_frame([0; 6]), to_drop: false }
+            Frame { bytes: packet.to_frame_with_dmac([0; 6]), to_drop: false }
         };
         Ok(self.draw_flow_order(seed).into_iter().enumerate().map(frame).collect())
     }

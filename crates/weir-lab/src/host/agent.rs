@@ -22,10 +22,10 @@ use crate::host::agent_protocol::{
 };
 use crate::host::local::{LocalHost, LocalNamespace};
 use crate::host::router_config::{self, set_router_sysctls};
-use crate::host::target::{CommandOutput, ExecTarget, Host, Neighbours, TargetCommand};
+use crate::host::target::{ExecTarget, Host, Neighbours, TargetCommand, TimedCommandOutput};
 use crate::observe::core_noise::last_allowed_core;
 use crate::observe::environment;
-use crate::observe::proc_net_file::{ProcNetFile, open_local_proc_net};
+use crate::observe::proc_net_file::{ProcNetFile, open_namespace_proc_net};
 
 /// Answers questions until there are no more.
 ///
@@ -122,9 +122,11 @@ impl Agent {
                 to_json(self.create_namespace("fw", Some(ipv6))?)
             }
             AgentRequest::CreateDetachedNamespace => to_json(self.create_namespace("load", None)?),
-            AgentRequest::RemoveNamespace { room } => to_json(self.remove_namespace(room)?),
+            AgentRequest::RemoveNamespace { room } => {
+                to_json(self.remove_uncabled_namespace(room)?)
+            }
             AgentRequest::MoveInterfacesTo { room, neighbours } => {
-                to_json(self.move_interfaces_to(room, &neighbours)?)
+                to_json(self.move_and_configure_interfaces(room, &neighbours)?)
             }
             AgentRequest::WriteStudyFile { path, is_executable, .. } => {
                 to_json(self.write_study_file(&path, payload, is_executable)?)
@@ -138,7 +140,9 @@ impl Agent {
                 to_json(self.find_namespace(room)?.target.start_drop_watch()?)
             }
             AgentRequest::TakeDropReasons => to_json(self.host.take_drop_reasons()?),
-            AgentRequest::ReadKernelLog { most } => to_json(self.host.read_kernel_log(most)?),
+            AgentRequest::ReadKernelLog { most } => {
+                to_json(self.host.read_new_kernel_log_lines(most)?)
+            }
             AgentRequest::FlushConntrack { room, settled } => {
                 to_json(self.find_namespace(room)?.target.flush_conntrack(settled)?)
             }
@@ -150,13 +154,15 @@ impl Agent {
             AgentRequest::ReadKernelMemory { settled } => {
                 to_json(self.host.read_kernel_memory(settled)?)
             }
-            AgentRequest::RaiseSysctl { key, to } => to_json(self.host.raise_sysctl(&key, to)?),
+            AgentRequest::RaiseSysctl { key, to } => {
+                to_json(self.host.set_machine_sysctl_for_session(&key, to)?)
+            }
         }
     }
 
     fn take_interface(&mut self, interface: &str, name: String) -> Result<Mac, LabError> {
         self.session.borrow_device(interface, &self.interface_namespace, &name)?;
-        let mac = self.interface_namespace.read_device_state(&name)?.mac;
+        let mac = self.interface_namespace.read_ethernet_device(&name)?.mac;
         self.interface_names.push(name);
         Ok(mac)
     }
@@ -192,7 +198,7 @@ impl Agent {
             .ok_or_else(|| LabError::FirewallHostFailure(format!("no namespace {room}")))
     }
 
-    fn remove_namespace(&mut self, room: u32) -> Result<(), LabError> {
+    fn remove_uncabled_namespace(&mut self, room: u32) -> Result<(), LabError> {
         let namespace = self.find_namespace(room)?.target.namespace().clone();
         if namespace.name() == self.interface_namespace.name() {
             return Err(LabError::FirewallHostFailure(
@@ -203,7 +209,11 @@ impl Agent {
         Ok(self.session.remove_namespace(namespace)?)
     }
 
-    fn move_interfaces_to(&mut self, room: u32, neighbours: &Neighbours) -> Result<(), LabError> {
+    fn move_and_configure_interfaces(
+        &mut self,
+        room: u32,
+        neighbours: &Neighbours,
+    ) -> Result<(), LabError> {
         let NamespaceHandle { target, ipv6, .. } = self.find_namespace(room)?;
         let (namespace, ipv6) = (target.namespace().clone(), *ipv6);
         let [input, output] = self.interface_names.as_slice() else {
@@ -238,7 +248,7 @@ impl Agent {
         Ok(())
     }
 
-    fn run_command(&self, work: &CommandRequest) -> Result<CommandOutput, LabError> {
+    fn run_command(&self, work: &CommandRequest) -> Result<TimedCommandOutput, LabError> {
         let mut paths = Vec::new();
         for (name, path) in &work.files {
             let path = if path.is_empty() {
@@ -265,7 +275,7 @@ impl Agent {
         let NamespaceHandle { target, proc_net_files: files, .. } =
             self.namespaces.get_mut(&room).ok_or_else(unknown)?;
         if !files.contains_key(&name) {
-            files.insert(name.clone(), open_local_proc_net(target.namespace(), &name)?);
+            files.insert(name.clone(), open_namespace_proc_net(target.namespace(), &name)?);
         }
         ProcNetFile::read_text(&files[&name])
     }

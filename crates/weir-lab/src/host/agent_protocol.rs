@@ -33,7 +33,7 @@ pub(crate) enum AgentRequest {
     MoveInterfacesTo { room: u32, neighbours: Neighbours },
     /// A file of the study; its bytes follow this line. `()`.
     WriteStudyFile { path: String, bytes: u64, is_executable: bool },
-    /// A command of a subject. [`CommandOutput`](crate::host::target::CommandOutput).
+    /// A command of a subject. [`TimedCommandOutput`](crate::host::target::TimedCommandOutput).
     RunCommand(Box<CommandRequest>),
     /// A file under `/proc/net` of a firewall. Its text.
     ReadProcNet { room: u32, name: String },

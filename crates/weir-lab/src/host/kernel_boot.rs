@@ -28,7 +28,10 @@ const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 const BOOT_ID_COMMAND: &str = "cat /proc/sys/kernel/random/boot_id && uname -r";
 
 /// Boots a kernel, waits until the host is back, and says its release.
-pub(crate) fn boot_kernel(hosts: &LabHostsFile, kernel: &BootKernel) -> Result<String, LabError> {
+pub(crate) fn boot_kernel_and_read_release(
+    hosts: &LabHostsFile,
+    kernel: &BootKernel,
+) -> Result<String, LabError> {
     let firewall = &hosts.firewall;
     let limit = firewall.boot_limit_seconds.as_ref().map(|seconds| *seconds.get_ref());
     let limit = limit.map_or(DEFAULT_BOOT_TIMEOUT, Duration::from_secs);
@@ -101,7 +104,7 @@ fn run_over_ssh(
     let mut child = ssh.spawn().map_err(failed)?;
     let text = spawn_pipe_reader(child.stdout.take().expect("piped"));
     let said = spawn_pipe_reader(child.stderr.take().expect("piped"));
-    let status = wait_for_exit(&mut child, until);
+    let status = poll_for_exit_status(&mut child, until);
     // Where it has not ended it is of no use any more; the readers end with it.
     let _ = child.kill();
     let _ = child.wait();
@@ -127,7 +130,7 @@ struct SshCommandResult {
 }
 
 /// How a process ended; `None` if it did not in time, or if the user interrupted.
-fn wait_for_exit(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
+fn poll_for_exit_status(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
     loop {
         let status = child.try_wait()?;
         if status.is_some() || Instant::now() >= until || stop_signal::is_stop_requested() {
@@ -160,9 +163,9 @@ mod tests {
         let start = |program: &str, argument: &str| Command::new(program).arg(argument).spawn();
         let mut quick = start("true", "").unwrap();
         let far = Instant::now() + Duration::from_secs(60);
-        assert!(wait_for_exit(&mut quick, far).unwrap().expect("it ends").success());
+        assert!(poll_for_exit_status(&mut quick, far).unwrap().expect("it ends").success());
         let mut slow = start("sleep", "60").unwrap();
-        assert!(wait_for_exit(&mut slow, Instant::now()).unwrap().is_none());
+        assert!(poll_for_exit_status(&mut slow, Instant::now()).unwrap().is_none());
         slow.kill().unwrap();
         slow.wait().unwrap();
     }

@@ -11,8 +11,8 @@ use weir_kernel::{Namespace, Session};
 use weir_stats::RemoteHostRecord;
 
 use crate::LabError;
-use crate::host::shell_command::{NiceGuard, run_shell_command};
-use crate::host::target::{CommandOutput, ExecTarget, Host, Neighbours, TargetCommand};
+use crate::host::namespace_command::{HighPriorityGuard, time_shell_command_in_namespace};
+use crate::host::target::{ExecTarget, Host, Neighbours, TargetCommand, TimedCommandOutput};
 use crate::observe::conntrack_sampling::{ConntrackSampler, ConntrackSamples};
 use crate::observe::counters::ConntrackStatReader;
 use crate::observe::drop_reasons::{self, DropReasonCounter, DropReasonCounts, DropWatchGuard};
@@ -59,11 +59,11 @@ impl Host for LocalHost {
         false
     }
 
-    fn host_record(&self) -> Result<Option<RemoteHostRecord>, LabError> {
+    fn remote_host_record(&self) -> Result<Option<RemoteHostRecord>, LabError> {
         Ok(None)
     }
 
-    fn missing_requirement(
+    fn missing_subject_requirement(
         &self,
         _needs: &[String],
         _is_on_device: bool,
@@ -94,15 +94,15 @@ impl Host for LocalHost {
         Ok(fs::read_to_string(Path::new("/proc").join(name)).unwrap_or_default())
     }
 
-    fn read_kernel_log(&self, most: usize) -> Result<Vec<String>, LabError> {
+    fn read_new_kernel_log_lines(&self, most: usize) -> Result<Vec<String>, LabError> {
         Ok(self.kernel_log.borrow_mut().read_new_lines(most))
     }
 
     fn read_kernel_memory(&self, settled: bool) -> Result<i64, LabError> {
-        Ok(kernel_memory::settle_and_read_kernel_memory(settled))
+        Ok(kernel_memory::read_kernel_memory_maybe_settled(settled))
     }
 
-    fn raise_sysctl(&self, key: &str, to: u64) -> Result<(), LabError> {
+    fn set_machine_sysctl_for_session(&self, key: &str, to: u64) -> Result<(), LabError> {
         Ok(self.session.set_global_sysctl(key, &to.to_string())?)
     }
 
@@ -145,17 +145,18 @@ impl ExecTarget for LocalNamespace {
         &*self.host
     }
 
-    fn run_command(&self, command: &TargetCommand<'_>) -> Result<CommandOutput, LabError> {
+    fn run_command(&self, command: &TargetCommand<'_>) -> Result<TimedCommandOutput, LabError> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut variables = command.variables.clone();
         variables.insert("WEIR".to_owned(), text(command.weir));
         let files = command.file_variables.iter();
         variables.extend(files.map(|(name, path)| ((*name).to_owned(), text(path))));
-        let _nice = command.is_timed.then(NiceGuard::new);
+        let _nice = command.is_timed.then(HighPriorityGuard::raise_priority);
         let failed = |source| LabError::SystemCall { action: "start `sh`", source };
         let (taken, output) =
-            run_shell_command(&self.namespace, command.script, &variables).map_err(failed)?;
-        Ok(CommandOutput {
+            time_shell_command_in_namespace(&self.namespace, command.script, &variables)
+                .map_err(failed)?;
+        Ok(TimedCommandOutput {
             seconds: taken.as_secs_f64(),
             failed: (!output.status.success()).then(|| output.status.to_string()),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

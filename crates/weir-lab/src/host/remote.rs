@@ -18,7 +18,7 @@ use crate::host::agent_protocol::{
     AgentNamespace, AgentReply, AgentRequest, AgentWelcome, CommandRequest,
 };
 use crate::host::ssh::SshConnection;
-use crate::host::target::{CommandOutput, ExecTarget, Host, Neighbours, TargetCommand};
+use crate::host::target::{ExecTarget, Host, Neighbours, TargetCommand, TimedCommandOutput};
 use crate::observe::conntrack_sampling::ConntrackSamples;
 use crate::observe::drop_reasons::DropReasonCounts;
 use crate::observe::proc_net_file::{ProcNetFile, ProcNetOpener};
@@ -98,7 +98,7 @@ impl RemoteHost {
         payload: &[u8],
     ) -> Result<T, LabError> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        match connection.send_request(ask, payload) {
+        match connection.send_request_and_await_reply(ask, payload) {
             Ok(Some(AgentReply::Completed(answer))) => Ok(answer),
             Ok(Some(AgentReply::Refused(why))) => {
                 Err(LabError::FirewallHostFailure(format!("on the firewall's host: {why}")))
@@ -110,14 +110,14 @@ impl RemoteHost {
         }
     }
 
-    fn send_folder(&self, root: &Path, folder: &Path) -> Result<(), LabError> {
+    fn send_folder_without_frames(&self, root: &Path, folder: &Path) -> Result<(), LabError> {
         let entries = fs::read_dir(folder).map_err(LabError::file_error("read", folder))?;
         for entry in entries {
             let path = entry.map_err(LabError::file_error("read", folder))?.path();
             let metadata = fs::metadata(&path).map_err(LabError::file_error("read", &path))?;
             let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
             if metadata.is_dir() {
-                self.send_folder(root, &path)?;
+                self.send_folder_without_frames(root, &path)?;
             } else if !name.starts_with("frames-") {
                 let payload = fs::read(&path).map_err(LabError::file_error("read", &path))?;
                 let is_executable = metadata.permissions().mode() & 0o100 != 0;
@@ -137,7 +137,7 @@ impl Host for RemoteHost {
         true
     }
 
-    fn host_record(&self) -> Result<Option<RemoteHostRecord>, LabError> {
+    fn remote_host_record(&self) -> Result<Option<RemoteHostRecord>, LabError> {
         let mut nearest = (f64::MAX, 0.0);
         for _ in 0..CLOCK_REQUESTS {
             let (asked, begun) = (unix_time_seconds(), Instant::now());
@@ -156,7 +156,7 @@ impl Host for RemoteHost {
         }))
     }
 
-    fn missing_requirement(
+    fn missing_subject_requirement(
         &self,
         needs: &[String],
         is_on_device: bool,
@@ -186,7 +186,7 @@ impl Host for RemoteHost {
         self.send_request(&AgentRequest::ReadProcFile { name: name.to_owned() })
     }
 
-    fn read_kernel_log(&self, most: usize) -> Result<Vec<String>, LabError> {
+    fn read_new_kernel_log_lines(&self, most: usize) -> Result<Vec<String>, LabError> {
         self.send_request(&AgentRequest::ReadKernelLog { most })
     }
 
@@ -194,12 +194,12 @@ impl Host for RemoteHost {
         self.send_request(&AgentRequest::ReadKernelMemory { settled })
     }
 
-    fn raise_sysctl(&self, key: &str, to: u64) -> Result<(), LabError> {
+    fn set_machine_sysctl_for_session(&self, key: &str, to: u64) -> Result<(), LabError> {
         self.send_request(&AgentRequest::RaiseSysctl { key: key.to_owned(), to })
     }
 
     fn send_study_files(&self, folder: &Path) -> Result<(), LabError> {
-        self.send_folder(folder, folder)
+        self.send_folder_without_frames(folder, folder)
     }
 }
 
@@ -233,7 +233,7 @@ impl ExecTarget for RemoteNamespace {
         &self.host
     }
 
-    fn run_command(&self, command: &TargetCommand<'_>) -> Result<CommandOutput, LabError> {
+    fn run_command(&self, command: &TargetCommand<'_>) -> Result<TimedCommandOutput, LabError> {
         let folder = command.folder;
         let inside = |path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();
         let files =

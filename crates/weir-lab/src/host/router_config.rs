@@ -52,7 +52,7 @@ pub(crate) fn configure_router(
         }
     }
     namespace.run_ip_batch(&lines)?;
-    add_sink_routes(namespace, output, neighbours.sink_mac, ipv6)?;
+    add_default_routes_to_sink(namespace, output, neighbours.sink_mac, ipv6)?;
     let mut redirected_into = vec![input];
     if let Some(ReturnRoute { mac, clients }) = &neighbours.return_route {
         let mut lines = vec![source_neighbour_command(*mac, input)];
@@ -74,7 +74,7 @@ pub(crate) fn configure_router(
 /// Waits until a cable is up at both of its ends.
 pub(crate) fn wait_for_carrier(namespace: &Namespace, device: &str) -> Result<(), LabError> {
     let begun = Instant::now();
-    while !namespace.read_device_state(device)?.has_carrier {
+    while !namespace.read_ethernet_device(device)?.has_carrier {
         if begun.elapsed() > CARRIER_TIMEOUT {
             let why = format!(
                 "no carrier within {} s: is the cable connected?",
@@ -88,7 +88,11 @@ pub(crate) fn wait_for_carrier(namespace: &Namespace, device: &str) -> Result<()
 }
 
 /// The neighbour and the route from the firewall to the clients.
-pub(crate) fn return_route_commands(network: &str, source: Mac, device: &str) -> [String; 2] {
+pub(crate) fn neighbour_and_client_route_commands(
+    network: &str,
+    source: Mac,
+    device: &str,
+) -> [String; 2] {
     [source_neighbour_command(source, device), client_route_command(network, device)]
 }
 
@@ -136,7 +140,7 @@ pub(crate) fn set_router_sysctls(namespace: &Namespace, ipv6: bool) -> Result<()
     Ok(())
 }
 
-pub(crate) fn add_sink_routes(
+pub(crate) fn add_default_routes_to_sink(
     namespace: &Namespace,
     device: &str,
     sink: Mac,

@@ -114,7 +114,7 @@ impl SshConnection {
     }
 
     /// Asks, with the bytes that belong to the question.
-    pub(crate) fn send_request<T: DeserializeOwned>(
+    pub(crate) fn send_request_and_await_reply<T: DeserializeOwned>(
         &mut self,
         ask: &AgentRequest,
         payload: &[u8],

@@ -9,7 +9,7 @@ use weir_stats::Scenario;
 use weir_study::FirewallDevices;
 
 use crate::LabError;
-use crate::host::shell_command::run_shell_command;
+use crate::host::namespace_command::time_shell_command_in_namespace;
 use crate::host::target::{ExecTarget, TargetCommand};
 
 /// Variables that every command of a run sees.
@@ -49,12 +49,12 @@ impl CommandEnv {
         namespace: &Namespace,
         job: &StudyCommand<'_>,
     ) -> Result<(Duration, String), LabError> {
-        let mut variables = self.common_variables(job);
+        let mut variables = self.machine_independent_variables(job);
         variables.insert("WEIR".to_owned(), self.weir.to_string_lossy().into_owned());
         for (name, path) in &job.file_variables {
             variables.insert((*name).to_owned(), path.to_string_lossy().into_owned());
         }
-        let ended = run_shell_command(namespace, job.script, &variables);
+        let ended = time_shell_command_in_namespace(namespace, job.script, &variables);
         let (taken, output) = ended.map_err(|source| job.start_error(source))?;
         job.check_status(&output)?;
         Ok((taken, String::from_utf8_lossy(&output.stdout).into_owned()))
@@ -71,7 +71,7 @@ impl CommandEnv {
     ) -> Result<(Duration, String), LabError> {
         let ran = target.run_command(&TargetCommand {
             script: job.script,
-            variables: self.common_variables(job),
+            variables: self.machine_independent_variables(job),
             file_variables: &job.file_variables,
             folder,
             weir: &self.weir,
@@ -88,7 +88,7 @@ impl CommandEnv {
     }
 
     /// Variables that are the same on every machine.
-    fn common_variables(&self, job: &StudyCommand<'_>) -> BTreeMap<String, String> {
+    fn machine_independent_variables(&self, job: &StudyCommand<'_>) -> BTreeMap<String, String> {
         let fixed = [
             ("SEED", self.seed.to_string()),
             ("IN", self.devices.input.clone()),

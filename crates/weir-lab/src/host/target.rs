@@ -24,11 +24,11 @@ pub(crate) trait Host {
     fn is_remote(&self) -> bool;
 
     /// What the record contains about it; nothing about the measuring machine.
-    fn host_record(&self) -> Result<Option<RemoteHostRecord>, LabError>;
+    fn remote_host_record(&self) -> Result<Option<RemoteHostRecord>, LabError>;
 
     /// Why a subject that needs these programs there, and may belong to a device, cannot be
     /// measured there.
-    fn missing_requirement(
+    fn missing_subject_requirement(
         &self,
         needs: &[String],
         is_on_device: bool,
@@ -47,14 +47,14 @@ pub(crate) trait Host {
     fn read_proc_file(&self, name: &str) -> Result<String, LabError>;
 
     /// The first lines that its kernel logged since the last call.
-    fn read_kernel_log(&self, most: usize) -> Result<Vec<String>, LabError>;
+    fn read_new_kernel_log_lines(&self, most: usize) -> Result<Vec<String>, LabError>;
 
     /// Bytes of its kernel memory that may hold rulesets; `settled` waits first until removed ones
     /// have been freed.
     fn read_kernel_memory(&self, settled: bool) -> Result<i64, LabError>;
 
     /// Sets a sysctl of the whole machine until the session there ends.
-    fn raise_sysctl(&self, key: &str, to: u64) -> Result<(), LabError>;
+    fn set_machine_sysctl_for_session(&self, key: &str, to: u64) -> Result<(), LabError>;
 
     /// Transfers the files that commands there read, except frames, which are sent from here.
     fn send_study_files(&self, folder: &Path) -> Result<(), LabError>;
@@ -69,7 +69,7 @@ pub(crate) trait ExecTarget: ProcNetOpener {
     fn host(&self) -> &dyn Host;
 
     /// Runs a command in it to its end.
-    fn run_command(&self, command: &TargetCommand<'_>) -> Result<CommandOutput, LabError>;
+    fn run_command(&self, command: &TargetCommand<'_>) -> Result<TimedCommandOutput, LabError>;
 
     /// Empties its connection table: an entry of an earlier trial would make a packet cheaper or
     /// more expensive than that of a new connection. `settled` waits until the kernel has the
@@ -112,7 +112,7 @@ pub(crate) struct TargetCommand<'a> {
 
 /// How a command ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct CommandOutput {
+pub(crate) struct TimedCommandOutput {
     pub(crate) seconds: f64,
     /// `exit status: 77`; absent where it was 0.
     pub(crate) failed: Option<String>,

@@ -20,24 +20,24 @@ impl DeviceDropReader {
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn with_rx_and_tx_drops(
+    pub fn add_devices_rx_and_tx_drops(
         self,
         files: &dyn ProcNetOpener,
         devices: &[&str],
     ) -> Result<DeviceDropReader, LabError> {
-        self.with_drop_columns(files, devices, &[RX_DROP_COLUMN, TX_DROP_COLUMN])
+        self.add_devices_drop_columns(files, devices, &[RX_DROP_COLUMN, TX_DROP_COLUMN])
     }
 
     /// The same of packets that the devices received, and not of those that they sent.
-    pub(crate) fn with_rx_drops_only(
+    pub(crate) fn add_devices_rx_drops_only(
         self,
         files: &dyn ProcNetOpener,
         devices: &[&str],
     ) -> Result<DeviceDropReader, LabError> {
-        self.with_drop_columns(files, devices, &[RX_DROP_COLUMN])
+        self.add_devices_drop_columns(files, devices, &[RX_DROP_COLUMN])
     }
 
-    fn with_drop_columns(
+    fn add_devices_drop_columns(
         mut self,
         files: &dyn ProcNetOpener,
         devices: &[&str],
@@ -83,7 +83,7 @@ impl RxPacketReader {
     /// # Errors
     /// Where the file cannot be read.
     pub fn received_packets(&self) -> Result<u64, LabError> {
-        Ok(parse_net_dev_columns(&self.file.read_text()?, &self.device)
+        Ok(parse_all_net_dev_columns(&self.file.read_text()?, &self.device)
             .get(1)
             .copied()
             .unwrap_or(0))
@@ -119,7 +119,7 @@ impl IpStackReader {
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn open_for_end_host(files: &dyn ProcNetOpener) -> Result<IpStackReader, LabError> {
+    pub fn open_without_out_discards(files: &dyn ProcNetOpener) -> Result<IpStackReader, LabError> {
         Ok(IpStackReader { incoming_only: true, ..IpStackReader::open(files)? })
     }
 
@@ -261,7 +261,7 @@ fn parse_conntrack_stat(text: &str) -> ConntrackCounters {
 }
 
 /// Columns of a device in `/proc/net/dev`.
-fn parse_net_dev_columns(text: &str, device: &str) -> Vec<u64> {
+fn parse_all_net_dev_columns(text: &str, device: &str) -> Vec<u64> {
     let line =
         text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'));
     let fields = line.unwrap_or_default().split_ascii_whitespace();
@@ -270,7 +270,7 @@ fn parse_net_dev_columns(text: &str, device: &str) -> Vec<u64> {
 
 /// The sum of some columns of a device.
 fn sum_net_dev_columns(text: &str, device: &str, columns: &[usize]) -> u64 {
-    let fields = parse_net_dev_columns(text, device);
+    let fields = parse_all_net_dev_columns(text, device);
     columns.iter().filter_map(|at| fields.get(*at)).sum()
 }
 

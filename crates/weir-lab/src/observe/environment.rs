@@ -36,18 +36,18 @@ const RECORDED_TOOLS: [(&str, &str); 7] = [
 
 /// Looks at the machine.
 pub fn capture_environment(core: u32, scheduling: String) -> HostEnvironment {
-    let cpuinfo = read_trimmed_file("/proc/cpuinfo");
+    let cpuinfo = read_trimmed_file_or_empty("/proc/cpuinfo");
     HostEnvironment {
-        kernel: read_trimmed_file("/proc/sys/kernel/osrelease"),
+        kernel: read_trimmed_file_or_empty("/proc/sys/kernel/osrelease"),
         architecture: std::env::consts::ARCH.to_owned(),
         cpu_model: find_cpuinfo_field(&cpuinfo, "model name").unwrap_or("unknown").to_owned(),
         cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         core,
         scheduling,
-        memory_mib: parse_total_memory_mib(&read_trimmed_file("/proc/meminfo")),
+        memory_mib: parse_total_memory_mib(&read_trimmed_file_or_empty("/proc/meminfo")),
         hypervisor: find_cpuinfo_field(&cpuinfo, "flags")
             .is_some_and(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor")),
-        clocksource: read_trimmed_file(
+        clocksource: read_trimmed_file_or_empty(
             "/sys/devices/system/clocksource/clocksource0/current_clocksource",
         ),
         tools: RECORDED_TOOLS
@@ -56,7 +56,9 @@ pub fn capture_environment(core: u32, scheduling: String) -> HostEnvironment {
             .collect(),
         sysctls: RECORDED_SYSCTLS
             .iter()
-            .map(|name| (name.replace('/', "."), read_trimmed_file(&format!("/proc/sys/{name}"))))
+            .map(|name| {
+                (name.replace('/', "."), read_trimmed_file_or_empty(&format!("/proc/sys/{name}")))
+            })
             .filter(|(_, value)| !value.is_empty())
             .collect(),
         mitigations: read_cpu_mitigations(Path::new("/sys/devices/system/cpu/vulnerabilities")),
@@ -84,7 +86,7 @@ pub(crate) fn format_utc(time: SystemTime) -> String {
     Timestamp::from_second(since as i64).map_or_else(|_| String::new(), |time| time.to_string())
 }
 
-fn read_trimmed_file(path: &str) -> String {
+fn read_trimmed_file_or_empty(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
@@ -131,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_machine_has_no_name_in_its_record() {
-        let name = read_trimmed_file("/proc/sys/kernel/hostname");
+        let name = read_trimmed_file_or_empty("/proc/sys/kernel/hostname");
         let text = serde_json::to_string(&capture_environment(0, "other".to_owned())).unwrap();
         assert!(name.is_empty() || !text.contains(&format!("\"{name}\"")));
         assert!(text.contains("kernel"));

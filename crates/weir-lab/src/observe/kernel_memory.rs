@@ -8,12 +8,15 @@ use crate::observe::proc_parsers::{parse_meminfo_bytes, parse_unreclaimable_slab
 /// Waits until slabs that cannot be reclaimed shrink no more: the kernel frees entries that it
 /// forgets a while later (RCU), and a trial that begins before would find too little growth.
 pub(crate) fn wait_for_slabs_to_settle() {
-    wait_until_memory_settles(|| parse_unreclaimable_slab_bytes(&read_proc_file("meminfo")), 1);
+    wait_until_memory_settles(
+        || parse_unreclaimable_slab_bytes(&read_proc_file_or_empty("meminfo")),
+        1,
+    );
 }
 
 /// Bytes of this machine's kernel that rulesets may be kept in; `settled` waits first until they
 /// shrink no more, for a namespace that was removed is taken apart a while later, with its rules.
-pub(crate) fn settle_and_read_kernel_memory(settled: bool) -> i64 {
+pub(crate) fn read_kernel_memory_maybe_settled(settled: bool) -> i64 {
     if settled {
         wait_until_memory_settles(read_kernel_memory_bytes, 3);
     }
@@ -38,13 +41,13 @@ fn wait_until_memory_settles(bytes: fn() -> i64, still: u32) {
 /// Bytes of kernel memory that may hold a ruleset: `vmalloc` (tables), unreclaimable slabs (sets,
 /// chains, small tables) and per-CPU memory (counters).
 fn read_kernel_memory_bytes() -> i64 {
-    let text = read_proc_file("meminfo");
+    let text = read_proc_file_or_empty("meminfo");
     ["VmallocUsed", "SUnreclaim", "Percpu"]
         .iter()
         .map(|name| parse_meminfo_bytes(&text, name))
         .sum()
 }
 
-fn read_proc_file(name: &str) -> String {
+fn read_proc_file_or_empty(name: &str) -> String {
     fs::read_to_string(format!("/proc/{name}")).unwrap_or_default()
 }

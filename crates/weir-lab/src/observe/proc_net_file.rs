@@ -41,7 +41,7 @@ pub trait ProcNetOpener {
 
 impl ProcNetOpener for Namespace {
     fn open_proc_net(&self, name: &'static str) -> Result<Box<dyn ProcNetFile>, LabError> {
-        open_local_proc_net(self, name).map(|file| Box::new(file) as Box<dyn ProcNetFile>)
+        open_namespace_proc_net(self, name).map(|file| Box::new(file) as Box<dyn ProcNetFile>)
     }
 
     fn open_proc_net_if_present(
@@ -69,7 +69,7 @@ impl ProcNetFile for File {
 }
 
 /// Opens a file of a namespace of this machine.
-pub(crate) fn open_local_proc_net(namespace: &Namespace, name: &str) -> Result<File, LabError> {
+pub(crate) fn open_namespace_proc_net(namespace: &Namespace, name: &str) -> Result<File, LabError> {
     let path = Path::new("/proc/thread-self/net").join(name);
     namespace.call_inside(|| File::open(&path))?.map_err(LabError::file_error("open", &path))
 }

@@ -20,7 +20,7 @@ pub(crate) fn compute_counter_growth(
 }
 
 /// The first three columns of `/proc/net/softnet_stat`, hexadecimal, a line for each core.
-pub(crate) fn parse_softnet_stat(text: &str) -> CountersByName {
+pub(crate) fn sum_softnet_stat_columns(text: &str) -> CountersByName {
     let mut counts = CountersByName::new();
     for line in text.lines() {
         let values = line.split_ascii_whitespace().map(|v| u64::from_str_radix(v, 16));
@@ -40,7 +40,8 @@ pub(crate) fn parse_core_network_load(softnet: &str, softirq: &str) -> Vec<CoreN
             u64::from_str_radix(value, 16).ok()
         };
         let core = u32::try_from(column(12)?).ok()?;
-        let net_rx = parse_softirqs(softirq, Some(core)).get("NET_RX").copied().unwrap_or(0);
+        let net_rx =
+            parse_softirqs_of_core_or_all(softirq, Some(core)).get("NET_RX").copied().unwrap_or(0);
         Some(CoreNetworkLoad { core, packets: column(0)?, net_rx })
     };
     softnet.lines().filter_map(line).collect()
@@ -60,7 +61,7 @@ pub(crate) fn parse_interrupts(text: &str) -> CountersByName {
 }
 
 /// Softirqs of one core, or of all together: a line of cores, then a line for each kind.
-pub(crate) fn parse_softirqs(text: &str, core: Option<u32>) -> CountersByName {
+pub(crate) fn parse_softirqs_of_core_or_all(text: &str, core: Option<u32>) -> CountersByName {
     let mut lines = text.lines();
     let header = lines.next().unwrap_or_default();
     let is_wanted = |name: &str| core.is_none_or(|core| name == format!("CPU{core}"));
@@ -117,9 +118,9 @@ mod tests {
     #[test]
     fn softirqs_are_those_of_the_core() {
         let text = "        CPU0   CPU1\n NET_RX:   10   20\n TIMER:  1  2\n";
-        assert_eq!(parse_softirqs(text, Some(1))["NET_RX"], 20);
-        assert_eq!(parse_softirqs(text, None)["NET_RX"], 30);
-        assert!(parse_softirqs(text, Some(9)).is_empty());
+        assert_eq!(parse_softirqs_of_core_or_all(text, Some(1))["NET_RX"], 20);
+        assert_eq!(parse_softirqs_of_core_or_all(text, None)["NET_RX"], 30);
+        assert!(parse_softirqs_of_core_or_all(text, Some(9)).is_empty());
     }
 
     #[test]
@@ -137,8 +138,9 @@ mod tests {
 
     #[test]
     fn softnet_is_hexadecimal() {
-        let counts =
-            parse_softnet_stat("00000010 00000001 00000002 0\n00000001 00000000 00000000 0\n");
+        let counts = sum_softnet_stat_columns(
+            "00000010 00000001 00000002 0\n00000001 00000000 00000000 0\n",
+        );
         assert_eq!((counts["processed"], counts["dropped"], counts["time_squeeze"]), (17, 1, 2));
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use weir_kernel::Namespace;
-use weir_stats::{Coordinate, RulesetRecord, Scenario};
+use weir_stats::{Coordinate, GeneratedRulesetRecord, Scenario};
 
 use crate::LabError;
 use crate::frames::drop_mix;
@@ -86,7 +86,7 @@ impl RunFiles {
         study: &Study,
         point: &Scenario,
         out: &Path,
-    ) -> Result<Option<RulesetRecord>, LabError> {
+    ) -> Result<Option<GeneratedRulesetRecord>, LabError> {
         let path = self.ruleset_path(study, point);
         if path.exists() {
             return Ok(None);
@@ -95,7 +95,7 @@ impl RunFiles {
         self.run_generator_command("RULESET", &study.ruleset, &part, &path)?;
         let text = fs::read(&path).map_err(LabError::file_error("read", &path))?;
         let hash = Sha256::digest(&text);
-        let mut record = RulesetRecord {
+        let mut record = GeneratedRulesetRecord {
             scenario: part,
             command: study.ruleset.command.trim().to_owned(),
             sha256: hash.iter().map(|byte| format!("{byte:02x}")).collect(),

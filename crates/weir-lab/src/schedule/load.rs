@@ -12,7 +12,7 @@ use weir_study::{PlannedTrial, Variant, trial_plan};
 
 /// Loads a subject's ruleset into a namespace; how long it took, seconds. `None` if the subject
 /// says that there is nothing to measure at this point.
-pub(crate) fn load_subject_ruleset(
+pub(crate) fn run_subject_setup_and_load(
     run: &RunState<'_>,
     target: &dyn ExecTarget,
     point: &Scenario,
@@ -22,9 +22,9 @@ pub(crate) fn load_subject_ruleset(
     let steps = [("setup", &subject.setup), ("load", &subject.load)];
     let mut seconds = 0.0;
     for (what, text) in steps.into_iter().filter(|(_, text)| !text.is_empty()) {
-        match run_subject_command(run, target, point, name, what, text) {
+        match time_subject_command(run, target, point, name, what, text) {
             Ok(taken) => seconds = taken,
-            Err(error) if error.is_nothing_to_measure() => return Ok(None),
+            Err(error) if error.is_nothing_to_measure_exit_status() => return Ok(None),
             Err(error) => return Err(error),
         }
     }
@@ -59,7 +59,7 @@ pub(crate) fn time_all_ruleset_loads(
             }
             let of = format!("load {} at {}", step.variant.subject, step.scenario);
             run.report_step_or_interrupt(&of, 0.2)?;
-            time_one_ruleset_load(run, &step)?;
+            time_ruleset_load_and_additions(run, &step)?;
         }
     }
     Ok(())
@@ -78,14 +78,17 @@ fn list_load_timing_variants(run: &RunState<'_>) -> Vec<Variant> {
     run.measurable_subjects().filter(loads).flat_map(copies).collect()
 }
 
-fn time_one_ruleset_load(run: &mut RunState<'_>, step: &PlannedTrial) -> Result<(), LabError> {
+fn time_ruleset_load_and_additions(
+    run: &mut RunState<'_>,
+    step: &PlannedTrial,
+) -> Result<(), LabError> {
     let name = &step.variant.subject;
     let target = run.runner.resources.topology.create_load_timing_namespace()?;
     let target = &*target;
     let is_measured = run.loaded_study.study.memory;
     let memory = is_measured.then(|| target.host().read_kernel_memory(true)).transpose()?;
     let before = NoiseSnapshot::take(run.core);
-    let Some(seconds) = load_subject_ruleset(run, target, &step.scenario, name)? else {
+    let Some(seconds) = run_subject_setup_and_load(run, target, &step.scenario, name)? else {
         run.nothing_to_time.insert((step.scenario.clone(), name.clone()));
         return target.remove_namespace();
     };
@@ -102,7 +105,7 @@ fn time_one_ruleset_load(run: &mut RunState<'_>, step: &PlannedTrial) -> Result<
     run.record_trials(trials)?;
     let unload = &run.loaded_study.subjects.0[name].unload;
     if !unload.is_empty() {
-        run_subject_command(run, target, &step.scenario, name, "unload", unload)?;
+        time_subject_command(run, target, &step.scenario, name, "unload", unload)?;
     }
     target.remove_namespace()
 }
@@ -119,14 +122,16 @@ fn time_rule_additions(
     let ready = if subject.prepare_add.is_empty() {
         Ok(0.0)
     } else {
-        run_subject_command(run, target, point, name, "prepare_add", &subject.prepare_add)
+        time_subject_command(run, target, point, name, "prepare_add", &subject.prepare_add)
     };
-    if subject.add.is_empty() || ready.as_ref().is_err_and(LabError::is_nothing_to_measure) {
+    if subject.add.is_empty()
+        || ready.as_ref().is_err_and(LabError::is_nothing_to_measure_exit_status)
+    {
         return Ok(None);
     }
     ready?;
     let before = NoiseSnapshot::take(run.core);
-    let seconds = run_subject_command(run, target, point, name, "add", &subject.add)?;
+    let seconds = time_subject_command(run, target, point, name, "add", &subject.add)?;
     let mut trial = build_timed_trial(step, TrialKind::Add, seconds);
     let added = count_added_rules(&run.files.added_rules_path(&run.loaded_study.study, point))?;
     trial.results = TrialResults::AddedRules(added);
@@ -134,7 +139,7 @@ fn time_rule_additions(
     Ok(Some(trial))
 }
 
-fn run_subject_command(
+fn time_subject_command(
     run: &RunState<'_>,
     target: &dyn ExecTarget,
     point: &Scenario,

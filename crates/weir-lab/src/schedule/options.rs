@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use weir_stats::rate_search::SearchGoal;
-use weir_study::RunRequest;
+use weir_study::PresetAndRunMode;
 
 /// How a study is run.
 #[derive(Clone, Debug)]
@@ -56,8 +56,8 @@ impl Default for StudyRunOptions {
 
 impl StudyRunOptions {
     /// What they require of a study.
-    pub(crate) fn run_request(&self) -> RunRequest<'_> {
-        RunRequest {
+    pub(crate) fn required_study_features(&self) -> PresetAndRunMode<'_> {
+        PresetAndRunMode {
             preset_name: &self.preset,
             search_rate: self.search.is_some(),
             resume: self.resume,

@@ -9,7 +9,7 @@ use crate::host::target::ExecTarget;
 use crate::schedule::generated_files::RunFiles;
 use crate::schedule::run_state::RunState;
 use crate::schedule::workloads;
-use crate::trial::judge::{self, PacketTolerance};
+use crate::trial::judge::{self, LeakAndMiscountTolerance};
 use crate::trial::runner::{DropCountSource, TrialObservation};
 use crate::trial::trial_record;
 
@@ -35,8 +35,8 @@ pub(crate) fn run_validation_trial(
     trial.state = TrialState::Warmup;
     let told = run.runner.resources.topology.firewall_host().knows_drop_reasons()
         && !run.loaded_study.subjects.0[&step.variant.subject].before_netfilter;
-    let unlike = told.then(|| judge::judge_drop_reasons(&trial)).flatten();
-    if let Some((state, why)) = judge_trial(run, &trial).or(unlike) {
+    let unlike = told.then(|| judge::judge_rule_drops_against_kernel(&trial)).flatten();
+    if let Some((state, why)) = judge_packets_and_connections(run, &trial).or(unlike) {
         trial.state = state;
         trial.rejection_reason = Some(why);
     }
@@ -69,8 +69,9 @@ pub(crate) fn measure_packet_trial(
                 seen.send_result.skipped_behind_schedule
             ));
         }
-        let (verdict, usable) = (judge_trial(run, &trial), is_last && seen.send_result.finished);
-        if record_judged_trial(run, trial, verdict, disturbance, usable)? {
+        let (verdict, usable) =
+            (judge_packets_and_connections(run, &trial), is_last && seen.send_result.finished);
+        if record_trial_with_verdict(run, trial, verdict, disturbance, usable)? {
             break;
         }
     }
@@ -79,7 +80,7 @@ pub(crate) fn measure_packet_trial(
 
 /// Keeps a trial with its verdict, or else with what disturbed it: it counts all the same where it
 /// is `usable`, for no repeat is left. Whether the step is done.
-pub(crate) fn record_judged_trial(
+pub(crate) fn record_trial_with_verdict(
     run: &mut RunState<'_>,
     mut trial: Trial,
     verdict: Option<(TrialState, String)>,
@@ -105,15 +106,21 @@ fn requested_packets_or_connections(seen: &TrialObservation, trial: &Trial) -> u
 }
 
 /// What the packets of a trial say, and its connections.
-fn judge_trial(run: &RunState<'_>, trial: &Trial) -> Option<(TrialState, String)> {
+fn judge_packets_and_connections(
+    run: &RunState<'_>,
+    trial: &Trial,
+) -> Option<(TrialState, String)> {
     let subject = &run.loaded_study.subjects.0[&trial.subject];
-    let tolerance = PacketTolerance {
-        max_leaked: weir_stats::max_packets_within_limit(subject.lets_through_pps, trial.seconds),
+    let tolerance = LeakAndMiscountTolerance {
+        max_leaked: weir_stats::bound_packets_accepted_by_limit(
+            subject.lets_through_pps,
+            trial.seconds,
+        ),
         has_racy_counters: subject.many_cores,
     };
     let is_flooded =
         run.loaded_study.study.connection_load().is_some_and(|c| c.flood_axis.is_some());
-    judge::judge_connections(trial).or_else(|| match is_flooded {
+    judge::judge_connection_integrity(trial).or_else(|| match is_flooded {
         // The arrivals of a flood, and of connections that a firewall treats as a flood, are the
         // result itself.
         true => judge::judge_packet_balance(trial, tolerance),
@@ -133,7 +140,7 @@ fn run_trial(
     let point = step.scenario.project_to_axes(&loaded.study.ruleset.axis_names());
     let firewall = &run.firewalls[&(point.clone(), step.variant.clone())];
     let files = &run.files;
-    let count = || count_rule_drops(loaded, files, step, &point, &*firewall.target);
+    let count = || query_total_rule_drops(loaded, files, step, &point, &*firewall.target);
     let drops = match (check, of_study.expects_drops, subject.count.is_empty()) {
         (false, false, _) => DropCountSource::NotCounted,
         (false, true, false) => DropCountSource::RuleCounters(&count),
@@ -147,7 +154,7 @@ fn run_trial(
 }
 
 /// What the subject of a step says that its rules dropped so far.
-fn count_rule_drops(
+fn query_total_rule_drops(
     loaded: &LoadedStudy,
     files: &RunFiles,
     step: &PlannedTrial,

@@ -58,7 +58,7 @@ impl PerKernelStudy {
             let message = "a subject is measured against itself on one kernel: remove these";
             return Err(hosts.error_at_value(&first.name, message).into());
         }
-        loaded.preset_for_request(&options.run_request())?;
+        loaded.check_request_and_find_preset(&options.required_study_features())?;
         if !options.resume {
             record::refuse_nonempty_folder(out)?;
         }
@@ -94,7 +94,7 @@ impl PerKernelStudy {
         if let Some(prior) = one.prior_record.as_ref().filter(|prior| prior.run.complete) {
             return Ok(prior.clone());
         }
-        let release = self.boot_kernel(one, progress)?;
+        let release = self.boot_kernel_under_host_lock(one, progress)?;
         let before =
             one.prior_record.as_ref().map(|prior| &prior.run.firewall_environment().kernel);
         if let Some(before) = before.filter(|before| **before != release) {
@@ -107,7 +107,7 @@ impl PerKernelStudy {
     }
 
     /// Boots the kernel of a run, while nothing else is measured from here.
-    fn boot_kernel(
+    fn boot_kernel_under_host_lock(
         &self,
         one: &KernelRun,
         progress: &mut dyn FnMut(RunProgress<'_>),
@@ -126,6 +126,6 @@ impl PerKernelStudy {
         });
         let mut kernels = self.hosts.firewall.kernels.iter();
         let kernel = kernels.find(|kernel| *kernel.name.get_ref() == one.name);
-        kernel_boot::boot_kernel(&self.hosts, kernel.expect("a run of this file"))
+        kernel_boot::boot_kernel_and_read_release(&self.hosts, kernel.expect("a run of this file"))
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use weir_stats::{ProbeKind, Trial, TrialKind};
-use weir_study::{NoiseLimits, PlannedTrial, ProbeCase};
+use weir_study::{NoiseLimits, PlannedTrial, ProbeKindAndLoad};
 
 use crate::LabError;
 use crate::schedule::run_state::RunState;
@@ -12,31 +12,36 @@ use crate::schedule::{packet_trials, workloads};
 use crate::trial::judge;
 use crate::trial::runner::DropCountSource;
 use crate::trial::trial_record;
-use crate::workload::probe::open_loop::ProbeSchedule;
+use crate::workload::probe::open_loop::PeriodicProbeSchedule;
 use crate::workload::probe::probe_workload::ProbeWorkload;
 
 /// How long answers are waited for after the last question.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+const LAST_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Attempts of a trial whose load starts too late.
 const MAX_BACKGROUND_LOAD_TRIES: u32 = 3;
 
 /// One trial that probes, repeated while it is disturbed and the cap allows.
-pub(crate) fn measure_probe_trial(
+pub(crate) fn measure_probe_until_undisturbed(
     run: &mut RunState<'_>,
     step: &PlannedTrial,
-    case: ProbeCase,
+    case: ProbeKindAndLoad,
 ) -> Result<(), LabError> {
     let Some(first) = run.finished_trials.next_repeat_number(step) else { return Ok(()) };
     // Questions take the generator off its core: that is their purpose.
     let limits = NoiseLimits { switches: u64::MAX, ..run.loaded_study.study.noise.clone() };
     for repeat in first..=limits.repeats {
-        let mut trial = run_probe_trial(run, step, case)?;
+        let mut trial = run_probe_trial_with_load_retries(run, step, case)?;
         trial.repeat_count = repeat;
         let (verdict, noise) =
-            (judge::judge_probe(&trial), judge::judge_noise(&trial, &limits, true));
-        if packet_trials::record_judged_trial(run, trial, verdict, noise, repeat == limits.repeats)?
-        {
+            (judge::judge_probe_or_bulk_stream(&trial), judge::judge_noise(&trial, &limits, true));
+        if packet_trials::record_trial_with_verdict(
+            run,
+            trial,
+            verdict,
+            noise,
+            repeat == limits.repeats,
+        )? {
             break;
         }
     }
@@ -45,14 +50,14 @@ pub(crate) fn measure_probe_trial(
 
 /// Whether a trial ended because its load did not come through the firewall in time: the machine
 /// was busy.
-fn is_background_load_late(error: &LabError) -> bool {
+fn is_background_load_start_timeout(error: &LabError) -> bool {
     matches!(error, LabError::SystemCall { source, .. } if source.kind() == io::ErrorKind::TimedOut)
 }
 
-fn run_probe_trial(
+fn run_probe_trial_with_load_retries(
     run: &mut RunState<'_>,
     step: &PlannedTrial,
-    case: ProbeCase,
+    case: ProbeKindAndLoad,
 ) -> Result<Trial, LabError> {
     let study = &run.loaded_study.study;
     workloads::load_step_frames(run, step)?;
@@ -62,10 +67,15 @@ fn run_probe_trial(
     let duration = Duration::from_secs_f64(run.preset.probe_trial_seconds());
     let mut tries = 1;
     let seen = loop {
-        let mut workload =
-            ProbeWorkload::new(case, ProbeSchedule::new(rate, duration, ANSWER_TIMEOUT));
+        let mut workload = ProbeWorkload::new(
+            case,
+            PeriodicProbeSchedule::new(rate, duration, LAST_ANSWER_TIMEOUT),
+        );
         match run.runner.run_trial(firewall, &mut workload, DropCountSource::NotCounted) {
-            Err(error) if is_background_load_late(&error) && tries < MAX_BACKGROUND_LOAD_TRIES => {
+            Err(error)
+                if is_background_load_start_timeout(&error)
+                    && tries < MAX_BACKGROUND_LOAD_TRIES =>
+            {
                 tries += 1
             }
             ended => break ended?,

@@ -27,9 +27,9 @@ use crate::schedule::run_state::RunState;
 use crate::schedule::{load, packet_trials, probe_trials, subject_rate_search};
 use crate::topology::Topology;
 use crate::trial::runner::TrialRunner;
-use crate::workload::sockets::socket_plan::raise_and_describe_client_limits;
+use crate::workload::sockets::socket_plan::raise_nofile_and_describe_limits;
 use weir_study::LabHostsFile;
-use weir_study::ProbeCase;
+use weir_study::ProbeKindAndLoad;
 use weir_study::{self, LoadedStudy, PresetDefinition, ProgramSearchPath};
 use weir_study::{PlannedTrial, Variant, trial_plan};
 
@@ -52,7 +52,7 @@ pub fn execute_study(
     if let Some(subject) = &options.against_itself {
         loaded.convert_to_aa_study(subject, SELF_COMPARISON_RUNS)?;
     }
-    let preset = loaded.preset_for_request(&options.run_request())?;
+    let preset = loaded.check_request_and_find_preset(&options.required_study_features())?;
     let hosts = read_hosts_file(&loaded, options)?;
     let load_prior = || resume::load_and_verify_prior_run(out, &loaded, options);
     let prior = options.resume.then(load_prior).transpose()?;
@@ -77,7 +77,7 @@ pub fn execute_study(
         topology.use_remote_host(hosts, &options.weir, &options.version)?;
     }
     if prior.is_none() {
-        record::create_record_folder(out, &loaded)?;
+        record::create_record_folder_with_files(out, &loaded)?;
     }
     let runner = TrialRunner::new(topology, core, options.realtime)?;
     let scheduling = runner.describe_scheduling(Duration::from_secs_f64(preset.trial_seconds))?;
@@ -86,7 +86,7 @@ pub fn execute_study(
     let run = RunState {
         axes: preset_axes(&loaded, preset),
         unmeasurable_subjects: find_unmeasurable_subjects(&loaded, firewall_host)?,
-        hosts: firewall_host.host_record()?.into_iter().collect(),
+        hosts: firewall_host.remote_host_record()?.into_iter().collect(),
         loaded_study: &loaded,
         preset,
         options,
@@ -108,7 +108,7 @@ pub fn execute_study(
         started_at: SystemTime::now(),
         progress_tracker: RunProgressTracker::new(progress),
     };
-    complete_run(run)
+    run_steps_and_save_record(run)
 }
 
 /// The file of other machines that the options name.
@@ -121,7 +121,7 @@ fn read_hosts_file(
 }
 
 /// Does all steps and saves the record, which says whether they all succeeded.
-fn complete_run(mut run: RunState<'_>) -> Result<RunRecord, LabError> {
+fn run_steps_and_save_record(mut run: RunState<'_>) -> Result<RunRecord, LabError> {
     let ended = run.run_all_steps();
     let record = record::build_run_record(&run, ended.is_ok());
     run_folder::save_run_json(run.record_folder, &record)?;
@@ -177,7 +177,7 @@ impl RunState<'_> {
             return Ok(());
         }
         self.set_up_firewalls(&rulesets)?;
-        for said in raise_and_describe_client_limits(
+        for said in raise_nofile_and_describe_limits(
             &self.runner.resources.topology,
             self.loaded_study,
             &points,
@@ -242,8 +242,8 @@ impl RunState<'_> {
                 step.scenario
             );
             self.report_step_or_interrupt(&message, self.expected_trial_seconds())?;
-            match ProbeCase::from_planned_trial(&step) {
-                Some(case) => probe_trials::measure_probe_trial(self, &step, case)?,
+            match ProbeKindAndLoad::from_planned_trial(&step) {
+                Some(case) => probe_trials::measure_probe_until_undisturbed(self, &step, case)?,
                 None => packet_trials::measure_packet_trial(self, &step)?,
             }
         }
@@ -360,9 +360,9 @@ fn find_unmeasurable_subjects(
     let mut lacking = BTreeMap::new();
     for name in loaded.study.subjects.iter().map(|name| name.get_ref()) {
         let subject = &loaded.subjects.0[name];
-        let mut why = subject.missing_program(&commands);
+        let mut why = subject.missing_program_message(&commands);
         if why.is_none() {
-            why = host.missing_requirement(&subject.needs, subject.before_netfilter)?;
+            why = host.missing_subject_requirement(&subject.needs, subject.before_netfilter)?;
         }
         lacking.extend(why.map(|why| (name.clone(), why)));
     }

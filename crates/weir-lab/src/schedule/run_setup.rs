@@ -5,7 +5,7 @@ use weir_stats::Scenario;
 use crate::LabError;
 use crate::schedule::load;
 use crate::schedule::run_state::RunState;
-use crate::topology::TestFirewall;
+use crate::topology::FirewallWithCounters;
 use crate::trial::empty_firewall_check;
 use weir_study::ConcurrencyTarget;
 use weir_study::{Variant, trial_plan};
@@ -48,7 +48,11 @@ impl RunState<'_> {
                 &format!("raise {key}{place} from {now} to {need} until the end"),
                 0.1,
             )?;
-            self.runner.resources.topology.firewall_host().raise_sysctl(key, need)?;
+            self.runner
+                .resources
+                .topology
+                .firewall_host()
+                .set_machine_sysctl_for_session(key, need)?;
         }
         Ok(())
     }
@@ -85,7 +89,7 @@ impl RunState<'_> {
         let again = study.again.as_ref().map(|again| again.subject.get_ref().clone());
         let ipv6 = self.files.has_ipv6_frames();
         if study.probe.is_some() {
-            self.runner.resources.topology.enable_probe_routes()?;
+            self.runner.resources.topology.route_probes_through_new_firewalls()?;
         }
         for point in rulesets {
             let mut variants: Vec<Variant> = self
@@ -112,8 +116,12 @@ impl RunState<'_> {
                     (None, None) => self.runner.resources.create_firewall(None, ipv6)?,
                 };
                 self.check_empty_firewall(&firewall, point, &variant)?;
-                match load::load_subject_ruleset(self, &*firewall.target, point, &variant.subject)?
-                {
+                match load::run_subject_setup_and_load(
+                    self,
+                    &*firewall.target,
+                    point,
+                    &variant.subject,
+                )? {
                     Some(_) => drop(self.firewalls.insert((point.clone(), variant), firewall)),
                     None => drop(self.nothing_to_measure.insert((point.clone(), variant.subject))),
                 }
@@ -124,7 +132,7 @@ impl RunState<'_> {
 
     fn check_empty_firewall(
         &mut self,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
         point: &Scenario,
         variant: &Variant,
     ) -> Result<(), LabError> {
@@ -134,12 +142,12 @@ impl RunState<'_> {
             study.connection_load().map(|connection_load| connection_load.for_client(client))
         {
             return match connection_load.sockets {
-                Some(_) => empty_firewall_check::check_fetches_complete(
+                Some(_) => empty_firewall_check::check_socket_connections_complete(
                     &mut self.runner,
                     firewall,
                     &connection_load,
                 ),
-                None => empty_firewall_check::check_connections_complete(
+                None => empty_firewall_check::check_stateless_tcp_completes(
                     &mut self.runner,
                     firewall,
                     self.options.seed,
@@ -156,7 +164,7 @@ impl RunState<'_> {
             return Ok(());
         };
         let (part, frames) = self.files.frames_at_point(study, point);
-        self.runner.resources.load_frames(&part, frames, self.options.seed)?;
+        self.runner.resources.load_frames_into_generator(&part, frames, self.options.seed)?;
         empty_firewall_check::check_frames_arrive(&mut self.runner, firewall)
     }
 }

@@ -7,7 +7,8 @@ use std::time::SystemTime;
 use weir_kernel::stop_signal;
 use weir_stats::rate_search::RateSearchRecord;
 use weir_stats::{
-    Coordinate, HostEnvironment, RemoteHostRecord, RulesetRecord, Scenario, Trial, run_folder,
+    Coordinate, GeneratedRulesetRecord, HostEnvironment, RemoteHostRecord, Scenario, Trial,
+    run_folder,
 };
 use weir_study::{LoadedStudy, PresetDefinition, Variant};
 
@@ -16,7 +17,7 @@ use crate::schedule::generated_files::RunFiles;
 use crate::schedule::options::StudyRunOptions;
 use crate::schedule::resume::FinishedTrials;
 use crate::schedule::run_progress::RunProgressTracker;
-use crate::topology::TestFirewall;
+use crate::topology::FirewallWithCounters;
 use crate::trial::runner::TrialRunner;
 
 /// What a run knows and has.
@@ -27,14 +28,14 @@ pub(crate) struct RunState<'a> {
     pub(crate) record_folder: &'a Path,
     pub(crate) runner: TrialRunner,
     pub(crate) files: RunFiles,
-    pub(crate) firewalls: BTreeMap<(Scenario, Variant), TestFirewall>,
+    pub(crate) firewalls: BTreeMap<(Scenario, Variant), FirewallWithCounters>,
     /// Subjects that have nothing to measure with a ruleset.
     pub(crate) nothing_to_measure: BTreeSet<(Scenario, String)>,
     /// Subjects whose loads of a ruleset have nothing to time.
     pub(crate) nothing_to_time: BTreeSet<(Scenario, String)>,
     pub(crate) trials: Vec<Trial>,
     pub(crate) searches: Vec<RateSearchRecord>,
-    pub(crate) rulesets: Vec<RulesetRecord>,
+    pub(crate) rulesets: Vec<GeneratedRulesetRecord>,
     pub(crate) axes: BTreeMap<String, Vec<Coordinate>>,
     pub(crate) unmeasurable_subjects: BTreeMap<String, String>,
     pub(crate) accepted_disturbed: u64,
@@ -64,12 +65,16 @@ impl RunState<'_> {
                 variants.push(Variant { subject, copy_index: 1 });
             }
         }
-        variants.retain(|variant| !self.has_nothing_to_measure(point, variant));
+        variants.retain(|variant| !self.has_reported_nothing_to_measure(point, variant));
         variants
     }
 
     /// Whether a subject reported that it has nothing to measure with the ruleset of a point.
-    pub(crate) fn has_nothing_to_measure(&self, point: &Scenario, variant: &Variant) -> bool {
+    pub(crate) fn has_reported_nothing_to_measure(
+        &self,
+        point: &Scenario,
+        variant: &Variant,
+    ) -> bool {
         let ruleset = point.project_to_axes(&self.loaded_study.study.ruleset.axis_names());
         self.nothing_to_measure.contains(&(ruleset, variant.subject.clone()))
     }

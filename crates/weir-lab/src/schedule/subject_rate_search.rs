@@ -44,7 +44,7 @@ pub(crate) fn search_subject_rate(
             &format!("search {} at {point}: {rate:.0} packets/s", variant.subject),
             0.2,
         )?;
-        let trial = run_trial_at_rate(run, &step, rate as u64)?;
+        let trial = measure_arrived_share_at_rate(run, &step, rate as u64)?;
         let loss = 1.0 - trial.0;
         run.record_trial(trial.1)?;
         steps.push(rate_search::SearchTrial { rate_pps: rate, loss_ratio: loss });
@@ -80,7 +80,7 @@ pub(crate) fn refuse_drop_only_points(
 }
 
 /// A trial at a rate, and the share that arrived of what was to be sent and not dropped.
-fn run_trial_at_rate(
+fn measure_arrived_share_at_rate(
     run: &mut RunState<'_>,
     step: &PlannedTrial,
     rate_pps: u64,

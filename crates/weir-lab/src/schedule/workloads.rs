@@ -24,7 +24,7 @@ pub(crate) struct PlannedWorkload<'a> {
     /// The name of a trial of connections, and its rate; that of packets follows the preset.
     connection_kind_and_rate: Option<(TrialKind, f64)>,
     /// A client that opens connections in place of sockets.
-    stateless_client: Option<weir_stats::TrialClient>,
+    stateless_client: Option<weir_stats::SubstituteClientReport>,
 }
 
 impl PlannedWorkload<'_> {
@@ -109,7 +109,7 @@ pub(crate) fn load_step_frames(
     step: &PlannedTrial,
 ) -> Result<bool, LabError> {
     let (part, frames) = run.files.frames_at_point(&run.loaded_study.study, &step.scenario);
-    run.runner.resources.load_frames(&part, frames, run.options.seed)?;
+    run.runner.resources.load_frames_into_generator(&part, frames, run.options.seed)?;
     Ok(frames.iter().any(|frame| frame.to_drop))
 }
 

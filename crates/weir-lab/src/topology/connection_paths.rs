@@ -18,21 +18,22 @@ use crate::LabError;
 use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
 use crate::host::router_config::{SINK_MAC, SOURCE_MAC, format_mac};
 use crate::observe::counters::DeviceDropReader;
+use crate::topology::firewall_under_test::FirewallWithCounters;
 use crate::topology::local::LocalTestbed;
-use crate::topology::test_firewall::TestFirewall;
 
 /// A gateway with one arm.
 pub(super) fn create_one_armed_gateway(
     testbed: &mut LocalTestbed,
     ends: &mut StatelessTcpEndpoints,
     endpoints: &Endpoints,
-) -> Result<TestFirewall, LabError> {
+) -> Result<FirewallWithCounters, LabError> {
     let (namespace, near) = testbed.create_one_link_gateway(false)?;
     let arm = testbed.devices.input.clone();
-    namespace.run_ip_batch(&on_link_neighbour_commands(endpoints, &arm))?;
+    namespace.run_ip_batch(&on_link_neighbour_route_commands(endpoints, &arm))?;
     let ifindex = testbed.source_namespace.ifindex(&near)?;
-    ends.attach_client_and_server(&testbed.source_namespace, ifindex)?;
-    let devices = DeviceDropReader::default().with_rx_and_tx_drops(&namespace, &[arm.as_str()])?;
+    ends.attach_both_ends_to_device(&testbed.source_namespace, ifindex)?;
+    let devices =
+        DeviceDropReader::default().add_devices_rx_and_tx_drops(&namespace, &[arm.as_str()])?;
     testbed.assemble_firewall(namespace, ifindex, devices, (near.clone(), near))
 }
 
@@ -40,20 +41,20 @@ pub(super) fn create_one_armed_gateway(
 pub(super) fn create_direct_path(
     testbed: &mut LocalTestbed,
     ends: &mut StatelessTcpEndpoints,
-) -> Result<TestFirewall, LabError> {
-    let nothing = testbed.create_detached_namespace()?;
+) -> Result<FirewallWithCounters, LabError> {
+    let nothing = testbed.create_isolated_firewall_namespace()?;
     let (near, far) = testbed.create_direct_link()?;
     let ifindex = testbed.source_namespace.ifindex(&near)?;
     ends.attach_client(&testbed.source_namespace, ifindex)?;
     ends.attach_server(&testbed.sink_namespace, testbed.sink_namespace.ifindex(&far)?)?;
     // Either end of a veth reports the losses of both.
     let devices = DeviceDropReader::default()
-        .with_rx_and_tx_drops(&testbed.sink_namespace, &[far.as_str()])?;
+        .add_devices_rx_and_tx_drops(&testbed.sink_namespace, &[far.as_str()])?;
     testbed.assemble_firewall(nothing, ifindex, devices, (near, far))
 }
 
 /// Every client and every server is a neighbour on the device's own network.
-fn on_link_neighbour_commands(endpoints: &Endpoints, device: &str) -> Vec<String> {
+fn on_link_neighbour_route_commands(endpoints: &Endpoints, device: &str) -> Vec<String> {
     let sides = [
         (endpoints.first_client, endpoints.client_count, format_mac(SOURCE_MAC)),
         (endpoints.first_server, endpoints.server_count, format_mac(SINK_MAC)),
@@ -83,7 +84,7 @@ mod tests {
             server_count: 1,
             server_port: 80,
         };
-        let lines = on_link_neighbour_commands(&endpoints, "eth0");
+        let lines = on_link_neighbour_route_commands(&endpoints, "eth0");
         assert_eq!(lines.len(), 6, "a neighbour and a route for each");
         assert!(lines[3].starts_with("route replace 198.19.1.0/32 dev eth0"), "{lines:?}");
         assert!(lines[4].contains("198.19.128.0 lladdr 02:00:00:00:00:04"), "{lines:?}");

@@ -2,17 +2,17 @@
 
 use weir_study::Endpoints;
 use weir_study::FirewallDevices;
-use weir_study::traffic::FIRST_CLIENT_PORT;
+use weir_study::traffic::FIRST_KERNEL_SOCKET_CLIENT_PORT;
 
 use crate::LabError;
 use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
 use crate::host::router_config::{
     FIREWALL_IN_ADDRESS, FIREWALL_IN_MAC, FIREWALL_OUT_ADDRESS, FIREWALL_OUT_MAC, SOURCE_MAC,
-    format_mac, return_route_commands,
+    format_mac, neighbour_and_client_route_commands,
 };
 use crate::observe::counters::DeviceDropReader;
-use crate::topology::local::{GatewayLinks, LocalTestbed};
-use crate::topology::test_firewall::TestFirewall;
+use crate::topology::firewall_under_test::FirewallWithCounters;
+use crate::topology::local::{GatewayWithEndDevices, LocalTestbed};
 
 /// Makes a firewall between clients and servers that forwards everything in both directions.
 ///
@@ -22,11 +22,11 @@ pub(super) fn create_stateless_tcp_gateway(
     testbed: &mut LocalTestbed,
     ends: &mut StatelessTcpEndpoints,
     endpoints: &Endpoints,
-) -> Result<TestFirewall, LabError> {
-    let GatewayLinks { namespace, source_device: near, sink_device: far } =
+) -> Result<FirewallWithCounters, LabError> {
+    let GatewayWithEndDevices { namespace, source_device: near, sink_device: far } =
         testbed.create_two_link_gateway(false)?;
     let FirewallDevices { input, output } = &testbed.devices;
-    namespace.run_ip_batch(&return_route_commands(
+    namespace.run_ip_batch(&neighbour_and_client_route_commands(
         &endpoints.client_prefix(),
         SOURCE_MAC,
         input,
@@ -37,7 +37,8 @@ pub(super) fn create_stateless_tcp_gateway(
     ends.attach_client(&testbed.source_namespace, ifindex)?;
     ends.attach_server(&testbed.sink_namespace, testbed.sink_namespace.ifindex(&far)?)?;
     // Both devices receive redirected packets: only they count those that they lose.
-    let devices = DeviceDropReader::default().with_rx_and_tx_drops(&namespace, &[input, output])?;
+    let devices =
+        DeviceDropReader::default().add_devices_rx_and_tx_drops(&namespace, &[input, output])?;
     testbed.assemble_firewall(namespace, ifindex, devices, (near, far))
 }
 
@@ -51,12 +52,12 @@ pub(super) fn create_kernel_socket_gateway(
     testbed: &mut LocalTestbed,
     endpoints: &Endpoints,
     ports: u16,
-) -> Result<TestFirewall, LabError> {
-    let GatewayLinks { namespace, source_device: near, sink_device: far } =
+) -> Result<FirewallWithCounters, LabError> {
+    let GatewayWithEndDevices { namespace, source_device: near, sink_device: far } =
         testbed.create_two_link_gateway(false)?;
     let FirewallDevices { input, output } = &testbed.devices;
     let (clients, servers) = (endpoints.client_prefix(), endpoints.server_prefix());
-    namespace.run_ip_batch(&return_route_commands(&clients, SOURCE_MAC, input))?;
+    namespace.run_ip_batch(&neighbour_and_client_route_commands(&clients, SOURCE_MAC, input))?;
     for (side, own, other, gateway, mac, device) in [
         (
             &testbed.source_namespace,
@@ -80,7 +81,7 @@ pub(super) fn create_kernel_socket_gateway(
             format!("route add {other} via {gateway} dev {device} onlink metric {metric}"),
         ])?;
     }
-    let first = FIRST_CLIENT_PORT;
+    let first = FIRST_KERNEL_SOCKET_CLIENT_PORT;
     let range = format!("{first} {}", u32::from(first) + u32::from(ports) - 1);
     testbed.source_namespace.set_sysctl("net.ipv4.ip_local_port_range", &range)?;
     // SYNs after 1 and 3 seconds, and no more: every client gives up before 7.
@@ -89,7 +90,8 @@ pub(super) fn create_kernel_socket_gateway(
     // Beyond it the kernel forgets connections at once rather than after a minute, and their
     // ports are free (tcp_time_wait in net/ipv4/tcp_minisocks.c): later trials would find more.
     testbed.source_namespace.set_sysctl("net.ipv4.tcp_max_tw_buckets", "4194304")?;
-    let devices = DeviceDropReader::default().with_rx_and_tx_drops(&namespace, &[input, output])?;
+    let devices =
+        DeviceDropReader::default().add_devices_rx_and_tx_drops(&namespace, &[input, output])?;
     let ifindex = testbed.source_namespace.ifindex(&near)?;
     testbed.assemble_firewall(namespace, ifindex, devices, (near, far))
 }

@@ -5,22 +5,22 @@
 
 use std::rc::Rc;
 
-use weir_kernel::{Namespace, Session, VethEndOptions, VethOptions};
+use weir_kernel::{Namespace, Session, VethEndAddresses, VethOptions};
 use weir_packet::Mac;
 use weir_study::FirewallDevices;
 
 use crate::LabError;
 use crate::host::local::{LocalHost, LocalNamespace};
 use crate::host::router_config::{
-    FIREWALL_IN_MAC, FIREWALL_OUT_MAC, SINK_MAC, SOURCE_MAC, add_sink_routes, interface_addresses,
-    set_router_sysctls, source_neighbour_command,
+    FIREWALL_IN_MAC, FIREWALL_OUT_MAC, SINK_MAC, SOURCE_MAC, add_default_routes_to_sink,
+    interface_addresses, set_router_sysctls, source_neighbour_command,
 };
 use crate::host::target::SharedExecTarget;
 use crate::observe::counters::{
     ConntrackStatReader, DeviceDropReader, IpStackReader, RxPacketReader,
 };
-use crate::topology::probe_routes::{ProbeLinks, add_probe_routes, limit_gso_command};
-use crate::topology::test_firewall::TestFirewall;
+use crate::topology::firewall_under_test::FirewallWithCounters;
+use crate::topology::probe_routes::{ProbeLinks, add_probe_routes, disable_gso_command};
 
 /// Source and sink on this machine, and the links to its namespaces.
 pub(super) struct LocalTestbed {
@@ -33,7 +33,7 @@ pub(super) struct LocalTestbed {
 }
 
 /// A firewall's namespace, and the other ends of its links.
-pub(super) struct GatewayLinks {
+pub(super) struct GatewayWithEndDevices {
     pub(super) namespace: Namespace,
     pub(super) source_device: String,
     pub(super) sink_device: String,
@@ -75,7 +75,7 @@ impl LocalTestbed {
 
     /// A namespace with the firewall's devices, connected to each other: loaded rules find the
     /// devices, and no packets arrive.
-    pub(super) fn create_detached_namespace(&mut self) -> Result<Namespace, LabError> {
+    pub(super) fn create_isolated_firewall_namespace(&mut self) -> Result<Namespace, LabError> {
         self.link_count += 1;
         let namespace = self.session.create_namespace(&format!("load{}", self.link_count))?;
         let FirewallDevices { input, output } = &self.devices;
@@ -126,7 +126,7 @@ impl LocalTestbed {
         let addrs = interface_addresses("198.18.0.1/24", "2001:2:0:1::1/64", ipv6);
         let options = VethOptions {
             end_a: veth_end_with_mac(SOURCE_MAC),
-            end_b: VethEndOptions { addrs, ..veth_end_with_mac(FIREWALL_IN_MAC) },
+            end_b: VethEndAddresses { addrs, ..veth_end_with_mac(FIREWALL_IN_MAC) },
             gro: true,
             ..VethOptions::default()
         };
@@ -141,34 +141,38 @@ impl LocalTestbed {
     }
 
     /// A forwarding namespace between two links, nothing attached to their other ends.
-    pub(super) fn create_two_link_gateway(&mut self, ipv6: bool) -> Result<GatewayLinks, LabError> {
+    pub(super) fn create_two_link_gateway(
+        &mut self,
+        ipv6: bool,
+    ) -> Result<GatewayWithEndDevices, LabError> {
         let (namespace, near) = self.create_one_link_gateway(ipv6)?;
         let far = near.replacen('f', "k", 1);
         let output = self.devices.output.clone();
         let addrs = interface_addresses("198.18.1.1/24", "2001:2:0:2::1/64", ipv6);
         let outside = VethOptions {
-            end_a: VethEndOptions { addrs, ..veth_end_with_mac(FIREWALL_OUT_MAC) },
+            end_a: VethEndAddresses { addrs, ..veth_end_with_mac(FIREWALL_OUT_MAC) },
             end_b: veth_end_with_mac(SINK_MAC),
             ..VethOptions::default()
         };
         self.session.create_veth_pair(&namespace, &output, &self.sink_namespace, &far, &outside)?;
-        add_sink_routes(&namespace, &output, SINK_MAC, ipv6)?;
-        Ok(GatewayLinks { namespace, source_device: near, sink_device: far })
+        add_default_routes_to_sink(&namespace, &output, SINK_MAC, ipv6)?;
+        Ok(GatewayWithEndDevices { namespace, source_device: near, sink_device: far })
     }
 
     /// Makes a host that is alone, with nothing but its loopback device.
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub(super) fn create_loopback_host(&mut self) -> Result<TestFirewall, LabError> {
+    pub(super) fn create_loopback_host(&mut self) -> Result<FirewallWithCounters, LabError> {
         let number = self.link_count;
         self.link_count += 1;
         let namespace = self.session.create_namespace(&format!("fw{number}"))?;
         let lo = || "lo".to_owned();
-        Ok(TestFirewall {
+        Ok(FirewallWithCounters {
             send_ifindex: namespace.ifindex("lo")?,
-            device_drops: DeviceDropReader::default().with_rx_and_tx_drops(&namespace, &["lo"])?,
-            stack_counters: IpStackReader::open_for_end_host(&namespace)?,
+            device_drops: DeviceDropReader::default()
+                .add_devices_rx_and_tx_drops(&namespace, &["lo"])?,
+            stack_counters: IpStackReader::open_without_out_discards(&namespace)?,
             conntrack_counters: ConntrackStatReader::open(&namespace)?,
             received_from_source: RxPacketReader::open(&namespace, "lo")?,
             received_after_firewall: RxPacketReader::open(&namespace, "lo")?,
@@ -180,14 +184,17 @@ impl LocalTestbed {
     }
 
     /// The return routes: the sink's program returns echoes, streams end at its sockets.
-    pub(super) fn add_firewall_probe_routes(&self, link: &GatewayLinks) -> Result<(), LabError> {
-        let GatewayLinks { namespace, source_device: near, sink_device: far } = link;
+    pub(super) fn add_firewall_probe_routes(
+        &self,
+        link: &GatewayWithEndDevices,
+    ) -> Result<(), LabError> {
+        let GatewayWithEndDevices { namespace, source_device: near, sink_device: far } = link;
         let FirewallDevices { input, output } = &self.devices;
         namespace.run_ip_batch(&[source_neighbour_command(SOURCE_MAC, input)])?;
         // Replies are redirected into this device, which accepts them only with a NAPI context.
         namespace.set_gro(output, true)?;
         for (side, device) in [(&self.source_namespace, near), (&self.sink_namespace, far)] {
-            side.run_ip_batch(&[limit_gso_command(device)])?;
+            side.run_ip_batch(&[disable_gso_command(device)])?;
         }
         let links = ProbeLinks {
             source: &self.source_namespace,
@@ -204,11 +211,11 @@ impl LocalTestbed {
         ifindex: u32,
         devices: DeviceDropReader,
         ends: (String, String),
-    ) -> Result<TestFirewall, LabError> {
+    ) -> Result<FirewallWithCounters, LabError> {
         let stack = IpStackReader::open(&namespace)?;
         let entered = RxPacketReader::open(&namespace, &self.devices.input)?;
         let left = RxPacketReader::open(&self.sink_namespace, &ends.1)?;
-        Ok(TestFirewall {
+        Ok(FirewallWithCounters {
             conntrack_counters: ConntrackStatReader::open(&namespace)?,
             target: self.exec_target(&namespace),
             namespace,
@@ -223,6 +230,6 @@ impl LocalTestbed {
     }
 }
 
-fn veth_end_with_mac(mac: Mac) -> VethEndOptions {
-    VethEndOptions { mac: Some(mac), addrs: Vec::new() }
+fn veth_end_with_mac(mac: Mac) -> VethEndAddresses {
+    VethEndAddresses { mac: Some(mac), addrs: Vec::new() }
 }

@@ -21,9 +21,9 @@ use crate::host::target::{Neighbours, ReturnRoute, SharedExecTarget};
 use crate::observe::counters::{
     ConntrackStatReader, DeviceDropReader, IpStackReader, RxPacketReader,
 };
+use crate::topology::firewall_under_test::FirewallWithCounters;
 use crate::topology::local::LocalTestbed;
 use crate::topology::probe_routes::{ProbeLinks, add_probe_routes};
-use crate::topology::test_firewall::TestFirewall;
 
 /// Names of the interfaces of this host, in the source's and in the sink's namespace.
 const SOURCE_DEVICE_NAME: &str = "f0";
@@ -55,7 +55,7 @@ impl RemoteTestbed {
         let (session, ends) = (&local.session, &hosts.tester);
         for name in [&ends.input, &ends.output] {
             session
-                .check_device_unused(name.get_ref())
+                .read_unused_host_device(name.get_ref())
                 .map_err(|error| hosts.error_at_value(name, error))?;
         }
         let host = RemoteHost::connect(hosts, session, weir, version)?;
@@ -76,7 +76,7 @@ impl RemoteTestbed {
                 .borrow_device(interface.get_ref(), namespace, name)
                 .map_err(|error| hosts.error_at_value(interface, error))?;
             namespace.set_device_up(name)?;
-            *mac = namespace.read_device_state(name)?.mac;
+            *mac = namespace.read_ethernet_device(name)?.mac;
         }
         let [source_mac, sink_mac] = macs;
         Ok(RemoteTestbed {
@@ -99,7 +99,7 @@ impl RemoteTestbed {
     pub(super) fn switch_cables_to(
         &mut self,
         local: &LocalTestbed,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         if self.cabled_firewall.as_deref() == Some(firewall.namespace_name()) {
             return Ok(());
@@ -116,7 +116,7 @@ impl RemoteTestbed {
         local: &mut LocalTestbed,
         sink: &mut Sink,
         (ipv6, is_probed): (bool, bool),
-    ) -> Result<TestFirewall, LabError> {
+    ) -> Result<FirewallWithCounters, LabError> {
         if !self.has_programs_attached {
             sink.attach(&local.sink_namespace, local.sink_namespace.ifindex(SINK_DEVICE_NAME)?)?;
             if is_probed {
@@ -127,7 +127,7 @@ impl RemoteTestbed {
             self.has_programs_attached = true;
         }
         let devices = DeviceDropReader::default()
-            .with_rx_and_tx_drops(&local.sink_namespace, &[SINK_DEVICE_NAME])?;
+            .add_devices_rx_and_tx_drops(&local.sink_namespace, &[SINK_DEVICE_NAME])?;
         assemble_remote_firewall(local, self.host.create_firewall(ipv6)?, devices)
     }
 
@@ -137,7 +137,7 @@ impl RemoteTestbed {
         local: &mut LocalTestbed,
         ends: &mut StatelessTcpEndpoints,
         endpoints: &Endpoints,
-    ) -> Result<TestFirewall, LabError> {
+    ) -> Result<FirewallWithCounters, LabError> {
         if !self.has_programs_attached {
             ends.attach_client(
                 &local.source_namespace,
@@ -153,8 +153,8 @@ impl RemoteTestbed {
         }
         // The other end of a virtual link also counts what either of them could not send.
         let devices = DeviceDropReader::default()
-            .with_rx_drops_only(&local.source_namespace, &[SOURCE_DEVICE_NAME])?
-            .with_rx_drops_only(&local.sink_namespace, &[SINK_DEVICE_NAME])?;
+            .add_devices_rx_drops_only(&local.source_namespace, &[SOURCE_DEVICE_NAME])?
+            .add_devices_rx_drops_only(&local.sink_namespace, &[SINK_DEVICE_NAME])?;
         assemble_remote_firewall(local, self.host.create_firewall(false)?, devices)
     }
 
@@ -180,12 +180,12 @@ fn assemble_remote_firewall(
     local: &mut LocalTestbed,
     there: Rc<RemoteNamespace>,
     here: DeviceDropReader,
-) -> Result<TestFirewall, LabError> {
+) -> Result<FirewallWithCounters, LabError> {
     let FirewallDevices { input, output } = local.devices.clone();
     let files = &*there;
-    Ok(TestFirewall {
+    Ok(FirewallWithCounters {
         send_ifindex: local.source_namespace.ifindex(SOURCE_DEVICE_NAME)?,
-        device_drops: here.with_rx_and_tx_drops(files, &[&input, &output])?,
+        device_drops: here.add_devices_rx_and_tx_drops(files, &[&input, &output])?,
         stack_counters: IpStackReader::open(files)?,
         conntrack_counters: ConntrackStatReader::open(files)?,
         received_from_source: RxPacketReader::open(files, &input)?,
@@ -194,7 +194,7 @@ fn assemble_remote_firewall(
         is_end_host: false,
         // What forgets that the firewall is elsewhere finds nothing here, rather than another
         // firewall.
-        namespace: local.create_detached_namespace()?,
+        namespace: local.create_isolated_firewall_namespace()?,
         target: there,
     })
 }

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use weir_stats::{ConnectionClose, ConnectionCounts, DropCount};
-use weir_study::{ClientKind, ConnectionLoad, LoopbackUdp};
+use weir_study::{ClientKind, ConnectionLoad, LoopbackUdpToClosedPort};
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendPlan;
 use crate::bpf_program::stateless_tcp::ConnectionPlan;
-use crate::topology::TestFirewall;
+use crate::topology::FirewallWithCounters;
 use crate::trial::runner::{DropCountSource, TrialObservation, TrialRunner};
 use crate::workload::frames::FrameWorkload;
 use crate::workload::loopback::LoopbackWorkload;
@@ -22,12 +22,12 @@ use crate::workload::workload_trait::Workload;
 use weir_stats::TrialResults;
 
 /// Frames and datagrams.
-const CHECK_FRAMES: u64 = 1000;
+const CHECK_PACKETS: u64 = 1000;
 /// Connections of the small TCP.
-const CHECK_CONNECTIONS: u64 = 500;
+const CHECK_STATELESS_CONNECTIONS: u64 = 500;
 /// Connections between sockets, and their rate.
-const CHECK_FETCHES: u64 = 50;
-const FETCHES_PER_SECOND: u64 = 500;
+const CHECK_SOCKET_CONNECTIONS: u64 = 50;
+const SOCKET_CONNECTIONS_PER_SECOND: u64 = 500;
 /// Tries until a link is taken as wrong: one that the kernel has only just set up on a busy machine
 /// may lose the first packets.
 const MAX_TRIES: u32 = 3;
@@ -35,20 +35,20 @@ const MAX_TRIES: u32 = 3;
 /// Plays the frames that are loaded.
 pub(crate) fn check_frames_arrive(
     runner: &mut TrialRunner,
-    firewall: &TestFirewall,
+    firewall: &FirewallWithCounters,
 ) -> Result<(), LabError> {
     let mut last = Ok(());
     for _ in 0..MAX_TRIES {
         let play = SendPlan {
             duration: Duration::from_millis(500),
             rate_pps: 0,
-            packets_max: CHECK_FRAMES,
+            packets_max: CHECK_PACKETS,
             shuffled: false,
             seed: 1,
         };
         let seen = run_trial_without_drop_counts(runner, firewall, &mut FrameWorkload::new(play))?;
         let arrived = seen.arrived.delivered + seen.arrived.leaked;
-        if arrived == seen.send_result.offered && arrived >= CHECK_FRAMES {
+        if arrived == seen.send_result.offered && arrived >= CHECK_PACKETS {
             return Ok(());
         }
         last = Err(build_empty_firewall_loss(
@@ -61,9 +61,9 @@ pub(crate) fn check_frames_arrive(
 }
 
 /// Opens connections of the small TCP.
-pub(crate) fn check_connections_complete(
+pub(crate) fn check_stateless_tcp_completes(
     runner: &mut TrialRunner,
-    firewall: &TestFirewall,
+    firewall: &FirewallWithCounters,
     seed: u64,
 ) -> Result<(), LabError> {
     let mut last = Ok(());
@@ -71,7 +71,7 @@ pub(crate) fn check_connections_complete(
         let open = ConnectionPlan {
             duration: Duration::from_millis(500),
             rate: 0,
-            connections_max: CHECK_CONNECTIONS,
+            connections_max: CHECK_STATELESS_CONNECTIONS,
             close: ConnectionClose::Fin,
             verify_checksums: false,
             secret: runner.resources.next_trial_tag(seed),
@@ -80,7 +80,7 @@ pub(crate) fn check_connections_complete(
         let seen =
             run_trial_without_drop_counts(runner, firewall, &mut StatelessTcpWorkload::new(open))?;
         let record = expect_connection_counts(&seen);
-        if record.completed >= CHECK_CONNECTIONS {
+        if record.completed >= CHECK_STATELESS_CONNECTIONS {
             return Ok(());
         }
         let failed = record.failed.iter().map(|f| format!("{} at {}", f.connections, f.at));
@@ -95,20 +95,21 @@ pub(crate) fn check_connections_complete(
 }
 
 /// Fetches by sockets.
-pub(crate) fn check_fetches_complete(
+pub(crate) fn check_socket_connections_complete(
     runner: &mut TrialRunner,
-    firewall: &TestFirewall,
+    firewall: &FirewallWithCounters,
     load: &ConnectionLoad,
 ) -> Result<(), LabError> {
     let endpoints = &load.endpoints;
-    let clients = endpoints.client_count.min(CHECK_FETCHES as u32);
+    let clients = endpoints.client_count.min(CHECK_SOCKET_CONNECTIONS as u32);
     let plan = SocketPlan {
         client: ClientKind::Sockets,
         endpoints,
         clients,
-        rate: FETCHES_PER_SECOND,
+        rate: SOCKET_CONNECTIONS_PER_SECOND,
         concurrency: DEFAULT_CONCURRENT_CONNECTIONS,
-        duration: Duration::from_secs(CHECK_FETCHES) / FETCHES_PER_SECOND as u32,
+        duration: Duration::from_secs(CHECK_SOCKET_CONNECTIONS)
+            / SOCKET_CONNECTIONS_PER_SECOND as u32,
         resources: read_client_resources(
             &runner.resources.topology,
             load,
@@ -131,10 +132,10 @@ pub(crate) fn check_fetches_complete(
 /// Sends to a host: all must arrive at the port.
 pub(crate) fn check_datagrams_arrive(
     runner: &mut TrialRunner,
-    host: &TestFirewall,
-    udp: LoopbackUdp,
+    host: &FirewallWithCounters,
+    udp: LoopbackUdpToClosedPort,
 ) -> Result<(), LabError> {
-    let mut workload = LoopbackWorkload::new(udp, (Duration::from_secs(1), CHECK_FRAMES), false);
+    let mut workload = LoopbackWorkload::new(udp, (Duration::from_secs(1), CHECK_PACKETS), false);
     let seen = run_trial_without_drop_counts(runner, host, &mut workload)?;
     let (arrived, offered) = (seen.arrived.delivered, seen.send_result.offered);
     if arrived == offered {
@@ -145,7 +146,7 @@ pub(crate) fn check_datagrams_arrive(
 
 fn run_trial_without_drop_counts(
     runner: &mut TrialRunner,
-    firewall: &TestFirewall,
+    firewall: &FirewallWithCounters,
     workload: &mut dyn Workload,
 ) -> Result<TrialObservation, LabError> {
     runner.run_trial(firewall, workload, DropCountSource::NotCounted)
@@ -163,7 +164,7 @@ fn describe_drops(dropped: &[DropCount]) -> Vec<String> {
 }
 
 fn build_empty_firewall_loss(
-    firewall: &TestFirewall,
+    firewall: &FirewallWithCounters,
     (of, offered): (u64, u64),
     why: &[String],
 ) -> LabError {

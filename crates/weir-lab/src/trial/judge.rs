@@ -7,14 +7,14 @@ use weir_study::NoiseLimits;
 
 /// What is forgiven of the packets of a trial.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PacketTolerance {
+pub(crate) struct LeakAndMiscountTolerance {
     /// Packets that a limit accepts of those that must be dropped.
     pub(crate) max_leaked: u64,
     /// Several cores counted losses at once, so that some of their counts are lost.
     pub(crate) has_racy_counters: bool,
 }
 
-impl PacketTolerance {
+impl LeakAndMiscountTolerance {
     /// Packets that may be in no counter: none without losses that were counted.
     fn max_uncounted_packets(self, trial: &Trial) -> i64 {
         let is_lossy = self.has_racy_counters && packets_dropped_by(trial, "device") > 0;
@@ -26,7 +26,7 @@ impl PacketTolerance {
 /// rules dropped none that had to pass.
 pub(crate) fn judge_packets(
     trial: &Trial,
-    tolerance: PacketTolerance,
+    tolerance: LeakAndMiscountTolerance,
 ) -> Option<(TrialState, String)> {
     if trial.leaked > tolerance.max_leaked {
         let why = format!("{} packets arrived that the ruleset drops", trial.leaked);
@@ -54,7 +54,7 @@ pub(crate) fn judge_packets(
 /// Whether every packet is in one of the counters.
 pub(crate) fn judge_packet_balance(
     trial: &Trial,
-    tolerance: PacketTolerance,
+    tolerance: LeakAndMiscountTolerance,
 ) -> Option<(TrialState, String)> {
     match trial.unaccounted_packets() {
         0 => None,
@@ -67,7 +67,7 @@ pub(crate) fn judge_packet_balance(
 }
 
 /// What a validation trial says: the rules' own counters and the kernel's reasons agree.
-pub(crate) fn judge_drop_reasons(trial: &Trial) -> Option<(TrialState, String)> {
+pub(crate) fn judge_rule_drops_against_kernel(trial: &Trial) -> Option<(TrialState, String)> {
     let by_rules = packets_dropped_by(trial, "rules");
     let by_kernel = packets_dropped_by(trial, &format!("skb: {NETFILTER_DROP_REASON}"));
     (by_rules != by_kernel).then(|| {
@@ -77,7 +77,7 @@ pub(crate) fn judge_drop_reasons(trial: &Trial) -> Option<(TrialState, String)> 
 }
 
 /// What the connections of a trial show in addition to its packets.
-pub(crate) fn judge_connections(trial: &Trial) -> Option<(TrialState, String)> {
+pub(crate) fn judge_connection_integrity(trial: &Trial) -> Option<(TrialState, String)> {
     let connections = trial.connection_counts()?;
     if connections.invalid > 0 {
         let why = format!("{} packets arrived changed", connections.invalid);
@@ -94,7 +94,7 @@ pub(crate) fn judge_connections(trial: &Trial) -> Option<(TrialState, String)> {
 
 /// Frames sent during a probe must add up as usual, except for lost echoes, which are in the same
 /// counters.
-pub(crate) fn judge_probe(trial: &Trial) -> Option<(TrialState, String)> {
+pub(crate) fn judge_probe_or_bulk_stream(trial: &Trial) -> Option<(TrialState, String)> {
     let (answered, lost) = match (trial.probe_result(), trial.bulk_tcp_stream_result()) {
         (Some(probe), _) => (probe.answered, probe.lost_requests()),
         (None, Some(stream)) => (stream.bytes, 0),
@@ -154,12 +154,15 @@ mod tests {
     }
 
     fn state(trial: &Trial) -> Option<TrialState> {
-        judge_packets(trial, PacketTolerance::default()).map(|(state, _)| state)
+        judge_packets(trial, LeakAndMiscountTolerance::default()).map(|(state, _)| state)
     }
 
     #[test]
     fn many_cores_may_lose_a_few_counts_of_losses_and_no_more() {
-        let tolerance = PacketTolerance { has_racy_counters: true, ..PacketTolerance::default() };
+        let tolerance = LeakAndMiscountTolerance {
+            has_racy_counters: true,
+            ..LeakAndMiscountTolerance::default()
+        };
         let state = |trial: &Trial| judge_packets(trial, tolerance).map(|(state, _)| state);
         assert_eq!(state(&trial(10_000, 9_900, 0, 0, 90)), None, "10 of 10,000");
         assert_eq!(state(&trial(10_000, 9_900, 0, 0, 89)), Some(TrialState::Unbalanced));
@@ -187,8 +190,10 @@ mod tests {
         let mut leaking = trial(100, 70, 30, 20, 0);
         leaking.leaked = 10;
         assert_eq!(state(&leaking), Some(TrialState::Failed));
-        let limit =
-            |lets_through| PacketTolerance { max_leaked: lets_through, has_racy_counters: false };
+        let limit = |lets_through| LeakAndMiscountTolerance {
+            max_leaked: lets_through,
+            has_racy_counters: false,
+        };
         assert_eq!(judge_packets(&leaking, limit(10)), None, "a limit may let them through");
         assert!(judge_packets(&leaking, limit(9)).is_some());
         assert_eq!(state(&trial(100, 69, 30, 31, 0)), Some(TrialState::Failed));
@@ -199,12 +204,12 @@ mod tests {
     fn a_count_that_the_kernel_does_not_know_is_caught() {
         let mut trial = trial(100, 70, 30, 30, 0);
         assert_eq!(
-            judge_drop_reasons(&trial).map(|(state, _)| state),
+            judge_rule_drops_against_kernel(&trial).map(|(state, _)| state),
             Some(TrialState::Unbalanced)
         );
         let counter = format!("skb: {NETFILTER_DROP_REASON}");
         trial.drop_counts.push(DropCount { counter, packets: 30 });
-        assert_eq!(judge_drop_reasons(&trial), None);
+        assert_eq!(judge_rule_drops_against_kernel(&trial), None);
     }
 
     #[test]

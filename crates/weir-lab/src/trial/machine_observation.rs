@@ -8,7 +8,7 @@ use weir_stats::{ConntrackTable, CoreNetworkLoad, MachineObservations};
 use crate::LabError;
 use crate::observe::counters::ConntrackCounters;
 use crate::observe::proc_parsers::{self, CountersByName};
-use crate::topology::TestFirewall;
+use crate::topology::FirewallWithCounters;
 
 /// Lines of the kernel's log that are kept of one trial.
 const KEPT_KERNEL_LOG_LINES: usize = 20;
@@ -34,20 +34,25 @@ pub(crate) struct MachineObserver {
 impl MachineObserver {
     /// Reads everything, and starts sampling the connection table.
     pub(crate) fn start(
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
         core: u32,
         expected: Duration,
     ) -> Result<MachineObserver, LabError> {
         let host = firewall.target.host();
-        host.read_kernel_log(0)?;
+        host.read_new_kernel_log_lines(0)?;
         // A card's interrupts may be on any core of another host.
         let core = (!host.is_remote()).then_some(core);
         let period = (expected / CONNTRACK_SAMPLES_PER_TRIAL)
             .clamp(MIN_CONNTRACK_SAMPLE_PERIOD, MAX_CONNTRACK_SAMPLE_PERIOD);
         Ok(MachineObserver {
-            softnet: proc_parsers::parse_softnet_stat(&host.read_proc_file("net/softnet_stat")?),
+            softnet: proc_parsers::sum_softnet_stat_columns(
+                &host.read_proc_file("net/softnet_stat")?,
+            ),
             interrupts: proc_parsers::parse_interrupts(&host.read_proc_file("interrupts")?),
-            softirqs: proc_parsers::parse_softirqs(&host.read_proc_file("softirqs")?, core),
+            softirqs: proc_parsers::parse_softirqs_of_core_or_all(
+                &host.read_proc_file("softirqs")?,
+                core,
+            ),
             cores: proc_parsers::parse_core_network_load(
                 &host.read_proc_file("net/softnet_stat")?,
                 &host.read_proc_file("softirqs")?,
@@ -62,7 +67,10 @@ impl MachineObserver {
     }
 
     /// Reads everything again; what changed.
-    pub(crate) fn finish(self, firewall: &TestFirewall) -> Result<MachineObservations, LabError> {
+    pub(crate) fn finish(
+        self,
+        firewall: &FirewallWithCounters,
+    ) -> Result<MachineObservations, LabError> {
         let host = firewall.target.host();
         let mut samples = if self.is_sampled { host.take_conntrack_samples()? } else { Vec::new() };
         let after = firewall.conntrack_counters.read()?;
@@ -100,7 +108,7 @@ impl MachineObserver {
         Ok(MachineObservations {
             table,
             softnet: proc_parsers::compute_counter_growth(
-                &proc_parsers::parse_softnet_stat(&host.read_proc_file("net/softnet_stat")?),
+                &proc_parsers::sum_softnet_stat_columns(&host.read_proc_file("net/softnet_stat")?),
                 &self.softnet,
             ),
             interrupts: proc_parsers::compute_counter_growth(
@@ -108,14 +116,17 @@ impl MachineObserver {
                 &self.interrupts,
             ),
             softirqs: proc_parsers::compute_counter_growth(
-                &proc_parsers::parse_softirqs(&host.read_proc_file("softirqs")?, self.core),
+                &proc_parsers::parse_softirqs_of_core_or_all(
+                    &host.read_proc_file("softirqs")?,
+                    self.core,
+                ),
                 &self.softirqs,
             ),
             cores: now.iter().filter_map(|core| core.delta_since(&self.cores)).collect(),
             redirects_sent: snmp.get("Icmp.OutRedirects").copied().unwrap_or(0),
             snmp: proc_parsers::compute_counter_growth(&snmp, &self.snmp),
             load_memory_bytes: None,
-            kernel_log: host.read_kernel_log(KEPT_KERNEL_LOG_LINES)?,
+            kernel_log: host.read_new_kernel_log_lines(KEPT_KERNEL_LOG_LINES)?,
             load_average: proc_parsers::parse_load_average(&host.read_proc_file("loadavg")?),
         })
     }

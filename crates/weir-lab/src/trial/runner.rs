@@ -6,11 +6,11 @@ use weir_stats::{DropCount, MachineObservations, TrialNoise};
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
-use crate::bpf_program::sink::SinkCounts;
+use crate::bpf_program::sink::SinkPacketCounts;
 use crate::observe::core_noise::{CorePinGuard, MAX_REALTIME_TRIAL, NoiseSnapshot, time_spin_loop};
 use crate::observe::counters::{ConntrackCounters, sum_softnet_drops};
 use crate::observe::drop_reasons::{DropReasonCounts, NETFILTER_DROP_REASON};
-use crate::topology::{TestFirewall, Topology};
+use crate::topology::{FirewallWithCounters, Topology};
 use crate::trial::machine_observation::MachineObserver;
 use crate::workload::frames::FrameWorkload;
 use crate::workload::workload_resources::WorkloadResources;
@@ -31,7 +31,7 @@ pub(crate) type RuleDropReader<'a> = &'a dyn Fn() -> Result<u64, LabError>;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TrialObservation {
     pub(crate) send_result: SendResult,
-    pub(crate) arrived: SinkCounts,
+    pub(crate) arrived: SinkPacketCounts,
     pub(crate) measured: TrialResults,
     pub(crate) dropped: Vec<DropCount>,
     pub(crate) noise: TrialNoise,
@@ -104,21 +104,23 @@ impl TrialRunner {
     /// One trial.
     pub(crate) fn run_trial(
         &mut self,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
         workload: &mut dyn Workload,
         drops: DropCountSource<'_>,
     ) -> Result<TrialObservation, LabError> {
         self.resources.topology.switch_cables_to(firewall)?;
         workload.prepare(&mut self.resources, firewall)?;
-        let before = self.read_baseline(firewall, drops, workload.duration())?;
+        let before = self.start_watches_and_read_baseline(firewall, drops, workload.duration())?;
         let core = self.resources.core;
         let (earlier, later) = {
             let is_short = workload.duration() <= MAX_REALTIME_TRIAL;
             let _pinned = match workload.scheduling() {
-                WorkloadScheduling::RealtimeBurst => {
+                WorkloadScheduling::RealtimeOnGeneratorCore => {
                     Some(CorePinGuard::pin_to_core(core, self.resources.realtime && is_short)?)
                 }
-                WorkloadScheduling::PinnedToCore => Some(CorePinGuard::pin_to_core(core, false)?),
+                WorkloadScheduling::NormalPriorityOnGeneratorCore => {
+                    Some(CorePinGuard::pin_to_core(core, false)?)
+                }
                 WorkloadScheduling::SelfPinned => None,
             };
             let earlier = NoiseSnapshot::take(core);
@@ -145,7 +147,7 @@ impl TrialRunner {
         &mut self,
         ifindex: u32,
         duration: Duration,
-    ) -> Result<(SendResult, SinkCounts), LabError> {
+    ) -> Result<(SendResult, SinkPacketCounts), LabError> {
         let stage = &mut self.resources;
         let before = stage.topology.sink().read_counts()?;
         let played = {
@@ -157,9 +159,9 @@ impl TrialRunner {
     }
 
     /// Reads every counter, and reads the kernel's reasons if requested.
-    fn read_baseline(
+    fn start_watches_and_read_baseline(
         &mut self,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
         drops: DropCountSource<'_>,
         expected: Duration,
     ) -> Result<TrialBaseline, LabError> {
@@ -182,7 +184,7 @@ impl TrialRunner {
     /// Reads every counter again, and says what was dropped by which.
     fn collect_drops_after(
         &mut self,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
         drops: DropCountSource<'_>,
         before: TrialBaseline,
         is_on_links: bool,
@@ -192,15 +194,15 @@ impl TrialRunner {
         seen.collected = before.collector.finish(firewall)?;
         let counters = &before.counters;
         seen.dropped = vec![
-            new_drop_count("device", after.device_drops - counters.device_drops),
-            new_drop_count("stack", after.stack_drops - counters.stack_drops),
+            build_drop_count("device", after.device_drops - counters.device_drops),
+            build_drop_count("stack", after.stack_drops - counters.stack_drops),
         ];
         let tracking = after.conntrack.dropped.saturating_sub(counters.conntrack.dropped);
         for (counter, packets) in
             [("conntrack", tracking), ("softnet", after.softnet_drops - counters.softnet_drops)]
         {
             if packets > 0 {
-                seen.dropped.push(new_drop_count(counter, packets));
+                seen.dropped.push(build_drop_count(counter, packets));
             }
         }
         let reasons = match before.is_drop_watch_on {
@@ -215,17 +217,20 @@ impl TrialRunner {
             }
             _ => 0,
         };
-        seen.dropped.insert(0, new_drop_count("rules", by_rules));
+        seen.dropped.insert(0, build_drop_count("rules", by_rules));
         if is_on_links && self.resources.tcp_ends.is_none() {
             attribute_uncounted_losses(counters, &after, seen);
         }
         for (reason, packets) in reasons {
-            seen.dropped.push(new_drop_count(&format!("skb: {reason}"), packets));
+            seen.dropped.push(build_drop_count(&format!("skb: {reason}"), packets));
         }
         Ok(())
     }
 
-    fn read_counters(&mut self, firewall: &TestFirewall) -> Result<TrialCounters, LabError> {
+    fn read_counters(
+        &mut self,
+        firewall: &FirewallWithCounters,
+    ) -> Result<TrialCounters, LabError> {
         Ok(TrialCounters {
             device_drops: firewall.device_drops.dropped_packets()?,
             stack_drops: firewall.stack_counters.discarded_packets()?,
@@ -261,7 +266,7 @@ fn attribute_uncounted_losses(
     let uncounted = came.saturating_sub(arrived + seen.arrived.foreign).min(missing - on_link);
     for (counter, packets) in [("link", on_link), ("sink", uncounted)] {
         if packets > 0 {
-            seen.dropped.push(new_drop_count(counter, packets));
+            seen.dropped.push(build_drop_count(counter, packets));
         }
     }
 }
@@ -275,7 +280,7 @@ fn read_rule_drops(drops: DropCountSource<'_>) -> Result<Option<u64>, LabError> 
     }
 }
 
-fn new_drop_count(counter: &str, packets: u64) -> DropCount {
+fn build_drop_count(counter: &str, packets: u64) -> DropCount {
     DropCount { counter: counter.to_owned(), packets }
 }
 

@@ -6,8 +6,8 @@ use weir_stats::TrialResults;
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendPlan;
-use crate::topology::TestFirewall;
-use crate::workload::frame_arrivals::SentFrameTracker;
+use crate::topology::FirewallWithCounters;
+use crate::workload::frame_accounting::SentFrameTracker;
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadOutcome};
 
@@ -41,7 +41,7 @@ impl Workload for FrameWorkload {
     fn prepare(
         &mut self,
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         self.frame_tracker.read_counters_before(stage, firewall)
     }
@@ -49,7 +49,7 @@ impl Workload for FrameWorkload {
     fn send_traffic(
         &mut self,
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         self.frame_tracker.send_result = stage.send_frames(firewall, &self.send_plan)?;
         Ok(())
@@ -58,7 +58,7 @@ impl Workload for FrameWorkload {
     fn await_arrivals(
         &mut self,
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError> {
         self.frame_tracker.await_arrivals(stage, firewall, TrialResults::PacketsOnly)
     }

@@ -11,13 +11,13 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use weir_study::LoopbackUdp;
+use weir_study::LoopbackUdpToClosedPort;
 use weir_study::traffic::IPV4_UDP_HEADER_BYTES;
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
-use crate::bpf_program::sink::SinkCounts;
-use crate::topology::TestFirewall;
+use crate::bpf_program::sink::SinkPacketCounts;
+use crate::topology::FirewallWithCounters;
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadOutcome};
 use weir_stats::TrialResults;
@@ -29,7 +29,7 @@ const LOOPBACK_ADDRESS: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 /// Datagrams over loopback for a time.
 pub(crate) struct LoopbackWorkload {
-    udp: LoopbackUdp,
+    udp: LoopbackUdpToClosedPort,
     duration: Duration,
     /// Stop after so many; 0: after the time only.
     max_datagrams: u64,
@@ -44,7 +44,7 @@ pub(crate) struct LoopbackWorkload {
 impl LoopbackWorkload {
     /// For so long, or so many; `to_drop` says that the ruleset has to drop everything.
     pub(crate) fn new(
-        udp: LoopbackUdp,
+        udp: LoopbackUdpToClosedPort,
         (duration, most): (Duration, u64),
         to_drop: bool,
     ) -> LoopbackWorkload {
@@ -73,7 +73,7 @@ impl Workload for LoopbackWorkload {
     fn prepare(
         &mut self,
         _stage: &mut WorkloadResources,
-        host: &TestFirewall,
+        host: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         self.no_ports_before = read_udp_no_ports(host)?;
         self.socket = Some(host.namespace.call_inside(open_udp_socket)?.map_err(loopback_error)?);
@@ -83,7 +83,7 @@ impl Workload for LoopbackWorkload {
     fn send_traffic(
         &mut self,
         _stage: &mut WorkloadResources,
-        _host: &TestFirewall,
+        _host: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         let socket = self.socket.as_ref().expect("prepared before");
         let begun = Instant::now();
@@ -96,7 +96,7 @@ impl Workload for LoopbackWorkload {
     fn await_arrivals(
         &mut self,
         _stage: &mut WorkloadResources,
-        host: &TestFirewall,
+        host: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError> {
         let arrived = read_udp_no_ports(host)?.saturating_sub(self.no_ports_before);
         let played = SendResult {
@@ -107,15 +107,15 @@ impl Workload for LoopbackWorkload {
             seconds: self.seconds,
         };
         let arrived = match self.to_drop {
-            true => SinkCounts { leaked: arrived, ..SinkCounts::default() },
-            false => SinkCounts { delivered: arrived, ..SinkCounts::default() },
+            true => SinkPacketCounts { leaked: arrived, ..SinkPacketCounts::default() },
+            false => SinkPacketCounts { delivered: arrived, ..SinkPacketCounts::default() },
         };
         Ok(WorkloadOutcome { send_result: played, arrived, measured: TrialResults::PacketsOnly })
     }
 }
 
 /// Datagrams so far that no socket wanted.
-fn read_udp_no_ports(host: &TestFirewall) -> Result<u64, LabError> {
+fn read_udp_no_ports(host: &FirewallWithCounters) -> Result<u64, LabError> {
     Ok(host.stack_counters.read_all_counters()?.get("Udp.NoPorts").copied().unwrap_or(0))
 }
 
@@ -129,7 +129,7 @@ fn open_udp_socket() -> io::Result<OwnedFd> {
 /// Sends for so long, or so many; how many it sent.
 fn send_datagrams(
     socket: &OwnedFd,
-    udp: LoopbackUdp,
+    udp: LoopbackUdpToClosedPort,
     duration: Duration,
     most: u64,
 ) -> io::Result<u64> {

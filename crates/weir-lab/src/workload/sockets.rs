@@ -33,17 +33,17 @@ use weir_stats::{ConnectionClose, ConnectionCounts};
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
-use crate::bpf_program::sink::SinkCounts;
+use crate::bpf_program::sink::SinkPacketCounts;
 use crate::observe::core_noise::pick_other_core;
-use crate::topology::TestFirewall;
-use crate::workload::latency::summarise_latencies;
+use crate::topology::FirewallWithCounters;
+use crate::workload::response_time::summarise_latencies;
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadOutcome, WorkloadScheduling};
 use weir_stats::TrialResults;
 
 use client::{FetchPlan, FetchResult};
 use client_limits::ClientResources;
-use client_result::{ClientResult, socket_io_error, to_failure_records};
+use client_result::{ClientCountsAndSeconds, socket_io_error, to_failure_records};
 use link_counters::LinkCounters;
 use server::ServerThread;
 use socket_plan::SocketPlan;
@@ -51,12 +51,12 @@ use socket_plan::SocketPlan;
 /// Connections between sockets: clients on the stage's core, servers on another.
 pub(crate) struct SocketWorkload<'a> {
     plan: SocketPlan<'a>,
-    setup: Option<SocketTrialSetup>,
-    client_result: Option<ClientResult>,
+    setup: Option<PreparedSocketTrial>,
+    client_result: Option<ClientCountsAndSeconds>,
 }
 
 /// What is before a trial.
-struct SocketTrialSetup {
+struct PreparedSocketTrial {
     server_thread: ServerThread,
     links: LinkCounters,
     /// Packets that entered and left so far.
@@ -77,13 +77,13 @@ impl Workload for SocketWorkload<'_> {
     }
 
     fn scheduling(&self) -> WorkloadScheduling {
-        WorkloadScheduling::PinnedToCore
+        WorkloadScheduling::NormalPriorityOnGeneratorCore
     }
 
     fn prepare(
         &mut self,
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         firewall.target.flush_conntrack(false)?;
         let links = LinkCounters::open(&stage.topology, firewall)?;
@@ -95,7 +95,7 @@ impl Workload for SocketWorkload<'_> {
             .map_err(socket_io_error)?;
         let before = links.read_packets_entered_and_left()?;
         let first_client = stage.take_client_addresses(self.plan.clients);
-        self.setup = Some(SocketTrialSetup {
+        self.setup = Some(PreparedSocketTrial {
             server_thread: serving,
             links,
             packets_before: before,
@@ -107,7 +107,7 @@ impl Workload for SocketWorkload<'_> {
     fn send_traffic(
         &mut self,
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         let first = self.setup.as_ref().expect("prepared before").first_client;
         self.client_result =
@@ -118,9 +118,9 @@ impl Workload for SocketWorkload<'_> {
     fn await_arrivals(
         &mut self,
         _stage: &mut WorkloadResources,
-        _firewall: &TestFirewall,
+        _firewall: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError> {
-        let SocketTrialSetup { server_thread: serving, links, packets_before: before, .. } =
+        let PreparedSocketTrial { server_thread: serving, links, packets_before: before, .. } =
             self.setup.take().expect("prepared before");
         let (mut connections, seconds) = self.client_result.take().expect("played before");
         let (entered, left) = links.await_quiet(before)?;
@@ -135,12 +135,12 @@ impl Workload for SocketWorkload<'_> {
                 seconds,
                 ..SendResult::default()
             },
-            arrived: SinkCounts { delivered: left, ..SinkCounts::default() },
+            arrived: SinkPacketCounts { delivered: left, ..SinkPacketCounts::default() },
             measured: TrialResults::Connections(Box::new(connections)),
         })
     }
 
-    fn clean_up(&mut self, firewall: &TestFirewall) -> Result<(), LabError> {
+    fn clean_up(&mut self, firewall: &FirewallWithCounters) -> Result<(), LabError> {
         firewall.target.flush_conntrack(false)
     }
 }
@@ -148,11 +148,11 @@ impl Workload for SocketWorkload<'_> {
 /// Runs the clients of a trial on the current core.
 fn run_clients(
     source: &Namespace,
-    firewall: &TestFirewall,
+    firewall: &FirewallWithCounters,
     plan: &SocketPlan<'_>,
     first: u32,
-) -> Result<ClientResult, LabError> {
-    if let Some(program) = external_clients::find_client_program(plan.client) {
+) -> Result<ClientCountsAndSeconds, LabError> {
+    if let Some(program) = external_clients::choose_program_adapter(plan.client) {
         return external_clients::run_program_through_firewall(
             source, firewall, plan, first, &program,
         );

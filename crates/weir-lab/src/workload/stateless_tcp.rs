@@ -6,13 +6,13 @@ use weir_stats::ConnectionClose;
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
-use crate::bpf_program::sink::SinkCounts;
+use crate::bpf_program::sink::SinkPacketCounts;
 use crate::bpf_program::stateless_tcp::{
-    ConnectionOpenResult, ConnectionPlan, StatelessTcpEndpoints,
+    ConnectionGeneratorResult, ConnectionPlan, StatelessTcpEndpoints,
 };
-use crate::topology::TestFirewall;
+use crate::topology::FirewallWithCounters;
 use crate::workload::completed_connection_sampling::CompletedConnectionSampler;
-use crate::workload::settle::{TransitReading, wait_until_settled};
+use crate::workload::settle::{TransitProgress, wait_until_settled};
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadOutcome};
 use weir_stats::TrialResults;
@@ -26,7 +26,7 @@ const QUIET_PERIOD: Duration = Duration::from_millis(5);
 pub(crate) struct StatelessTcpWorkload {
     connection_plan: ConnectionPlan,
     sampler: Option<CompletedConnectionSampler>,
-    open_result: ConnectionOpenResult,
+    open_result: ConnectionGeneratorResult,
 }
 
 impl StatelessTcpWorkload {
@@ -35,7 +35,7 @@ impl StatelessTcpWorkload {
         StatelessTcpWorkload {
             connection_plan: open,
             sampler: None,
-            open_result: ConnectionOpenResult::default(),
+            open_result: ConnectionGeneratorResult::default(),
         }
     }
 
@@ -53,21 +53,23 @@ impl Workload for StatelessTcpWorkload {
     fn prepare(
         &mut self,
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         firewall.target.flush_conntrack(self.leaves_connections_open())?;
-        self.sampler =
-            CompletedConnectionSampler::start(tcp_ends(stage), self.connection_plan.duration)?;
+        self.sampler = CompletedConnectionSampler::start(
+            borrow_tcp_ends_from_resources(stage),
+            self.connection_plan.duration,
+        )?;
         Ok(())
     }
 
     fn send_traffic(
         &mut self,
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         let source = stage.topology.source_namespace().clone();
-        self.open_result = tcp_ends(stage).open_connections(
+        self.open_result = borrow_tcp_ends_from_resources(stage).open_connections(
             &source,
             firewall.send_ifindex,
             &self.connection_plan,
@@ -78,9 +80,9 @@ impl Workload for StatelessTcpWorkload {
     fn await_arrivals(
         &mut self,
         stage: &mut WorkloadResources,
-        _firewall: &TestFirewall,
+        _firewall: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError> {
-        let (ends, opened) = (tcp_ends(stage), self.open_result);
+        let (ends, opened) = (borrow_tcp_ends_from_resources(stage), self.open_result);
         await_all_packets(ends, opened.offered + opened.flood)?;
         let both = ends.read_tallies()?;
         let mut record =
@@ -95,7 +97,7 @@ impl Workload for StatelessTcpWorkload {
                 finished: opened.finished,
                 seconds: opened.seconds,
             },
-            arrived: SinkCounts {
+            arrived: SinkPacketCounts {
                 delivered: both.connection_packets_received(),
                 leaked: both.server.flood,
                 foreign: both.client.foreign + both.server.foreign,
@@ -105,12 +107,12 @@ impl Workload for StatelessTcpWorkload {
     }
 
     /// Millions of entries would be walked, and would take memory, in the trials of others.
-    fn clean_up(&mut self, firewall: &TestFirewall) -> Result<(), LabError> {
+    fn clean_up(&mut self, firewall: &FirewallWithCounters) -> Result<(), LabError> {
         firewall.target.flush_conntrack(self.leaves_connections_open())
     }
 }
 
-fn tcp_ends(stage: &mut WorkloadResources) -> &mut StatelessTcpEndpoints {
+fn borrow_tcp_ends_from_resources(stage: &mut WorkloadResources) -> &mut StatelessTcpEndpoints {
     stage.tcp_ends.as_mut().expect("a study of connections has both ends")
 }
 
@@ -120,6 +122,6 @@ fn await_all_packets(ends: &StatelessTcpEndpoints, opened: u64) -> Result<(), La
         let both = ends.read_tallies()?;
         let moved = both.connection_packets_received() + both.server.flood;
         let is_complete = moved >= opened + both.answers_sent();
-        Ok(TransitReading { moved_packets: moved, is_complete, value: () })
+        Ok(TransitProgress { moved_packets: moved, is_complete, value: () })
     })
 }

@@ -7,7 +7,7 @@ use crate::LabError;
 use crate::bpf_program::frame_generator::{FrameGenerator, SendPlan, SendResult};
 use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
 use crate::frames::Frame;
-use crate::topology::{TestFirewall, Topology};
+use crate::topology::{FirewallWithCounters, Topology};
 
 /// What workloads send with.
 pub(crate) struct WorkloadResources {
@@ -47,7 +47,7 @@ impl WorkloadResources {
     }
 
     /// Puts the frames of `part` into the generator's table, where others are there.
-    pub(crate) fn load_frames(
+    pub(crate) fn load_frames_into_generator(
         &mut self,
         part: &Scenario,
         frames: &[Frame],
@@ -83,7 +83,7 @@ impl WorkloadResources {
         &mut self,
         connection_load: Option<&ConnectionLoad>,
         ipv6: bool,
-    ) -> Result<TestFirewall, LabError> {
+    ) -> Result<FirewallWithCounters, LabError> {
         match connection_load {
             None => self.topology.create_firewall(ipv6),
             Some(connection_load) => {
@@ -97,7 +97,7 @@ impl WorkloadResources {
         &mut self,
         path: ConnectionPath,
         ConnectionLoad { endpoints, sockets, .. }: &ConnectionLoad,
-    ) -> Result<TestFirewall, LabError> {
+    ) -> Result<FirewallWithCounters, LabError> {
         if let Some(sockets) = sockets {
             return self
                 .topology
@@ -108,13 +108,13 @@ impl WorkloadResources {
             self.tcp_ends = Some(StatelessTcpEndpoints::new(endpoints, to, from)?);
         }
         let ends = self.tcp_ends.as_mut().expect("made just now");
-        self.topology.create_connection_path(path, ends, endpoints)
+        self.topology.create_path_between_endpoints(path, ends, endpoints)
     }
 
     /// Plays what is loaded through a firewall, on the current core.
     pub(crate) fn send_frames(
         &mut self,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
         play: &SendPlan,
     ) -> Result<SendResult, LabError> {
         self.send_frames_into_device(firewall.send_ifindex, play)

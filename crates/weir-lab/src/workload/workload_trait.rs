@@ -11,17 +11,17 @@ use weir_stats::TrialResults;
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
-use crate::bpf_program::sink::SinkCounts;
-use crate::topology::TestFirewall;
+use crate::bpf_program::sink::SinkPacketCounts;
+use crate::topology::FirewallWithCounters;
 use crate::workload::workload_resources::WorkloadResources;
 
 /// The scheduling of the current thread while a workload runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkloadScheduling {
     /// On the generator's core, before everything else where the trial is short enough.
-    RealtimeBurst,
+    RealtimeOnGeneratorCore,
     /// On the generator's core, as any other thread.
-    PinnedToCore,
+    NormalPriorityOnGeneratorCore,
     /// The workload pins its threads itself.
     SelfPinned,
 }
@@ -33,7 +33,7 @@ pub(crate) trait Workload {
 
     /// How it is scheduled.
     fn scheduling(&self) -> WorkloadScheduling {
-        WorkloadScheduling::RealtimeBurst
+        WorkloadScheduling::RealtimeOnGeneratorCore
     }
 
     /// Whether a packet that no counter of drops knows of can be looked for on the links: only
@@ -46,25 +46,25 @@ pub(crate) trait Workload {
     fn prepare(
         &mut self,
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<(), LabError>;
 
     /// Sends.
     fn send_traffic(
         &mut self,
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<(), LabError>;
 
     /// Waits until nothing is under way any more; what was sent, and what arrived.
     fn await_arrivals(
         &mut self,
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError>;
 
     /// Puts back what would disturb later trials, after the counters were read.
-    fn clean_up(&mut self, _firewall: &TestFirewall) -> Result<(), LabError> {
+    fn clean_up(&mut self, _firewall: &FirewallWithCounters) -> Result<(), LabError> {
         Ok(())
     }
 }
@@ -73,6 +73,6 @@ pub(crate) trait Workload {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WorkloadOutcome {
     pub(crate) send_result: SendResult,
-    pub(crate) arrived: SinkCounts,
+    pub(crate) arrived: SinkPacketCounts,
     pub(crate) measured: TrialResults,
 }

@@ -14,8 +14,8 @@ pub(crate) static LINT_FAMILY: LintFamily = LintFamily { lints: &[&NEVER_MATCHES
 fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
-            let seen = find_contradicting_tests(&lower_to_tests(rule, table.family()));
-            let none = || table.flow.match_space((chain, i)).matched_boxes.is_empty();
+            let seen = describe_contradicting_tests(&lower_to_tests(rule, table.family()));
+            let none = || table.flow.rule_packet_boxes((chain, i)).matched_boxes.is_empty();
             let why = match seen {
                 Some(why) => why,
                 None if none() => "no packet satisfies all of its tests".to_owned(),
@@ -40,7 +40,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
 }
 
 /// Two tests of one field that no value satisfies.
-fn find_contradicting_tests(tests: &[Test]) -> Option<String> {
+fn describe_contradicting_tests(tests: &[Test]) -> Option<String> {
     for (i, test) in tests.iter().enumerate() {
         let Test::Field { field, predicate, negated: false } = test else {
             if *test == Test::Never {

@@ -1,7 +1,9 @@
 //! Matches that cost more than equivalent ones.
 
 use weir_model::effect::match_module_name;
-use weir_model::rule_match::{ConntrackMatch, ExtensionOption, ExtensionValue, HostDependentMatch};
+use weir_model::rule_match::{
+    ConntrackMatch, ExtensionOption, ExtensionValue, UnmodelledInputMatch,
+};
 use weir_model::{Match, Rule, Target, Test, lower_to_tests};
 
 use crate::context::{LintContext, TableContext};
@@ -27,7 +29,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
                 table.new_rule_finding(lint, chain, i, message).with_help(help)
             };
             for m in &rule.matches {
-                let Match::HostDependent(host) = m else { continue };
+                let Match::UnmodelledInput(host) = m else { continue };
                 if let Some(plain) = plain_match_instead_of_u32(host) {
                     let message = format!("-m u32 tests what {plain} can test");
                     out.push(say(&U32_FOR_HEADER, message, "use the plain match"));
@@ -50,26 +52,30 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     }
 }
 
-fn find_match_option<'a>(host: &'a HostDependentMatch, name: &str) -> Option<&'a ExtensionOption> {
+fn find_host_dependent_option<'a>(
+    host: &'a UnmodelledInputMatch,
+    name: &str,
+) -> Option<&'a ExtensionOption> {
     host.options.iter().find(|o| o.name == name)
 }
 
-fn string_match_algorithm(host: &HostDependentMatch) -> Option<&str> {
-    match &find_match_option(host, "algo").filter(|_| host.module == "string")?.value {
+fn string_match_algorithm(host: &UnmodelledInputMatch) -> Option<&str> {
+    match &find_host_dependent_option(host, "algo").filter(|_| host.module == "string")?.value {
         ExtensionValue::Keyword(w) => Some(w),
         ExtensionValue::Text(t) => Some(t),
         _ => None,
     }
 }
 
-fn has_search_bounds(host: &HostDependentMatch) -> bool {
-    find_match_option(host, "from").is_some() || find_match_option(host, "to").is_some()
+fn has_search_bounds(host: &UnmodelledInputMatch) -> bool {
+    find_host_dependent_option(host, "from").is_some()
+        || find_host_dependent_option(host, "to").is_some()
 }
 
 /// The plain match of the tests that are often copied from old guides.
-fn plain_match_instead_of_u32(host: &HostDependentMatch) -> Option<&'static str> {
+fn plain_match_instead_of_u32(host: &UnmodelledInputMatch) -> Option<&'static str> {
     let ExtensionValue::Text(text) =
-        &find_match_option(host, "u32").filter(|_| host.module == "u32")?.value
+        &find_host_dependent_option(host, "u32").filter(|_| host.module == "u32")?.value
     else {
         return None;
     };
@@ -109,7 +115,7 @@ fn find_repeated_test(
 ) -> Option<Finding> {
     let family = table.family();
     let tests = |matches: &[Match], base: bool| {
-        let mut part = Rule::new(Target::None);
+        let mut part = Rule::unconditional(Target::None);
         if base {
             part.base = rule.base.clone();
         }

@@ -18,7 +18,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
         // Where conntrack, `-m socket` or TPROXY is in use, rules see whole datagrams.
         if table
             .ruleset
-            .rules()
+            .rules_with_table_and_chain()
             .any(|(_, _, rule)| rule_conntrack_demand(rule) != ConntrackDemand::Nothing)
         {
             continue;
@@ -51,9 +51,11 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
 
 /// Whether what no rule decided is accepted.
 fn accepts_by_default(table: &TableContext<'_>, at: usize) -> bool {
-    let chain = table.chain(at);
+    let chain = table.chain_at(at);
     match table.catch_all_rules[at] {
-        Some(c) => table.chain(c.deciding_rule.0).rules[c.deciding_rule.1].target == Target::Accept,
+        Some(c) => {
+            table.chain_at(c.deciding_rule.0).rules[c.deciding_rule.1].target == Target::Accept
+        }
         None => chain.policy == Some(Policy::Accept),
     }
 }

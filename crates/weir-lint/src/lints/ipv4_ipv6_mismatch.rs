@@ -29,9 +29,9 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
 /// Whether a built-in chain drops what no rule decided.
 fn chain_drops_by_default(table: &TableContext<'_>, name: &str) -> Option<(usize, bool)> {
     let at = table.table.chains.iter().position(|c| &*c.name == name)?;
-    let chain = table.chain(at);
+    let chain = table.chain_at(at);
     let last = table.catch_all_rules[at]
-        .map(|c| &table.chain(c.deciding_rule.0).rules[c.deciding_rule.1].target);
+        .map(|c| &table.chain_at(c.deciding_rule.0).rules[c.deciding_rule.1].target);
     let closed = match last {
         Some(Target::Drop | Target::Reject(_)) => true,
         Some(Target::Accept) => false,
@@ -68,11 +68,12 @@ fn report_dropped_ndp(table: &TableContext<'_>, out: &mut Vec<Finding>) {
         |chain: usize, rule: usize| table.flow.may_match_neighbour_discovery((chain, rule));
     let mut reached = vec![false; table.table.chains.len()];
     let graph = table.flow.chain_graph();
-    for chain in graph.mark_reachable([at], &mut reached, |jump| may_be(jump.from, jump.rule)) {
+    for chain in graph.mark_newly_reachable([at], &mut reached, |jump| may_be(jump.from, jump.rule))
+    {
         let accepts = |(i, rule): (usize, &Rule)| {
             matches!(rule.target, Target::Accept | Target::Opaque(_)) && may_be(chain, i)
         };
-        if table.chain(chain).rules.iter().enumerate().any(accepts) {
+        if table.chain_at(chain).rules.iter().enumerate().any(accepts) {
             return;
         }
     }

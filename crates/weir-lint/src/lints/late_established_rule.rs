@@ -20,7 +20,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
             if chain.policy.is_none() {
                 continue;
             }
-            let Some(i) = chain.rules.iter().position(accepts_established) else { continue };
+            let Some(i) = chain.rules.iter().position(accepts_some_established) else { continue };
             if i <= LINEAR_ADDRESS_RULES_THRESHOLD || !table.is_reachable_rule((at, i)) {
                 continue;
             }
@@ -38,7 +38,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
 }
 
 /// Whether a rule accepts packets of known connections, judging by their state only.
-pub(crate) fn accepts_established(rule: &Rule) -> bool {
+pub(crate) fn accepts_some_established(rule: &Rule) -> bool {
     let established = |m: &Match| match m {
         Match::State(s) => !s.negated && s.value & ct_state::ESTABLISHED != 0,
         Match::Conntrack(c) => {

@@ -23,11 +23,13 @@ const LINEAR_PORT_RULES_THRESHOLD: usize = 8;
 fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for at in 0..table.table.chains.len() {
-            let addresses = find_longest_rule_run(table, at, &|r| tests_address(r, table));
+            let addresses = find_longest_reachable_run(table, at, &|r| tests_address(r, table));
             if addresses.1 > LINEAR_ADDRESS_RULES_THRESHOLD {
                 out.push(linear_run_finding(table, at, addresses, &LINEAR_ADDRESSES, "address"));
             }
-            let ports = find_longest_rule_run(table, at, &|r| tests_one_port_span(r, table));
+            let ports = find_longest_reachable_run(table, at, &|r| {
+                tests_port_span_but_no_address(r, table)
+            });
             if ports.1 > LINEAR_PORT_RULES_THRESHOLD {
                 out.push(linear_run_finding(table, at, ports, &LINEAR_PORTS, "port"));
             }
@@ -36,13 +38,13 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
 }
 
 /// The longest row of such rules in a chain that packets come to: its first, and how many.
-fn find_longest_rule_run(
+fn find_longest_reachable_run(
     table: &TableContext<'_>,
     at: usize,
     is: &dyn Fn(&Rule) -> bool,
 ) -> (usize, usize) {
     let (mut longest, mut run) = ((0, 0), (0, 0));
-    for (i, rule) in table.chain(at).rules.iter().enumerate() {
+    for (i, rule) in table.chain_at(at).rules.iter().enumerate() {
         if !is(rule) || !table.is_reachable_rule((at, i)) {
             run = (0, 0);
             continue;
@@ -62,7 +64,7 @@ fn linear_run_finding(
     lint: &'static crate::Lint,
     what: &str,
 ) -> Finding {
-    let chain = &table.chain(at).name;
+    let chain = &table.chain_at(at).name;
     let message = format!("{rules} consecutive rules of {chain} test one {what} each");
     let help = match what {
         "port" => "test up to 15 ports in one -m multiport, or use `weir compile --to nft`",
@@ -82,7 +84,7 @@ fn tests_address(rule: &Rule, table: &TableContext<'_>) -> bool {
     })
 }
 
-fn tests_one_port_span(rule: &Rule, table: &TableContext<'_>) -> bool {
+fn tests_port_span_but_no_address(rule: &Rule, table: &TableContext<'_>) -> bool {
     let tests = lower_to_tests(rule, table.family());
     let port = |t: &Test| {
         matches!(t, Test::Field { field: Field::Sport | Field::Dport, predicate, negated: false }

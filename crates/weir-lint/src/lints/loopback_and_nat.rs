@@ -21,7 +21,7 @@ pub(crate) static LINT_FAMILY: LintFamily =
 fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         match table.table.name {
-            TableName::Filter => report_loopback_mistakes(table, out),
+            TableName::Filter => report_lo_forward_or_forged_source(table, out),
             TableName::Nat => report_unrestricted_snat(table, out),
             _ => {}
         }
@@ -33,9 +33,9 @@ fn is_loopback_device(iface: Option<&IfaceMatch>) -> bool {
     iface.is_some_and(|d| !d.negated && !d.is_prefix && &*d.name == "lo")
 }
 
-fn report_loopback_mistakes(table: &TableContext<'_>, out: &mut Vec<Finding>) {
+fn report_lo_forward_or_forged_source(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     for (at, i, rule) in table.rules() {
-        let forwards = &*table.chain(at).name == "FORWARD";
+        let forwards = &*table.chain_at(at).name == "FORWARD";
         let base = &rule.base;
         if forwards
             && (is_loopback_device(base.iif.as_ref()) || is_loopback_device(base.oif.as_ref()))
@@ -53,7 +53,7 @@ fn report_loopback_mistakes(table: &TableContext<'_>, out: &mut Vec<Finding>) {
             !s.negated && s.addr.0 >> 24 == 127 && s.mask.0 & 0xff00_0000 == 0xff00_0000
         });
         let v4 = table.family() == Family::V4;
-        let inward = &*table.chain(at).name == "INPUT" && base.iif.is_none();
+        let inward = &*table.chain_at(at).name == "INPUT" && base.iif.is_none();
         if v4 && inward && local && rule.target == Target::Accept {
             let message = "this rule accepts forged 127.0.0.0/8 addresses from any device";
             out.push(
@@ -68,7 +68,7 @@ fn report_unrestricted_snat(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     for (at, i, rule) in table.rules() {
         let Target::Nat(nat) = &rule.target else { continue };
         let source = matches!(**nat, NatTarget::Snat(_) | NatTarget::Masquerade(_));
-        if source && &*table.chain(at).name == "POSTROUTING" && has_no_tests(rule, table) {
+        if source && &*table.chain_at(at).name == "POSTROUTING" && has_no_tests(rule, table) {
             let message =
                 "this rule translates every connection, also those between inner networks";
             let help = "test the outer device (-o) or the inner network (-s)";
@@ -95,12 +95,12 @@ fn report_dnat_bypassing_input(context: &LintContext<'_>, out: &mut Vec<Finding>
         let dnat =
             |r: &Rule| matches!(&r.target, Target::Nat(n) if matches!(**n, NatTarget::Dnat(_)));
         for (chain, i, rule) in nat.rules().filter(|(_, _, r)| dnat(r)) {
-            let Some(port) = tested_destination_port(rule, nat) else { continue };
+            let Some(port) = tested_protocol_and_dport(rule, nat) else { continue };
             let drops = |r: &Rule| {
                 matches!(r.target, Target::Drop | Target::Reject(_))
-                    && self::tested_destination_port(r, filter).is_some_and(|p| p == port)
+                    && self::tested_protocol_and_dport(r, filter).is_some_and(|p| p == port)
             };
-            let Some(n) = filter.chain(input).rules.iter().position(drops) else { continue };
+            let Some(n) = filter.chain_at(input).rules.iter().position(drops) else { continue };
             let port = port.1;
             let message = format!(
                 "rule {} of INPUT does not see packets to port {port}: this rule redirects them",
@@ -115,7 +115,7 @@ fn report_dnat_bypassing_input(context: &LintContext<'_>, out: &mut Vec<Finding>
             let found = nat.new_rule_finding(&DNAT_PASSES_INPUT, chain, i, message);
             out.push(
                 found
-                    .with_managing_program(filter.program_of_rule((input, n)))
+                    .with_blamed_program(filter.program_of_rule((input, n)))
                     .with_root_cause(
                         cause.with_blamed_place(
                             filter.rule_or_chain_id_and_span(input, Some(n)),
@@ -131,7 +131,7 @@ fn report_dnat_bypassing_input(context: &LintContext<'_>, out: &mut Vec<Finding>
 }
 
 /// Protocol and destination port of a rule that tests one of each.
-fn tested_destination_port(rule: &Rule, table: &TableContext<'_>) -> Option<(u8, u128)> {
+fn tested_protocol_and_dport(rule: &Rule, table: &TableContext<'_>) -> Option<(u8, u128)> {
     let proto = rule.base.proto.filter(|p| !p.negated)?.proto;
     lower_to_tests(rule, table.family()).iter().find_map(|t| match t {
         Test::Field {

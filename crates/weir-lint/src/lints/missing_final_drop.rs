@@ -39,7 +39,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
             out.push(
                 table
                     .new_chain_finding(&NO_FINAL_DROP, at, message)
-                    .with_managing_program(program)
+                    .with_blamed_program(program)
                     .with_help(help),
             );
         }

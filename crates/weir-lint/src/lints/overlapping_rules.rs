@@ -33,7 +33,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
 
 /// The first earlier rule of each kind.
 fn find_overlaps_with_earlier(table: &TableContext<'_>, at: RulePosition) -> Vec<Finding> {
-    let target = |at: RulePosition| &table.chain(at.0).rules[at.1].target;
+    let target = |at: RulePosition| &table.chain_at(at.0).rules[at.1].target;
     let accepts = |t: &Target| matches!(t, Target::Accept | Target::Nat(_));
     let (mut correlated, mut general) = (None, None);
     for earlier in table.flow.earlier_overlapping_deciders(at) {
@@ -41,8 +41,8 @@ fn find_overlaps_with_earlier(table: &TableContext<'_>, at: RulePosition) -> Vec
             continue;
         }
         let (a, b) = (
-            &table.flow.match_space(at).matched_boxes,
-            &table.flow.match_space(earlier).matched_boxes,
+            &table.flow.rule_packet_boxes(at).matched_boxes,
+            &table.flow.rule_packet_boxes(earlier).matched_boxes,
         );
         let within =
             |a: &[_], b: &[HyperRect]| b.iter().all(|b| a.iter().any(|a: &HyperRect| a.covers(b)));

@@ -24,7 +24,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
 /// is to blame, or what decides in the chain that it leads to.
 fn report_rules_behind_catch_all(table: &TableContext<'_>, at: usize, out: &mut Vec<Finding>) {
     let Some(by) = table.catch_all_rules[at] else { return };
-    let chain = table.chain(at);
+    let chain = table.chain_at(at);
     let number = by.rule + 1;
     let target = target_name(&chain.rules[by.rule].target);
     let jumps = (by.deciding_rule != (at, by.rule)).then(|| {
@@ -46,7 +46,7 @@ fn report_rules_behind_catch_all(table: &TableContext<'_>, at: usize, out: &mut 
         format!("move rule {number} to the end of {}, or remove what follows it", chain.name);
     let mut add = |found: Finding| {
         let found =
-            found.with_help(help.clone()).with_managing_program(writer).with_root_cause(cause());
+            found.with_help(help.clone()).with_blamed_program(writer).with_root_cause(cause());
         out.push(jumps.iter().cloned().fold(found, Finding::with_related_place));
     };
     for rule in by.rule + 1..chain.rules.len() {

@@ -25,7 +25,8 @@ pub(crate) static LINT_FAMILY: LintFamily = LintFamily {
 fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         let judged = |at: &RulePosition| {
-            table.is_reachable_rule(*at) && !table.flow.match_space(*at).matched_boxes.is_empty()
+            table.is_reachable_rule(*at)
+                && !table.flow.rule_packet_boxes(*at).matched_boxes.is_empty()
         };
         let all: Vec<RulePosition> = table.rules().map(|(c, i, _)| (c, i)).filter(judged).collect();
         let mut ghosts = HashSet::new();
@@ -54,9 +55,9 @@ fn shadowed_rule_finding(
 ) -> Finding {
     let [first, ..] = by else { return never_matching_rule_finding(table, at) };
     let (chain, i) = at;
-    let rules = &table.chain(chain).rules;
+    let rules = &table.chain_at(chain).rules;
     let one = by.len() == 1 && first.0 == chain;
-    let same_target = by.iter().all(|b| table.chain(b.0).rules[b.1].target == rules[i].target);
+    let same_target = by.iter().all(|b| table.chain_at(b.0).rules[b.1].target == rules[i].target);
     let who = match by {
         [b] => describe_rule_position(table, *b, chain),
         _ => format!("{} earlier rules together", by.len()),
@@ -85,7 +86,7 @@ fn shadowed_rule_finding(
     let program = writers.try_fold(None, |_, writer| writer.map(Some)).flatten();
     let mut found = table
         .new_rule_finding(lint, chain, i, message)
-        .with_managing_program(program)
+        .with_blamed_program(program)
         .with_help(help)
         .with_wasted_comparisons(1)
         .with_fix(vec![table.edit_removing_rule(chain, i)])
@@ -122,7 +123,7 @@ fn shadowing_root_cause(
             RootCause::new(key, many, "another one").with_help("remove them")
         }
         [(chain, i)] => {
-            let named = format!("rule {} of {}", i + 1, table.chain(*chain).name);
+            let named = format!("rule {} of {}", i + 1, table.chain_at(*chain).name);
             let rule = if jumps { "jump" } else { "rule" };
             let one = format!("{named} shadows a later {rule}{unless}");
             let many = format!("{named} shadows {{n}} later {rules}{unless}");
@@ -147,8 +148,8 @@ fn shadowing_root_cause(
 /// A rule that matches nothing of what its callers let in.
 fn never_matching_rule_finding(table: &TableContext<'_>, at: RulePosition) -> Finding {
     let (chain, i) = at;
-    let name = &table.chain(chain).name;
-    let (lint, rules) = match table.chain(chain).rules[i].target.jump_target() {
+    let name = &table.chain_at(chain).name;
+    let (lint, rules) = match table.chain_at(chain).rules[i].target.jump_target() {
         Some(_) => (&JUMP_NEVER_MATCHES, "jumps"),
         None => (&NEVER_MATCHES, "rules"),
     };
@@ -178,12 +179,13 @@ fn describe_rule_position(
 ) -> String {
     match chain == from {
         true => format!("rule {}", i + 1),
-        false => format!("rule {} of {}", i + 1, table.chain(chain).name),
+        false => format!("rule {} of {}", i + 1, table.chain_at(chain).name),
     }
 }
 
 fn have_same_tests(table: &TableContext<'_>, a: RulePosition, b: RulePosition) -> bool {
-    let tests = |at: RulePosition| lower_to_tests(&table.chain(at.0).rules[at.1], table.family());
+    let tests =
+        |at: RulePosition| lower_to_tests(&table.chain_at(at.0).rules[at.1], table.family());
     let (a, b) = (tests(a), tests(b));
     a.len() == b.len() && a.iter().all(|t| b.contains(t))
 }
@@ -194,7 +196,7 @@ fn redundant_rule_finding(
     (chain, i): RulePosition,
     by: &[Decider],
 ) -> Finding {
-    let (one, fate) = match &table.chain(chain).rules[i].target {
+    let (one, fate) = match &table.chain_at(chain).rules[i].target {
         Target::Accept => ("accepted", "accept"),
         Target::Return => ("returned to the caller", "return"),
         Target::Drop => ("dropped", "drop"),
@@ -211,7 +213,7 @@ fn redundant_rule_finding(
         let (place, span) = table.rule_or_chain_id_and_span(c, rule);
         beside.push(RelatedPlace { place, span, label: label.to_owned() });
     }
-    let name = &table.chain(chain).name;
+    let name = &table.chain_at(chain).name;
     let message = format!("without this rule, its packets are {one} as well");
     let many = format!("{{n}} rules of {name} {fate} what is {one} without them as well");
     let cause = RootCause::new(

@@ -60,7 +60,7 @@ fn find_limit_before_tests(
     let family = table.family();
     // A real test, not a bare `-m tcp` or a comment.
     let tests = |m: &Match| {
-        let mut alone = Rule::new(Target::None);
+        let mut alone = Rule::unconditional(Target::None);
         alone.matches.push(m.clone());
         lower_to_tests(&alone, family)
             .iter()
@@ -77,13 +77,13 @@ fn find_limit_before_tests(
 
 /// Rules before a budget that accept some of the packets it is about.
 fn find_limit_after_accept(table: &TableContext<'_>, chain: usize, i: usize) -> Option<Finding> {
-    let asks = &table.flow.match_space((chain, i)).stateful_boxes;
+    let asks = &table.flow.rule_packet_boxes((chain, i)).stateful_boxes;
     if asks.is_empty() {
         return None;
     }
     let first = (0..i).find(|e| {
-        let rule = &table.chain(chain).rules[*e];
-        let cells = &table.flow.match_space((chain, *e)).matched_boxes;
+        let rule = &table.chain_at(chain).rules[*e];
+        let cells = &table.flow.rule_packet_boxes((chain, *e)).matched_boxes;
         rule.target == Target::Accept && asks.iter().any(|a| cells.iter().any(|c| c.intersects(a)))
     })?;
     let message = format!("packets that rule {} accepts do not reach this limit", first + 1);

@@ -21,7 +21,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
             }
             for (i, rule) in chain.rules.iter().enumerate() {
                 if !is_log_rule(rule)
-                    || has_limiting_match(rule)
+                    || has_limit_or_sampling_match(rule)
                     || !table.is_reachable_rule((at, i))
                 {
                     continue;
@@ -55,7 +55,7 @@ fn is_log_rule(rule: &Rule) -> bool {
         if matches!(&**e, Effect::Other(e) if matches!(e.module, "LOG" | "NFLOG")))
 }
 
-fn has_limiting_match(rule: &Rule) -> bool {
+fn has_limit_or_sampling_match(rule: &Rule) -> bool {
     rule.matches.iter().any(|m| {
         matches!(m, Match::Stateful(s)
             if matches!(s.module, "limit" | "hashlimit" | "recent" | "quota" | "statistic"))
@@ -65,5 +65,6 @@ fn has_limiting_match(rule: &Rule) -> bool {
 /// Whether a chain is entered within a limit only.
 fn has_only_limited_callers(table: &TableContext<'_>, chain: usize) -> bool {
     let callers = table.flow.callers_of_chain(chain);
-    !callers.is_empty() && callers.iter().all(|c| has_limiting_match(&table.chain(c.0).rules[c.1]))
+    !callers.is_empty()
+        && callers.iter().all(|c| has_limit_or_sampling_match(&table.chain_at(c.0).rules[c.1]))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use weir_model::effect::needs_connection_tracking;
+use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::{Effect, Family, Rule, RuleId, TableName, Target, Test, lower_to_tests};
 
 use crate::context::{LintContext, TableContext};
@@ -14,10 +14,12 @@ use crate::root_cause::RootCause;
 define_lint!(CONNTRACK_UNNEEDED, "conntrack-unneeded", Note);
 define_lint!(NAT_WITHOUT_TRACKING, "nat-without-tracking", Warning);
 
-pub(crate) static LINT_FAMILY: LintFamily =
-    LintFamily { lints: &[&CONNTRACK_UNNEEDED, &NAT_WITHOUT_TRACKING], run_lints };
+pub(crate) static LINT_FAMILY: LintFamily = LintFamily {
+    lints: &[&CONNTRACK_UNNEEDED, &NAT_WITHOUT_TRACKING],
+    run_lints: run_untracked_nat_lint,
+};
 
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_untracked_nat_lint(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for raw in context.tables.iter().filter(|t| t.table.name == TableName::Raw) {
         let same =
             |t: &&TableContext<'_>| t.family() == raw.family() && t.table.name == TableName::Nat;
@@ -38,7 +40,7 @@ fn report_nat_of_untracked(
     let at = |t: &TableContext<'_>| t.table.chains.iter().position(|c| &*c.name == hook);
     let (Some(from), Some(to)) = (at(raw), at(nat)) else { return };
     // What an earlier rule decides is tracked.
-    let notrack = raw.chain(from).rules.iter().enumerate();
+    let notrack = raw.chain_at(from).rules.iter().enumerate();
     let first = notrack.take_while(|(_, r)| r.target.falls_through() && r.target != Target::None);
     for (n, rule) in first.filter(|(_, r)| is_notrack_rule(r)) {
         let excluded = lower_to_tests(rule, raw.family());
@@ -49,7 +51,7 @@ fn report_nat_of_untracked(
         if excluded.iter().any(opaque) {
             continue;
         }
-        for (i, rule) in nat.chain(to).rules.iter().enumerate() {
+        for (i, rule) in nat.chain_at(to).rules.iter().enumerate() {
             let tests = lower_to_tests(rule, nat.family());
             if matches!(rule.target, Target::Nat(_)) && excluded.iter().all(|t| tests.contains(t)) {
                 let notrack = format!("rule {} of raw {hook}", n + 1);
@@ -66,7 +68,7 @@ fn report_nat_of_untracked(
                 );
                 out.push(
                     nat.new_rule_finding(&NAT_WITHOUT_TRACKING, to, i, message)
-                        .with_managing_program(raw.program_of_rule((from, n)))
+                        .with_blamed_program(raw.program_of_rule((from, n)))
                         .with_root_cause(
                             cause.with_blamed_place(
                                 raw.rule_or_chain_id_and_span(from, Some(n)),
@@ -85,7 +87,7 @@ fn is_notrack_rule(rule: &Rule) -> bool {
 }
 
 /// Families in which all rules that use conntrack can go, by what was found.
-pub(crate) fn find_unneeded_conntrack(
+pub(crate) fn find_conntrack_of_removable_rules(
     context: &LintContext<'_>,
     found: &[Finding],
 ) -> Vec<Finding> {
@@ -101,7 +103,7 @@ pub(crate) fn find_unneeded_conntrack(
         let tables = || context.tables.iter().filter(move |t| t.family() == family);
         let mut users = tables().flat_map(|t| {
             t.rules()
-                .filter(|(_, _, r)| needs_connection_tracking(r))
+                .filter(|(_, _, r)| is_conntrack_enabling_rule(r))
                 .map(move |(c, i, _)| (t, c, i))
         });
         let Some((table, chain, i)) = users.next() else { continue };

@@ -35,18 +35,18 @@ fn report_unreachable_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     // Chains in a circle have no first one: any of them will do.
     let first = lost.iter().filter(|c| table.flow.callers_of_chain(**c).is_empty()).chain(&lost);
     for start in first {
-        for chain in graph.mark_reachable([*start], &mut rooted, |jump| is_lost(jump.to)) {
+        for chain in graph.mark_newly_reachable([*start], &mut rooted, |jump| is_lost(jump.to)) {
             root[chain] = Some(*start);
         }
     }
     for at in lost {
         let from = root[at].unwrap_or(at);
-        let name = &table.chain(from).name;
+        let name = &table.chain_at(from).name;
         let one = format!("no rule jumps to chain {name}");
         let many = format!("{one}: {{n}} chains are unreachable");
         let message = match from == at {
             true => one.clone(),
-            false => format!("only unreachable chains jump to chain {}", table.chain(at).name),
+            false => format!("only unreachable chains jump to chain {}", table.chain_at(at).name),
         };
         let cause =
             RootCause::new(table.root_cause_key(from, None), many, "entered only from there")
@@ -56,14 +56,14 @@ fn report_unreachable_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
                 });
         let found = table
             .new_chain_finding(&UNREACHABLE_CHAIN, at, message)
-            .with_managing_program(table.program_of_chain(from))
+            .with_blamed_program(table.program_of_chain(from))
             .with_root_cause(
                 cause.with_blamed_place(table.rule_or_chain_id_and_span(from, None), one),
             );
-        out.push(if program_of_chain_or_set(&table.chain(at).name).is_some() {
+        out.push(if program_of_chain_or_set(&table.chain_at(at).name).is_some() {
             found.with_help("leave it: its program may jump to it later")
         } else {
-            let (table, chain) = (table.table.name, table.chain(at).name.clone());
+            let (table, chain) = (table.table.name, table.chain_at(at).name.clone());
             let help = format!("remove it (`-F {chain}`, `-X {chain}`), or jump to it");
             let family = found.family.unwrap_or(Family::V4);
             found.with_help(help).with_fix(vec![RulesetEdit::RemoveChain { family, table, chain }])
@@ -75,7 +75,7 @@ fn report_unreachable_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
 fn report_jumps_to_empty_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     for jump in table.flow.chain_graph().all_jumps() {
         let (at, rule, to) = (jump.from, jump.rule, jump.to);
-        let chain = table.chain(to);
+        let chain = table.chain_at(to);
         if chain.rules.is_empty() {
             let name = &chain.name;
             let one = format!("chain {name} is empty, and a rule jumps to it");
@@ -83,15 +83,15 @@ fn report_jumps_to_empty_chains(table: &TableContext<'_>, out: &mut Vec<Finding>
             let cause = RootCause::new(table.root_cause_key(to, None), many, "jumps to it");
             let found = table
                 .new_rule_finding(&JUMP_TO_EMPTY_CHAIN, at, rule, format!("chain {name} is empty"))
-                .with_managing_program(table.program_of_chain(to))
+                .with_blamed_program(table.program_of_chain(to))
                 .with_help("remove the jump and the chain, unless a program fills the chain")
                 .with_root_cause(
                     cause.with_blamed_place(table.rule_or_chain_id_and_span(to, None), one),
                 )
                 .with_wasted_comparisons(1);
             // A goto leaves the caller, and a rule may drop what it cannot read.
-            let plain = matches!(table.chain(at).rules[rule].target, Target::Jump(_)) && {
-                let reach = table.flow.match_space((at, rule));
+            let plain = matches!(table.chain_at(at).rules[rule].target, Target::Jump(_)) && {
+                let reach = table.flow.rule_packet_boxes((at, rule));
                 reach.dropped_boxes.is_empty() && reach.stateful_boxes.is_empty()
             };
             out.push(match plain && program_of_chain_or_set(name).is_none() {
@@ -105,7 +105,7 @@ fn report_jumps_to_empty_chains(table: &TableContext<'_>, out: &mut Vec<Finding>
 /// The jumps that close a circle.
 fn report_jump_loops(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     for jump in table.flow.chain_graph().back_edges() {
-        let message = format!("this jump leads back to chain {}", table.chain(jump.to).name);
+        let message = format!("this jump leads back to chain {}", table.chain_at(jump.to).name);
         let help = "remove one of the jumps: the kernel refuses to load a loop";
         out.push(table.new_rule_finding(&JUMP_LOOP, jump.from, jump.rule, message).with_help(help));
     }

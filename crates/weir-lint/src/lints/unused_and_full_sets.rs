@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use weir_model::effect::sets_named_by_target;
+use weir_model::effect::list_target_sets_with_write_flags;
 use weir_model::ipset::{SetDataType, SetStorage};
 use weir_model::managing_programs::program_of_chain_or_set;
 use weir_model::{ChangingSets, ElementPart, IpSet, Match, SetOption, SharedName};
@@ -34,7 +34,9 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     let mut used: HashSet<SharedName> = HashSet::new();
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
-            used.extend(sets_named_by_target(&rule.target).into_iter().map(|(name, _)| name));
+            used.extend(
+                list_target_sets_with_write_flags(&rule.target).into_iter().map(|(name, _)| name),
+            );
             for m in &rule.matches {
                 let Match::Set(m) = m else { continue };
                 used.insert(m.name.clone());
@@ -79,7 +81,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
         if !used.contains(&set.name) {
             out.push(unused_set_finding(set));
         }
-        out.extend(find_full_set(set));
+        out.extend(find_nearly_full_set(set));
     }
 }
 
@@ -87,8 +89,8 @@ fn unused_set_finding(set: &IpSet) -> Finding {
     let name = &set.name;
     let message = format!("no rule names set {name} ({} elements)", set.elements.len());
     let program = program_of_chain_or_set(name);
-    let found = Finding::new_without_place(&UNUSED_SET, set.span, message)
-        .with_managing_program(program)
+    let found = Finding::new_with_span_only(&UNUSED_SET, set.span, message)
+        .with_blamed_program(program)
         .with_help(format!("remove it (`ipset destroy {name}`), unless another program uses it"));
     match program.is_some() {
         true => found,
@@ -97,7 +99,7 @@ fn unused_set_finding(set: &IpSet) -> Finding {
 }
 
 /// Sets that are full or nearly full: adding fails with `Hash is full`.
-fn find_full_set(set: &IpSet) -> Option<Finding> {
+fn find_nearly_full_set(set: &IpSet) -> Option<Finding> {
     if set.kind.storage != SetStorage::Hash || set.options.contains(&SetOption::ForceAdd) {
         return None;
     }
@@ -115,5 +117,5 @@ fn find_full_set(set: &IpSet) -> Option<Finding> {
     }
     let message = format!("set {} holds {elements} of at most {max} elements", set.name);
     let help = "create it with a larger maxelem";
-    Some(Finding::new_without_place(&FULL_SET, set.span, message).with_help(help))
+    Some(Finding::new_with_span_only(&FULL_SET, set.span, message).with_help(help))
 }

@@ -19,7 +19,7 @@ enum RequiredOutcome<'a> {
 
 /// The question of a sweep.
 #[derive(Clone, Copy)]
-struct OutcomeQuery<'a> {
+struct OutcomeSweepContext<'a> {
     required: RequiredOutcome<'a>,
     shadowed_rules: &'a HashSet<RulePosition>,
     /// What decides the packets.
@@ -54,7 +54,7 @@ impl PacketSetFlow<'_> {
         ghosts: &HashSet<RulePosition>,
     ) -> Option<Vec<Decider>> {
         let rule = self.rule(at);
-        let reach = self.match_space(at);
+        let reach = self.rule_packet_boxes(at);
         if self.is_inconclusive
             || !reach.stateful_boxes.is_empty()
             || reach.matched_boxes.is_empty()
@@ -77,7 +77,7 @@ impl PacketSetFlow<'_> {
         let hot: Vec<HyperRect> =
             hot.flat_map(|cell| self.subtract_earlier_rules(at, cell, &mut by)).collect();
         let deciders = RefCell::new(BTreeSet::new());
-        let drop = OutcomeQuery {
+        let drop = OutcomeSweepContext {
             required: RequiredOutcome::DecidedByTarget(&Target::Drop),
             shadowed_rules: ghosts,
             deciders: &deciders,
@@ -85,7 +85,7 @@ impl PacketSetFlow<'_> {
         let same = self.all_boxes_get_outcome_after(
             at,
             reach.matched_boxes.clone(),
-            OutcomeQuery { required: fate, ..drop },
+            OutcomeSweepContext { required: fate, ..drop },
             0,
         ) && (hot.is_empty() || self.all_boxes_get_outcome_after(at, hot, drop, 0));
         same.then(|| deciders.into_inner().into_iter().collect())
@@ -96,7 +96,7 @@ impl PacketSetFlow<'_> {
         &self,
         (chain, rule): RulePosition,
         cells: Vec<HyperRect>,
-        sweep: OutcomeQuery<'_>,
+        sweep: OutcomeSweepContext<'_>,
         depth: usize,
     ) -> bool {
         let Some(left) = self.boxes_undecided_after_chain(chain, rule + 1, cells, sweep, depth)
@@ -115,7 +115,7 @@ impl PacketSetFlow<'_> {
         if depth == MAX_JUMP_DEPTH || callers.is_empty() || callers.len() > MAX_CALLERS_FOLLOWED {
             return false;
         }
-        callers.iter().all(|caller| match self.intersect_match_space(*caller, &left) {
+        callers.iter().all(|caller| match self.intersect_with_matched_boxes(*caller, &left) {
             Some(cells) if cells.is_empty() => true,
             Some(cells) => {
                 matches!(self.rule(*caller).target, Target::Jump(_))
@@ -142,21 +142,21 @@ impl PacketSetFlow<'_> {
         chain: usize,
         from: usize,
         mut cells: Vec<HyperRect>,
-        sweep: OutcomeQuery<'_>,
+        sweep: OutcomeSweepContext<'_>,
         depth: usize,
     ) -> Option<Vec<HyperRect>> {
         if cells.len() > MAX_BOXES_PER_SET || depth == MAX_JUMP_DEPTH {
             return None;
         }
         let rules = self.list_rules_overlapping(chain, from, &cells);
-        if self.charge_examined_boxes(1 + rules.len()) {
+        if self.is_over_budget_after_boxes(1 + rules.len()) {
             return None;
         }
         let fate = sweep.required;
         let mut returned = Vec::new();
         for rule in rules {
             let at = (chain, rule);
-            let reach = self.match_space(at);
+            let reach = self.rule_packet_boxes(at);
             let acts = !sweep.shadowed_rules.contains(&at);
             if boxes_overlap(&reach.stateful_boxes, &cells) {
                 return None;
@@ -175,7 +175,7 @@ impl PacketSetFlow<'_> {
             if !boxes_overlap(&reach.matched_boxes, &cells) {
                 continue;
             }
-            let met = self.intersect_match_space(at, &cells)?;
+            let met = self.intersect_with_matched_boxes(at, &cells)?;
             let back = match &self.rule(at).target {
                 target if fate.is_target(target) => {
                     sweep.deciders.borrow_mut().insert(Decider::Rule(at));
@@ -199,7 +199,7 @@ impl PacketSetFlow<'_> {
                 cells.extend(back);
             }
             if cells.len() + returned.len() > MAX_BOXES_PER_SET
-                || self.charge_examined_boxes(cells.len())
+                || self.is_over_budget_after_boxes(cells.len())
             {
                 return None;
             }

@@ -42,7 +42,9 @@ impl OverlapIndex {
         let mut best: Option<Vec<usize>> = None;
         for (axis, spans) in INDEXED_FIELDS.iter().zip(axes) {
             let limit = best.as_ref().map_or(usize::MAX, Vec::len);
-            if let Some(found) = spans.find_overlapping(cell.interval_of_field(*axis), limit) {
+            if let Some(found) =
+                spans.find_overlapping_below_limit(cell.interval_of_field(*axis), limit)
+            {
                 best = Some(found);
             }
         }
@@ -77,7 +79,7 @@ impl IntervalTree {
     }
 
     /// The intervals that overlap an interval; `None` if there are `limit` or more.
-    fn find_overlapping(&self, (lo, hi): Interval, limit: usize) -> Option<Vec<usize>> {
+    fn find_overlapping_below_limit(&self, (lo, hi): Interval, limit: usize) -> Option<Vec<usize>> {
         let end = self.sorted_intervals.partition_point(|((l, _), _)| *l <= hi);
         let mut found = Vec::new();
         let mut open = vec![1usize];
@@ -116,17 +118,18 @@ mod tests {
         let index = IntervalTree::new(spans.iter().copied());
         for lo in 0..50 {
             for hi in [lo, lo + 3, 60] {
-                let mut found = index.find_overlapping((lo, hi), usize::MAX).expect("no limit");
+                let mut found =
+                    index.find_overlapping_below_limit((lo, hi), usize::MAX).expect("no limit");
                 found.sort_unstable();
                 let meets = |s: &&(Interval, usize)| s.0.0 <= hi && lo <= s.0.1;
                 let all: Vec<usize> = spans.iter().filter(meets).map(|s| s.1).collect();
                 assert_eq!(found, all, "{lo}-{hi}");
-                let cut = index.find_overlapping((lo, hi), all.len());
+                let cut = index.find_overlapping_below_limit((lo, hi), all.len());
                 assert_eq!(cut, all.is_empty().then(Vec::new));
             }
         }
         assert_eq!(
-            IntervalTree::new(std::iter::empty()).find_overlapping((0, 9), 5),
+            IntervalTree::new(std::iter::empty()).find_overlapping_below_limit((0, 9), 5),
             Some(Vec::new())
         );
     }

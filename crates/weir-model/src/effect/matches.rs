@@ -2,7 +2,7 @@
 
 use weir_packet::Family;
 
-use super::conntrack_demand::ConntrackDemand;
+use super::conntrack_demand_level::ConntrackDemand;
 use super::field_set::FieldSet;
 use crate::field::Field;
 use crate::rule_match::Match;
@@ -209,7 +209,7 @@ pub fn match_module_name(m: &Match, family: Family) -> &str {
         Match::Set(_) => "set",
         Match::Comment(_) => "comment",
         Match::Stateful(s) => s.module,
-        Match::HostDependent(h) => h.module,
+        Match::UnmodelledInput(h) => h.module,
         Match::Opaque(o) => &o.name,
     }
 }
@@ -256,7 +256,7 @@ pub fn match_effects_from_rows(rows: &[MatchRow], m: &Match, family: Family) -> 
         Match::Set(m) if compares_set_counters(m) => {
             MatchRow { dependency: MatchDependency::PacketHistory, reads: FieldSet::ALL, ..row }
         }
-        Match::HostDependent(h) => {
+        Match::UnmodelledInput(h) => {
             // ip6t_ah.c looks for the header among the extension headers.
             let find = h.module == "ah" && family == Family::V6;
             let restores = h.options.iter().any(|o| o.name == "restore-skmark");

@@ -209,7 +209,7 @@ pub fn rules_in_load_order(ruleset: &Ruleset) -> impl Iterator<Item = (&Table, &
 
 /// An object that rules name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SharedObject {
+pub struct SharedObjectId {
     /// What it is; a module's name where that is not known.
     pub kind: String,
     /// Its name.
@@ -218,7 +218,7 @@ pub struct SharedObject {
     pub family: Option<Family>,
 }
 
-impl fmt::Display for SharedObject {
+impl fmt::Display for SharedObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind, self.name)
     }
@@ -227,7 +227,7 @@ impl fmt::Display for SharedObject {
 /// A rule's use of an object.
 #[derive(Debug)]
 struct ObjectUse {
-    object: SharedObject,
+    object: SharedObjectId,
     creates: bool,
     /// What applies to all rules of the name if this rule creates the object: options as text.
     options: Vec<String>,
@@ -239,15 +239,15 @@ struct ObjectUse {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharedObjects {
     /// What configures each object that is made, by rules of IPv4 and of IPv6.
-    configurations: BTreeMap<SharedObject, [Option<Vec<String>>; 2]>,
-    missing: BTreeSet<(Family, SharedObject)>,
+    configurations: BTreeMap<SharedObjectId, [Option<Vec<String>>; 2]>,
+    missing: BTreeSet<(Family, SharedObjectId)>,
 }
 
 impl SharedObjects {
     /// The objects of some rulesets, one for each family at most.
     pub fn from_rulesets<'r>(rulesets: impl Iterator<Item = &'r Ruleset>) -> SharedObjects {
         let mut objects = SharedObjects::default();
-        let mut wanted: Vec<(Family, SharedObject)> = Vec::new();
+        let mut wanted: Vec<(Family, SharedObjectId)> = Vec::new();
         for ruleset in rulesets {
             let family = ruleset.family;
             for used in rules_in_load_order(ruleset)
@@ -269,7 +269,7 @@ impl SharedObjects {
         &mut self,
         used: ObjectUse,
         family: Family,
-        wanted: &mut Vec<(Family, SharedObject)>,
+        wanted: &mut Vec<(Family, SharedObjectId)>,
     ) {
         let at = family_index(family);
         if !used.creates {
@@ -295,7 +295,7 @@ impl SharedObjects {
     ///
     /// Where both families share an object, the configuration is that of either: which of them is
     /// loaded first is not known.
-    pub fn describe_rule_objects(&self, rule: &Rule, family: Family) -> Option<String> {
+    pub fn describe_object_configurations(&self, rule: &Rule, family: Family) -> Option<String> {
         let uses = collect_object_uses(rule, family);
         if uses.is_empty() {
             return None;
@@ -305,15 +305,15 @@ impl SharedObjects {
     }
 
     /// Objects that a rule needs and that no rule before it makes: the kernel refuses the rule.
-    pub fn missing_objects(&self) -> impl Iterator<Item = (Family, &SharedObject)> {
+    pub fn objects_missing_at_load(&self) -> impl Iterator<Item = (Family, &SharedObjectId)> {
         self.missing.iter().map(|(family, object)| (*family, object))
     }
 
     /// An object that is missing in one of the two and not in the other.
-    pub fn first_object_missing_in_one<'o>(
+    pub fn first_missing_object_difference<'o>(
         &'o self,
         other: &'o SharedObjects,
-    ) -> Option<(Family, &'o SharedObject)> {
+    ) -> Option<(Family, &'o SharedObjectId)> {
         self.missing.symmetric_difference(&other.missing).next().map(|(f, o)| (*f, o))
     }
 
@@ -322,12 +322,12 @@ impl SharedObjects {
     pub fn first_differing_object<'o>(
         &'o self,
         other: &'o SharedObjects,
-    ) -> Option<&'o SharedObject> {
-        let changed = |(o, of): &(&'o SharedObject, _)| {
+    ) -> Option<&'o SharedObjectId> {
+        let changed = |(o, of): &(&'o SharedObjectId, _)| {
             other.configurations.get(*o).is_some_and(|x| x != *of)
         };
         let changed = self.configurations.iter().find(changed).map(|(o, _)| o);
-        changed.or_else(|| self.first_object_missing_in_one(other).map(|(_, o)| o))
+        changed.or_else(|| self.first_missing_object_difference(other).map(|(_, o)| o))
     }
 }
 
@@ -348,8 +348,8 @@ fn collect_object_uses(rule: &Rule, family: Family) -> Vec<ObjectUse> {
     let mut out = Vec::new();
     for m in &rule.matches {
         let (module, options) = match m {
-            Match::Stateful(s) => (s.module, options_to_text(&s.options)),
-            Match::HostDependent(h) => (h.module, options_to_text(&h.options)),
+            Match::Stateful(s) => (s.module, convert_options_to_texts(&s.options)),
+            Match::UnmodelledInput(h) => (h.module, convert_options_to_texts(&h.options)),
             Match::Opaque(o) => (&*o.name, parse_option_words(&o.words)),
             _ => continue,
         };
@@ -359,7 +359,7 @@ fn collect_object_uses(rule: &Rule, family: Family) -> Vec<ObjectUse> {
     let (module, options) = match &rule.target {
         Target::Opaque(o) => (&*o.name, parse_option_words(&o.words)),
         Target::Effect(effect) => match &**effect {
-            Effect::Other(e) => (e.module, options_to_text(&e.options)),
+            Effect::Other(e) => (e.module, convert_options_to_texts(&e.options)),
             _ => return out,
         },
         _ => return out,
@@ -385,7 +385,7 @@ fn push_module_uses(
         }
         // What it keeps is not known: every rule of the module may configure it.
         let all: Vec<String> = options.iter().map(text).collect();
-        let object = SharedObject {
+        let object = SharedObjectId {
             kind: module.to_owned(),
             name: "of all its rules".to_owned(),
             family: None,
@@ -418,7 +418,7 @@ fn push_module_uses(
     };
     for name in names {
         let family = row.per_family.then_some(family);
-        let object = SharedObject { kind: row.object_kind.to_owned(), name, family };
+        let object = SharedObjectId { kind: row.object_kind.to_owned(), name, family };
         let options = options.iter().filter(configures).map(text).collect();
         out.push(ObjectUse { object, creates: makes, options, configured_by_all: false });
     }
@@ -432,7 +432,7 @@ struct OptionText {
     text: String,
 }
 
-fn options_to_text(options: &[ExtensionOption]) -> Vec<OptionText> {
+fn convert_options_to_texts(options: &[ExtensionOption]) -> Vec<OptionText> {
     let text = |value: &ExtensionValue| match value {
         ExtensionValue::Text(text) => text.clone(),
         other => format!("{other:?}"),
@@ -459,7 +459,7 @@ fn parse_option_words(words: &[String]) -> Vec<OptionText> {
                 let (name, text) = option.split_once('=').unwrap_or((option, ""));
                 out.push(OptionText {
                     negated,
-                    name: expand_option_name(name),
+                    name: expand_object_naming_option(name),
                     text: text.to_owned(),
                 });
                 negated = false;
@@ -479,7 +479,7 @@ fn parse_option_words(words: &[String]) -> Vec<OptionText> {
 }
 
 /// The option that names an object, where a word is the beginning of no other.
-fn expand_option_name(name: &str) -> String {
+fn expand_object_naming_option(name: &str) -> String {
     let names = SHARED_OBJECT_ROWS.iter().flat_map(|row| match row.key {
         SharedObjectKey::OptionValues(names) => names.iter().copied(),
         SharedObjectKey::DestinationAddress => [].iter().copied(),

@@ -2,7 +2,7 @@
 
 use weir_packet::Family;
 
-use super::conntrack_demand::ConntrackDemand;
+use super::conntrack_demand_level::ConntrackDemand;
 use super::field_set::FieldSet;
 use super::matches::match_effects;
 use crate::field::Field;
@@ -107,7 +107,7 @@ const fn reporting_target_row(name: &'static str) -> TargetRow {
     TargetRow { name, is_observable: true, reads: FieldSet::ALL, ..INERT_TARGET_ROW }
 }
 
-const fn terminating_target_row(name: &'static str, fields: &[Field]) -> TargetRow {
+const fn observable_terminating_target_row(name: &'static str, fields: &[Field]) -> TargetRow {
     TargetRow {
         termination: TargetTermination::Always,
         is_observable: true,
@@ -123,7 +123,7 @@ const fn diverting_target_row(name: &'static str, writes: FieldSet) -> TargetRow
         unknown_writes: writes,
         stateful: true,
         changes_unmodelled_state: true,
-        ..terminating_target_row(name, &[])
+        ..observable_terminating_target_row(name, &[])
     }
 }
 
@@ -132,7 +132,7 @@ const fn diverting_target_row(name: &'static str, writes: FieldSet) -> TargetRow
 const fn nat_target_row(name: &'static str, fields: &[Field]) -> TargetRow {
     TargetRow {
         conntrack_demand: ConntrackDemand::Tracking,
-        ..terminating_target_row(name, fields).with_known_values(fields)
+        ..observable_terminating_target_row(name, fields).with_known_values(fields)
     }
 }
 
@@ -157,7 +157,7 @@ pub const TARGET_ROWS: [TargetRow; 30] = {
     [
         TargetRow { termination: TargetTermination::Always, ..writing_target_row("ACCEPT", &[]) },
         TargetRow { termination: TargetTermination::Always, ..writing_target_row("DROP", &[]) },
-        terminating_target_row("REJECT", &[]),
+        observable_terminating_target_row("REJECT", &[]),
         reporting_target_row("LOG"),
         reporting_target_row("NFLOG"),
         reporting_target_row("AUDIT"),
@@ -293,7 +293,7 @@ pub fn target_effects_from_rows(rows: &[TargetRow], target: &Target) -> TargetRo
 
 /// The fields that rules of a table may change for the rules after them: a target that ends the
 /// table changes nothing there.
-pub fn fields_changed_in_table(table: &Table) -> FieldSet {
+pub fn find_fields_changed_for_next_rules(table: &Table) -> FieldSet {
     let rules = || table.chains.iter().flat_map(|c| &c.rules);
     let rows = rules()
         .map(|r| target_effects(&r.target))

@@ -46,7 +46,7 @@ const CT_STATE_NAMES: [(&str, u16); 7] = [
 ];
 
 /// Name of a protocol of [`PROTOCOL_NAMES`], or its number.
-pub fn protocol_name(proto: u8) -> String {
+pub fn format_protocol_name_or_number(proto: u8) -> String {
     let known = PROTOCOL_NAMES.iter().find(|(_, p)| *p == proto);
     known.map_or_else(|| proto.to_string(), |(name, _)| (*name).to_owned())
 }
@@ -59,7 +59,7 @@ impl Field {
     pub fn display_value(self, value: u128, family: Family) -> String {
         match self {
             Field::Saddr | Field::Daddr => Addr(value).display(family).to_string(),
-            Field::Proto => protocol_name(value as u8),
+            Field::Proto => format_protocol_name_or_number(value as u8),
             Field::TcpFlags => join_flag_names(value, &TCP_FLAG_NAMES),
             Field::IcmpTypeAndCode => format!("{}/{}", value >> 8, value & 0xff),
             Field::SourceMac => {

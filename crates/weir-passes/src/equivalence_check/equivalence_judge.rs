@@ -8,8 +8,8 @@ use weir_model::{
 };
 use weir_packet::{ConntrackInfo, Transport};
 use weir_semantics::{
-    AppliedEffect, CountedObject, CounterHit, CreditedCounter, Interpreter, JourneyKind, Oracle,
-    Outcome, OutcomeDifference, Verdict,
+    AppliedTarget, CountedObject, CounterHitWithCredit, CreditedCounter, Interpreter, JourneyKind,
+    Oracle, Outcome, OutcomeDifference, Verdict,
 };
 
 use super::counterexample::{Counterexample, FormDifference, describe_outcome};
@@ -38,15 +38,16 @@ impl<'f> EquivalenceJudge<'f> {
             }
         }
         let class = |family| {
-            let rules = after.ruleset(family).into_iter().flat_map(|r| r.rules());
+            let rules =
+                after.ruleset(family).into_iter().flat_map(|r| r.rules_with_table_and_chain());
             group_merged_rules(rules.map(|(_, _, r)| &r.credit[..]))
         };
         EquivalenceJudge {
             equivalence,
             merged_rule_class: [class(Family::V4), class(Family::V6)],
             original_policies: policies,
-            interpreter_before: Interpreter::new_for_comparison(before, after),
-            interpreter_after: Interpreter::new_for_comparison(after, before),
+            interpreter_before: Interpreter::new_with_sets_changed_by(before, after),
+            interpreter_after: Interpreter::new_with_sets_changed_by(after, before),
             rules_tried: (0, 0),
         }
     }
@@ -59,7 +60,7 @@ impl<'f> EquivalenceJudge<'f> {
         answers: &mut dyn Oracle,
     ) -> Option<Box<Counterexample>> {
         let (before, FormDifference { difference: what, outcome_after: after }) =
-            self.compare_outcomes(packet, entry, answers)?;
+            self.compare_journeys(packet, entry, answers)?;
         let packet = packet.clone();
         Some(Box::new(Counterexample {
             packet,
@@ -71,7 +72,7 @@ impl<'f> EquivalenceJudge<'f> {
     }
 
     /// In what the two differ for a packet; the outcome that it had.
-    fn compare_outcomes(
+    fn compare_journeys(
         &mut self,
         packet: &Packet,
         entry: JourneyKind,
@@ -104,7 +105,7 @@ impl<'f> EquivalenceJudge<'f> {
                 fate.or_else(|| self.compare_at_ttl_one(packet, entry, answers))
             }
             Equivalence::EarlyDrop => self.compare_except_new_policies(&was, &is, packet.family),
-            Equivalence::Untracked => match count_untracking_rules(&is) {
+            Equivalence::Untracked => match count_notrack_pass_hits(&is) {
                 0 => self.compare_except_new_policies(&was, &is, packet.family),
                 rules => self
                     .compare_untracked(&was, &is, rules, packet.family)
@@ -132,7 +133,7 @@ impl<'f> EquivalenceJudge<'f> {
         let class = &self.merged_rule_class[usize::from(family == Family::V6)];
         let credits = |o: &Outcome<'_>| -> Vec<String> {
             let mut all: Vec<String> =
-                o.hits.iter().flat_map(|h| format_hit_by_merged_class(h, class)).collect();
+                o.hits.iter().flat_map(|h| list_merged_classes_of_hit(h, class)).collect();
             all.sort_unstable();
             all
         };
@@ -228,7 +229,7 @@ impl<'f> EquivalenceJudge<'f> {
         if was.verdict != is.verdict {
             return Some(describe_difference(OutcomeDifference::Verdict));
         }
-        let own = |e: &AppliedEffect<'_>| {
+        let own = |e: &AppliedTarget<'_>| {
             e.table == TableName::Raw
                 && matches!(e.target, Target::Effect(e) if **e == Effect::CtNotrack)
         };
@@ -272,7 +273,7 @@ impl<'f> EquivalenceJudge<'f> {
         }
         let (reply, way) = build_reply(packet, entry);
         let way_back = self.interpreter_after.journey(&reply, way, answers);
-        if way_back.verdict != Verdict::Expired && count_untracking_rules(&way_back) == 0 {
+        if way_back.verdict != Verdict::Expired && count_notrack_pass_hits(&way_back) == 0 {
             return Some("its replies are tracked".to_owned());
         }
         let mut error = reply;
@@ -319,8 +320,8 @@ fn build_reply(packet: &Packet, entry: JourneyKind) -> (Packet, JourneyKind) {
 }
 
 /// A hit by the class of its rule.
-fn format_hit_by_merged_class(
-    hit: &CounterHit<'_>,
+fn list_merged_classes_of_hit(
+    hit: &CounterHitWithCredit<'_>,
     class: &HashMap<RuleIndex, RuleIndex>,
 ) -> Vec<String> {
     let mut ids: Vec<RuleIndex> =
@@ -354,7 +355,7 @@ pub fn group_merged_rules<'c>(
 
 /// Whether a rule that a pass put into raw PREROUTING dropped the packet.
 fn is_dropped_early(outcome: &Outcome<'_>) -> bool {
-    let own = |h: &CounterHit<'_>| {
+    let own = |h: &CounterHitWithCredit<'_>| {
         h.credit.is_empty()
             && matches!(h.counted_object, CountedObject::Rule { table: TableName::Raw, .. })
     };
@@ -376,13 +377,13 @@ fn find_early_drop_loss(was: &Outcome<'_>) -> Option<String> {
 }
 
 /// Whether an effect is noticed although the packet is dropped later.
-fn is_observable_effect(effect: &AppliedEffect<'_>) -> bool {
+fn is_observable_effect(effect: &AppliedTarget<'_>) -> bool {
     !matches!(effect.target, Target::Effect(_)) || target_effects(effect.target).is_observable
 }
 
 /// How many rules of the pass untracked the packet.
-fn count_untracking_rules(outcome: &Outcome<'_>) -> usize {
-    let own = |h: &&CounterHit<'_>| match h.counted_object {
+fn count_notrack_pass_hits(outcome: &Outcome<'_>) -> usize {
+    let own = |h: &&CounterHitWithCredit<'_>| match h.counted_object {
         CountedObject::Rule { table: TableName::Raw, chain, .. } => {
             h.credit.is_empty() && chain.ends_with(crate::passes::notrack::NOTRACK_CHAIN_SUFFIX)
         }

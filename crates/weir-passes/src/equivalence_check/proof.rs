@@ -49,7 +49,7 @@ pub fn prove_equivalence(
     let packet = differs.witness.packet.clone();
     let described = |f: &Firewall, other: &Firewall| {
         let mut answers = differs.witness.to_oracle(f, options.stateful_pairing);
-        describe_outcome(&Interpreter::new_for_comparison(f, other).journey(
+        describe_outcome(&Interpreter::new_with_sets_changed_by(f, other).journey(
             &packet,
             entry,
             &mut answers,

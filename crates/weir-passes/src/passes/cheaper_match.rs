@@ -14,8 +14,8 @@
 
 use weir_artefact::Deviation;
 use weir_model::rule_match::{
-    AddrMatch, ExtensionOption, ExtensionValue, FragmentMatch, HostDependentMatch, Negatable,
-    ProtoMatch, TtlComparison,
+    AddrMatch, ExtensionOption, ExtensionValue, FragmentMatch, Negatable, ProtoMatch,
+    TtlComparison, UnmodelledInputMatch,
 };
 use weir_model::{
     Addr, BaseMatch, Family, Match, Rule, Ruleset, Span, lower_to_tests_with_match_index,
@@ -55,7 +55,7 @@ impl Pass for CheaperMatchPass {
             let mut rules = chain.rules.clone();
             for rule in &mut rules {
                 if is_stateful_rule(rule, family)
-                    || find_barrier_reason(rule, family) == Some(BarrierReason::ChangeableSet)
+                    || find_barrier_reason(rule, family) == Some(BarrierReason::SetMatch)
                 {
                     continue;
                 }
@@ -113,7 +113,7 @@ struct U32Comparison {
 
 /// The only comparison of a `u32` match that is not negated and makes no further steps.
 fn parse_u32_comparison(m: &Match) -> Option<U32Comparison> {
-    let Match::HostDependent(host) = m else { return None };
+    let Match::UnmodelledInput(host) = m else { return None };
     let [ExtensionOption { negated: false, name: "u32", value: ExtensionValue::Text(text) }] =
         &host.options[..]
     else {
@@ -174,8 +174,8 @@ fn convert_u32_comparison(base: &mut BaseMatch, e: U32Comparison) -> Option<U32R
 
 fn use_boyer_moore(rule: &mut Rule) {
     for m in &mut rule.matches {
-        let Match::HostDependent(host) = m else { continue };
-        let HostDependentMatch { module: "string", options } = &mut **host else { continue };
+        let Match::UnmodelledInput(host) = m else { continue };
+        let UnmodelledInputMatch { module: "string", options } = &mut **host else { continue };
         for option in options.iter_mut().filter(|o| o.name == "algo") {
             option.value = ExtensionValue::Keyword("bm");
         }

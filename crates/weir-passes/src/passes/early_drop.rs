@@ -28,7 +28,7 @@
 //! reported as proven.
 
 use weir_artefact::Deviation;
-use weir_model::effect::needs_connection_tracking;
+use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::rule_match::TtlComparison;
 use weir_model::{
     Chain, Family, Field, Hook, Match, Policy, Rule, Ruleset, Table, TableName, Target, Test,
@@ -70,18 +70,21 @@ impl Pass for EarlyDropPass {
     fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
         let mut made = RewrittenRuleset::unchanged(ruleset);
         // Packets of a translated connection have other addresses in raw than after nat.
-        if ruleset.rules().any(|(_, _, rule)| matches!(rule.target, Target::Nat(_))) {
+        if ruleset
+            .rules_with_table_and_chain()
+            .any(|(_, _, rule)| matches!(rule.target, Target::Nat(_)))
+        {
             return made;
         }
         let mut early: Vec<Rule> = Vec::new();
         for (_, _, rule) in rewritable_chains(ruleset, context)
             .flat_map(|(t, c)| c.rules.iter().map(move |r| (t, c, r)))
         {
-            if can_drop_early(rule, ruleset)
-                && is_always_dropped(rule, ruleset, Hook::Forward)
-                && is_always_dropped(rule, ruleset, Hook::Input)
+            if is_drop_testing_early_fields(rule, ruleset)
+                && is_dropped_before_hook_end(rule, ruleset, Hook::Forward)
+                && is_dropped_before_hook_end(rule, ruleset, Hook::Input)
             {
-                let copy = make_early_drop_rule(rule);
+                let copy = make_drop_rule_above_ttl_one(rule);
                 if !early.contains(&copy) {
                     made.record_compiled_run(
                         context,
@@ -105,13 +108,15 @@ fn insert_early_drop_chain(ruleset: &mut Ruleset, early: Vec<Rule>) {
     let family = ruleset.family;
     ensure_raw_chain(ruleset, Hook::Prerouting);
     let raw = ruleset.tables.iter_mut().find(|t| t.name == TableName::Raw).expect("it is there");
-    let name = ChainNameAllocator::new(family, raw).allocate_with_suffix("early");
+    let name = ChainNameAllocator::new(family, raw).allocate_numbered_with_word("early");
     raw.chains.push(Chain { rules: early, ..Chain::new(name.clone(), None) });
-    ensure_raw_chain(ruleset, Hook::Prerouting).rules.insert(0, Rule::new(Target::Jump(name)));
+    ensure_raw_chain(ruleset, Hook::Prerouting)
+        .rules
+        .insert(0, Rule::unconditional(Target::Jump(name)));
 }
 
-fn make_early_drop_rule(rule: &Rule) -> Rule {
-    let mut out = Rule { base: rule.base.clone(), ..Rule::new(Target::Drop) };
+fn make_drop_rule_above_ttl_one(rule: &Rule) -> Rule {
+    let mut out = Rule { base: rule.base.clone(), ..Rule::unconditional(Target::Drop) };
     let tests = rule.matches.iter().filter(|m| !matches!(m, Match::Comment(_)));
     out.matches.push(Match::Ttl { op: TtlComparison::Gt, value: 1 });
     out.matches.extend(tests.cloned());
@@ -120,7 +125,7 @@ fn make_early_drop_rule(rule: &Rule) -> Rule {
 
 /// Whether the rule drops in the filter table, and tests only what is available before conntrack
 /// and routing and does not change.
-fn can_drop_early(rule: &Rule, ruleset: &Ruleset) -> bool {
+fn is_drop_testing_early_fields(rule: &Rule, ruleset: &Ruleset) -> bool {
     use Field::{
         Daddr, Dport, IcmpTypeAndCode, Iif, IsLaterFragment, Length, PktType, Proto, Saddr,
         SourceMac, Sport, TcpFlags,
@@ -142,7 +147,9 @@ fn can_drop_early(rule: &Rule, ruleset: &Ruleset) -> bool {
     ];
     // What all fragments of a datagram share.
     let shared = [Daddr, Iif, Proto, Saddr];
-    let tracked = || ruleset.rules().any(|(_, _, rule)| needs_connection_tracking(rule));
+    let tracked = || {
+        ruleset.rules_with_table_and_chain().any(|(_, _, rule)| is_conntrack_enabling_rule(rule))
+    };
     let wholes = family == Family::V6 || tracked();
     let tests = weir_model::lower_to_tests(rule, family);
     rule.target == Target::Drop
@@ -158,7 +165,7 @@ fn can_drop_early(rule: &Rule, ruleset: &Ruleset) -> bool {
 
 /// Whether all packets of the rule are dropped, unnoticed, on their way from raw PREROUTING to the
 /// end of a hook.
-fn is_always_dropped(rule: &Rule, ruleset: &Ruleset, hook: Hook) -> bool {
+fn is_dropped_before_hook_end(rule: &Rule, ruleset: &Ruleset, hook: Hook) -> bool {
     for at in [Hook::Prerouting, hook] {
         for name in tables_at_hook(at) {
             let Some(table) = ruleset.table(name) else { continue };
@@ -184,10 +191,10 @@ fn table_drops_all(rule: &Rule, ruleset: &Ruleset, table: &Table, hook: Hook) ->
     let mut accepts = false;
     let kind = PacketClass { table, algebra, tests: &tests };
     let way = kind.walk(hook.chain_name(), &mut |rule, _| {
-        use weir_partition::BarrierReason::{ChangeableSet, OpaqueMatch};
+        use weir_partition::BarrierReason::{OpaqueMatch, SetMatch};
         accepts |= rule.target == Target::Accept;
         let asked = find_barrier_reason(rule, ruleset.family)
-            .filter(|b| !matches!(b, ChangeableSet | OpaqueMatch));
+            .filter(|b| !matches!(b, SetMatch | OpaqueMatch));
         asked.is_none() && is_unobservable_target(&rule.target)
     });
     match way {

@@ -7,7 +7,7 @@
 use weir_model::Ruleset;
 
 use crate::RewrittenRuleset;
-use crate::pass::{CounterPreservation, Pass, PassContext, format_set_name_prefix};
+use crate::pass::{CounterPreservation, Pass, PassContext, format_family_set_name_prefix};
 use crate::rewrite::rewrite_except_program_chains;
 use crate::set_folding::{self, SetFoldOptions};
 
@@ -31,7 +31,7 @@ impl Pass for FoldIntoSetPass {
     fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
         let options = SetFoldOptions {
             cost: context.options.cost.clone(),
-            name_prefix: format_set_name_prefix(context.options, ruleset.family),
+            name_prefix: format_family_set_name_prefix(context.options, ruleset.family),
             used_names: context.sets.iter().map(|s| s.name.clone()).collect(),
         };
         rewrite_except_program_chains(ruleset, context, |r| {

@@ -22,7 +22,7 @@
 //! runs only if that is allowed.
 
 use weir_artefact::Deviation;
-use weir_model::effect::needs_connection_tracking;
+use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::target::Effect;
 use weir_model::{
     Chain, Field, Hook, Match, ProtoMatch, Rule, Ruleset, Table, TableName, Target, Test,
@@ -71,8 +71,9 @@ impl Pass for NotrackPass {
     fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
         let mut made = RewrittenRuleset::unchanged(ruleset);
         let nat = ruleset.table(&TableName::Nat).is_some() && !context.options.allow_counter_loss;
-        let in_use = ruleset.rules().any(|(_, _, r)| needs_connection_tracking(r));
-        if nat || !in_use || !are_icmp_errors_independent(ruleset) {
+        let in_use =
+            ruleset.rules_with_table_and_chain().any(|(_, _, r)| is_conntrack_enabling_rule(r));
+        if nat || !in_use || !are_all_icmp_errors_independent(ruleset) {
             return made;
         }
         let mut kinds: Vec<Rule> = Vec::new();
@@ -114,11 +115,11 @@ fn insert_notrack_chain(ruleset: &mut Ruleset, kinds: Vec<Rule>) {
     let family = ruleset.family;
     ensure_raw_chain(ruleset, Hook::Prerouting);
     let raw = ruleset.tables.iter_mut().find(|t| t.name == TableName::Raw).expect("it is there");
-    let name =
-        ChainNameAllocator::new(family, raw).allocate_with_suffix(&NOTRACK_CHAIN_SUFFIX[1..]);
+    let name = ChainNameAllocator::new(family, raw)
+        .allocate_numbered_with_word(&NOTRACK_CHAIN_SUFFIX[1..]);
     raw.chains.push(Chain { rules: kinds, ..Chain::new(name.clone(), None) });
     for hook in [Hook::Prerouting, Hook::Output] {
-        ensure_raw_chain(ruleset, hook).rules.push(Rule::new(Target::Jump(name.clone())));
+        ensure_raw_chain(ruleset, hook).rules.push(Rule::unconditional(Target::Jump(name.clone())));
     }
 }
 
@@ -153,7 +154,7 @@ fn make_notrack_rules(rule: &Rule, family: Family) -> Option<(Rule, Rule)> {
             6 => Match::Tcp { sport, dport, flags: None, option: None },
             _ => Match::Udp { sport, dport },
         };
-        let mut out = Rule::new(Target::Effect(Box::new(Effect::CtNotrack)));
+        let mut out = Rule::unconditional(Target::Effect(Box::new(Effect::CtNotrack)));
         out.base.proto = Some(proto);
         let header = if proto.proto == 6 { 20 } else { 8 };
         let network = if family == Family::V4 { 20 } else { 40 };
@@ -175,12 +176,17 @@ fn is_conntrack_independent(kind: &Rule, ruleset: &Ruleset) -> bool {
     hooks.into_iter().all(|hook| {
         tables_at_hook(hook).iter().filter_map(|name| ruleset.table(name)).all(|table| {
             table.chain(hook.chain_name()).is_none()
-                || is_conntrack_independent_at(kind, table, hook, ruleset.family)
+                || is_conntrack_independent_in_table(kind, table, hook, ruleset.family)
         })
     })
 }
 
-fn is_conntrack_independent_at(kind: &Rule, table: &Table, hook: Hook, family: Family) -> bool {
+fn is_conntrack_independent_in_table(
+    kind: &Rule,
+    table: &Table,
+    hook: Hook,
+    family: Family,
+) -> bool {
     let algebra = TestAlgebra::for_table(table, family);
     let tests = algebra.tests_of_rule(kind);
     let way =
@@ -191,22 +197,22 @@ fn is_conntrack_independent_at(kind: &Rule, table: &Table, hook: Hook, family: F
                 .any(|t| matches!(t, Test::Field { field: Field::CtState | Field::CtMark, .. }));
             let untracks = matches!(&rule.target, Target::Effect(e)
             if matches!(**e, Effect::Notrack | Effect::CtNotrack));
-            let kept = find_barrier_reason(rule, family)
-                .is_some_and(|b| b != BarrierReason::ChangeableSet);
-            !asks && !untracks && !kept && !needs_connection_tracking(rule)
+            let kept =
+                find_barrier_reason(rule, family).is_some_and(|b| b != BarrierReason::SetMatch);
+            !asks && !untracks && !kept && !is_conntrack_enabling_rule(rule)
         });
     way != PacketClassOutcome::CallbackRejectedRule
 }
 
 /// Whether ICMP errors fare alike whether conntrack knows what they are about (RELATED) or not
 /// (INVALID): they speak of any traffic, so any address may send them.
-fn are_icmp_errors_independent(ruleset: &Ruleset) -> bool {
+fn are_all_icmp_errors_independent(ruleset: &Ruleset) -> bool {
     let (proto, kinds): (u8, &[u8]) = match ruleset.family {
         Family::V4 => (1, &[3, 11, 12]),
         Family::V6 => (58, &[1, 2, 3, 4]),
     };
     kinds.iter().all(|&kind| {
-        let mut error = Rule::new(Target::Accept);
+        let mut error = Rule::unconditional(Target::Accept);
         error.base.proto = Some(ProtoMatch { negated: false, proto });
         let value = IcmpTypeMatch { kind, codes: (0, 255) };
         error.matches.push(Match::Icmp(Negatable { negated: false, value }));

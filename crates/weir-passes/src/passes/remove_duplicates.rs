@@ -12,7 +12,7 @@ use weir_partition::{TestAlgebra, find_barrier_reason};
 
 use crate::RewrittenRuleset;
 use crate::pass::{Pass, PassContext};
-use crate::rewrite::{remove_dead_rules, rewritable_chains};
+use crate::rewrite::{remove_listed_dead_rules, rewritable_chains};
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +51,6 @@ impl Pass for RemoveDuplicatesPass {
                 }
             }
         }
-        remove_dead_rules(ruleset, &dead, "an earlier rule has the same tests", context)
+        remove_listed_dead_rules(ruleset, &dead, "an earlier rule has the same tests", context)
     }
 }

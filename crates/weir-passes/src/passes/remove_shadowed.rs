@@ -18,7 +18,7 @@ use weir_partition::{TestAlgebra, find_barrier_reason};
 
 use crate::RewrittenRuleset;
 use crate::pass::{Pass, PassContext};
-use crate::rewrite::remove_dead_rules;
+use crate::rewrite::remove_listed_dead_rules;
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
@@ -53,11 +53,16 @@ impl Pass for RemoveShadowedPass {
                     ShadowSearch { space: own, algebra, family, dead_rules: &mut dead };
                 // Rules beyond the memory limit are not known to be shadowed: they stay, and the
                 // next chain begins with an empty space.
-                let done = search.search_chain(chain);
+                let done = search.search_rules_of_chain(chain);
                 space = done.is_ok().then_some(search.space);
             }
         }
-        remove_dead_rules(ruleset, &dead, "earlier rules match all of its packets first", context)
+        remove_listed_dead_rules(
+            ruleset,
+            &dead,
+            "earlier rules match all of its packets first",
+            context,
+        )
     }
 }
 
@@ -69,7 +74,7 @@ struct ShadowSearch<'f, 'd> {
 }
 
 impl ShadowSearch<'_, '_> {
-    fn search_chain(&mut self, chain: &Chain) -> Result<(), LimitReached> {
+    fn search_rules_of_chain(&mut self, chain: &Chain) -> Result<(), LimitReached> {
         self.search_rules(&chain.rules, PacketSet::NONE).map(|_| ())
     }
 
@@ -79,7 +84,7 @@ impl ShadowSearch<'_, '_> {
             [] => Ok(PacketSet::NONE),
             [rule] => {
                 if !rule.credit.is_empty() && find_barrier_reason(rule, self.family).is_none() {
-                    let reached = self.affected_packets(rule)?;
+                    let reached = self.matched_or_dropped_packets(rule)?;
                     if self.space.is_subset(reached, gone)? {
                         self.dead_rules.extend(&rule.credit);
                     }
@@ -97,7 +102,7 @@ impl ShadowSearch<'_, '_> {
     }
 
     /// Packets that would notice the rule: those that match it, and those that it drops.
-    fn affected_packets(&mut self, rule: &Rule) -> Result<PacketSet, LimitReached> {
+    fn matched_or_dropped_packets(&mut self, rule: &Rule) -> Result<PacketSet, LimitReached> {
         let matching = self.space.packets_matching_rule(rule, EvaluationPoint::EVERYTHING_KNOWN)?;
         let dropped =
             self.space.packets_dropped_as_truncated(rule, EvaluationPoint::EVERYTHING_KNOWN)?;
@@ -110,7 +115,7 @@ impl ShadowSearch<'_, '_> {
             return Ok(PacketSet::NONE);
         }
         if rule.target.leaves_chain() {
-            self.affected_packets(rule)
+            self.matched_or_dropped_packets(rule)
         } else {
             self.space.packets_dropped_as_truncated(rule, EvaluationPoint::EVERYTHING_KNOWN)
         }

@@ -108,12 +108,12 @@ fn split_rules_by_protocol(
     let mut ways = Vec::new();
     let mut chains = Vec::new();
     for &proto in protocols {
-        let name = names.allocate_with_suffix(match proto {
+        let name = names.allocate_numbered_with_word(match proto {
             6 => "tcp",
             17 => "udp",
             _ => "icmp",
         });
-        let mut way = Rule::new(Target::Goto(name.clone()));
+        let mut way = Rule::unconditional(Target::Goto(name.clone()));
         way.base.proto = Some(ProtoMatch { negated: false, proto });
         ways.push(way);
         let own: Vec<Rule> =

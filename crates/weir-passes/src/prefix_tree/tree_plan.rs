@@ -53,7 +53,7 @@ pub(crate) struct TreePlanner<'a> {
 }
 
 /// A way to divide a node's rules.
-struct NodeDivision {
+struct CostedDivisionLength {
     prefix_len: u32,
     cost_ns: f64,
 }
@@ -62,13 +62,15 @@ impl TreePlanner<'_> {
     /// The plan for all items, with its expected cost; `None` if a list is as good.
     pub fn plan_root(&mut self) -> Result<Option<(TreePlan, f64)>, TooManyCopies> {
         let rules: Vec<u32> = (0..self.items.len() as u32).collect();
-        let Some(division) = self.choose_division(Prefix::ALL, &rules) else { return Ok(None) };
+        let Some(division) = self.choose_division_length(Prefix::ALL, &rules) else {
+            return Ok(None);
+        };
         let plan = self.divide_node(Prefix::ALL, &rules, division.prefix_len)?;
         Ok(matches!(plan, TreePlan::Node { .. }).then_some((plan, division.cost_ns)))
     }
 
     fn plan_node(&mut self, at: Prefix, rules: Vec<u32>) -> Result<TreePlan, TooManyCopies> {
-        if let Some(division) = self.choose_division(at, &rules) {
+        if let Some(division) = self.choose_division_length(at, &rules) {
             return self.divide_node(at, &rules, division.prefix_len);
         }
         self.spend_rule_budget(rules.len())?;
@@ -141,7 +143,7 @@ impl TreePlanner<'_> {
     }
 
     /// How to divide the rules of a node, or `None` if they should stay a list.
-    fn choose_division(&self, at: Prefix, rules: &[u32]) -> Option<NodeDivision> {
+    fn choose_division_length(&self, at: Prefix, rules: &[u32]) -> Option<CostedDivisionLength> {
         let mut narrow: Vec<Prefix> =
             rules.iter().map(|&r| self.rule_prefix(r)).filter(|p| p.len > at.len).collect();
         if narrow.is_empty() || (self.levels.is_none() && rules.len() < 4) {
@@ -152,15 +154,15 @@ impl TreePlanner<'_> {
         let max = narrow.iter().map(|p| p.len).max()?;
         if let Some(levels) = self.levels {
             let len = levels.iter().map(|&l| u32::from(l)).find(|&l| l > at.len && l <= max)?;
-            return Some(NodeDivision { prefix_len: len, cost_ns: 0.0 });
+            return Some(CostedDivisionLength { prefix_len: len, cost_ns: 0.0 });
         }
         let common = narrow[1..].iter().fold(narrow[0], |c, p| c.longest_common(self.family, *p));
         let first = if common.len > at.len { common.len } else { at.len + 1 };
-        let mut best: Option<NodeDivision> = None;
+        let mut best: Option<CostedDivisionLength> = None;
         for len in first..=max {
             let (cost_ns, groups) = self.estimate_division_cost(&narrow, covering, len);
             if best.as_ref().is_none_or(|b| cost_ns < b.cost_ns) {
-                best = Some(NodeDivision { prefix_len: len, cost_ns });
+                best = Some(CostedDivisionLength { prefix_len: len, cost_ns });
             }
             // Longer only moves rules out of the children.
             if groups == narrow.len() {

@@ -160,18 +160,18 @@ fn strip_varying_part(item: &RunCandidate<'_>, fold: VaryingPart, family: Family
         matches: rule.matches.clone(),
         target: rule.target.clone(),
         span: Span::NONE,
-        ..Rule::new(Target::None)
+        ..Rule::unconditional(Target::None)
     };
     fold.axis().set_prefix(&mut shape, family, Prefix::ALL);
     if let VaryingPart::AddressPort(_) = fold {
-        single_dport(rule)?;
-        let dport = shape.matches.iter_mut().find_map(dport_mut)?;
+        find_sole_proto_and_dport(rule)?;
+        let dport = shape.matches.iter_mut().find_map(dport_test_of_match_mut)?;
         *dport = None;
     }
     Some(shape)
 }
 
-fn dport_mut(m: &mut Match) -> Option<&mut Option<Negatable<PortSpan>>> {
+fn dport_test_of_match_mut(m: &mut Match) -> Option<&mut Option<Negatable<PortSpan>>> {
     match m {
         Match::Tcp { dport, .. } | Match::Udp { dport, .. } => Some(dport),
         _ => None,
@@ -179,7 +179,7 @@ fn dport_mut(m: &mut Match) -> Option<&mut Option<Negatable<PortSpan>>> {
 }
 
 /// Protocol and port, where a rule's only transport test is one destination port.
-pub(super) fn single_dport(rule: &Rule) -> Option<(u8, u16)> {
+pub(super) fn find_sole_proto_and_dport(rule: &Rule) -> Option<(u8, u16)> {
     let proto = rule.base.proto.filter(|p| !p.negated)?.proto;
     let mut port = None;
     for m in &rule.matches {

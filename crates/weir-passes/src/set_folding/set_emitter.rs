@@ -38,7 +38,7 @@ impl SetFolder<'_> {
             prefix: m.prefix(axis),
             port: match fold {
                 VaryingPart::Address(_) => None,
-                VaryingPart::AddressPort(_) => rule_groups::single_dport(m.rule),
+                VaryingPart::AddressPort(_) => rule_groups::find_sole_proto_and_dport(m.rule),
             },
             item: *m,
         });

@@ -130,10 +130,11 @@ pub fn cheaper_matches(list: &mut List) {
         chain(made, "FORWARD")[1].base.proto.as_mut().unwrap().negated = true;
     });
     list.refused("cheaper_match", "another pattern", &rules, |made| {
-        let Match::HostDependent(host) = &mut chain(made, "FORWARD")[2].matches[0] else {
+        let Match::UnmodelledInput(host) = &mut chain(made, "FORWARD")[2].matches[0] else {
             panic!("string")
         };
-        host.options[0].value = weir_model::rule_match::ExtensionValue::Bytes(b"foo.org".to_vec());
+        host.options[0].value =
+            weir_model::rule_match::ExtensionValue::ByteString(b"foo.org".to_vec());
     });
     list.refused("cheaper_match", "the ports are dropped instead", &rules, |made| {
         let Match::Tcp { dport, .. } = &mut chain(made, "FORWARD")[3].matches[0] else {

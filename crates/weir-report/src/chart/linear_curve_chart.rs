@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use super::{Caption, ChartSize, render_not_drawn_note, render_svg, render_svg_text};
+use super::{ChartSize, ChartTitlesAndUnit, render_empty_chart_note, render_svg, render_svg_text};
 use crate::axis_scale::LinearScale;
 use crate::number_format::{ValueUnit, format_svg_coordinate};
 use crate::series_style::SeriesStyle;
@@ -23,7 +23,7 @@ pub(crate) struct Curve {
 
 /// Draws curves; `x_unit` is that of the horizontal axis.
 pub(crate) fn draw_linear_curve_chart(
-    caption: &Caption<'_>,
+    caption: &ChartTitlesAndUnit<'_>,
     size: ChartSize,
     x_unit: ValueUnit,
     curves: &[Curve],
@@ -34,7 +34,7 @@ pub(crate) fn draw_linear_curve_chart(
     let x = LinearScale::spanning(all().map(|point| point.0), left, right);
     let y = LinearScale::spanning(all().map(|point| point.1), bottom, top);
     if !all().any(|point| x.position_of(point.0).is_some() && y.position_of(point.1).is_some()) {
-        return render_not_drawn_note(caption, "small");
+        return render_empty_chart_note(caption, "small");
     }
     let ends = (format_svg_coordinate(left), format_svg_coordinate(right));
     let inside = html! {
@@ -80,7 +80,7 @@ mod tests {
             crate::series_style::assign_styles(&[crate::sample::sample_subject("a", false, false)])
                 [0];
         let curve = Curve { subject_index: 0, style, has_markers: marked, points: points.to_vec() };
-        let caption = Caption {
+        let caption = ChartTitlesAndUnit {
             id: "c",
             title: "title",
             description: "about",

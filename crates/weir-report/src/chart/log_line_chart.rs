@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::{
-    Caption, ChartSeries, ChartSize, polyline_path, render_dots, render_not_drawn_note, render_svg,
-    render_svg_text, spread_labels,
+    ChartSeries, ChartSize, ChartTitlesAndUnit, polyline_path, render_dots,
+    render_empty_chart_note, render_svg, render_svg_text, spread_labels,
 };
 use crate::axis_scale::{LogScale, thin_out_values};
 use crate::number_format::{format_count, format_interval, format_svg_coordinate};
@@ -34,7 +34,7 @@ pub(crate) struct PlotLayout {
 /// Draws `series`. `all` are the series whose values set the axes, so that drawings side by side
 /// share them.
 pub(crate) fn draw_log_line_chart(
-    caption: &Caption<'_>,
+    caption: &ChartTitlesAndUnit<'_>,
     layout: PlotLayout,
     series: &[ChartSeries],
     all: &[ChartSeries],
@@ -42,7 +42,7 @@ pub(crate) fn draw_log_line_chart(
     let frame = PlotFrame::new(layout, all);
     let mut points = series.iter().flat_map(|one| &one.points);
     if !points.any(|point| frame.position_of(point.x, point.value).is_some()) {
-        return render_not_drawn_note(caption, layout.css_class);
+        return render_empty_chart_note(caption, layout.css_class);
     }
     let inside = html! {
         (render_grid(&frame, caption))
@@ -62,9 +62,12 @@ impl PlotFrame {
         xs.dedup();
         let (left, right) = (52.0, layout.size.width - layout.names_width.max(16.0));
         let (top, bottom) = (30.0, layout.size.height - 44.0);
-        let x = LogScale::spanning(&xs, left + 14.0, right - 12.0);
-        let y =
-            LogScale::with_margins(all.iter().flat_map(ChartSeries::plotted_values), bottom, top);
+        let x = LogScale::with_exact_ends(&xs, left + 14.0, right - 12.0);
+        let y = LogScale::with_margins_and_round_ends(
+            all.iter().flat_map(ChartSeries::plotted_values),
+            bottom,
+            top,
+        );
         PlotFrame {
             left,
             right,
@@ -83,17 +86,17 @@ impl PlotFrame {
     }
 }
 
-fn render_grid(frame: &PlotFrame, caption: &Caption<'_>) -> Markup {
+fn render_grid(frame: &PlotFrame, caption: &ChartTitlesAndUnit<'_>) -> Markup {
     let (left, right, bottom) =
         (format_svg_coordinate(frame.left), format_svg_coordinate(frame.right), frame.bottom);
     // A label takes about 50 units of room.
     let ticks = thin_out_values(&frame.x_values, ((frame.right - frame.left) / 50.0) as usize);
     html! {
-        @for (value, labelled) in frame.y_scale.ticks() {
+        @for (value, labelled) in frame.y_scale.ticks_with_label_flag() {
             @if let Some(y) = frame.y_scale.position_of(value) {
                 line.grid.faint[!labelled] x1=(left) x2=(right) y1=(format_svg_coordinate(y)) y2=(format_svg_coordinate(y)) {}
                 @if labelled {
-                    (render_svg_text("tick end", frame.left - 8.0, y + 4.0, &caption.unit.format_tick(value)))
+                    (render_svg_text("tick end", frame.left - 8.0, y + 4.0, &caption.unit.format_single_digit_tick(value)))
                 }
             }
         }
@@ -113,7 +116,11 @@ fn render_grid(frame: &PlotFrame, caption: &Caption<'_>) -> Markup {
     }
 }
 
-fn render_series(frame: &PlotFrame, series: &ChartSeries, caption: &Caption<'_>) -> Markup {
+fn render_series(
+    frame: &PlotFrame,
+    series: &ChartSeries,
+    caption: &ChartTitlesAndUnit<'_>,
+) -> Markup {
     let places: Vec<(f64, f64)> =
         series.points.iter().filter_map(|point| frame.position_of(point.x, point.value)).collect();
     let trials: Vec<(f64, f64)> = series
@@ -127,9 +134,9 @@ fn render_series(frame: &PlotFrame, series: &ChartSeries, caption: &Caption<'_>)
             (render_interval_band(frame, series))
             @if let (true, [(_, y)]) = (series.style.is_dashed, places.as_slice()) {
                 // Without rules there is nothing to vary: one value holds for the whole axis.
-                path class=(series.style.line_css_classes()) d=(horizontal_line_path(frame.left, *y, frame.right)) {}
+                path class=(series.style.line_dash_css_classes()) d=(horizontal_line_path(frame.left, *y, frame.right)) {}
             } @else if places.len() > 1 {
-                path class=(series.style.line_css_classes()) d=(polyline_path(&places)) {}
+                path class=(series.style.line_dash_css_classes()) d=(polyline_path(&places)) {}
             }
             (render_dots(&trials))
             @for point in &series.points {
@@ -149,7 +156,7 @@ fn render_series(frame: &PlotFrame, series: &ChartSeries, caption: &Caption<'_>)
     }
 }
 
-fn format_point_interval(point: &super::ChartPoint, caption: &Caption<'_>) -> String {
+fn format_point_interval(point: &super::ChartPoint, caption: &ChartTitlesAndUnit<'_>) -> String {
     let estimate = weir_stats::Estimate {
         value: point.value,
         lo: point.lo,
@@ -237,7 +244,7 @@ mod tests {
     }
 
     fn drawn(all: &[ChartSeries]) -> String {
-        let caption = Caption {
+        let caption = ChartTitlesAndUnit {
             id: "c",
             title: "title",
             description: "about",

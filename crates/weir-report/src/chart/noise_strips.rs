@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use weir_stats::{Trial, TrialState};
 
-use super::{Caption, ChartSize, render_svg, render_svg_text};
+use super::{ChartSize, ChartTitlesAndUnit, render_svg, render_svg_text};
 use crate::number_format::{ValueUnit, format_percent, format_svg_coordinate};
 
 /// Height of one strip, and the gap to the next.
@@ -46,7 +46,7 @@ pub(crate) fn draw_noise_strips(
     width: f64,
     trials: &[Trial],
 ) -> Markup {
-    let caption = Caption {
+    let caption = ChartTitlesAndUnit {
         id,
         title: "How quiet the machine was",
         description: "One bar per trial, in the order in which they were run; trials that were \

@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 
 use super::{
-    Caption, ChartSize, polyline_path, render_not_drawn_note, render_svg, render_svg_text,
+    ChartSize, ChartTitlesAndUnit, polyline_path, render_empty_chart_note, render_svg,
+    render_svg_text,
 };
 use crate::axis_scale::{LinearScale, LogScale};
 use crate::number_format::format_svg_coordinate;
@@ -24,7 +25,7 @@ pub(crate) struct SearchTrace {
 
 /// Draws searches; a full marker is a trial within the goal, a hollow one a trial that lost more.
 pub(crate) fn draw_search_traces(
-    caption: &Caption<'_>,
+    caption: &ChartTitlesAndUnit<'_>,
     size: ChartSize,
     traces: &[SearchTrace],
 ) -> Markup {
@@ -33,16 +34,16 @@ pub(crate) fn draw_search_traces(
     let rates = || traces.iter().flat_map(|trace| trace.steps.iter().map(|(rate, _)| *rate));
     let longest = traces.iter().map(|trace| trace.steps.len()).max().unwrap_or(0);
     let x = LinearScale::spanning(std::iter::once(longest as f64), left, right);
-    let y = LogScale::with_margins(rates(), bottom, top);
+    let y = LogScale::with_margins_and_round_ends(rates(), bottom, top);
     if !rates().any(|rate| y.position_of(rate).is_some()) {
-        return render_not_drawn_note(caption, "small");
+        return render_empty_chart_note(caption, "small");
     }
     let ends = (format_svg_coordinate(left), format_svg_coordinate(right));
     let inside = html! {
-        @for (value, labelled) in y.ticks() {
+        @for (value, labelled) in y.ticks_with_label_flag() {
             @if let Some(at) = y.position_of(value) {
                 line.grid.faint[!labelled] x1=(ends.0) x2=(ends.1) y1=(format_svg_coordinate(at)) y2=(format_svg_coordinate(at)) {}
-                @if labelled { (render_svg_text("tick end", left - 8.0, at + 4.0, &caption.unit.format_tick(value))) }
+                @if labelled { (render_svg_text("tick end", left - 8.0, at + 4.0, &caption.unit.format_single_digit_tick(value))) }
             }
         }
         line class="axis" x1=(ends.0) x2=(ends.1) y1=(format_svg_coordinate(bottom)) y2=(format_svg_coordinate(bottom)) {}

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{
-    Caption, ChartSeries, ChartSize, render_dots, render_not_drawn_note, render_svg,
+    ChartSeries, ChartSize, ChartTitlesAndUnit, render_dots, render_empty_chart_note, render_svg,
     render_svg_text,
 };
 use crate::axis_scale::LogScale;
@@ -14,7 +14,7 @@ const ROW_HEIGHT: f64 = 34.0;
 
 /// Draws the first point of each series as a row: trials, interval, median.
 pub(crate) fn draw_subject_row_chart(
-    caption: &Caption<'_>,
+    caption: &ChartTitlesAndUnit<'_>,
     class: &'static str,
     width: f64,
     all: &[ChartSeries],
@@ -25,18 +25,21 @@ pub(crate) fn draw_subject_row_chart(
     let row = if narrow { ROW_HEIGHT * 1.4 } else { ROW_HEIGHT };
     let top = 30.0;
     let bottom = top + row * all.len() as f64;
-    let axis =
-        LogScale::with_margins(all.iter().flat_map(ChartSeries::plotted_values), left, right);
+    let axis = LogScale::with_margins_and_round_ends(
+        all.iter().flat_map(ChartSeries::plotted_values),
+        left,
+        right,
+    );
     let mut points = all.iter().filter_map(|series| series.points.first());
     if !points.any(|point| axis.position_of(point.value).is_some()) {
-        return render_not_drawn_note(caption, class);
+        return render_empty_chart_note(caption, class);
     }
     let inside = html! {
-        @for (value, labelled) in axis.ticks() {
+        @for (value, labelled) in axis.ticks_with_label_flag() {
             @if let Some(x) = axis.position_of(value) {
                 @let line = format!("M{} {}V{}", format_svg_coordinate(x), format_svg_coordinate(top), format_svg_coordinate(bottom));
                 path.grid.faint[!labelled] d=(line) {}
-                @if labelled { (render_svg_text("tick mid", x, bottom + 18.0, &caption.unit.format_tick(value))) }
+                @if labelled { (render_svg_text("tick mid", x, bottom + 18.0, &caption.unit.format_single_digit_tick(value))) }
             }
         }
         (render_svg_text("axis-title", 0.0, 14.0, caption.y_title))
@@ -57,7 +60,7 @@ fn name_column_width(all: &[ChartSeries]) -> f64 {
 /// A row at height `y`. Its name is left of `beside`, or above the row without it.
 fn render_row(
     axis: &LogScale,
-    caption: &Caption<'_>,
+    caption: &ChartTitlesAndUnit<'_>,
     series: &ChartSeries,
     y: f64,
     width: f64,

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use weir_stats::claim::ClaimSource;
-use weir_stats::{ClaimOutcome, ClaimRecord, ClaimTest, PaperValue, SubjectPoint};
+use weir_stats::{ClaimOutcome, ClaimRecord, ClaimTest, PaperStatedValue, SubjectPoint};
 
 use crate::number_format::{format_interval, format_ratio_without_times_sign};
 use crate::report_model::{ReportModel, capitalize_first};
@@ -30,7 +30,7 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
             }
             (render_claims_table(model, ClaimSource::Paper, "The paper’s"))
             (render_claims_table(model, ClaimSource::Weir, "weir’s own"))
-            (render_paper_values(model))
+            (render_paper_values_table(model))
         }
     }
 }
@@ -128,7 +128,7 @@ fn describe_subject_point(model: &ReportModel<'_>, place: &SubjectPoint) -> Stri
 }
 
 /// The number of the claim for a value of the paper.
-fn render_measured_value(model: &ReportModel<'_>, value: &PaperValue) -> Markup {
+fn render_measured_value(model: &ReportModel<'_>, value: &PaperStatedValue) -> Markup {
     let mut claims = model.record.run.claims.iter();
     let claim = claims.find(|one| Some(&one.claim.id) == value.claim.as_ref());
     html! {
@@ -138,7 +138,7 @@ fn render_measured_value(model: &ReportModel<'_>, value: &PaperValue) -> Markup 
     }
 }
 
-fn render_paper_values(model: &ReportModel<'_>) -> Markup {
+fn render_paper_values_table(model: &ReportModel<'_>) -> Markup {
     let values = &model.record.run.paper_values;
     html! {
         @if !values.is_empty() {

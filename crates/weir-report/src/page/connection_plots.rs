@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use weir_stats::{Quantity, Scenario};
 
 use super::rate_and_load_time_plots::{self, SMALL_LAYOUT};
-use crate::chart::{Caption, log_line_chart, subject_row_chart};
+use crate::chart::{ChartTitlesAndUnit, log_line_chart, subject_row_chart};
 use crate::number_format::ValueUnit;
 use crate::report_model::{ReportModel, axis_title};
 
@@ -73,7 +73,7 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
             (rate_and_load_time_plots::render_legend(model, first.iter().map(|one| one.subject_index)))
             div.pair {
                 @for (id, title, y_title, series) in &drawn {
-                    @let caption = Caption {
+                    @let caption = ChartTitlesAndUnit {
                         id,
                         title,
                         description: "Values by subject; the records have each trial.",

@@ -5,8 +5,8 @@ use weir_stats::{Estimate, Quantity, RunSubject, Scenario};
 
 use crate::extra_section::ExtraTable;
 use crate::number_format::{
-    format_count, format_interval, format_rate, format_ratio, format_ratio_without_times_sign,
-    format_si_seconds,
+    format_count, format_interval, format_rate_without_unit, format_ratio,
+    format_ratio_without_times_sign, format_si_seconds,
 };
 use crate::report_model::{Facet, ReportModel, capitalize_first, subject_label};
 
@@ -34,7 +34,7 @@ fn compared_axis_ends(
     model: &ReportModel<'_>,
     facet: &Scenario,
 ) -> (Scenario, Option<u64>, Option<u64>) {
-    let values = model.axis_values();
+    let values = model.numeric_axis_values();
     let has = |value: &Option<u64>| {
         let point = model.scenario_at(facet, *value);
         model.reference.is_none_or(|one| model.estimate_at(model.quantity, one, &point).is_some())
@@ -107,7 +107,7 @@ fn render_subject_cells(
             .flatten()
     };
     html! {
-        (render_estimate_cell(Some(&estimate), format_rate, format_rate))
+        (render_estimate_cell(Some(&estimate), format_rate_without_unit, format_rate_without_unit))
         @if model.reference.is_some() { (render_estimate_cell(against(model.reference).as_ref(), format_ratio, format_ratio_without_times_sign)) }
         @if model.baseline.is_some() { (render_estimate_cell(against(model.baseline).as_ref(), format_ratio, format_ratio_without_times_sign)) }
         @if let Some(first) = first {
@@ -142,7 +142,7 @@ fn render_all_points(model: &ReportModel<'_>) -> Markup {
             @for facet in &model.facets {
                 @let gap = if facet.title.is_empty() { "" } else { ", " };
                 @let caption = format!("{}{gap}{}", capitalize_first(model.quantity_unit()), facet.title);
-                (render_estimates_by_axis_value(model, model.quantity, &facet.scenario, format_rate, &caption))
+                (render_estimates_by_axis_value(model, model.quantity, &facet.scenario, format_rate_without_unit, &caption))
             }
             (render_estimates_by_axis_value(model, Quantity::LoadSeconds, &anywhere, format_si_seconds, "Loading at once"))
             (render_estimates_by_axis_value(model, Quantity::AddSeconds, &anywhere, format_si_seconds, "Adding one rule"))
@@ -177,7 +177,7 @@ fn render_estimates_by_axis_value(
                     }
                 }
                 tbody {
-                    @for value in model.axis_values() {
+                    @for value in model.numeric_axis_values() {
                         @let point = model.scenario_at(facet, value);
                         tr {
                             th.right scope="row" { (value.map(format_count).unwrap_or_default()) }

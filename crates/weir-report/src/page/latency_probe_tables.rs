@@ -82,7 +82,7 @@ fn render_probe_table(model: &ReportModel<'_>, asked: &[&Trial], point: &Scenari
                 }
                 tbody {
                     @for subject in subjects() {
-                        @for value in model.axis_values() {
+                        @for value in model.numeric_axis_values() {
                             @let at = model.scenario_at(point, value);
                             @let found = sum_probe_requests(asked, &subject.name, &at);
                             @if let Some(found) = found {

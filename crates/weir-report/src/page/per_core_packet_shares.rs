@@ -1,7 +1,7 @@
 //! Packets per core, if more than one core took part.
 
 use maud::{Markup, html};
-use weir_stats::core_packet_shares::CorePacketShares;
+use weir_stats::core_packet_shares::CorePacketTotals;
 use weir_stats::{RunSubject, Trial, TrialKind};
 
 use crate::number_format::format_percent;
@@ -12,15 +12,15 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
     let of_connections =
         |trial: &&Trial| trial.kind == TrialKind::Connections && trial.copy_index == 0;
     let trials: Vec<&Trial> = model.accepted_trials().filter(of_connections).collect();
-    let all = CorePacketShares::from_trials(trials.iter().copied());
-    let rows: Vec<(&RunSubject, CorePacketShares)> = model
+    let all = CorePacketTotals::from_trials(trials.iter().copied());
+    let rows: Vec<(&RunSubject, CorePacketTotals)> = model
         .record
         .run
         .subjects
         .iter()
         .map(|subject| {
             let own = trials.iter().copied().filter(|trial| trial.subject == subject.name);
-            (subject, CorePacketShares::from_trials(own))
+            (subject, CorePacketTotals::from_trials(own))
         })
         .filter(|(_, work)| !work.is_empty())
         .collect();

@@ -1,16 +1,16 @@
 //! Shares of each client and each server.
 
 use maud::{Markup, html};
-use weir_stats::endpoint_totals::EndpointTotals;
+use weir_stats::endpoint_totals::PerEndpointTotals;
 use weir_stats::{EndpointCounts, RunSubject, Scenario, Trial};
 
-use crate::number_format::format_rate;
+use crate::number_format::format_rate_without_unit;
 use crate::report_model::{ReportModel, subject_label};
 
 /// A table for each point at which clients and servers were distinguished; nothing without one.
 pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
     let told: Vec<&Trial> =
-        model.accepted_trials().filter(|trial| has_endpoint_counts(trial)).collect();
+        model.accepted_trials().filter(|trial| is_original_with_endpoint_counts(trial)).collect();
     let mut points: Vec<&Scenario> = told.iter().map(|trial| &trial.scenario).collect();
     points.sort_unstable();
     points.dedup();
@@ -28,22 +28,26 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
     }
 }
 
-fn has_endpoint_counts(trial: &Trial) -> bool {
+fn is_original_with_endpoint_counts(trial: &Trial) -> bool {
     trial.copy_index == 0 && trial.connection_counts().is_some_and(|all| !all.clients.is_empty())
 }
 
 /// The totals of a subject at a point.
-fn endpoint_totals_at(told: &[&Trial], subject: &RunSubject, point: &Scenario) -> EndpointTotals {
+fn endpoint_totals_at(
+    told: &[&Trial],
+    subject: &RunSubject,
+    point: &Scenario,
+) -> PerEndpointTotals {
     let is_one = |trial: &&Trial| trial.subject == subject.name && trial.scenario == *point;
-    EndpointTotals::from_trials(told.iter().copied().filter(is_one))
+    PerEndpointTotals::from_trials(told.iter().copied().filter(is_one))
 }
 
 /// Every row with its title, both totals after their members.
-fn endpoint_rows(totals: &EndpointTotals) -> Vec<(String, EndpointCounts)> {
+fn list_endpoint_rows_with_totals(totals: &PerEndpointTotals) -> Vec<(String, EndpointCounts)> {
     let sides = [("client", &totals.clients), ("server", &totals.servers)];
     let rows = sides.into_iter().flat_map(|(name, members)| {
         let numbered = (1..).zip(members).map(move |(n, one)| (format!("{name} {n}"), *one));
-        let all = (format!("all {name}s"), EndpointTotals::sum_endpoints(members));
+        let all = (format!("all {name}s"), PerEndpointTotals::sum_endpoints(members));
         numbered.chain((members.len() > 1).then_some(all))
     });
     rows.collect()
@@ -51,7 +55,7 @@ fn endpoint_rows(totals: &EndpointTotals) -> Vec<(String, EndpointCounts)> {
 
 fn render_endpoint_table(model: &ReportModel<'_>, told: &[&Trial], point: &Scenario) -> Markup {
     let subjects = model.record.run.subjects.iter();
-    let sums: Vec<(&RunSubject, EndpointTotals)> = subjects
+    let sums: Vec<(&RunSubject, PerEndpointTotals)> = subjects
         .map(|subject| (subject, endpoint_totals_at(told, subject, point)))
         .filter(|(_, sums)| sums.seconds > 0.0)
         .collect();
@@ -72,8 +76,8 @@ fn render_endpoint_table(model: &ReportModel<'_>, told: &[&Trial], point: &Scena
                 }
                 tbody {
                     @for (subject, sums) in &sums {
-                        @for (who, member) in endpoint_rows(sums) {
-                            @let a_second = |count: u64| format_rate(sums.convert_count_to_rate(count));
+                        @for (who, member) in list_endpoint_rows_with_totals(sums) {
+                            @let a_second = |count: u64| format_rate_without_unit(sums.convert_count_to_rate(count));
                             tr {
                                 td { (subject_label(subject)) }
                                 th scope="row" { (who) }
@@ -113,9 +117,9 @@ mod tests {
             results: TrialResults::Connections(Box::new(connections)),
             ..Trial::new(TrialKind::Connections, Scenario::default(), "a")
         };
-        let totals = EndpointTotals::from_trials([&trial, &trial].into_iter());
+        let totals = PerEndpointTotals::from_trials([&trial, &trial].into_iter());
         assert_eq!(totals.convert_count_to_rate(10), 5.0);
-        let rows = endpoint_rows(&totals);
+        let rows = list_endpoint_rows_with_totals(&totals);
         let names: Vec<&str> = rows.iter().map(|(who, _)| who.as_str()).collect();
         assert_eq!(names, ["client 1", "client 2", "all clients", "server 1"]);
         assert_eq!((rows[2].1.connections, rows[2].1.from.bytes), (16, 600));

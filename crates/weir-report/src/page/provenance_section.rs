@@ -149,7 +149,7 @@ pub(super) fn render_downloads(runs: &[(&str, &RunRecord)]) -> Markup {
 
 fn render_download_links(run: &str, record: &RunRecord) -> Markup {
     let (json, csv) =
-        (embedded_records::record_to_json(record), embedded_records::trials_to_csv(record));
+        (embedded_records::run_and_trials_to_json(record), embedded_records::trials_to_csv(record));
     let gap = if run.is_empty() { "" } else { "-" };
     let name = safe_file_name(&format!("{}{gap}{run}", record.run.study));
     html! {

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use weir_stats::{Quantity, RunSubject, ScenarioAxis};
 
 use crate::chart::log_line_chart::{self, PlotLayout};
-use crate::chart::{Caption, ChartSeries, ChartSize, subject_row_chart};
+use crate::chart::{ChartSeries, ChartSize, ChartTitlesAndUnit, subject_row_chart};
 use crate::number_format::{self, ValueUnit};
 use crate::report_model::{ReportModel, axis_title, capitalize_first};
 use crate::series_style::SeriesStyle;
@@ -44,7 +44,7 @@ fn has_packet_rates(model: &ReportModel<'_>) -> bool {
 }
 
 /// The plot that the page is about, or why there is none.
-pub(super) fn render_main_plot(model: &ReportModel<'_>) -> Markup {
+pub(super) fn render_headline_facet_plot(model: &ReportModel<'_>) -> Markup {
     if !has_packet_rates(model) {
         return html! {
             p.about { "Packet rates are not drawn: no accepted trial measured them." }
@@ -57,7 +57,7 @@ pub(super) fn render_main_plot(model: &ReportModel<'_>) -> Markup {
         Some(axis) => format!("Packets per second against {}", axis.name),
         None => "Packets per second".to_owned(),
     };
-    let about = describe_series(model, &series);
+    let about = describe_series_end_values(model, &series);
     html! {
         section #rates {
             h2 { (title) }
@@ -81,9 +81,9 @@ fn packet_rate_caption<'a>(
     id: &'a str,
     title: &'a str,
     about: &'a str,
-) -> Caption<'a> {
+) -> ChartTitlesAndUnit<'a> {
     let x_title = model.numeric_axis.map_or("", axis_title);
-    Caption {
+    ChartTitlesAndUnit {
         id,
         title,
         description: about,
@@ -96,11 +96,11 @@ fn packet_rate_caption<'a>(
 /// A wide and a narrow drawing of which the style sheet shows one.
 pub(super) fn render_wide_and_narrow_plot(
     axis: Option<&ScenarioAxis>,
-    caption: &Caption<'_>,
+    caption: &ChartTitlesAndUnit<'_>,
     series: &[ChartSeries],
 ) -> Markup {
     let narrow_id = format!("{}-narrow", caption.id);
-    let narrow = Caption { id: &narrow_id, ..*caption };
+    let narrow = ChartTitlesAndUnit { id: &narrow_id, ..*caption };
     html! {
         @if let Some(axis) = axis {
             figure data-plot=(axis.name) {
@@ -127,20 +127,24 @@ fn render_plot_notes() -> Markup {
 }
 
 /// What a drawing shows, in words: each line's first and last value.
-fn describe_series(model: &ReportModel<'_>, series: &[ChartSeries]) -> String {
+fn describe_series_end_values(model: &ReportModel<'_>, series: &[ChartSeries]) -> String {
     let axis = model.numeric_axis.map_or("rules", |axis| axis.name.as_str());
     let mut parts = Vec::new();
     for one in series {
         let (Some(first), Some(last)) = (one.points.first(), one.points.last()) else { continue };
         parts.push(if first.x == last.x {
-            format!("{}: {} packets/s", one.label, number_format::format_rate(last.value))
+            format!(
+                "{}: {} packets/s",
+                one.label,
+                number_format::format_rate_without_unit(last.value)
+            )
         } else {
             format!(
                 "{}: {} packets/s at {} {axis}, {} at {}",
                 one.label,
-                number_format::format_rate(first.value),
+                number_format::format_rate_without_unit(first.value),
                 number_format::format_count(first.x as u64),
-                number_format::format_rate(last.value),
+                number_format::format_rate_without_unit(last.value),
                 number_format::format_count(last.x as u64)
             )
         });
@@ -151,11 +155,11 @@ fn describe_series(model: &ReportModel<'_>, series: &[ChartSeries]) -> String {
 /// Names of the subjects with their styles; the page's script makes switches of them.
 pub(super) fn render_legend(model: &ReportModel<'_>, shown: impl Iterator<Item = usize>) -> Markup {
     let all = &model.record.run.subjects;
-    render_legend_of_subjects(shown.map(|at| (at, &all[at], model.styles[at])))
+    render_legend_with_styles(shown.map(|at| (at, &all[at], model.styles[at])))
 }
 
 /// The same of subjects by number.
-pub(super) fn render_legend_of_subjects<'a>(
+pub(super) fn render_legend_with_styles<'a>(
     shown: impl Iterator<Item = (usize, &'a RunSubject, SeriesStyle)>,
 ) -> Markup {
     html! {
@@ -171,7 +175,7 @@ pub(super) fn render_legend_of_subjects<'a>(
 }
 
 /// The same plot for every facet, on shared axes.
-pub(super) fn render_facet_plots(model: &ReportModel<'_>) -> Markup {
+pub(super) fn render_packet_rate_facet_plots(model: &ReportModel<'_>) -> Markup {
     if !has_packet_rates(model) {
         return html! {};
     }
@@ -191,7 +195,7 @@ pub(super) fn render_facet_plots(model: &ReportModel<'_>) -> Markup {
             div.pair {
                 @for (at, (facet, series)) in model.facets.iter().zip(&drawn).enumerate() {
                     @let id = format!("facet-{at}");
-                    @let about = describe_series(model, series);
+                    @let about = describe_series_end_values(model, series);
                     @let caption = packet_rate_caption(model, &id, &facet.title, &about);
                     div {
                         h3 { (capitalize_first(&facet.title)) }
@@ -211,7 +215,7 @@ fn render_other_facets(model: &ReportModel<'_>) -> Markup {
     html! {
         @for (at, facet) in model.facets.iter().enumerate().filter(|(at, _)| *at != shown) {
             @let series = model.chart_series(Quantity::Pps, &facet.scenario);
-            @let (id, about) = (format!("rows-{at}"), describe_series(model, &series));
+            @let (id, about) = (format!("rows-{at}"), describe_series_end_values(model, &series));
             section {
                 h2 { (capitalize_first(&facet.title)) }
                 (render_wide_and_narrow_plot(model.numeric_axis, &packet_rate_caption(model, &id, &facet.title, &about), &series))
@@ -266,7 +270,7 @@ fn render_load_time_plot(
     let x_title = model.numeric_axis.map_or("", |axis| axis_title(axis));
     let unit = ValueUnit::Seconds;
     let about = "Seconds by subject; the table below has the values.";
-    let caption = Caption { id, title, description: about, x_title, y_title, unit };
+    let caption = ChartTitlesAndUnit { id, title, description: about, x_title, y_title, unit };
     html! {
         @if let Some(axis) = model.numeric_axis {
             figure data-plot=(axis.name) { (log_line_chart::draw_log_line_chart(&caption, SMALL_LAYOUT, series, series)) }

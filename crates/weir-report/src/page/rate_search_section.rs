@@ -5,9 +5,9 @@ use weir_stats::Scenario;
 use weir_stats::rate_search::{RateSearchRecord, SearchGoal};
 
 use super::rate_and_load_time_plots::{self, SMALL_LAYOUT};
-use crate::chart::Caption;
+use crate::chart::ChartTitlesAndUnit;
 use crate::chart::rate_search_chart::{self, SearchTrace};
-use crate::number_format::{ValueUnit, format_percent, format_rate};
+use crate::number_format::{ValueUnit, format_percent, format_rate_without_unit};
 use crate::report_model::{ReportModel, subject_label};
 
 /// All searches, those of a point in one drawing; nothing where nothing was searched.
@@ -71,7 +71,7 @@ fn render_search_chart(model: &ReportModel<'_>, at: usize, point: &Scenario) -> 
     let of_point = model.record.searches.iter().filter(|search| search.scenario == *point);
     let traces: Vec<SearchTrace> = of_point.filter_map(trace).collect();
     let id = format!("search-{at}");
-    let caption = Caption {
+    let caption = ChartTitlesAndUnit {
         id: &id,
         title: "Trials of the search",
         description: "Offered rate by trial, in order; the table below has the bounds.",
@@ -83,7 +83,7 @@ fn render_search_chart(model: &ReportModel<'_>, at: usize, point: &Scenario) -> 
 }
 
 fn render_bounds_table(model: &ReportModel<'_>) -> Markup {
-    let shown = |bound: Option<f64>| bound.map_or("–".to_owned(), format_rate);
+    let shown = |bound: Option<f64>| bound.map_or("–".to_owned(), format_rate_without_unit);
     html! {
         div.scroll {
             table {

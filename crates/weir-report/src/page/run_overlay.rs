@@ -11,17 +11,17 @@ use maud::{Markup, html};
 use weir_stats::{Quantity, RunRecord, RunSubject, Scenario, ScenarioAxis, Trial, TrialState};
 
 use super::{estimate_tables, rate_and_load_time_plots};
-use crate::chart::{Caption, ChartSeries};
+use crate::chart::{ChartSeries, ChartTitlesAndUnit};
 use crate::headline_and_trust::assess_trust;
 use crate::number_format::{
-    ValueUnit, format_axis_value, format_count, format_date_and_time, format_ratio,
+    ValueUnit, format_coordinate, format_count, format_date_and_time, format_ratio,
     format_ratio_without_times_sign,
 };
 use crate::report_model::{self, Facet, ReportModel, axis_title, capitalize_first, subject_label};
 use crate::series_style::{self, SeriesStyle};
 
 /// The quantity by which runs are drawn: the first of these that the first run measured.
-const OVERLAY_QUANTITIES: [(Quantity, &str, ValueUnit); 7] = [
+const CANDIDATE_OVERLAY_QUANTITIES: [(Quantity, &str, ValueUnit); 7] = [
     (Quantity::Pps, rate_and_load_time_plots::FORWARDED_AXIS_TITLE, ValueUnit::Rate),
     (Quantity::ConnectionsPerSecond, "connections/s", ValueUnit::Rate),
     (Quantity::ConnectionsResetPerSecond, "connections/s, ended by RST", ValueUnit::Rate),
@@ -43,7 +43,7 @@ pub struct NamedRun<'a> {
 /// Runs of one study, all seen as the first one is.
 pub(super) struct RunOverlay<'a> {
     named_models: Vec<(String, ReportModel<'a>)>,
-    /// One of [`OVERLAY_QUANTITIES`].
+    /// One of [`CANDIDATE_OVERLAY_QUANTITIES`].
     drawn_quantity: (Quantity, &'static str, ValueUnit),
     axis: Option<&'a ScenarioAxis>,
     /// Facets of the first run at which all were measured.
@@ -67,8 +67,10 @@ impl<'a> RunOverlay<'a> {
         assert!(named.iter().all(is_same), "runs of one study");
         let is_measured =
             |(quantity, ..): &(Quantity, _, _)| !measured_scenarios(first, *quantity).is_empty();
-        let shown =
-            OVERLAY_QUANTITIES.into_iter().find(is_measured).unwrap_or(OVERLAY_QUANTITIES[0]);
+        let shown = CANDIDATE_OVERLAY_QUANTITIES
+            .into_iter()
+            .find(is_measured)
+            .unwrap_or(CANDIDATE_OVERLAY_QUANTITIES[0]);
         let quantity = shown.0;
         let axis = ReportModel::new(first).numeric_axis;
         let names = make_names_unique(named.iter().map(|run| run.name));
@@ -108,8 +110,10 @@ impl<'a> RunOverlay<'a> {
     /// The common points of a facet, in the order of the axis.
     fn common_points_of_facet(&self, facet: &Facet) -> Vec<Scenario> {
         let (_, first) = &self.named_models[0];
-        let points =
-            first.axis_values().into_iter().map(|value| first.scenario_at(&facet.scenario, value));
+        let points = first
+            .numeric_axis_values()
+            .into_iter()
+            .map(|value| first.scenario_at(&facet.scenario, value));
         points.filter(|point| self.common_points.contains(point)).collect()
     }
 
@@ -139,7 +143,7 @@ impl<'a> RunOverlay<'a> {
 
     /// The subject for comparison: no rules, or otherwise the original rules. Loading no rules is
     /// not a measure of loading some.
-    fn comparison_subject(&self) -> Option<&RunSubject> {
+    fn ratio_denominator_subject(&self) -> Option<&RunSubject> {
         let (_, first) = &self.named_models[0];
         let loads = self.drawn_quantity.0 == Quantity::LoadSeconds;
         let baseline = first.baseline.filter(|_| !loads);
@@ -192,8 +196,8 @@ pub(super) fn render_section(runs: &RunOverlay<'_>) -> Markup {
                      areas the "
                     "95 % intervals."
                 }
-                @if let Some(measure) = runs.comparison_subject() {
-                    @for facet in &runs.common_facets { (render_ratios(runs, facet, measure)) }
+                @if let Some(measure) = runs.ratio_denominator_subject() {
+                    @for facet in &runs.common_facets { (render_ratios_within_runs(runs, facet, measure)) }
                 }
             }
             (render_machines_table(runs))
@@ -218,7 +222,7 @@ fn render_legends(runs: &RunOverlay<'_>, drawn: &[(&Facet, Vec<ChartSeries>)]) -
                 }
             }
         }
-        (rate_and_load_time_plots::render_legend_of_subjects(shown.map(|(number, (subject, style))| (number, subject, *style))))
+        (rate_and_load_time_plots::render_legend_with_styles(shown.map(|(number, (subject, style))| (number, subject, *style))))
     }
 }
 
@@ -232,7 +236,7 @@ fn render_facet_plot(
     let names: Vec<&str> = runs.named_models.iter().map(|(name, _)| name.as_str()).collect();
     let gap = if facet.title.is_empty() { "" } else { ", " };
     let title = format!("{}{gap}{}", names.join(" and "), facet.title);
-    let caption = Caption {
+    let caption = ChartTitlesAndUnit {
         id: &format!("beside-{at}"),
         title: &title,
         description: "Medians by subject and run; the ratios within each run are in the table below.",
@@ -244,21 +248,21 @@ fn render_facet_plot(
 }
 
 /// Each subject against `measure` of the same run: at the last common point, the others folded.
-fn render_ratios(runs: &RunOverlay<'_>, facet: &Facet, measure: &RunSubject) -> Markup {
+fn render_ratios_within_runs(runs: &RunOverlay<'_>, facet: &Facet, measure: &RunSubject) -> Markup {
     let points = runs.common_points_of_facet(facet);
     let Some((last, before)) = points.split_last() else { return html! {} };
     html! {
-        (render_ratio_table(runs, facet, measure, std::slice::from_ref(last)))
+        (render_within_run_ratio_table(runs, facet, measure, std::slice::from_ref(last)))
         @if !before.is_empty() {
             details {
                 summary { "All points" }
-                (render_ratio_table(runs, facet, measure, &points))
+                (render_within_run_ratio_table(runs, facet, measure, &points))
             }
         }
     }
 }
 
-fn render_ratio_table(
+fn render_within_run_ratio_table(
     runs: &RunOverlay<'_>,
     facet: &Facet,
     measure: &RunSubject,
@@ -285,7 +289,7 @@ fn render_ratio_table(
                             tr.weir[subject.weir] {
                                 @if let Some(axis) = runs.axis {
                                     @let value = point.coordinate(&axis.name);
-                                    th.right { (value.map_or_else(String::new, format_axis_value)) }
+                                    th.right { (value.map_or_else(String::new, format_coordinate)) }
                                 }
                                 th scope="row" { span.who { (style.render_legend_key()) (subject_label(subject)) } }
                                 @for (_, model) in &runs.named_models {
@@ -347,7 +351,7 @@ mod tests {
             sample::sample_subject("linear", false, false),
             sample::sample_subject("nft", false, true),
         ];
-        let mut record = sample::build_sample_record(sizes, &subjects, 3);
+        let mut record = sample::build_record_with_sizes(sizes, &subjects, 3);
         record.run.environment.kernel = kernel.to_owned();
         record
     }

@@ -2,7 +2,7 @@
 
 use weir_stats::{RunRecord, TrialKind, TrialState};
 
-use super::{NamedRun, render_page, render_page_of_runs};
+use super::{NamedRun, render_page, render_page_with_run_overlay};
 use crate::extra_section::{ExtraSection, ExtraTable};
 use crate::sample;
 
@@ -147,7 +147,7 @@ fn nasty_runs() -> String {
     other.run.environment.kernel = NASTY.to_owned();
     other.run.environment.cpu_model = NASTY.to_owned();
     let runs = [&record, &other].map(|record| NamedRun { name: NASTY, record });
-    render_page_of_runs(&runs, &[extra])
+    render_page_with_run_overlay(&runs, &[extra])
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn tags_are_closed_in_order() {
 
 #[test]
 fn the_page_of_a_tiny_run_is_the_known_one() {
-    let record = sample::build_sample_record(
+    let record = sample::build_record_with_sizes(
         &[16, 32],
         &[
             sample::sample_subject("none", true, false),

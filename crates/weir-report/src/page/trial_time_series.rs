@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use weir_stats::{Scenario, Trial};
 
 use super::rate_and_load_time_plots::{self, SMALL_LAYOUT};
-use crate::chart::Caption;
+use crate::chart::ChartTitlesAndUnit;
 use crate::chart::linear_curve_chart::{self, Curve};
 use crate::number_format::ValueUnit;
 use crate::report_model::ReportModel;
@@ -110,7 +110,7 @@ fn render_time_series(
     };
     let drawn_curves: Vec<Curve> = trials.iter().filter_map(curve).collect();
     let id = format!("course-{}-{at}", drawn.id);
-    let caption = Caption {
+    let caption = ChartTitlesAndUnit {
         id: &id,
         title: drawn.title,
         description: "One curve per trial over time; the records have every sample.",

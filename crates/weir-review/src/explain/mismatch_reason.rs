@@ -30,7 +30,7 @@ pub(crate) fn explain_mismatch(rule: &Rule, failed: &FailedTest) -> String {
             }
         },
         Test::Set { .. } | Test::Opaque { .. } => {
-            assumed_match_reason(in_match.map(|i| &rule.matches[i]), packet)
+            set_or_opaque_match_reason(in_match.map(|i| &rule.matches[i]), packet)
         }
         Test::Never => "it can never match".to_owned(),
     }
@@ -110,7 +110,7 @@ fn absent_field_reason(field: Field, packet: &Packet) -> String {
     }
 }
 
-fn assumed_match_reason(m: Option<&Match>, packet: &Packet) -> String {
+fn set_or_opaque_match_reason(m: Option<&Match>, packet: &Packet) -> String {
     match m {
         Some(Match::Set(s)) if s.negated => format!("it is in set {}", s.name),
         Some(Match::Set(s)) => format!("it is not in set {}", s.name),
@@ -122,7 +122,7 @@ fn assumed_match_reason(m: Option<&Match>, packet: &Packet) -> String {
             let StatefulMatch { module, .. } = &**s;
             format!("{module} is assumed not to match")
         }
-        Some(Match::HostDependent(h)) => format!("{} is assumed not to match", h.module),
+        Some(Match::UnmodelledInput(h)) => format!("{} is assumed not to match", h.module),
         Some(Match::Opaque(o)) => format!("{} is assumed not to match", o.name),
         _ => "it is assumed not to match".to_owned(),
     }

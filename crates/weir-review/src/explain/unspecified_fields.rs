@@ -67,7 +67,7 @@ pub fn find_unspecified_fields(
         let tests = failed.as_ref().map_or(usize::MAX, |f| f.test_index + 1);
         // A rule that matched does not carry the packet; it tested the packet as given.
         let met = failed.as_ref().map_or(packet, |f| &f.packet);
-        for field in fields_read_by_tests(rule, packet, tests) {
+        for field in fields_read_by_first_tests(rule, packet, tests) {
             let is_known = given.contains(field) || found.iter().any(|open| open.field == field);
             if is_known
                 || !has_field_at_hook(field, packet, hook_now)
@@ -97,7 +97,7 @@ fn new_unspecified_field(
 }
 
 /// The fields that the first tests of a rule read.
-fn fields_read_by_tests(rule: &Rule, packet: &Packet, tests: usize) -> Vec<Field> {
+fn fields_read_by_first_tests(rule: &Rule, packet: &Packet, tests: usize) -> Vec<Field> {
     let mut fields = Vec::new();
     for (_, test) in lower_to_tests_with_match_index(rule, packet.family).into_iter().take(tests) {
         match test {

@@ -32,8 +32,8 @@ pub fn compare_counters(
     place: &dyn Fn(RuleIndex) -> String,
 ) -> CounterComparison {
     let [old, new] = sides.map(|s| s.firewall);
-    let before = Interpreter::new_for_comparison(old, new);
-    let after = Interpreter::new_for_comparison(new, old);
+    let before = Interpreter::new_with_sets_changed_by(old, new);
+    let after = Interpreter::new_with_sets_changed_by(new, old);
     let mut review = CounterComparison { seed, ..CounterComparison::default() };
     let mut counted: BTreeMap<String, CountsBeforeAndAfter> = BTreeMap::new();
     for (family, entry, packet) in generate_packets_for_both(sides, wanted, seed) {

@@ -4,7 +4,7 @@
 use weir_model::{Chain, Family, Firewall, Hook, Policy, Rule, SharedName, TableName, Target};
 use weir_semantics::trace::{Trace, TraceStep};
 
-use super::review_types::{LocatedRule, ReviewedRuleset, RulesetDecision};
+use super::review_types::{LocatedRuleOrPolicy, ReviewedRuleset, RulesetDecision};
 use crate::explain::verdict_words;
 use weir_semantics::Verdict;
 
@@ -152,14 +152,14 @@ fn locate_rule(
     table: &TableName,
     side: ReviewedRuleset<'_>,
     family: Family,
-) -> LocatedRule {
+) -> LocatedRuleOrPolicy {
     let line = (side.locate_line)(met.rule.span, family);
     let place = match (side.original_place)(met.rule) {
         Some(original) if line.is_none() => original,
         _ => format!("{}/{table}/{}/{}", iptables_program_name(family), met.chain, met.number),
     };
     let words = weir_syntax::iptables::print_rule(met.rule, family);
-    LocatedRule::new(place, line, format!("-A {} {words}", met.chain).trim_end().to_owned())
+    LocatedRuleOrPolicy::new(place, line, format!("-A {} {words}", met.chain).trim_end().to_owned())
 }
 
 fn locate_policy(
@@ -167,7 +167,7 @@ fn locate_policy(
     table: &TableName,
     side: ReviewedRuleset<'_>,
     family: Family,
-) -> LocatedRule {
+) -> LocatedRuleOrPolicy {
     let found = find_chain(side.firewall, table, chain, family);
     let line = found.and_then(|found| (side.locate_line)(found.span, family));
     let policy = found.and_then(|c| c.policy).map_or("-", |policy| match policy {
@@ -175,7 +175,7 @@ fn locate_policy(
         Policy::Drop => "DROP",
     });
     let place = format!("{}/{table}/{chain}/policy", iptables_program_name(family));
-    LocatedRule::new(place, line, format!(":{chain} {policy}"))
+    LocatedRuleOrPolicy::new(place, line, format!(":{chain} {policy}"))
 }
 
 fn find_chain<'f>(

@@ -42,7 +42,7 @@ fn tests_field_in_hooks(
     let is_it = |t: &Test| matches!(t, Test::Field { field: f, .. } if *f == field);
     let tables = ruleset.tables.iter().filter(|t| of.is_none_or(|name| t.name == name));
     let names = || hooks.iter().map(|h| h.chain_name());
-    tables.flat_map(|table| table.chains_reachable_from(names())).any(|chain| {
+    tables.flat_map(|table| table.chains_reachable_from_names(names())).any(|chain| {
         chain.rules.iter().any(|rule| lower_to_tests(rule, ruleset.family).iter().any(is_it))
     })
 }

@@ -1,6 +1,6 @@
 //! A region for readers: its fields, its size, and an example.
 
-use weir_diagram::{ComparedPath, FieldValues, Region, Witness, describe_device};
+use weir_diagram::{ComparedPath, FieldValues, Region, Witness, describe_class_of_device_name};
 use weir_model::{Family, Field, Firewall, Hook, Match, match_effects};
 use weir_semantics::{JourneyKind, OutcomeDifference};
 use weir_syntax::iptables::print_match;
@@ -68,7 +68,7 @@ pub(super) fn build_example_review(
             name.clear();
             continue;
         }
-        let words = describe_device(&firewalls, family, name);
+        let words = describe_class_of_device_name(&firewalls, family, name);
         let said = format!("{name} stands for {words}");
         if !name.is_empty() && words != *name && !stands_for.contains(&said) {
             stands_for.push(said);
@@ -77,7 +77,7 @@ pub(super) fn build_example_review(
     ExamplePacketReview {
         packet: print_packet(&packet),
         stands_for,
-        given: witness.describe_assumptions(&|m: &Match| print_match(m, family)),
+        given: witness.describe_assumptions_as_phrases(&|m: &Match| print_match(m, family)),
         differs_in: difference.as_str().to_owned(),
         witness_packet: witness.packet.clone(),
     }
@@ -101,7 +101,7 @@ fn path_has_device(way: ComparedPath, field: Field) -> bool {
 
 /// Whether some rule tests a device.
 fn has_rule_testing_device(firewall: &Firewall, family: Family, field: Field) -> bool {
-    let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules());
+    let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules_with_table_and_chain());
     rules.into_iter().any(|(_, _, rule)| {
         let base = match field {
             Field::Iif => rule.base.iif.is_some(),

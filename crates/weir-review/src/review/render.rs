@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::review_types::{
     CornerCaseReview, CounterComparison, DecisionsBeforeAndAfter, ExamplePacketReview,
-    FamilyPathReview, LocatedRule, PathsBeforeAndAfter, RegionReview, Review, RulesetDecision,
-    TreatmentChange, TreatmentChangeKind,
+    FamilyPathReview, LocatedRuleOrPolicy, PathsBeforeAndAfter, RegionReview, Review,
+    RulesetDecision, TreatmentChange, TreatmentChangeKind,
 };
 
 /// Width of one path when two are shown side by side.
@@ -13,7 +13,7 @@ const PATH_COLUMN_WIDTH: usize = 56;
 /// Counters that are listed.
 const MAX_LISTED_COUNTER_DIFFERENCES: usize = 10;
 /// Other pairs of rules of a region that are named.
-const MAX_LISTED_OTHER_DECISIONS: usize = 2;
+const MAX_OTHER_DECISIONS_PER_REGION: usize = 2;
 
 impl Review {
     /// For a terminal.
@@ -25,7 +25,7 @@ impl Review {
         for change in &self.changes {
             push_treatment_change(&mut out, change);
         }
-        if let Some(paths) = self.most_important_paths() {
+        if let Some(paths) = self.most_important_packet_paths() {
             let _ = writeln!(out, "\npath of {}", paths.example.packet);
             push_paths_side_by_side(&mut out, paths, self);
         }
@@ -44,7 +44,7 @@ impl Review {
             format!("# {} → {}\n\n", escape_markdown(&self.before), escape_markdown(&self.after));
         let _ = writeln!(out, "{}\n", self.summary_sentence());
         for change in &self.changes {
-            push_change_table(&mut out, change);
+            push_change_regions_table(&mut out, change);
         }
         for part in &self.parts {
             if let Some(why) = &part.why {
@@ -59,7 +59,7 @@ impl Review {
                 );
             }
         }
-        if let Some(paths) = self.most_important_paths() {
+        if let Some(paths) = self.most_important_packet_paths() {
             let _ = writeln!(out, "Path of `{}`:\n\n```", paths.example.packet);
             push_paths_side_by_side(&mut out, paths, self);
             out.push_str("```\n\n");
@@ -87,7 +87,7 @@ impl Review {
     }
 
     /// The paths of the packet that shows the most important change.
-    fn most_important_paths(&self) -> Option<&PathsBeforeAndAfter> {
+    fn most_important_packet_paths(&self) -> Option<&PathsBeforeAndAfter> {
         let first = self.changes.first()?;
         let of_first = |p: &&FamilyPathReview| p.family == first.family && p.path == first.path;
         self.parts.iter().find(of_first)?.example.as_ref()
@@ -164,7 +164,7 @@ fn push_treatment_change(out: &mut String, change: &TreatmentChange) {
             push_decision(out, "before", &first.before);
             push_decision(out, "after", &first.after);
         }
-        for line in other_decision_lines(region) {
+        for line in other_region_decision_lines(region) {
             let _ = writeln!(out, "    {line}");
         }
         if let Some(example) = &region.example {
@@ -174,7 +174,7 @@ fn push_treatment_change(out: &mut String, change: &TreatmentChange) {
             push_example_packet(out, example);
         }
     }
-    if let Some(line) = corner_cases_line(&change.corner_cases) {
+    if let Some(line) = differing_corner_cases_line(&change.corner_cases) {
         let _ = writeln!(out, "  {line}");
     }
 }
@@ -194,12 +194,12 @@ fn decision_words(decision: &RulesetDecision) -> String {
     }
 }
 
-fn rule_place_and_text(rule: &LocatedRule) -> String {
+fn rule_place_and_text(rule: &LocatedRuleOrPolicy) -> String {
     format!("{}: {}", rule_place(rule), rule.text)
 }
 
 /// `FILE:LINE`; the place in the ruleset where there is no line.
-fn rule_place(rule: &LocatedRule) -> String {
+fn rule_place(rule: &LocatedRuleOrPolicy) -> String {
     match (&rule.file, rule.line) {
         (Some(file), Some(line)) => format!("{file}:{line}"),
         _ => rule.place.clone(),
@@ -215,19 +215,21 @@ fn describe_effect_difference(example: &ExamplePacketReview) -> &'static str {
 }
 
 /// Lines about other packets of a region, which other rules decide.
-fn other_decision_lines(region: &RegionReview) -> Vec<String> {
+fn other_region_decision_lines(region: &RegionReview) -> Vec<String> {
     let mut out = Vec::new();
     let of = |decision: &RulesetDecision| {
         decision.rule.as_ref().map_or("no rule".to_owned(), rule_place)
     };
     let rest = region.decided_by.get(1..).unwrap_or_default();
-    for DecisionsBeforeAndAfter { before, after } in rest.iter().take(MAX_LISTED_OTHER_DECISIONS) {
+    for DecisionsBeforeAndAfter { before, after } in
+        rest.iter().take(MAX_OTHER_DECISIONS_PER_REGION)
+    {
         out.push(format!("others  before {}, after {}", of(before), of(after)));
     }
-    if rest.len() > MAX_LISTED_OTHER_DECISIONS {
+    if rest.len() > MAX_OTHER_DECISIONS_PER_REGION {
         out.push(format!(
             "others  and {} more pairs of rules",
-            rest.len() - MAX_LISTED_OTHER_DECISIONS
+            rest.len() - MAX_OTHER_DECISIONS_PER_REGION
         ));
     }
     out
@@ -245,7 +247,7 @@ fn push_example_packet(out: &mut String, example: &ExamplePacketReview) {
 }
 
 /// Corner cases in one line.
-fn corner_cases_line(cases: &[CornerCaseReview]) -> Option<String> {
+fn differing_corner_cases_line(cases: &[CornerCaseReview]) -> Option<String> {
     let names: Vec<&str> = cases.iter().map(|c| c.packets).collect();
     (!names.is_empty()).then(|| format!("corner cases that differ as well: {}", names.join(", ")))
 }
@@ -297,7 +299,7 @@ fn push_counter_differences(out: &mut String, counters: &CounterComparison) {
     }
 }
 
-fn push_change_table(out: &mut String, change: &TreatmentChange) {
+fn push_change_regions_table(out: &mut String, change: &TreatmentChange) {
     let _ = writeln!(out, "## {}\n", capitalize(&change_title(change, "→")));
     out.push_str("| packets | size | before | after |\n|---|---|---|---|\n");
     for region in &change.regions {
@@ -315,7 +317,7 @@ fn push_change_table(out: &mut String, change: &TreatmentChange) {
         );
     }
     out.push('\n');
-    if let Some(line) = corner_cases_line(&change.corner_cases) {
+    if let Some(line) = differing_corner_cases_line(&change.corner_cases) {
         let _ = writeln!(out, "{}.\n", capitalize(&line));
     }
 }

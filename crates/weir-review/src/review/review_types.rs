@@ -121,15 +121,15 @@ pub struct RulesetDecision {
     /// The outcome of the packet.
     pub verdict: String,
     /// The rule or policy; `None` if no rule does anything of what differs.
-    pub rule: Option<LocatedRule>,
+    pub rule: Option<LocatedRuleOrPolicy>,
     /// The rules that jumped there, the first one first.
-    pub reached_by: Vec<LocatedRule>,
+    pub reached_by: Vec<LocatedRuleOrPolicy>,
 }
 
 impl RulesetDecision {
     pub(super) fn from_jumps_and_decider(
         verdict: String,
-        mut rules: Vec<LocatedRule>,
+        mut rules: Vec<LocatedRuleOrPolicy>,
     ) -> RulesetDecision {
         let rule = rules.pop();
         RulesetDecision { verdict, rule, reached_by: rules }
@@ -138,7 +138,7 @@ impl RulesetDecision {
 
 /// A rule or policy and its position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LocatedRule {
+pub struct LocatedRuleOrPolicy {
     /// `iptables/filter/FORWARD/3`; of a rule that weir made, the original.
     pub place: String,
     /// The file, or the command that printed it.
@@ -149,10 +149,14 @@ pub struct LocatedRule {
     pub text: String,
 }
 
-impl LocatedRule {
-    pub(super) fn new(place: String, line: Option<(String, usize)>, text: String) -> LocatedRule {
+impl LocatedRuleOrPolicy {
+    pub(super) fn new(
+        place: String,
+        line: Option<(String, usize)>,
+        text: String,
+    ) -> LocatedRuleOrPolicy {
         let (file, line) = line.unzip();
-        LocatedRule { place, file, line, text }
+        LocatedRuleOrPolicy { place, file, line, text }
     }
 }
 

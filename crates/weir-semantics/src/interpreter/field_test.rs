@@ -14,7 +14,7 @@ pub(crate) enum RuleTestResult {
     /// The packet is dropped immediately.
     Hotdrop,
     /// It is true, and the packet is dropped after the rule.
-    HoldsThenHotdrop,
+    HoldsThenDropsAfterRule,
 }
 
 impl From<bool> for RuleTestResult {
@@ -91,7 +91,7 @@ pub(crate) fn evaluate_field_test(
         }
         CompactTest::NeverMatches
         | CompactTest::SetLookup { .. }
-        | CompactTest::Conntrack { .. }
+        | CompactTest::ConntrackBeyondState { .. }
         | CompactTest::Opaque { .. } => return RuleTestResult::Fails,
     };
     if view.missing_slots >> slot & 1 != 0 {
@@ -105,12 +105,12 @@ pub(crate) fn evaluate_field_test(
 }
 
 fn read_wide_value(view: &PacketView, slot: u8) -> u128 {
-    const SADDR_SLOT: u8 = Field::Saddr as u8;
-    const DADDR_SLOT: u8 = Field::Daddr as u8;
+    const SADDR_FIELD_SLOT: u8 = Field::Saddr as u8;
+    const DADDR_FIELD_SLOT: u8 = Field::Daddr as u8;
     // As `wide_value_slot` numbers them; the MAC address is the other one.
     view.wide_values[match slot {
-        SADDR_SLOT => 0,
-        DADDR_SLOT => 1,
+        SADDR_FIELD_SLOT => 0,
+        DADDR_FIELD_SLOT => 1,
         _ => 2,
     }]
 }

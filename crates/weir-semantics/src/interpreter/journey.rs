@@ -152,7 +152,7 @@ impl<'f> Interpreter<'f> {
 
 /// ip_local_deliver in ip_input.c reassembles datagrams before the INPUT hook, whether conntrack is
 /// in use or not; IPv6 does so behind it.
-fn awaits_reassembly(packet: &Packet) -> bool {
+fn awaits_ipv4_reassembly(packet: &Packet) -> bool {
     packet.family == Family::V4 && packet.is_fragment()
 }
 
@@ -210,13 +210,13 @@ impl<'f> Journey<'_, 'f> {
         answers: &mut dyn Oracle,
         observer: &mut O,
     ) -> Verdict {
-        if hook == Hook::Input && awaits_reassembly(&self.packet) {
+        if hook == Hook::Input && awaits_ipv4_reassembly(&self.packet) {
             return Verdict::HeldForReassembly;
         }
         for table in tables_at_hook(hook) {
             let verdict = match table {
                 TableName::Nat if !self.traverses_nat_table(hook, answers) => {
-                    self.apply_existing_nat(hook, answers);
+                    self.apply_existing_nat_destination(hook, answers);
                     continue;
                 }
                 TableName::Raw => self.walk_raw_table(hook, answers, observer),
@@ -256,7 +256,7 @@ impl<'f> Journey<'_, 'f> {
         let attached = hook == Hook::Output
             && later.has_entry()
             && self.has_table(TableName::Raw)
-            && answers.is_fact_true(ConnectionFact::ReplyEntryAttached, hook, &self.packet);
+            && answers.is_fact_true(ConnectionFact::HostReplyInheritsEntry, hook, &self.packet);
         if self.packet.iif != "lo" && !attached {
             self.packet.ct = ConntrackInfo::from_state(CtState::Invalid);
         }
@@ -286,18 +286,18 @@ impl<'f> Journey<'_, 'f> {
         starts
             && !done
             && self.is_nat_in_use()
-            && !answers.is_fact_true(ConnectionFact::NatTableTraversed, hook, &self.packet)
+            && !answers.is_fact_true(ConnectionFact::NatTableAlreadyTraversed, hook, &self.packet)
     }
 
     /// Packets after the first of a translated connection have their destination rewritten where
     /// the nat table stands, and their source where nobody looks any more.
-    fn apply_existing_nat(&mut self, hook: Hook, answers: &mut dyn Oracle) {
+    fn apply_existing_nat_destination(&mut self, hook: Hook, answers: &mut dyn Oracle) {
         let is_translated = self.initial_ct.snat || self.initial_ct.dnat;
         let early = matches!(hook, Hook::Prerouting | Hook::Output);
         if !early || !is_translated || !self.packet.ct.has_entry() || !self.is_nat_in_use() {
             return;
         }
-        if let Some((addr, port)) = answers.existing_nat_mapping(hook, &self.packet) {
+        if let Some((addr, port)) = answers.existing_nat_destination(hook, &self.packet) {
             self.packet.daddr = addr;
             if let Some(port) = port {
                 nat_translation::set_transport_port(&mut self.packet, false, port);

@@ -51,7 +51,7 @@ impl PacketView {
         for field in FIELDS.iter().map(|row| row.field).filter(|field| !is_device(*field)) {
             let read = match field {
                 Field::Sport | Field::Dport | Field::TcpFlags | Field::IcmpTypeAndCode => {
-                    read_transport_header_field(field, packet)
+                    read_field_as_protocol_match(field, packet)
                 }
                 _ => field.read(packet),
             };
@@ -80,7 +80,7 @@ impl PacketView {
 
 /// A field as the match of its own protocol reads it: the whole header must be present. `-m dccp`
 /// requires twelve bytes (xt_dccp.c), of which eight are the packet's payload.
-fn read_transport_header_field(field: Field, packet: &Packet) -> FieldReading {
+fn read_field_as_protocol_match(field: Field, packet: &Packet) -> FieldReading {
     match packet.transport {
         Transport::Dccp { .. } if packet.payload.len() < 8 && packet.fragment.offset == 0 => {
             FieldReading::Truncated

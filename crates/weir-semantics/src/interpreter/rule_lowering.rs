@@ -76,7 +76,7 @@ pub(crate) enum CompactTest {
         index: u16,
         at: u32,
     },
-    Conntrack {
+    ConntrackBeyondState {
         index: u16,
         at: u32,
     },
@@ -134,14 +134,14 @@ pub(crate) struct SetTest<'f> {
 
 /// A `-m conntrack` test with more than a state.
 #[derive(Debug)]
-pub(crate) struct ConntrackTest<'f> {
+pub(crate) struct ConntrackBeyondStateTest<'f> {
     pub state: Option<&'f Negatable<u16>>,
     pub content_digest: u64,
 }
 
 /// A test that the packet's fields do not answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OpaqueTest {
+pub(crate) struct OpaqueTestProperties {
     pub content_digest: u64,
     pub stateful: bool,
     pub hotdrop: Hotdrop,
@@ -175,8 +175,8 @@ pub(crate) struct LoweredTable<'f> {
     pub devices: Vec<(SharedName, bool)>,
     pub predicates: Vec<Predicate>,
     pub set_tests: Vec<SetTest<'f>>,
-    pub conntrack_tests: Vec<ConntrackTest<'f>>,
-    pub opaque_tests: Vec<OpaqueTest>,
+    pub conntrack_tests: Vec<ConntrackBeyondStateTest<'f>>,
+    pub opaque_tests: Vec<OpaqueTestProperties>,
     /// Some jump leads back to its own chain: the kernel would not load it.
     pub has_jump_loop: bool,
 }
@@ -306,13 +306,15 @@ impl<'f> LoweredTable<'f> {
                 let digest = digest_content(&rule.matches[index]);
                 if let Match::Conntrack(c) = &rule.matches[index] {
                     let at = self.conntrack_tests.len() as u32;
-                    self.conntrack_tests
-                        .push(ConntrackTest { state: c.state.as_ref(), content_digest: digest });
-                    return CompactTest::Conntrack { index: index as u16, at };
+                    self.conntrack_tests.push(ConntrackBeyondStateTest {
+                        state: c.state.as_ref(),
+                        content_digest: digest,
+                    });
+                    return CompactTest::ConntrackBeyondState { index: index as u16, at };
                 }
                 let row = match_effects(&rule.matches[index], family);
                 let (header_bytes, writes) = (row.header_bytes, row.writes);
-                self.opaque_tests.push(OpaqueTest {
+                self.opaque_tests.push(OpaqueTestProperties {
                     content_digest: digest,
                     stateful,
                     hotdrop,

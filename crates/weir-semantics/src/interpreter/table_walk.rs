@@ -15,14 +15,14 @@ use weir_model::{
 use super::field_test::{RuleTestResult, ct_state_matches, evaluate_field_test};
 use super::packet_view::PacketView;
 use super::rule_lowering::{
-    CompactRule, CompactTest, LoweredTable, OpaqueTest, RuleAction, hook_index,
+    CompactRule, CompactTest, LoweredTable, OpaqueTestProperties, RuleAction, hook_index,
 };
 use super::rule_question::RuleQuestion;
-use super::walk_observer::{FailedTestIndex, WalkObserver};
+use super::walk_observer::{FailedOrHotdropTest, WalkObserver};
 use super::{Interpreter, nat_translation};
 use crate::effects::{self, apply_effect};
 use crate::oracle::{Oracle, QuestionSubject, UnknownWrite};
-use crate::outcome::{AppliedEffect, CountedObject, CounterHit, TraversalLog, Verdict};
+use crate::outcome::{AppliedTarget, CountedObject, CounterHitWithCredit, TraversalLog, Verdict};
 use crate::question_digest::{digest_content, digest_drop_question};
 use crate::set_membership::{SetMembership, test_membership};
 
@@ -85,7 +85,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             self.observer.on_rule_tried(rule, number, failed, self.packet);
             match failed {
                 None => {}
-                Some(FailedTestIndex { hotdrop: false, .. }) => {
+                Some(FailedOrHotdropTest { hotdrop: false, .. }) => {
                     at.rule += 1;
                     continue;
                 }
@@ -133,7 +133,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
 
     fn enter_chain(&mut self, table: &LoweredTable<'f>, chain: u32, depth: usize) -> WalkPosition {
         let index = &table.chains[chain as usize];
-        self.observer.on_chain_entered(&index.chain.name, depth);
+        self.observer.on_chain_entered_or_resumed(&index.chain.name, depth);
         WalkPosition { chain, rule: index.first_rule }
     }
 
@@ -143,7 +143,8 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         to: WalkPosition,
         depth: usize,
     ) -> WalkPosition {
-        self.observer.on_chain_entered(&table.chains[to.chain as usize].chain.name, depth);
+        self.observer
+            .on_chain_entered_or_resumed(&table.chains[to.chain as usize].chain.name, depth);
         to
     }
 
@@ -154,7 +155,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
 
     /// Adds to the log what counted the packet, with the original rules that it credits.
     fn count_hit(&mut self, counted_object: CountedObject<'f>, credit: &'f [RuleIndex]) {
-        self.log.hits.push(CounterHit { hook: self.hook, counted_object, credit });
+        self.log.hits.push(CounterHitWithCredit { hook: self.hook, counted_object, credit });
     }
 
     /// The end of the chain that the walk began in.
@@ -172,7 +173,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
 
     fn apply_target(&mut self, table: TableName, rule: &'f Rule) -> TargetOutcome {
         let target = &rule.target;
-        let seen = AppliedEffect { hook: self.hook, table, target };
+        let seen = AppliedTarget { hook: self.hook, table, target };
         match target {
             Target::Reject(with) => {
                 self.log.effects.push(seen);
@@ -192,7 +193,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                 self.log.effects.push(seen);
                 match &**effect {
                     Effect::Other(e) => {
-                        self.apply_extension_target(rule, effect, digest_content(e))
+                        self.apply_target_by_effects_row(rule, effect, digest_content(e))
                     }
                     _ if apply_effect(effect, self.packet) => TargetOutcome::RereadPacket,
                     _ => TargetOutcome::Continue,
@@ -217,7 +218,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     }
 
     /// A target of a module whose row in the table of effects says what it does.
-    fn apply_extension_target(
+    fn apply_target_by_effects_row(
         &mut self,
         rule: &'f Rule,
         effect: &Effect,
@@ -293,17 +294,20 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         compact: CompactRule,
         rule: &'f Rule,
         view: &mut PacketView,
-    ) -> (Option<FailedTestIndex>, bool) {
+    ) -> (Option<FailedOrHotdropTest>, bool) {
         let mut dying = false;
         let first = compact.first_test as usize;
         for (test, t) in table.tests[first..first + compact.test_count as usize].iter().enumerate()
         {
             let held = match *t {
                 CompactTest::SetLookup { .. }
-                | CompactTest::Conntrack { .. }
+                | CompactTest::ConntrackBeyondState { .. }
                 | CompactTest::Opaque { .. } => {
                     let held = self.evaluate_non_field_test(table, *t, rule);
-                    if matches!(held, RuleTestResult::Holds | RuleTestResult::HoldsThenHotdrop) {
+                    if matches!(
+                        held,
+                        RuleTestResult::Holds | RuleTestResult::HoldsThenDropsAfterRule
+                    ) {
                         self.apply_match_writes(table, *t, rule, view);
                     }
                     held
@@ -313,12 +317,12 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             match held {
                 RuleTestResult::Holds => {}
                 RuleTestResult::Fails => {
-                    return (Some(FailedTestIndex { test_index: test, hotdrop: dying }), dying);
+                    return (Some(FailedOrHotdropTest { test_index: test, hotdrop: dying }), dying);
                 }
                 RuleTestResult::Hotdrop => {
-                    return (Some(FailedTestIndex { test_index: test, hotdrop: true }), true);
+                    return (Some(FailedOrHotdropTest { test_index: test, hotdrop: true }), true);
                 }
-                RuleTestResult::HoldsThenHotdrop => dying = true,
+                RuleTestResult::HoldsThenDropsAfterRule => dying = true,
             }
         }
         (None, dying)
@@ -350,7 +354,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     ) -> RuleTestResult {
         match test {
             CompactTest::SetLookup { index, at } => self.evaluate_set_test(table, index, at, rule),
-            CompactTest::Conntrack { index, at } => {
+            CompactTest::ConntrackBeyondState { index, at } => {
                 let test = &table.conntrack_tests[at as usize];
                 let state = test.state.map(|s| ct_state_matches(self.packet, s.negated, s.value));
                 // conntrack_mt in xt_conntrack.c: without an entry only the state is looked at.
@@ -378,7 +382,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         &mut self,
         rule: &'f Rule,
         subject: QuestionSubject,
-        test: OpaqueTest,
+        test: OpaqueTestProperties,
     ) -> RuleTestResult {
         match test.hotdrop {
             Hotdrop::Never => {}
@@ -397,7 +401,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             }
             Hotdrop::DespiteMatch => {
                 if self.ask_whether_dropped(rule, subject, test.stateful, test.content_digest) {
-                    return RuleTestResult::HoldsThenHotdrop;
+                    return RuleTestResult::HoldsThenDropsAfterRule;
                 }
             }
         }
@@ -469,7 +473,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         content: u64,
     ) -> bool {
         let question = self.build_rule_question(rule, subject, stateful, content);
-        let answer = self.oracle.answer(&question.with_packet(self.packet));
+        let answer = self.oracle.answer_rule_question(&question.with_packet(self.packet));
         self.log.questions.push(question.with_answer(answer));
         answer
     }

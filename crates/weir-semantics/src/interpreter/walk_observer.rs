@@ -9,13 +9,13 @@ pub(crate) trait WalkObserver<'f> {
     /// A table is entered at a hook.
     fn on_table_entered(&mut self, _hook: Hook, _table: TableName, _packet: &Packet) {}
     /// The walk is in a chain now, `depth` jumps deep.
-    fn on_chain_entered(&mut self, _chain: &'f SharedName, _depth: usize) {}
+    fn on_chain_entered_or_resumed(&mut self, _chain: &'f SharedName, _depth: usize) {}
     /// A rule was tried. `failed`: which of its tests did not hold; `None` is a hit.
     fn on_rule_tried(
         &mut self,
         _rule: &'f Rule,
         _number: u32,
-        _failed: Option<FailedTestIndex>,
+        _failed: Option<FailedOrHotdropTest>,
         _packet: &Packet,
     ) {
     }
@@ -25,7 +25,7 @@ pub(crate) trait WalkObserver<'f> {
 
 /// A test that did not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FailedTestIndex {
+pub(crate) struct FailedOrHotdropTest {
     /// Index into the rule's tests.
     pub test_index: usize,
     /// It dropped the packet immediately.

@@ -29,15 +29,15 @@ fn names(file: &RecordFile) -> Vec<String> {
 fn either_form_is_read() {
     let file = file("either");
     fs::write(&file.plain_path, TEXT).unwrap();
-    assert_eq!(file.read().unwrap().text, TEXT);
+    assert_eq!(file.read_sole_form().unwrap().text, TEXT);
     file.compress().unwrap();
     assert_eq!(names(&file), ["trials.jsonl.gz"]);
-    let read = file.read().unwrap();
+    let read = file.read_sole_form().unwrap();
     assert_eq!((read.text.as_str(), &read.path), (TEXT, &file.compressed_path));
     file.compress().unwrap();
     file.expand_to_plain().unwrap();
     assert_eq!(names(&file), ["trials.jsonl"]);
-    assert_eq!(file.read().unwrap().text, TEXT);
+    assert_eq!(file.read_sole_form().unwrap().text, TEXT);
     end(&file);
 }
 
@@ -56,10 +56,10 @@ fn a_kill_while_a_file_is_compressed_loses_nothing() {
         let file = file("killed");
         fs::write(&file.plain_path, TEXT).unwrap();
         kill(&file);
-        assert_eq!(file.read_growing().unwrap().text, TEXT, "step {step}");
-        assert_eq!(file.read().is_err(), step == 3, "step {step}");
+        assert_eq!(file.read_preferring_plain().unwrap().text, TEXT, "step {step}");
+        assert_eq!(file.read_sole_form().is_err(), step == 3, "step {step}");
         file.compress().unwrap();
-        assert_eq!(file.read().unwrap().text, TEXT, "step {step}");
+        assert_eq!(file.read_sole_form().unwrap().text, TEXT, "step {step}");
         assert_eq!(names(&file), ["trials.jsonl.gz"], "step {step}");
         end(&file);
     }
@@ -71,7 +71,8 @@ fn two_different_files_are_kept_and_the_cure_is_named() {
     fs::write(&file.plain_path, TEXT).unwrap();
     file.compress().unwrap();
     fs::write(&file.plain_path, "{\"number\":2}\n").unwrap();
-    for error in [file.read().err(), file.compress().err(), file.expand_to_plain().err()] {
+    for error in [file.read_sole_form().err(), file.compress().err(), file.expand_to_plain().err()]
+    {
         let error = error.expect("it is refused").to_string();
         assert!(error.contains("trials.jsonl.gz") && error.contains("remove"), "{error}");
     }
@@ -90,7 +91,7 @@ fn a_damaged_file_is_named() {
         [b"", b"no gzip at all", &whole[..whole.len() - 9], &flipped, &trailing];
     for bytes in cases {
         fs::write(&file.compressed_path, bytes).unwrap();
-        let error = file.read().err().expect("it is refused").to_string();
+        let error = file.read_sole_form().err().expect("it is refused").to_string();
         assert!(error.starts_with("decompress "), "{error}");
         assert!(error.contains("trials.jsonl.gz: "), "{error}");
     }
@@ -103,9 +104,9 @@ fn no_more_is_decompressed_than_a_run_can_hold() {
     let text = "a".repeat(100_000);
     fs::write(&file.compressed_path, gzip(text.as_bytes())).unwrap();
     file.max_text_bytes = 100_000;
-    assert_eq!(file.read().unwrap().text.len(), 100_000);
+    assert_eq!(file.read_sole_form().unwrap().text.len(), 100_000);
     file.max_text_bytes = 99_999;
-    let error = file.read().err().expect("it is refused").to_string();
+    let error = file.read_sole_form().err().expect("it is refused").to_string();
     assert!(error.contains("trials.jsonl.gz: it holds more than 99999 bytes"), "{error}");
     // What would be refused afterwards is not compressed.
     fs::remove_file(&file.compressed_path).unwrap();

@@ -8,14 +8,14 @@ use crate::iptables::word_splitting::Word;
 use crate::{iptables::address, strtoul};
 
 /// What a `create` line says.
-pub(super) struct ParsedCreateLine {
+pub(super) struct ParsedSetKindAndOptions {
     pub kind: SetKind,
     pub family: Option<Family>,
     pub options: Vec<SetOption>,
 }
 
 /// Kinds of set that there are.
-const SET_KIND_NAMES: [&str; 15] = [
+const NON_LIST_SET_KIND_NAMES: [&str; 15] = [
     "bitmap:ip",
     "bitmap:ip,mac",
     "bitmap:port",
@@ -38,7 +38,7 @@ pub(super) fn parse_set_kind(name: &str) -> Option<SetKind> {
     if name == "list:set" {
         return Some(SetKind { storage: SetStorage::List, data_types: vec![SetDataType::Set] });
     }
-    let (method, parts) = SET_KIND_NAMES.iter().find(|k| **k == name)?.split_once(':')?;
+    let (method, parts) = NON_LIST_SET_KIND_NAMES.iter().find(|k| **k == name)?.split_once(':')?;
     let method = if method == "hash" { SetStorage::Hash } else { SetStorage::Bitmap };
     let parts = parts
         .split(',')
@@ -55,16 +55,20 @@ pub(super) fn parse_set_kind(name: &str) -> Option<SetKind> {
 }
 
 /// Reads what follows `create NAME`.
-pub(super) fn parse_create_line(words: &[Word], line: Span) -> ParseResult<ParsedCreateLine> {
+pub(super) fn parse_set_kind_and_options(
+    words: &[Word],
+    line: Span,
+) -> ParseResult<ParsedSetKindAndOptions> {
     let Some(first) = words.first() else {
         return Diagnostic::new("create without a kind of set", line).into_err();
     };
     let Some(kind) = parse_set_kind(&first.text) else {
         return Diagnostic::new(format!("no kind of set {}", first.text), first.span)
-            .with_help(format!("use one of {}, list:set", SET_KIND_NAMES.join(", ")))
+            .with_help(format!("use one of {}, list:set", NON_LIST_SET_KIND_NAMES.join(", ")))
             .into_err();
     };
-    let mut out = ParsedCreateLine { family: default_set_family(&kind), kind, options: Vec::new() };
+    let mut out =
+        ParsedSetKindAndOptions { family: default_set_family(&kind), kind, options: Vec::new() };
     let mut at = 1;
     while at < words.len() {
         at += parse_create_option(&words[at], words.get(at + 1), &mut out)?;
@@ -98,7 +102,7 @@ fn default_set_family(kind: &SetKind) -> Option<Family> {
 fn parse_create_option(
     word: &Word,
     next: Option<&Word>,
-    out: &mut ParsedCreateLine,
+    out: &mut ParsedSetKindAndOptions,
 ) -> ParseResult<usize> {
     let bare = match &*word.text {
         "counters" => Some(SetOption::Counters),
@@ -163,7 +167,7 @@ fn parse_create_option(
 }
 
 fn push_unique_option(
-    out: &mut ParsedCreateLine,
+    out: &mut ParsedSetKindAndOptions,
     option: SetOption,
     word: &Word,
 ) -> ParseResult<()> {
@@ -181,7 +185,7 @@ fn round_up_hash_size(n: u32) -> u32 {
 }
 
 /// `FROM-TO`, or a prefix for addresses.
-fn parse_bitmap_range(value: &Word, out: &ParsedCreateLine) -> ParseResult<SetOption> {
+fn parse_bitmap_range(value: &Word, out: &ParsedSetKindAndOptions) -> ParseResult<SetOption> {
     let bad = || Diagnostic::new(format!("{} is not a range", value.text), value.span);
     let read = || -> Option<SetOption> {
         if out.kind.data_types[0] == SetDataType::Port {

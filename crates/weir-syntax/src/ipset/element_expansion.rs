@@ -116,12 +116,15 @@ fn parse_address_span(
     if let Some((lo, hi)) = text.split_once('-')
         && family == Family::V4
     {
-        return match (address::parse_inet_aton(lo, family), address::parse_inet_aton(hi, family)) {
+        return match (
+            address::parse_inet_aton_or_ipv6(lo, family),
+            address::parse_inet_aton_or_ipv6(hi, family),
+        ) {
             (Some(lo), Some(hi)) => Ok((lo.0.min(hi.0), lo.0.max(hi.0), None)),
             _ => Diagnostic::new(format!("{text} is not a range of addresses"), span).into_err(),
         };
     }
-    match address::parse_inet_aton_net(text, family) {
+    match address::parse_inet_aton_or_ipv6_net(text, family) {
         Ok((a, mask)) => match family.prefix_len_of_mask(mask.0) {
             Some(len) => {
                 let lo = a.0 & mask.0;
@@ -232,7 +235,7 @@ fn expand_ports(text: &str, set: &IpSet, span: Span) -> ParseResult<Vec<ElementP
                 let kind = strtoul::parse_number_in_range(kind, 0, 255)? as u16;
                 Some(kind << 8 | strtoul::parse_number_in_range(code, 0, 255)? as u16)
             };
-            return match icmp_names::type_code_of_icmp_name(port, v6).or_else(numeric) {
+            return match icmp_names::find_packed_icmp_type_code(port, v6).or_else(numeric) {
                 Some(port) => Ok(vec![ElementPart::ProtoAndPort { proto, port }]),
                 None => bad(format!("{port} is not an ICMP type and code")),
             };

@@ -70,13 +70,13 @@ fn icmp_name_rows(v6: bool) -> &'static [IcmpNameRow] {
 }
 
 /// Type and code of a name, as the two bytes of a port.
-pub(super) fn type_code_of_icmp_name(name: &str, v6: bool) -> Option<u16> {
+pub(super) fn find_packed_icmp_type_code(name: &str, v6: bool) -> Option<u16> {
     let row = icmp_name_rows(v6).iter().find(|r| r.0.eq_ignore_ascii_case(name))?;
     Some(u16::from(row.1) << 8 | u16::from(row.2))
 }
 
 /// The name of a type and code.
-pub(super) fn icmp_name_of_type_code(port: u16, v6: bool) -> Option<&'static str> {
+pub(super) fn find_icmp_name_of_packed_type_code(port: u16, v6: bool) -> Option<&'static str> {
     let [kind, code] = port.to_be_bytes();
     icmp_name_rows(v6).iter().find(|r| r.1 == kind && r.2 == code).map(|r| r.0)
 }

@@ -202,7 +202,7 @@ fn print_element_port(out: &mut String, proto: u8, port: u16) {
     if !matches!(proto, 1 | 58) {
         return append_text::append_decimal(out, port.into());
     }
-    match icmp_names::icmp_name_of_type_code(port, proto == 58) {
+    match icmp_names::find_icmp_name_of_packed_type_code(port, proto == 58) {
         Some(name) => out.push_str(name),
         None => {
             let [kind, code] = port.to_be_bytes();

@@ -61,7 +61,7 @@ impl IpsetSaveReader {
             self.pending_comments.push(line.to_owned());
             return Ok(());
         }
-        split_words(line, start, words)?;
+        split_ipset_words(line, start, words)?;
         let exist = words.iter().any(is_exist_flag);
         words.retain(|w| !is_exist_flag(w));
         let Some(command) = words.first() else { return Ok(()) };
@@ -112,7 +112,7 @@ impl IpsetSaveReader {
                 .with_help("ipset save would print it in a form that cannot be read back")
                 .into_err();
         }
-        let created = create_line::parse_create_line(rest, span)?;
+        let created = create_line::parse_set_kind_and_options(rest, span)?;
         Ok(IpSet {
             name: SharedName::from(&*name.text),
             kind: created.kind,
@@ -199,7 +199,11 @@ fn is_exist_flag(w: &Word) -> bool {
 }
 
 /// Cuts a line into words. Quotes hold blanks; there is no escape in them.
-fn split_words<'a>(line: &'a str, start: usize, words: &mut Vec<Word<'a>>) -> ParseResult<()> {
+fn split_ipset_words<'a>(
+    line: &'a str,
+    start: usize,
+    words: &mut Vec<Word<'a>>,
+) -> ParseResult<()> {
     if !line.contains('"') {
         word_splitting::split_words(line, start, words);
         return Ok(());
@@ -251,7 +255,7 @@ fn check_nomatch_allowed(set: &IpSet, word: &Word) -> ParseResult<()> {
 }
 
 /// An element without parts, with what its set gives each that says nothing else.
-fn build_default_element(set: &IpSet, span: Span) -> Element {
+fn build_element_without_parts(set: &IpSet, span: Span) -> Element {
     let timeout = set.options.iter().find_map(|o| match o {
         SetOption::DefaultElementTimeout(t) => Some(*t),
         _ => None,
@@ -272,7 +276,7 @@ fn build_default_element(set: &IpSet, span: Span) -> Element {
 /// What follows the parts of an element.
 fn parse_element_options(set: &IpSet, words: &[Word], span: Span) -> ParseResult<Element> {
     let has = |o: &SetOption| set.options.contains(o);
-    let mut out = build_default_element(set, span);
+    let mut out = build_element_without_parts(set, span);
     let (has_timeout, has_counters) = (out.timeout.is_some(), out.counters.is_some());
     let mut at = 0;
     while at < words.len() {

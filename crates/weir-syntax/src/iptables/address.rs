@@ -15,14 +15,17 @@ pub(crate) fn parse_xtables_addr(text: &str, family: Family) -> Option<Addr> {
 }
 
 /// `address[/mask]` as `inet_aton` reads the address.
-pub(crate) fn parse_inet_aton_net(text: &str, family: Family) -> Result<(Addr, Addr), BadAddr> {
+pub(crate) fn parse_inet_aton_or_ipv6_net(
+    text: &str,
+    family: Family,
+) -> Result<(Addr, Addr), BadAddr> {
     let (name, mask) = match text.rsplit_once('/') {
         Some((name, m)) => (name, parse_mask(m, family).ok_or(BadAddr::InvalidMask)?),
         None => (text, Addr(family.max_addr())),
     };
-    match parse_inet_aton(name, family) {
+    match parse_inet_aton_or_ipv6(name, family) {
         Some(a) => Ok((a, mask)),
-        None => Err(bad_addr_reason(name, family)),
+        None => Err(classify_bad_addr(name, family)),
     }
 }
 
@@ -36,7 +39,7 @@ pub(crate) fn parse_inet_pton(text: &str, family: Family) -> Option<Addr> {
 
 /// A numeric address as `inet_aton` reads it: the last part fills what is left (`10.1` is
 /// 10.0.0.1).
-pub(crate) fn parse_inet_aton(text: &str, family: Family) -> Option<Addr> {
+pub(crate) fn parse_inet_aton_or_ipv6(text: &str, family: Family) -> Option<Addr> {
     if family == Family::V6 {
         return parse_xtables_addr(text, family);
     }
@@ -111,12 +114,12 @@ pub(crate) fn parse_xtables_net(text: &str, family: Family) -> Result<(Addr, Add
     }
     match parse_xtables_addr(name, family) {
         Some(a) => Ok((a, mask)),
-        None => Err(bad_addr_reason(name, family)),
+        None => Err(classify_bad_addr(name, family)),
     }
 }
 
 /// Why a word is not an address of the family.
-pub(crate) fn bad_addr_reason(name: &str, family: Family) -> BadAddr {
+pub(crate) fn classify_bad_addr(name: &str, family: Family) -> BadAddr {
     let other = match family {
         Family::V4 => name.parse::<std::net::Ipv6Addr>().is_ok(),
         Family::V6 => name.parse::<std::net::Ipv4Addr>().is_ok(),

@@ -2,7 +2,7 @@
 
 use weir_model::{AddrMatch, Family, TableName};
 
-use super::extension_options::{OptionArgument, OptionArity};
+use super::option_specs_and_arguments::{OptionArgument, OptionArity};
 use crate::diagnostic::{Diagnostic, ParseResult};
 
 /// Further addresses of a comma list, which makes several rules.
@@ -54,7 +54,7 @@ const BASE_LONG_OPTION_LETTERS: [(&str, u8); 35] = [
 /// of names, which were found in the sources of iptables 1.2 to 1.8 and patch-o-matic, of
 /// xtables-addons 1.0 to 3.x, and in the packages and kernels of OpenWrt and of routers by their
 /// vendors. A chain that a table declares under one of these names is the chain.
-pub(super) const OPAQUE_TARGET_NAMES: &[&str] = &[
+pub(super) const CHAIN_LIKE_OPAQUE_TARGET_NAMES: &[&str] = &[
     // iptables and the kernel, now or once.
     "BALANCE",
     "FTOS",
@@ -141,7 +141,7 @@ pub(super) fn long_options_with_prefix(
 }
 
 /// Whether a word is a base option that ends the words of an unknown module.
-pub(super) fn is_base_option_word(word: &str, family: Family) -> bool {
+pub(super) fn is_option_ending_opaque_words(word: &str, family: Family) -> bool {
     match word.as_bytes() {
         [b'-', b'-', ..] => long_option_letter(&word[2..], family)
             .is_some_and(|letter| b"mjgpsdiofc".contains(&letter)),

@@ -1,10 +1,12 @@
 //! The extensions that weir knows: one file for each, or for a small family of them, with options,
 //! parser and printer together.
 //!
-//! To add one: its file, a row in [`MATCH_EXTENSIONS`] or [`TARGET_EXTENSIONS`], and, if the model
-//! has a variant for it, an arm in [`print_match`] or [`print_target`]. The agreement test includes
-//! the row automatically. An extension whose options are only checked goes into [`verbatim`].
+//! To add one: its file, a row in [`MODELLED_MATCH_EXTENSIONS`] or [`MODELLED_TARGET_EXTENSIONS`],
+//! and, if the model has a variant for it, an arm in [`print_match`] or [`print_target`]. The
+//! agreement test includes the row automatically. An extension whose options are only checked goes
+//! into [`checked_verbatim`].
 
+mod checked_verbatim;
 mod conntrack_matches;
 mod divert_targets;
 mod effect_targets;
@@ -29,17 +31,16 @@ mod set_match_and_target;
 mod stateful_matches;
 mod tcpmss_ecn_matches;
 mod time_match;
-mod verbatim;
 
 use weir_model::rule_match::{ExtensionOption, ExtensionValue, OpaqueExtension};
 use weir_model::target::{Effect, TtlOperation};
 use weir_model::{Family, Match, Target};
 
-use super::extension_options::Extension;
+use super::option_specs_and_arguments::Extension;
 use crate::append_text;
 
 /// Matches, the frequent ones first.
-pub(super) static MATCH_EXTENSIONS: &[&Extension<Match>] = &[
+pub(super) static MODELLED_MATCH_EXTENSIONS: &[&Extension<Match>] = &[
     &port_matches::TCP_MATCH,
     &port_matches::UDP_MATCH,
     &port_matches::MULTIPORT_MATCH,
@@ -91,7 +92,7 @@ pub(super) static MATCH_EXTENSIONS: &[&Extension<Match>] = &[
 ];
 
 /// Targets.
-pub(super) static TARGET_EXTENSIONS: &[&Extension<Target>] = &[
+pub(super) static MODELLED_TARGET_EXTENSIONS: &[&Extension<Target>] = &[
     &log_targets::LOG_TARGET,
     &reject::REJECT_TARGET,
     &mark_targets::MARK_TARGET,
@@ -128,7 +129,8 @@ pub(super) fn find_match_extension(
 ) -> Option<&'static Extension<Match>> {
     // The tool takes three names for this one (`xtables_find_match` of libxtables).
     let name = if matches!(name, "icmpv6" | "ipv6-icmp") { "icmp6" } else { name };
-    let mut all = MATCH_EXTENSIONS.iter().chain(verbatim::VERBATIM_MATCHES).copied();
+    let mut all =
+        MODELLED_MATCH_EXTENSIONS.iter().chain(checked_verbatim::VERBATIM_MATCHES).copied();
     all.find(|e| e.name == name && e.family.is_none_or(|f| f == family))
 }
 
@@ -137,13 +139,14 @@ pub(super) fn find_target_extension(
     name: &str,
     family: Family,
 ) -> Option<&'static Extension<Target>> {
-    let mut all = TARGET_EXTENSIONS.iter().chain(verbatim::VERBATIM_TARGETS).copied();
+    let mut all =
+        MODELLED_TARGET_EXTENSIONS.iter().chain(checked_verbatim::VERBATIM_TARGETS).copied();
     all.find(|e| e.name == name && e.family.is_none_or(|f| f == family))
 }
 
 /// Whether a target is preserved verbatim, its options checked.
 pub(super) fn is_verbatim_target(target: &Extension<Target>) -> bool {
-    verbatim::VERBATIM_TARGETS.iter().any(|e| e.name == target.name)
+    checked_verbatim::VERBATIM_TARGETS.iter().any(|e| e.name == target.name)
 }
 
 /// The module that has an option of that name, with the flag that names it.
@@ -151,11 +154,12 @@ pub(super) fn extension_with_option(
     option: &str,
     family: Family,
 ) -> Option<(&'static str, &'static str)> {
-    let has =
-        |options: &[super::extension_options::OptionSpec]| options.iter().any(|o| o.name == option);
+    let has = |options: &[super::option_specs_and_arguments::OptionSpec]| {
+        options.iter().any(|o| o.name == option)
+    };
     let fits = |f: Option<Family>| f.is_none_or(|f| f == family);
-    let mut matches = MATCH_EXTENSIONS.iter().chain(verbatim::VERBATIM_MATCHES);
-    let mut targets = TARGET_EXTENSIONS.iter().chain(verbatim::VERBATIM_TARGETS);
+    let mut matches = MODELLED_MATCH_EXTENSIONS.iter().chain(checked_verbatim::VERBATIM_MATCHES);
+    let mut targets = MODELLED_TARGET_EXTENSIONS.iter().chain(checked_verbatim::VERBATIM_TARGETS);
     let m = matches.find(|e| fits(e.family) && has(e.options)).map(|e| ("-m", e.name));
     m.or_else(|| targets.find(|e| fits(e.family) && has(e.options)).map(|e| ("-j", e.name)))
 }
@@ -227,7 +231,9 @@ pub(super) fn print_match(out: &mut String, m: &Match, family: Family) {
         Match::Conntrack(c) => conntrack_matches::print_conntrack_match(out, c, family),
         Match::Comment(text) => mac_mark_comment::print_comment_match(out, text),
         Match::Stateful(s) => print_module_options(out, " -m ", s.module, &s.options, family),
-        Match::HostDependent(h) => print_module_options(out, " -m ", h.module, &h.options, family),
+        Match::UnmodelledInput(h) => {
+            print_module_options(out, " -m ", h.module, &h.options, family)
+        }
         Match::Opaque(o) => print_opaque(out, " -m ", o, family),
         Match::IpRange { src, dst } => {
             header_field_matches::print_iprange_match(out, src, dst, family)
@@ -266,7 +272,7 @@ pub(super) fn print_target(out: &mut String, target: &Target, family: Family) {
 
 fn print_effect(out: &mut String, effect: &Effect, family: Family) {
     match effect {
-        Effect::Mark { value, mask } => mark_targets::print_mark_target(out, *value, *mask),
+        Effect::Mark { value, mask } => mark_targets::print_packet_mark_target(out, *value, *mask),
         Effect::Notrack => out.push_str(" -j NOTRACK"),
         Effect::CtNotrack => out.push_str(" -j CT --notrack"),
         Effect::Classify { class: (major, minor) } => {
@@ -307,7 +313,7 @@ fn print_opaque(out: &mut String, flag: &str, o: &OpaqueExtension, family: Famil
         out.push(' ');
         // What would be read as the rule's own is quoted: then it stays the module's.
         let last_bang = w == "!" && i + 1 == o.words.len();
-        if last_bang || super::base_option_table::is_base_option_word(w, family) {
+        if last_bang || super::base_option_table::is_option_ending_opaque_words(w, family) {
             append_text::append_quoted(out, w);
         } else {
             append_text::append_word_quoted_if_needed(out, w);
@@ -351,8 +357,8 @@ fn try_print_module_specific_value(
         "recent" | "connbytes" => stateful_matches::try_print_option_value(out, module, o, family),
         "hashlimit" => hashlimit::try_print_option_value(out, &o.value),
         "policy" => ipsec_policy::try_print_option_value(out, o, family),
-        "time" => time_match::try_print_option_value(out, o),
-        "string" | "u32" | "bpf" => payload_matches::try_print_option_value(out, o),
+        "time" => time_match::try_print_time_or_date(out, o),
+        "string" | "u32" | "bpf" => payload_matches::try_print_quoted_value(out, o),
         "SET" => set_match_and_target::try_print_option_value(out, &o.value),
         "CT" | "TEE" => match &o.value {
             ExtensionValue::Text(text) => {
@@ -368,7 +374,7 @@ fn try_print_module_specific_value(
 fn print_generic_value(out: &mut String, v: &ExtensionValue, family: Family) {
     match v {
         ExtensionValue::Flag => {}
-        ExtensionValue::Number(n) | ExtensionValue::Duration(n) => {
+        ExtensionValue::Number(n) | ExtensionValue::DurationInModuleUnit(n) => {
             append_text::append_decimal(out, *n)
         }
         ExtensionValue::Hex(n) => append_text::append_hex(out, *n),
@@ -392,13 +398,13 @@ fn print_generic_value(out: &mut String, v: &ExtensionValue, family: Family) {
             let _ = write!(out, "{:.11}", f64::from(*p) / f64::from(1u32 << 31));
         }
         ExtensionValue::Addr(a) => append_text::append_addr(out, *a, family),
-        ExtensionValue::Net(a, mask) => append_text::append_net(out, *a, *mask, family),
+        ExtensionValue::AddrAndMask(a, mask) => append_text::append_net(out, *a, *mask, family),
         ExtensionValue::Keyword(w) => out.push_str(w),
         ExtensionValue::KeywordList(list) => {
             append_text::append_comma_list(out, list, |out, w| out.push_str(w))
         }
         ExtensionValue::Text(text) => append_text::append_xtables_save_string(out, text),
-        ExtensionValue::Bytes(bytes) => {
+        ExtensionValue::ByteString(bytes) => {
             out.push('"');
             out.push_str(&String::from_utf8_lossy(bytes));
             out.push('"');

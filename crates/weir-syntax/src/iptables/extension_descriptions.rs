@@ -2,8 +2,8 @@
 
 use weir_model::{Family, Hook, TableName};
 
-use super::extension::{MATCH_EXTENSIONS, TARGET_EXTENSIONS};
-use super::extension_options::{ExtensionScope, OptionArity, OptionSpec};
+use super::extension::{MODELLED_MATCH_EXTENSIONS, MODELLED_TARGET_EXTENSIONS};
+use super::option_specs_and_arguments::{ExtensionScope, OptionArity, OptionSpec};
 
 /// An extension as its tables describe it.
 #[derive(Clone, Debug)]
@@ -40,11 +40,11 @@ pub struct OptionDescription {
 }
 
 /// All modules that weir knows, matches first.
-pub fn describe_extensions() -> Vec<ExtensionDescription> {
-    let matches = MATCH_EXTENSIONS
+pub fn describe_modelled_extensions() -> Vec<ExtensionDescription> {
+    let matches = MODELLED_MATCH_EXTENSIONS
         .iter()
         .map(|e| describe_extension(e.name, false, e.family, e.scope, e.options));
-    let targets = TARGET_EXTENSIONS
+    let targets = MODELLED_TARGET_EXTENSIONS
         .iter()
         .map(|e| describe_extension(e.name, true, e.family, e.scope, e.options));
     matches.chain(targets).collect()

@@ -53,7 +53,7 @@ fn print_table(out: &mut String, table: &Table, family: Family, counters: bool) 
             }
             out.push_str("-A ");
             append_text::append_word_quoted_if_needed(out, &chain.name);
-            append_rule(out, rule, family);
+            append_rule_words(out, rule, family);
             out.push('\n');
         }
     }
@@ -81,7 +81,7 @@ fn print_counters(out: &mut String, counters: Option<Counters>) {
     out.push(']');
 }
 
-fn append_rule(out: &mut String, rule: &Rule, family: Family) {
+fn append_rule_words(out: &mut String, rule: &Rule, family: Family) {
     append_base_matches(out, &rule.base, family);
     for m in &rule.matches {
         extension::print_match(out, m, family);
@@ -120,7 +120,7 @@ fn strip_leading_blank(out: String) -> String {
 /// The words after `-A CHAIN`: `-s 192.0.2.1/32 -p tcp -m tcp --dport 22 -j ACCEPT`.
 pub fn print_rule(rule: &Rule, family: Family) -> String {
     let mut out = String::new();
-    append_rule(&mut out, rule, family);
+    append_rule_words(&mut out, rule, family);
     strip_leading_blank(out)
 }
 

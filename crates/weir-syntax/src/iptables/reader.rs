@@ -85,7 +85,7 @@ impl<'a> IptablesSaveReader<'a, '_> {
                 self.skipping_table = line != "COMMIT";
                 Ok(())
             }
-            _ if self.draft.is_none() => self.read_line_outside_table(line, span),
+            _ if self.draft.is_none() => self.refuse_line_outside_table(line, span),
             b"COMMIT" => {
                 self.commit_table();
                 Ok(())
@@ -113,7 +113,7 @@ impl<'a> IptablesSaveReader<'a, '_> {
     }
 
     /// A line outside of any table; of a text in another language the first one says it all.
-    fn read_line_outside_table(&mut self, line: &str, span: Span) -> ParseResult<()> {
+    fn refuse_line_outside_table(&mut self, line: &str, span: Span) -> ParseResult<()> {
         if self.foreign_reported {
             return Ok(());
         }

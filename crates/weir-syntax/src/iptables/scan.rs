@@ -10,18 +10,20 @@ mod base_option_parsing;
 mod match_and_jump;
 mod option_lookup;
 mod parsed_line;
-mod rule_line_builder;
+mod rule_line_completion;
 
 use weir_model::rule_match::OpaqueExtension;
 use weir_model::{BaseMatch, Counters, Family, Match, Span, TableName, Target};
 
 use super::base_option_table::{self, CommaListExtraAddrs};
-use super::extension_options::{Extension, OptionArgument, OptionArity, OptionSpec, ParsedOption};
+use super::option_specs_and_arguments::{
+    Extension, OptionArgument, OptionArity, OptionSpec, ParsedOption,
+};
 use super::word_splitting::Word;
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::intern::Interner;
 
-pub(super) use parsed_line::{GivenBaseOptions, RuleCommand, RuleLine, hook_bit};
+pub(super) use parsed_line::{CommandWithOperands, GivenBaseOptions, ParsedLine, hook_bit};
 
 /// What the scanner must know of the text around the line.
 pub(super) struct ScanContext<'c, 'a> {
@@ -37,7 +39,7 @@ pub(super) struct ScanContext<'c, 'a> {
 enum NamedExtension {
     Match(&'static Extension<Match>),
     Target(&'static Extension<Target>),
-    Opaque(OpaqueExtension),
+    OpaqueMatch(OpaqueExtension),
 }
 
 impl NamedExtension {
@@ -45,19 +47,19 @@ impl NamedExtension {
         match self {
             NamedExtension::Match(e) => e.options,
             NamedExtension::Target(e) => e.options,
-            NamedExtension::Opaque(_) => &[],
+            NamedExtension::OpaqueMatch(_) => &[],
         }
     }
 
-    fn name(&self) -> &'static str {
+    fn known_extension_name(&self) -> &'static str {
         match self {
             NamedExtension::Match(e) => e.name,
             NamedExtension::Target(e) => e.name,
-            NamedExtension::Opaque(_) => "",
+            NamedExtension::OpaqueMatch(_) => "",
         }
     }
 
-    fn is_target(&self) -> bool {
+    fn is_known_target(&self) -> bool {
         matches!(self, NamedExtension::Target(_))
     }
 }
@@ -75,7 +77,7 @@ pub(super) struct OptionScanner<'c, 'a, 'w> {
     pub words: &'w [Word<'a>],
     position: usize,
     pub pending_negation: Option<Span>,
-    command: Option<RuleCommand<'w>>,
+    command: Option<CommandWithOperands<'w>>,
     pub base: BaseMatch,
     pub extra_sources: CommaListExtraAddrs,
     pub extra_destinations: CommaListExtraAddrs,
@@ -96,7 +98,7 @@ pub(super) struct OptionScanner<'c, 'a, 'w> {
 pub(super) fn scan_rule_line<'c, 'a, 'w>(
     around: &'c mut ScanContext<'c, 'a>,
     words: &'w [Word<'a>],
-) -> ParseResult<RuleLine<'w>> {
+) -> ParseResult<ParsedLine<'w>> {
     let mut scan = OptionScanner {
         context: around,
         words,
@@ -119,12 +121,12 @@ pub(super) fn scan_rule_line<'c, 'a, 'w>(
     while scan.position < words.len() && !scan.line_ignored {
         scan.scan_option()?;
     }
-    scan.build_rule_line()
+    scan.build_parsed_line()
 }
 
 impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
     /// The word read last, where it is the one at `span`.
-    pub fn last_word_at(&self, span: Span) -> Option<&'w Word<'a>> {
+    pub fn last_read_word_if_at(&self, span: Span) -> Option<&'w Word<'a>> {
         self.words.get(self.position.wrapping_sub(1)).filter(|w| w.span == span)
     }
 
@@ -188,7 +190,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                 _ if at < text.len() => {
                     let attached = &text[at..];
                     at = text.len();
-                    Some(self.attached_argument(letter, attached, word))
+                    Some(self.short_option_attached_argument(letter, attached, word))
                 }
                 _ => Some(self.take_argument(word.span, &text[..2])?),
             };
@@ -214,7 +216,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
     ///
     /// iptables 1.8 takes the whole word for the argument of `-s -d -i -o -p`: `-ieth0` is a device
     /// of the name `-ieth0`.
-    fn attached_argument(
+    fn short_option_attached_argument(
         &self,
         letter: u8,
         text: &'w str,
@@ -261,7 +263,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                         b'c' => Some(self.take_argument(span, "-c")?),
                         _ => None,
                     };
-                    self.parse_base_option(letter, arg, second, whole)?;
+                    self.parse_base_test_or_counters(letter, arg, second, whole)?;
                 }
             }
         }
@@ -298,7 +300,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
             b'D' | b'I' | b'R' | b'P' | b'E' | b'Z' => next(),
             _ => None,
         };
-        self.command = Some(RuleCommand {
+        self.command = Some(CommandWithOperands {
             letter,
             span,
             chain: chain.map(|a| a.text),

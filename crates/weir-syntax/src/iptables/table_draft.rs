@@ -8,8 +8,8 @@ use weir_model::{
     Chain, Counters, Hook, IpSet, Match, Policy, Rule, SharedName, Span, Table, TableName,
 };
 
-use super::chain_graph_checks::{self, HookRestriction};
-use super::scan::{RuleCommand, RuleLine};
+use super::loop_and_hook_checks::{self, HookRestriction};
+use super::scan::{CommandWithOperands, ParsedLine};
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::strtoul;
 
@@ -77,7 +77,7 @@ impl TableDraft {
         span: Span,
         comments: Vec<String>,
     ) -> ParseResult<()> {
-        if let Err(d) = check_chain_name(&name, span) {
+        if let Err(d) = refuse_verdict_or_long_chain_name(&name, span) {
             // Jumps to it are no further errors.
             self.add_chain(Chain::new(name, None));
             return Err(d);
@@ -129,7 +129,7 @@ impl TableDraft {
     }
 
     /// Does what a line commands.
-    pub fn apply_command(&mut self, line: RuleLine, beside: RuleLineContext) -> ParseResult<()> {
+    pub fn apply_command(&mut self, line: ParsedLine, beside: RuleLineContext) -> ParseResult<()> {
         match line.command.letter {
             0 => Ok(()),
             b'A' | b'I' | b'D' | b'R' | b'C' => self.apply_rule_command(line, beside),
@@ -138,7 +138,7 @@ impl TableDraft {
     }
 
     /// The chain that a command names.
-    fn find_command_chain(&self, c: &RuleCommand) -> ParseResult<usize> {
+    fn find_command_chain(&self, c: &CommandWithOperands) -> ParseResult<usize> {
         let Some(name) = c.chain else {
             return Diagnostic::new(format!("-{} without a chain", c.letter as char), c.span)
                 .into_err();
@@ -164,7 +164,7 @@ impl TableDraft {
         }
     }
 
-    fn apply_rule_command(&mut self, line: RuleLine, beside: RuleLineContext) -> ParseResult<()> {
+    fn apply_rule_command(&mut self, line: ParsedLine, beside: RuleLineContext) -> ParseResult<()> {
         let at = self.find_command_chain(&line.command)?;
         check_devices_fit_hook(&line, &self.chains[at].name)?;
         self.refuse_jump_to_built_in_chain(&line)?;
@@ -192,7 +192,7 @@ impl TableDraft {
     fn apply_expanded_rules(
         &mut self,
         at: usize,
-        line: RuleLine,
+        line: ParsedLine,
         number: Option<usize>,
         beside: RuleLineContext,
     ) -> ParseResult<()> {
@@ -235,7 +235,7 @@ impl TableDraft {
     fn apply_one_rule(
         &mut self,
         at: usize,
-        command: &RuleCommand,
+        command: &CommandWithOperands,
         rule: Rule,
         number: Option<usize>,
         narrowing: HookRestriction,
@@ -279,7 +279,7 @@ impl TableDraft {
     }
 
     /// Jumps go to chains of one's own.
-    fn refuse_jump_to_built_in_chain(&self, line: &RuleLine) -> ParseResult<()> {
+    fn refuse_jump_to_built_in_chain(&self, line: &ParsedLine) -> ParseResult<()> {
         let Some(name) = line.target.jump_target() else { return Ok(()) };
         let built_in = self.chain_index.get(name).is_some_and(|i| self.chains[*i].policy.is_some());
         if !built_in {
@@ -293,7 +293,7 @@ impl TableDraft {
 
     /// The table, chains in the order of printing, with what is wrong with it as a whole.
     pub fn finish_table(self, comments: Vec<String>) -> (Table, Vec<Diagnostic>) {
-        let errors = chain_graph_checks::check_jumps_and_hooks(
+        let errors = loop_and_hook_checks::check_jumps_and_hooks(
             self.table,
             &self.chains,
             &self.hook_restrictions,
@@ -337,7 +337,7 @@ fn expand_addr_lists(
     out
 }
 
-fn parse_rule_number(c: &RuleCommand) -> ParseResult<Option<usize>> {
+fn parse_rule_number(c: &CommandWithOperands) -> ParseResult<Option<usize>> {
     match c.operand.map(|n| strtoul::parse_number_in_range(n, 1, i32::MAX as u64)) {
         None if c.letter == b'R' => Diagnostic::new("-R without a rule number", c.span)
             .with_help("write -R CHAIN NUMBER …")
@@ -348,11 +348,11 @@ fn parse_rule_number(c: &RuleCommand) -> ParseResult<Option<usize>> {
     }
 }
 
-fn rule_number_error(c: &RuleCommand, n: usize, len: usize) -> Diagnostic {
+fn rule_number_error(c: &CommandWithOperands, n: usize, len: usize) -> Diagnostic {
     Diagnostic::new(format!("no place {n} in a chain of {len} rules"), c.operand_span)
 }
 
-fn check_chain_name(name: &str, span: Span) -> ParseResult<()> {
+fn refuse_verdict_or_long_chain_name(name: &str, span: Span) -> ParseResult<()> {
     if ["ACCEPT", "DROP", "QUEUE", "RETURN"].contains(&name) {
         return Diagnostic::new(format!("{name} is the name of a verdict"), span)
             .with_help("choose another name for the chain")
@@ -367,7 +367,7 @@ fn check_chain_name(name: &str, span: Span) -> ParseResult<()> {
 }
 
 /// Devices that the hook of a built-in chain does not have.
-fn check_devices_fit_hook(line: &RuleLine, chain: &str) -> ParseResult<()> {
+fn check_devices_fit_hook(line: &ParsedLine, chain: &str) -> ParseResult<()> {
     let (letter, there) = match Hook::from_chain_name(chain) {
         Some(Hook::Prerouting | Hook::Input) => (b'o', "packets have no output device there"),
         Some(Hook::Output | Hook::Postrouting) => (b'i', "packets have no input device there"),
@@ -381,7 +381,7 @@ fn check_devices_fit_hook(line: &RuleLine, chain: &str) -> ParseResult<()> {
     }
 }
 
-fn check_sets_exist(line: &RuleLine, sets: &[IpSet]) -> ParseResult<()> {
+fn check_sets_exist(line: &ParsedLine, sets: &[IpSet]) -> ParseResult<()> {
     let check = |name: &str, span: Span| {
         if sets.iter().any(|s| &*s.name == name) {
             return Ok(());

@@ -30,7 +30,7 @@ pub(super) fn parse_verdict(cursor: &mut NftTokenCursor<'_>) -> ParseResult<Opti
 }
 
 /// An action, if one comes next.
-pub(super) fn parse_action(
+pub(super) fn parse_effect_reject_or_nat(
     cursor: &mut NftTokenCursor<'_>,
     family: Family,
 ) -> ParseResult<Option<Statement>> {
@@ -42,13 +42,13 @@ pub(super) fn parse_action(
     } else if cursor.take_keyword("log") {
         Effect::Other(parse_log(cursor)?)
     } else if cursor.take_keyword_sequence(&["meta", "mark", "set"]) {
-        parse_meta_mark_set(cursor)?
+        parse_mark_set_or_restore(cursor)?
     } else if cursor.take_keyword_sequence(&["ct", "mark", "set"]) {
         parse_ct_mark_set(cursor)?
     } else if cursor.take_keyword_sequence(&["meta", "priority", "set"]) {
         Effect::Classify { class: parse_tc_class(cursor)? }
     } else if cursor.take_keyword_sequence(&[ip, "dscp", "set"]) {
-        parse_dscp_set(cursor, ip)?
+        parse_dscp_or_tos_set(cursor, ip)?
     } else if cursor.take_keyword_sequence(&ttl) {
         let value = parse_number(cursor, 255)? as u8;
         Effect::Ttl { op: TtlOperation::Set, value }
@@ -203,7 +203,7 @@ impl MarkExpression {
     }
 }
 
-fn parse_meta_mark_set(cursor: &mut NftTokenCursor<'_>) -> ParseResult<Effect> {
+fn parse_mark_set_or_restore(cursor: &mut NftTokenCursor<'_>) -> ParseResult<Effect> {
     if cursor.take_keyword_sequence(&["ct", "mark"]) {
         return match MarkExpression::parse(cursor)?.and_mask_if_no_xor() {
             Some(mask) => Ok(connmark_target(vec![
@@ -276,7 +276,7 @@ fn parse_tc_class(cursor: &mut NftTokenCursor<'_>) -> ParseResult<(u16, u16)> {
 }
 
 /// `ip dscp set 0x2`, and with `ip ecn set ce` behind it all of the octet.
-fn parse_dscp_set(cursor: &mut NftTokenCursor<'_>, ip: &str) -> ParseResult<Effect> {
+fn parse_dscp_or_tos_set(cursor: &mut NftTokenCursor<'_>, ip: &str) -> ParseResult<Effect> {
     let word = cursor.expect_word("a code point")?;
     let Some(dscp) = value_parser::parse_dscp(word) else {
         return cursor.refuse_last_token(format!("{word} is not a code point"));
@@ -295,7 +295,7 @@ const LOG_LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warn", "notice"
 /// iptables' and nft's default.
 const DEFAULT_LOG_LEVEL: usize = 4;
 
-const LOG_FLAG_OPTIONS: [&str; 5] =
+const IPTABLES_LOG_FLAG_OPTIONS: [&str; 5] =
     ["log-tcp-sequence", "log-tcp-options", "log-ip-options", "log-uid", "log-macdecode"];
 
 /// LOG, or NFLOG where a group is named. Options in the order of `iptables-save`.
@@ -335,7 +335,7 @@ fn parse_log(cursor: &mut NftTokenCursor<'_>) -> ParseResult<ExtensionTarget> {
         if level != DEFAULT_LOG_LEVEL {
             push("log-level", ExtensionValue::Number(level as u64));
         }
-        for (name, _) in LOG_FLAG_OPTIONS.into_iter().zip(flags).filter(|(_, is)| *is) {
+        for (name, _) in IPTABLES_LOG_FLAG_OPTIONS.into_iter().zip(flags).filter(|(_, is)| *is) {
             push(name, ExtensionValue::Flag);
         }
         return Ok(ExtensionTarget { module: "LOG", options });
@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     fn effect(text: &str) -> Effect {
-        match parse_action(&mut NftTokenCursor::new(text), Family::V4) {
+        match parse_effect_reject_or_nat(&mut NftTokenCursor::new(text), Family::V4) {
             Ok(Some(Statement::Effect(effect))) => effect,
             other => panic!("{text}: {other:?}"),
         }

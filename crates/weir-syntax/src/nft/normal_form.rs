@@ -80,12 +80,12 @@ pub fn normalize_ruleset(ruleset: &Ruleset) -> Ruleset {
 
 fn normalize_table(of: &Table) -> Table {
     let mut out = Table { maps: Vec::new(), chains: Vec::new(), ..of.clone() };
-    out.maps = of.maps.iter().map(|m| normalize_map(of, m)).collect();
+    out.maps = of.maps.iter().map(|m| sort_map_and_drop_credit(of, m)).collect();
     out.chains = of.chains.iter().map(|c| normalize_chain(of, c)).collect();
     out
 }
 
-fn normalize_map(table: &Table, of: &VerdictMap) -> VerdictMap {
+fn sort_map_and_drop_credit(table: &Table, of: &VerdictMap) -> VerdictMap {
     let used = map_lookups(table).find(|(name, _)| **name == of.name);
     let mut elements: Vec<VerdictMapElement> = of
         .elements
@@ -121,7 +121,7 @@ fn normalize_chain(table: &Table, of: &Chain) -> Chain {
         name: of.name.clone(),
         base: of.base,
         comment: of.comment.as_deref().map(sanitize_comment),
-        rules: of.rules.iter().map(|r| normalize_rule(table, of, r)).collect(),
+        rules: of.rules.iter().map(|r| sort_tests_and_add_implied(table, of, r)).collect(),
     }
 }
 
@@ -142,7 +142,7 @@ pub fn sanitize_comment(text: &str) -> String {
     out
 }
 
-fn normalize_rule(table: &Table, chain: &Chain, of: &Rule) -> Rule {
+fn sort_tests_and_add_implied(table: &Table, chain: &Chain, of: &Rule) -> Rule {
     let family = table.family;
     let mut written = Vec::new();
     for s in &of.statements {
@@ -163,7 +163,7 @@ fn normalize_rule(table: &Table, chain: &Chain, of: &Rule) -> Rule {
                     ),
                     _ => {}
                 }
-                written.push(Statement::Test(normalize_test(t, family)));
+                written.push(Statement::Test(unify_test_spelling(t, family)));
             }
             // At a rule's end there is nothing to continue from.
             Statement::Verdict(Verdict::Continue) => {}
@@ -201,7 +201,7 @@ fn sort_stateless_tests(statements: Vec<Statement>, family: Family) -> Vec<State
     for s in statements {
         match &s {
             Statement::Test(t) => {
-                let s = Statement::Test(normalize_test(t, family));
+                let s = Statement::Test(unify_test_spelling(t, family));
                 tests.push((format!("{s:?}"), s));
             }
             Statement::Opaque(o) if !o.stateful => tests.push((format!("{s:?}"), s)),
@@ -223,7 +223,7 @@ fn flush_sorted_tests(out: &mut Vec<Statement>, tests: &mut Vec<(String, Stateme
 
 /// A comparison in one spelling: bits if only "any" or "none" is tested, then intervals, then masks
 /// with holes.
-fn normalize_test(of: &Test, family: Family) -> Test {
+fn unify_test_spelling(of: &Test, family: Family) -> Test {
     let max = of.expression.max_value(family);
     let mut negated = of.negated;
     let mut with = match &of.comparand {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_model::nft::{LoadExpression, OpaqueStatement, ROUTE_TYPE_NAMES, Statement};
+use weir_model::nft::{LoadExpression, OpaqueStatement, SHARED_ROUTE_TYPE_NAMES, Statement};
 use weir_model::{Family, RuleIndex};
 
 use super::token_cursor::{NftToken, NftTokenCursor};
@@ -10,27 +10,27 @@ use super::value_parser;
 use crate::diagnostic::ParseResult;
 
 /// An opaque test, if one comes next.
-pub(super) fn parse_opaque_test(
+pub(super) fn parse_opaque_statement(
     cursor: &mut NftTokenCursor<'_>,
     family: Family,
 ) -> ParseResult<Option<Statement>> {
     let stateful = matches!(cursor.peek(), NftToken::Word("limit" | "numgen"));
     let text = if cursor.take_keyword("limit") {
-        parse_limit(cursor)?
+        parse_limit_to_text(cursor)?
     } else if cursor.take_keyword("numgen") {
-        parse_numgen(cursor)?
+        parse_numgen_to_text(cursor)?
     } else if cursor.take_keyword("fib") {
-        parse_fib(cursor)?
+        parse_fib_to_text(cursor)?
     } else if cursor.take_keyword_sequence(&["meta", "skuid"]) {
-        parse_skuid_or_skgid(cursor, "meta skuid")?
+        parse_skuid_or_skgid_to_text(cursor, "meta skuid")?
     } else if cursor.take_keyword_sequence(&["meta", "skgid"]) {
-        parse_skuid_or_skgid(cursor, "meta skgid")?
+        parse_skuid_or_skgid_to_text(cursor, "meta skgid")?
     } else if let (NftToken::Word("ct"), NftToken::Word(what)) =
         (cursor.peek(), cursor.peek_second())
         && matches!(what, "original" | "reply" | "protocol" | "direction")
     {
         cursor.next();
-        parse_conntrack_test(cursor, family)?
+        parse_conntrack_test_to_text(cursor, family)?
     } else {
         return Ok(None);
     };
@@ -46,7 +46,7 @@ pub(super) fn opaque_statement(text: String, stateful: bool) -> Statement {
 /// iptables' default, too.
 const DEFAULT_LIMIT_BURST_PACKETS: &str = "5";
 
-fn parse_limit(cursor: &mut NftTokenCursor<'_>) -> ParseResult<String> {
+fn parse_limit_to_text(cursor: &mut NftTokenCursor<'_>) -> ParseResult<String> {
     if !cursor.take_keyword("rate") {
         return cursor.missing_token_error("rate");
     }
@@ -69,7 +69,7 @@ fn parse_limit(cursor: &mut NftTokenCursor<'_>) -> ParseResult<String> {
     Ok(format!("limit rate {rate} burst {burst} packets"))
 }
 
-fn parse_numgen(cursor: &mut NftTokenCursor<'_>) -> ParseResult<String> {
+fn parse_numgen_to_text(cursor: &mut NftTokenCursor<'_>) -> ParseResult<String> {
     let kind = cursor.expect_word("inc or random")?;
     if !cursor.take_keyword("mod") {
         return cursor.missing_token_error("mod");
@@ -100,7 +100,7 @@ fn parse_number(cursor: &mut NftTokenCursor<'_>) -> ParseResult<u128> {
     }
 }
 
-fn parse_fib(cursor: &mut NftTokenCursor<'_>) -> ParseResult<String> {
+fn parse_fib_to_text(cursor: &mut NftTokenCursor<'_>) -> ParseResult<String> {
     let mut text = "fib".to_owned();
     loop {
         let word = cursor.expect_word("saddr or daddr")?;
@@ -129,7 +129,7 @@ fn parse_fib(cursor: &mut NftTokenCursor<'_>) -> ParseResult<String> {
     let mut types = Vec::new();
     let mut add = |cursor: &mut NftTokenCursor<'_>| {
         let word = cursor.expect_word("a type of route")?;
-        match ROUTE_TYPE_NAMES.iter().position(|t| *t == word) {
+        match SHARED_ROUTE_TYPE_NAMES.iter().position(|t| *t == word) {
             Some(at) => types.push(at),
             None => {
                 return cursor
@@ -148,7 +148,7 @@ fn parse_fib(cursor: &mut NftTokenCursor<'_>) -> ParseResult<String> {
     }
     types.sort_unstable();
     types.dedup();
-    let types: Vec<&str> = types.into_iter().map(|at| ROUTE_TYPE_NAMES[at]).collect();
+    let types: Vec<&str> = types.into_iter().map(|at| SHARED_ROUTE_TYPE_NAMES[at]).collect();
     let _ = write!(text, " type {not}{{ {} }}", types.join(", "));
     Ok(text)
 }
@@ -161,7 +161,7 @@ fn take_negation(cursor: &mut NftTokenCursor<'_>) -> bool {
     }
 }
 
-fn parse_skuid_or_skgid(cursor: &mut NftTokenCursor<'_>, key: &str) -> ParseResult<String> {
+fn parse_skuid_or_skgid_to_text(cursor: &mut NftTokenCursor<'_>, key: &str) -> ParseResult<String> {
     let word = cursor.expect_word("a number")?;
     let (lo, hi) = word.split_once('-').unwrap_or((word, word));
     let is_number = |text: &str| value_parser::parse_integer(text, u32::MAX.into()).is_some();
@@ -172,7 +172,10 @@ fn parse_skuid_or_skgid(cursor: &mut NftTokenCursor<'_>, key: &str) -> ParseResu
 }
 
 /// What follows `ct`.
-fn parse_conntrack_test(cursor: &mut NftTokenCursor<'_>, family: Family) -> ParseResult<String> {
+fn parse_conntrack_test_to_text(
+    cursor: &mut NftTokenCursor<'_>,
+    family: Family,
+) -> ParseResult<String> {
     if cursor.take_keyword("direction") {
         return match cursor.expect_word("original or reply")? {
             dir @ ("original" | "reply") => Ok(format!("ct direction {dir}")),

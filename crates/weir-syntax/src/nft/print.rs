@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_model::mask::interval_to_mask;
+use weir_model::mask::interval_to_prefix_mask;
 use weir_model::nft::{
     BaseChain, Chain, ChainKind, Comparand, ElementKeyPart, LoadExpression, MapKeyExpression, Rule,
     Ruleset, Statement, Table, Test, Verdict, VerdictMap, VerdictMapElement,
@@ -130,7 +130,7 @@ fn push_rule(out: &mut String, rule: &Rule, family: Family) {
     for statement in &rule.statements {
         out.push_str(if out.ends_with('\t') { "\t" } else { " " });
         match statement {
-            Statement::Test(test) if would_nft_merge_port_tests(test, rule) => {
+            Statement::Test(test) if is_port_exclusion_merged_by_nft(test, rule) => {
                 push_test(out, &add_all_ones_mask(test, family), family);
             }
             _ => push_statement(out, statement, family),
@@ -159,7 +159,7 @@ fn single_excluded_value(test: &Test) -> Option<u128> {
 /// nft 1.0.6 combines two `!=` comparisons of adjacent header fields into one, wherever in the rule
 /// they are: `th sport != 80 th dport != 80` then excludes packets with both ports, not those with
 /// either (nftables src/rule.c, `payload_do_merge`; measured).
-fn would_nft_merge_port_tests(test: &Test, rule: &Rule) -> bool {
+fn is_port_exclusion_merged_by_nft(test: &Test, rule: &Rule) -> bool {
     if test.expression != LoadExpression::Dport {
         return false;
     }
@@ -245,7 +245,7 @@ const fn load_expression_text(load: LoadExpression, family: Family) -> &'static 
         LoadExpression::CtMark => "ct mark",
         // Not `ip length`: that field is 0 in a BIG TCP packet, where xt_length takes the packet's
         // own length (`skb_ip_totlen` in include/linux/skbuff.h).
-        LoadExpression::Length => "meta length",
+        LoadExpression::MetaLength => "meta length",
         LoadExpression::Ttl if v4 => "ip ttl",
         LoadExpression::Ttl => "ip6 hoplimit",
         // The byte crosses nibbles in IPv6: the tests take it out of two bytes.
@@ -312,7 +312,7 @@ fn span_text(load: LoadExpression, lo: u128, hi: u128, family: Family) -> String
         return value_text(load, lo, family);
     }
     let is_address = matches!(load, LoadExpression::Saddr | LoadExpression::Daddr);
-    let mask = interval_to_mask((lo, hi), family.max_addr()).filter(|_| is_address);
+    let mask = interval_to_prefix_mask((lo, hi), family.max_addr()).filter(|_| is_address);
     match mask.and_then(|mask| family.prefix_len_of_mask(mask)) {
         Some(len) => format!("{}/{len}", value_text(load, lo, family)),
         None => format!("{}-{}", value_text(load, lo, family), value_text(load, hi, family)),

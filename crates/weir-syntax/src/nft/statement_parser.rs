@@ -25,7 +25,7 @@ pub(super) fn parse_rule(
 ) -> ParseResult<Rule> {
     let family = place.table.family;
     let mut rule = Rule::default();
-    while !cursor.is_rule_end() {
+    while !cursor.is_line_or_block_end() {
         if cursor.take_keyword("comment") {
             rule.comment = Some(cursor.expect_quoted("a comment")?.to_owned());
             continue;
@@ -50,12 +50,12 @@ pub(super) fn parse_statement(
         out.push(Statement::Counter(Vec::new()));
     } else if let Some(verdict) = action_parser::parse_verdict(cursor)? {
         out.push(Statement::Verdict(verdict));
-    } else if let Some(action) = action_parser::parse_action(cursor, family)? {
+    } else if let Some(action) = action_parser::parse_effect_reject_or_nat(cursor, family)? {
         if action == Statement::Reject("tcp-reset") {
             prepend_implied_l4proto_test(out, 6);
         }
         out.push(action);
-    } else if let Some(opaque) = opaque_test_parser::parse_opaque_test(cursor, family)? {
+    } else if let Some(opaque) = opaque_test_parser::parse_opaque_statement(cursor, family)? {
         out.push(opaque);
     } else if cursor.take_keyword_sequence(&[icmp_keyword_and_number(family).0, "code"]) {
         parse_icmp_code_after_type(cursor, out, family)?;
@@ -129,7 +129,7 @@ fn two_word_load_expression(
         ("meta", "l4proto") => LoadExpression::L4proto,
         ("meta", "mark") => LoadExpression::Mark,
         ("meta", "pkttype") => LoadExpression::PktType,
-        ("meta", "length") => LoadExpression::Length,
+        ("meta", "length") => LoadExpression::MetaLength,
         ("ip", "ttl") if v4 => LoadExpression::Ttl,
         ("ip6", "hoplimit") if !v4 => LoadExpression::Ttl,
         ("ip", "frag-off") if v4 => LoadExpression::FragmentOffset,

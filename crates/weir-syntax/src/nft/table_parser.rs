@@ -240,7 +240,7 @@ impl<'t> NftReader<'t> {
                 if i > 0 && !self.cursor.take_keyword(".") {
                     return self.cursor.missing_token_error("another part of the key");
                 }
-                key.push(parse_element_key(
+                key.push(parse_element_key_part(
                     &mut self.cursor,
                     part.expression,
                     map.has_intervals,
@@ -290,7 +290,7 @@ impl<'t> NftReader<'t> {
                     Ok(rule) => chain.rules.push(rule),
                     Err(error) => {
                         self.errors.push(*error);
-                        self.cursor.skip_line();
+                        self.cursor.skip_rest_of_rule();
                     }
                 },
             }
@@ -368,7 +368,7 @@ fn canonical_load_of_key_type(load: LoadExpression) -> LoadExpression {
     }
 }
 
-fn parse_element_key(
+fn parse_element_key_part(
     cursor: &mut NftTokenCursor<'_>,
     load: LoadExpression,
     interval: bool,

@@ -176,12 +176,12 @@ impl<'t> NftTokenCursor<'t> {
     }
 
     /// True at the end of a rule.
-    pub fn is_rule_end(&self) -> bool {
+    pub fn is_line_or_block_end(&self) -> bool {
         matches!(self.peek(), NftToken::LineEnd | NftToken::CloseBrace | NftToken::TextEnd)
     }
 
     /// Goes to the end of the line, past braces that open and close in it.
-    pub fn skip_line(&mut self) {
+    pub fn skip_rest_of_rule(&mut self) {
         let mut open = 0usize;
         loop {
             match self.peek() {

@@ -35,7 +35,7 @@ pub(crate) fn service_port(name: &str) -> Option<u16> {
 }
 
 /// Number of a protocol, by name or number.
-pub(crate) fn protocol_number(name: &str) -> Option<u8> {
+pub(crate) fn parse_protocol_name_or_number(name: &str) -> Option<u8> {
     let known = PROTOCOL_NAMES.iter().find(|(n, _)| *n == name).map(|(_, p)| *p);
     known.or_else(|| name.parse().ok().filter(|n| *n != 0))
 }

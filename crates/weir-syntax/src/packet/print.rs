@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_model::field::{Layer, TCP_FLAG_NAMES, protocol_name};
+use weir_model::field::{Layer, TCP_FLAG_NAMES, format_protocol_name_or_number};
 use weir_model::{CtState, Family, Field, FieldReading, Packet};
 use weir_packet::{PktType, Transport};
 
@@ -98,7 +98,7 @@ fn append_transport(out: &mut String, p: &Packet) {
             let _ = write!(out, " {of} type {kind} {of} code {code}");
         }
         Transport::NoParsedHeader | Transport::Truncated => {
-            let _ = write!(out, " proto {}", protocol_name(p.proto));
+            let _ = write!(out, " proto {}", format_protocol_name_or_number(p.proto));
         }
     }
     if p.fragment.offset != 0 {

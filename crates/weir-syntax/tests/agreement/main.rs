@@ -13,7 +13,7 @@ mod values;
 use std::process::{Command, ExitCode, Stdio};
 
 use weir_model::Family;
-use weir_syntax::iptables::extension_descriptions::describe_extensions;
+use weir_syntax::iptables::extension_descriptions::describe_modelled_extensions;
 
 /// Lines for each module and family.
 const LINES: usize = 200;
@@ -67,7 +67,7 @@ fn worker(number: usize, only: Option<&str>) -> ExitCode {
     let mut good = true;
     let mut total = tool::Counts::default();
     let mut subjects: Vec<Option<_>> = vec![None];
-    subjects.extend(describe_extensions().into_iter().map(Some));
+    subjects.extend(describe_modelled_extensions().into_iter().map(Some));
     for (i, module) in subjects.iter().enumerate() {
         let name = module.as_ref().map_or("base", |m| m.name);
         let wanted = only.is_none_or(|o| o.is_empty() || o == name);

@@ -144,7 +144,7 @@ fn append_opaque_match_choices(
 }
 
 /// A target of mangle or raw, with a blank before it, and what the rule must ask for beside it.
-pub(super) fn random_rare_target(
+pub(super) fn random_rare_target_and_match(
     rng: &mut TestRng,
     place: &RandomRuleContext<'_>,
 ) -> (&'static str, String) {
@@ -198,7 +198,7 @@ pub(super) fn random_rare_target(
 }
 
 /// A rule of the nat table: its chain, and its target with a blank before it.
-pub(super) fn random_nat_rule(rng: &mut TestRng, v6: bool) -> (&'static str, String) {
+pub(super) fn random_nat_chain_and_target(rng: &mut TestRng, v6: bool) -> (&'static str, String) {
     let (addr, net) = match v6 {
         false => ("198.51.100.7", "198.51.100.0/24"),
         true => ("2001:db8:ff::7", "2001:db8:ff::/48"),

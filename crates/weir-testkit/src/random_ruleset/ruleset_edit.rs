@@ -21,7 +21,7 @@ pub fn make_meaning_changing_edit(text: &str, rng: &mut TestRng) -> Option<Rando
     let old = lines[at].clone();
     let what = match rng.number_below(8) {
         0 | 1 => {
-            lines[at] = swap_verdict(&old)?;
+            lines[at] = replace_verdict(&old)?;
             "another verdict"
         }
         2 => {
@@ -68,7 +68,7 @@ pub fn make_meaning_preserving_edit(text: &str, rng: &mut TestRng) -> Option<Ran
     let old = lines[at].clone();
     let what = match rng.number_below(3) {
         0 => {
-            let [low, high] = split_rule_prefix(&old)?;
+            let [low, high] = split_rule_by_address_prefix(&old)?;
             lines[at] = low;
             lines.insert(at + 1, high);
             "prefix split"
@@ -77,14 +77,14 @@ pub fn make_meaning_preserving_edit(text: &str, rng: &mut TestRng) -> Option<Ran
             let next = rules.iter().find(|r| {
                 **r > at && chain_of_rule_line(&lines[**r]) == chain_of_rule_line(&old)
             })?;
-            if !are_rules_disjoint(&old, &lines[*next]) {
+            if !are_rule_addresses_disjoint(&old, &lines[*next]) {
                 return None;
             }
             lines.swap(at, *next);
             "disjoint rules exchanged"
         }
         _ => {
-            let shadowed = make_shadowed_rule(&old, rng)?;
+            let shadowed = copy_as_shadowed_rule(&old, rng)?;
             lines.insert(at + 1, shadowed);
             "shadowed rule added"
         }
@@ -126,7 +126,7 @@ fn find_option(words: &[&str], options: &[&str]) -> Option<usize> {
     words.iter().position(|w| options.contains(w))
 }
 
-fn swap_verdict(line: &str) -> Option<String> {
+fn replace_verdict(line: &str) -> Option<String> {
     let pairs = [("ACCEPT", "DROP"), ("DROP", "ACCEPT"), ("RETURN", "DROP"), ("REJECT", "ACCEPT")];
     let words = split_words(line);
     let at = find_option(&words, &["-j", "-g"])?;
@@ -219,7 +219,7 @@ fn has_only_stateless_matches(line: &str) -> bool {
 }
 
 /// Two rules for the halves of a rule's prefix.
-fn split_rule_prefix(line: &str) -> Option<[String; 2]> {
+fn split_rule_by_address_prefix(line: &str) -> Option<[String; 2]> {
     let words = split_words(line);
     let at = find_option(&words, &["-s", "-d"])?;
     let (addr, len) = parse_ipv4_prefix(words.get(at + 1)?)?;
@@ -237,7 +237,7 @@ fn split_rule_prefix(line: &str) -> Option<[String; 2]> {
 
 /// Whether sources or destinations of two rules have nothing in common; neither may end a packet
 /// by what it only looks at (a cut header), so that both must look at the address first.
-fn are_rules_disjoint(a: &str, b: &str) -> bool {
+fn are_rule_addresses_disjoint(a: &str, b: &str) -> bool {
     let net = |line: &str, option: &str| {
         let words = split_words(line);
         let at = find_option(&words, &[option]).filter(|at| words[at - 1] != "!")?;
@@ -254,7 +254,7 @@ fn are_rules_disjoint(a: &str, b: &str) -> bool {
 }
 
 /// A rule that only sees what the rule before it decides.
-fn make_shadowed_rule(line: &str, rng: &mut TestRng) -> Option<String> {
+fn copy_as_shadowed_rule(line: &str, rng: &mut TestRng) -> Option<String> {
     let words = split_words(line);
     let at = find_option(&words, &["-j"])?;
     if !matches!(*words.get(at + 1)?, "ACCEPT" | "DROP") || !has_only_stateless_matches(line) {
@@ -270,19 +270,23 @@ mod tests {
 
     #[test]
     fn a_prefix_is_split_into_its_halves() {
-        let [low, high] = split_rule_prefix("-A c -s 10.0.0.0/8 -j DROP").expect("a prefix");
+        let [low, high] =
+            split_rule_by_address_prefix("-A c -s 10.0.0.0/8 -j DROP").expect("a prefix");
         assert_eq!(low, "-A c -s 10.0.0.0/9 -j DROP");
         assert_eq!(high, "-A c -s 10.128.0.0/9 -j DROP");
-        assert_eq!(split_rule_prefix("-A c ! -s 10.0.0.0/8 -j DROP"), None);
-        assert_eq!(split_rule_prefix("-A c -s 10.0.0.0/8 -m limit --limit 3/hour -j DROP"), None);
+        assert_eq!(split_rule_by_address_prefix("-A c ! -s 10.0.0.0/8 -j DROP"), None);
+        assert_eq!(
+            split_rule_by_address_prefix("-A c -s 10.0.0.0/8 -m limit --limit 3/hour -j DROP"),
+            None
+        );
     }
 
     #[test]
     fn disjoint_is_said_of_prefixes_that_are() {
         let rule = |net: &str| format!("-A c -s {net} -j DROP");
-        assert!(are_rules_disjoint(&rule("10.0.0.0/9"), &rule("10.128.0.0/9")));
-        assert!(!are_rules_disjoint(&rule("10.0.0.0/8"), &rule("10.128.0.0/9")));
-        assert!(!are_rules_disjoint(&rule("10.0.0.0/8"), "-A c ! -s 11.0.0.0/8 -j DROP"));
+        assert!(are_rule_addresses_disjoint(&rule("10.0.0.0/9"), &rule("10.128.0.0/9")));
+        assert!(!are_rule_addresses_disjoint(&rule("10.0.0.0/8"), &rule("10.128.0.0/9")));
+        assert!(!are_rule_addresses_disjoint(&rule("10.0.0.0/8"), "-A c ! -s 11.0.0.0/8 -j DROP"));
     }
 
     #[test]

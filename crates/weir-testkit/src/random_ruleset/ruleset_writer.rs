@@ -41,7 +41,7 @@ impl RulesetShape {
     }
 
     /// A shape by chance, wide where the seed says so.
-    pub fn random_with_rare_modules(rng: &mut TestRng, rules: usize) -> RulesetShape {
+    pub fn random_maybe_with_rare_modules(rng: &mut TestRng, rules: usize) -> RulesetShape {
         let wide = rng.chance_percent(60);
         let shape = RulesetShape { rare_modules: wide, ..RulesetShape::random(rng, rules) };
         RulesetShape {
@@ -165,7 +165,8 @@ impl RulesetWriter {
             let mut conds = self.random_matches("raw", chain, false);
             if self.shape.rare_modules && self.rng.chance_percent(50) {
                 let place = self.random_rule_context("raw", chain, self.shape.ct_states);
-                let (asks, target) = rare_modules::random_rare_target(&mut self.rng, &place);
+                let (asks, target) =
+                    rare_modules::random_rare_target_and_match(&mut self.rng, &place);
                 conds.push_str(asks);
                 let _ = writeln!(self.text, "-A {chain}{conds}{target}");
                 continue;
@@ -187,7 +188,7 @@ impl RulesetWriter {
             // A changed packet is routed again in OUTPUT.
             let chain = self.rng.pick(&["PREROUTING", "FORWARD", "FORWARD", "POSTROUTING"]);
             if self.shape.rare_modules && self.rng.chance_percent(60) {
-                self.write_rare_mangle_rule(chain);
+                self.write_rare_target_mangle_rule(chain);
                 continue;
             }
             let conds = self.random_matches("mangle", chain, true);
@@ -214,7 +215,8 @@ impl RulesetWriter {
             let _ = writeln!(self.text, "-A POSTROUTING{conds} -j SNAT --to-source {to}");
         }
         for _ in 0..if self.shape.rare_modules { self.rng.number_below(3) } else { 0 } {
-            let (chain, target) = rare_modules::random_nat_rule(&mut self.rng, self.shape.v6);
+            let (chain, target) =
+                rare_modules::random_nat_chain_and_target(&mut self.rng, self.shape.v6);
             let conds = self.random_matches("nat", chain, true);
             let _ = writeln!(self.text, "-A {chain}{conds}{target}");
         }
@@ -222,9 +224,9 @@ impl RulesetWriter {
     }
 
     /// A target of mangle, with its own protocol where it wants one.
-    fn write_rare_mangle_rule(&mut self, chain: &str) {
+    fn write_rare_target_mangle_rule(&mut self, chain: &str) {
         let place = self.random_rule_context("mangle", chain, self.shape.ct_states);
-        let (asks, target) = rare_modules::random_rare_target(&mut self.rng, &place);
+        let (asks, target) = rare_modules::random_rare_target_and_match(&mut self.rng, &place);
         let conds = match asks {
             "" => self.random_matches("mangle", chain, true),
             asks => asks.to_owned(),
@@ -297,7 +299,7 @@ impl RulesetWriter {
             let _ =
                 write!(out, " -m mac{} --mac-source 02:00:00:00:00:0{mac}", self.random_negation());
         }
-        self.append_uncommon_match(&mut out);
+        self.append_uncommon_match_by_chance(&mut out);
         if self.shape.rare_modules && self.rng.chance_percent(18) {
             let place = self.random_rule_context(table, chain, states);
             out.push_str(&rare_modules::random_protocolless_match(
@@ -377,7 +379,7 @@ impl RulesetWriter {
         }
     }
 
-    fn append_uncommon_match(&mut self, out: &mut String) {
+    fn append_uncommon_match_by_chance(&mut self, out: &mut String) {
         if !self.rng.chance_percent(8) {
             return;
         }

@@ -23,7 +23,7 @@ pub(crate) fn parse_ipset_counters(text: &str, out: &mut Vec<(CounterLocation, P
 
 /// An element of a set or map, as nft prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ListedNftElement {
+pub(crate) struct ListedNftElementKey {
     /// The set.
     pub set: String,
     /// Types of the parts of its key.
@@ -32,7 +32,7 @@ pub(crate) struct ListedNftElement {
     pub key: String,
 }
 
-impl ListedNftElement {
+impl ListedNftElementKey {
     /// What the kernel may hold for the key, where an interval begins: a mark is in the host's
     /// byte order, or in the network's where its map is of intervals.
     pub fn possible_kernel_keys(&self) -> Vec<Vec<u8>> {
@@ -83,7 +83,7 @@ fn encode_key_part(kind: &str, text: &str, marks_swapped: bool) -> Option<Vec<u8
 }
 
 /// The elements with counters of what `nft list table` prints.
-pub(crate) fn parse_counted_nft_elements(text: &str) -> Vec<ListedNftElement> {
+pub(crate) fn parse_counted_nft_elements(text: &str) -> Vec<ListedNftElementKey> {
     let mut out = Vec::new();
     let (mut set, mut types) = (None, Vec::new());
     for line in text.lines() {
@@ -99,9 +99,9 @@ pub(crate) fn parse_counted_nft_elements(text: &str) -> Vec<ListedNftElement> {
                 let kinds = kinds.split_once(" : ").map_or(kinds, |(key, _)| key);
                 types = kinds.split(" . ").map(str::to_owned).collect();
             }
-            for key in parse_element_keys(line) {
+            for key in parse_counted_keys_in_line(line) {
                 let (set, types) = (set.to_owned(), types.clone());
-                out.push(ListedNftElement { set, types, key: key.to_owned() });
+                out.push(ListedNftElementKey { set, types, key: key.to_owned() });
             }
         }
     }
@@ -113,7 +113,7 @@ fn parse_set_or_map_name<'l>(line: &'l str, kind: &str) -> Option<&'l str> {
 }
 
 /// Keys of the elements of one line: `elements = { a counter packets 1 bytes 2 : jump b,`.
-fn parse_element_keys(line: &str) -> impl Iterator<Item = &str> {
+fn parse_counted_keys_in_line(line: &str) -> impl Iterator<Item = &str> {
     let line = line.strip_prefix("elements = {").unwrap_or(line);
     line.split(", ").filter_map(|element| {
         let (key, _) = element.trim().split_once(" counter packets ")?;

@@ -4,7 +4,9 @@
 use weir_kernel::conntrack;
 use weir_packet::checksum::InternetChecksum;
 use weir_packet::tcp_flag::{ACK, FIN, PSH, RST, SYN, URG};
-use weir_packet::{Addr, ConntrackInfo, CtState, Family, FragmentFields, Mac, Packet, Transport};
+use weir_packet::{
+    Addr, ConntrackInfo, CtState, Family, FragmentOffsetAndFlags, Mac, Packet, Transport,
+};
 
 use crate::conntrack_setup;
 
@@ -64,8 +66,8 @@ impl EffectTestPacket {
     pub(super) fn frame_of_copy(&self, dmac: Mac, smac: Mac, number: u32) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         let kind: [u8; 2] = if bytes[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
-        write_packet_number(&mut bytes, number);
-        let pkttype = self.packet.as_ref().map(|p| p.to_frame(dmac)[..6].to_vec());
+        write_ip_id_or_flow_label(&mut bytes, number);
+        let pkttype = self.packet.as_ref().map(|p| p.to_frame_with_dmac(dmac)[..6].to_vec());
         let mut frame = pkttype.unwrap_or(dmac.to_vec());
         frame.extend_from_slice(&self.smac.unwrap_or(smac));
         frame.extend_from_slice(&kind);
@@ -75,13 +77,13 @@ impl EffectTestPacket {
 }
 
 /// Writes the number into the identification (IPv4) or the flow label (IPv6).
-fn write_packet_number(bytes: &mut [u8], number: u32) {
+fn write_ip_id_or_flow_label(bytes: &mut [u8], number: u32) {
     if bytes[0] >> 4 == 4 {
         bytes[4..6].copy_from_slice(&(number as u16).to_be_bytes());
         let header = usize::from(bytes[0] & 0x0f) * 4;
         bytes[10..12].fill(0);
         let mut sum = InternetChecksum::new();
-        sum.add_bytes(&bytes[..header]);
+        sum.add_zero_padded_bytes(&bytes[..header]);
         bytes[10..12].copy_from_slice(&sum.finish().to_be_bytes());
     } else {
         bytes[1] = bytes[1] & 0xf0 | (number >> 16) as u8 & 0x0f;
@@ -104,7 +106,13 @@ fn packet_without_transport(family: Family, proto: u8) -> Packet {
     p
 }
 
-fn tcp_packet(family: Family, sport: u16, dport: u16, flags: u8, options: &[u8]) -> Packet {
+fn build_tcp_packet_with_options(
+    family: Family,
+    sport: u16,
+    dport: u16,
+    flags: u8,
+    options: &[u8],
+) -> Packet {
     let mut p = packet_without_transport(family, 6);
     p.transport = Transport::Tcp { sport, dport, seq: 1, ack: 0, flags, options: options.to_vec() };
     p
@@ -114,7 +122,7 @@ fn tcp_packet(family: Family, sport: u16, dport: u16, flags: u8, options: &[u8])
 fn prepend_network_header(
     family: Family,
     proto: u8,
-    fragment: FragmentFields,
+    fragment: FragmentOffsetAndFlags,
     body: &[u8],
 ) -> Vec<u8> {
     let mut p = packet_without_transport(family, proto);
@@ -122,8 +130,8 @@ fn prepend_network_header(
     p.to_bytes()
 }
 
-const UNFRAGMENTED: FragmentFields =
-    FragmentFields { offset: 0, more_fragments: false, dont_fragment: false };
+const UNFRAGMENTED: FragmentOffsetAndFlags =
+    FragmentOffsetAndFlags { offset: 0, more_fragments: false, dont_fragment: false };
 
 /// Complete transport headers with data after them, by protocol.
 fn transport_bodies(family: Family) -> Vec<(&'static str, u8, Vec<u8>)> {
@@ -141,7 +149,7 @@ fn transport_bodies(family: Family) -> Vec<(&'static str, u8, Vec<u8>)> {
     let icmp = if family == Family::V4 { (1, 8) } else { (58, 128) };
     let echo = Transport::Icmp { kind: icmp.1, code: 0, rest: [0, 1, 0, 1] };
     vec![
-        ("tcp", 6, body(&tcp_packet(family, sport, dport, SYN, &mss))),
+        ("tcp", 6, body(&build_tcp_packet_with_options(family, sport, dport, SYN, &mss))),
         ("udp", 17, ports(17, Transport::Udp { sport, dport }, &[1, 2, 3, 4])),
         ("udplite", 136, ports(136, Transport::Udp { sport, dport }, &[1, 2, 3, 4])),
         ("icmp", icmp.0, ports(icmp.0, echo, &[1, 2, 3, 4])),
@@ -161,12 +169,12 @@ fn transport_bodies(family: Family) -> Vec<(&'static str, u8, Vec<u8>)> {
 }
 
 /// All packets of the family that need no connection.
-pub fn generate_effect_test_packets(family: Family) -> Vec<EffectTestPacket> {
+pub fn generate_packets_without_ct_entry(family: Family) -> Vec<EffectTestPacket> {
     let mut out = Vec::new();
     push_transport_field_packets(&mut out, family);
     push_truncated_packets(&mut out, family);
     push_fragments(&mut out, family);
-    push_malformed_packets(&mut out, family);
+    push_malformed_transport_packets(&mut out, family);
     push_network_field_packets(&mut out, family);
     match family {
         Family::V4 => push_ipv4_option_packets(&mut out),
@@ -199,7 +207,7 @@ fn push_transport_field_packets(out: &mut Vec<EffectTestPacket>, family: Family)
     for flags in flags {
         out.push(EffectTestPacket::from_packet(
             format!("tcp flags {flags:#04x}"),
-            tcp_packet(family, 1024, 80, flags, &[]),
+            build_tcp_packet_with_options(family, 1024, 80, flags, &[]),
         ));
     }
     let lists: [&[u8]; 9] = [
@@ -218,7 +226,7 @@ fn push_transport_field_packets(out: &mut Vec<EffectTestPacket>, family: Family)
             let name = format!("tcp flags {flags:#04x} options {list:02x?}");
             out.push(EffectTestPacket::from_packet(
                 name,
-                tcp_packet(family, 1024, 80, flags, list),
+                build_tcp_packet_with_options(family, 1024, 80, flags, list),
             ));
         }
     }
@@ -270,8 +278,11 @@ fn push_truncated_packets(out: &mut Vec<EffectTestPacket>, family: Family) {
 
 /// First, second and later pieces, whole and cut.
 fn push_fragments(out: &mut Vec<EffectTestPacket>, family: Family) {
-    let piece =
-        |offset, more| FragmentFields { offset, more_fragments: more, dont_fragment: false };
+    let piece = |offset, more| FragmentOffsetAndFlags {
+        offset,
+        more_fragments: more,
+        dont_fragment: false,
+    };
     for (name, proto, body) in transport_bodies(family) {
         for length in [8, 16, 24].into_iter().filter(|n| *n <= body.len()) {
             let bytes = prepend_network_header(family, proto, piece(0, true), &body[..length]);
@@ -310,7 +321,7 @@ fn push_fragments(out: &mut Vec<EffectTestPacket>, family: Family) {
 }
 
 /// Headers that contradict themselves.
-fn push_malformed_packets(out: &mut Vec<EffectTestPacket>, family: Family) {
+fn push_malformed_transport_packets(out: &mut Vec<EffectTestPacket>, family: Family) {
     let mut push = |name: &str, proto: u8, body: &[u8]| {
         out.push(EffectTestPacket::from_bytes(
             name,

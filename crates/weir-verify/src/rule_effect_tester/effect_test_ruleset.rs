@@ -12,7 +12,7 @@ pub(super) const INPUT_DEVICE: &str = "weir-in";
 pub(super) const OUTPUT_DEVICE: &str = "weir-out";
 
 /// Packets from this source MAC have mark 1 after the first rule of mangle PREROUTING.
-pub const MARKED_SOURCE_MAC: weir_packet::Mac = [2, 0, 0, 0, 0, 7];
+pub const SOURCE_MAC_GIVEN_MARK_ONE: weir_packet::Mac = [2, 0, 0, 0, 0, 7];
 
 /// Rules of one step of the dispatch.
 const DISPATCH_GROUP_RULES: usize = 16;
@@ -36,20 +36,20 @@ fn final_dispatch_chain_name(which: usize) -> String {
 }
 
 /// What a chain of the dispatch is for: its letter and its number.
-fn parse_dispatch_chain_name(chain: &str) -> Option<(&str, usize)> {
+fn parse_generated_chain_name(chain: &str) -> Option<(&str, usize)> {
     let (kind, rest) = chain.split_at_checked(1)?;
     let number = rest.trim_end_matches(|c: char| c.is_ascii_lowercase());
     "slgh".contains(kind).then_some(())?;
     Some((kind, number.parse().ok()?))
 }
 
-pub(super) fn is_dispatch_chain(chain: &str) -> bool {
-    parse_dispatch_chain_name(chain).is_some()
+pub(super) fn is_generated_chain(chain: &str) -> bool {
+    parse_generated_chain_name(chain).is_some()
 }
 
 /// Whether a copy for that rule reaches the chain.
 pub(super) fn is_on_dispatch_path(to: &str, which: usize) -> bool {
-    match parse_dispatch_chain_name(to) {
+    match parse_generated_chain_name(to) {
         Some(("s" | "l", number)) => number == which,
         Some((_, number)) => number == which / DISPATCH_GROUP_RULES,
         None => false,
@@ -77,7 +77,7 @@ fn hook_suffix(hook: Hook) -> &'static str {
 }
 
 /// A test of a packet's number, which is in its identification or flow label.
-fn packet_number_match(family: Family, lo: usize, hi: usize) -> String {
+fn format_packet_number_range_match(family: Family, lo: usize, hi: usize) -> String {
     let place = match family {
         Family::V4 => "2&0xffff",
         Family::V6 => "0&0xfffff",
@@ -121,7 +121,7 @@ fn write_table(
     let (mut chains, mut rules) = (String::new(), String::new());
     if table == TableName::Mangle {
         // Packets come in without a mark: this source is given one.
-        let mac = MARKED_SOURCE_MAC.map(|b| format!("{b:02x}")).join(":");
+        let mac = SOURCE_MAC_GIVEN_MARK_ONE.map(|b| format!("{b:02x}")).join(":");
         let _ = writeln!(rules, "-A PREROUTING -m mac --mac-source {mac} -j MARK --set-xmark 0x1");
     }
     for hook in table.hooks() {
@@ -148,7 +148,7 @@ fn write_table(
     // What a target sent to the host ends there.
     for same in late.chunk_by(|a, b| a / DISPATCH_GROUP_RULES == b / DISPATCH_GROUP_RULES) {
         let lo = same[0] / DISPATCH_GROUP_RULES * DISPATCH_GROUP_RULES;
-        let test = packet_number_match(family, lo, lo + DISPATCH_GROUP_RULES - 1);
+        let test = format_packet_number_range_match(family, lo, lo + DISPATCH_GROUP_RULES - 1);
         let _ = writeln!(rules, "-A INPUT {test} -j {}", final_dispatch_chain_name(lo));
     }
     for i in own {
@@ -181,11 +181,11 @@ fn write_dispatch_chains(
     for same in which.chunk_by(|a, b| a / DISPATCH_GROUP_RULES == b / DISPATCH_GROUP_RULES) {
         let (lo, name) = (same[0] / DISPATCH_GROUP_RULES * DISPATCH_GROUP_RULES, group(same[0]));
         let _ = writeln!(chains, ":{name} - [0:0]");
-        let test = packet_number_match(family, lo, lo + DISPATCH_GROUP_RULES - 1);
+        let test = format_packet_number_range_match(family, lo, lo + DISPATCH_GROUP_RULES - 1);
         let _ = writeln!(rules, "-A {from} {test} -j {name}");
         for i in same {
             let _ = writeln!(chains, ":{} - [0:0]", chain(*i));
-            let test = packet_number_match(family, *i, *i);
+            let test = format_packet_number_range_match(family, *i, *i);
             let _ = writeln!(rules, "-A {name} {test} -j {}", chain(*i));
         }
     }

@@ -16,7 +16,7 @@ const OPEN_QUESTIONS_MAX: usize = 5;
 
 /// What was seen of a packet of a batch behind the firewall without rules; else why it is not
 /// compared. `tracked`: conntrack is in use; `reassembling`: rules have fragments put together.
-pub(super) fn find_comparable_packet<'s>(
+pub(super) fn find_observed_packet_to_compare<'s>(
     batch: &PacketBatch,
     at: usize,
     seen: &'s BatchObservation,
@@ -99,7 +99,10 @@ pub(super) fn unknown_result_cause(
 }
 
 /// Whether a rule was asked more often than it counted, and yet counted.
-pub(super) fn is_count_ambiguous(outcome: &Outcome<'_>, counted: &HashMap<RuleIndex, u64>) -> bool {
+pub(super) fn has_rule_hit_more_than_counted(
+    outcome: &Outcome<'_>,
+    counted: &HashMap<RuleIndex, u64>,
+) -> bool {
     outcome.questions.iter().any(|asked| {
         let Some(id) = asked.credit.first() else { return false };
         let hits = outcome.hits.iter().filter(|h| h.credit.first() == Some(id)).count() as u64;

@@ -11,10 +11,10 @@ use weir_model::{Firewall, TableName};
 use weir_semantics::{CountedObject, Interpreter, Outcome};
 
 use crate::VerifyError;
-use crate::counters::OriginalRules;
+use crate::counters::OriginalRulesAndPolicies;
 use crate::kernel_oracle::KernelOracle;
 use crate::packet_batch::PacketBatch;
-use crate::result_difference::{ExpectedResult, is_untracked};
+use crate::result_difference::{ExpectedResult, has_notrack_effect};
 
 /// The form as one firewall, where such a pass changed something.
 ///
@@ -28,7 +28,8 @@ pub(crate) fn read_deviating_form(
     if !stored.artefact.manifest.deviations.iter().any(on_journeys) {
         return Ok(None);
     }
-    let read = weir_backends::artefact_firewall::read_artefact_firewall(&stored.artefact, original);
+    let read =
+        weir_backends::artefact_firewall::read_artefact_as_iptables(&stored.artefact, original);
     read.map(Some).map_err(|what| VerifyError::MalformedArtefact { path: stored.dir.clone(), what })
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn find_intended_result_in_form(
     batch: &PacketBatch,
     at: usize,
     original: &ExpectedResult,
-    originals: &OriginalRules,
+    originals: &OriginalRulesAndPolicies,
 ) -> Option<(ExpectedResult, &'static str)> {
     let prepared = &batch.packets[at];
     let mut known = KernelOracle::from_namespaces(&batch.path, &prepared.packet, prepared.is_local);
@@ -49,7 +50,7 @@ pub(crate) fn find_intended_result_in_form(
             ExpectedResult { hits: Vec::new(), possible_hits: Vec::new(), ..original.clone() };
         return Some((counted, "dropped early: counted by the form's own rule"));
     }
-    if is_untracked(&outcome) && !original.is_untracked {
+    if has_notrack_effect(&outcome) && !original.is_untracked {
         let mut counted = original.clone();
         counted.hits.retain(|at| !originals.is_in_table(*at, TableName::Nat));
         return Some((counted, "not tracked: nat does not see it"));

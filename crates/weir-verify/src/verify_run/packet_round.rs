@@ -17,7 +17,11 @@ impl PacketRound {
         self.batches.iter().map(|(b, _)| b.packets.len()).sum()
     }
 
-    pub fn push_selected(&mut self, batch: &PacketBatch, some: Vec<(usize, ExpectedResult)>) {
+    pub fn push_batch_selection(
+        &mut self,
+        batch: &PacketBatch,
+        some: Vec<(usize, ExpectedResult)>,
+    ) {
         if !some.is_empty() {
             let only = batch.select_packets(some.iter().map(|(at, _)| *at));
             self.batches.push((only, some.into_iter().map(|(_, e)| e).collect()));
@@ -32,8 +36,8 @@ impl PacketRound {
             before += expected.len();
             let mut first: Vec<_> = expected.into_iter().enumerate().collect();
             let second = first.split_off(cut);
-            out[0].push_selected(&batch, first);
-            out[1].push_selected(&batch, second);
+            out[0].push_batch_selection(&batch, first);
+            out[1].push_batch_selection(&batch, second);
         }
         out
     }

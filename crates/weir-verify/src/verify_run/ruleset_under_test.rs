@@ -9,8 +9,8 @@ use weir_kernel::{KernelError, Namespace, Session};
 use weir_model::{Family, Firewall};
 use weir_semantics::{Interpreter, JourneyKind};
 
-use crate::counters::{CreditCounters, OriginalRules};
-use crate::link_macs::FIREWALL_MAC;
+use crate::counters::{CreditCounters, OriginalRulesAndPolicies};
+use crate::link_macs::FIREWALL_INPUT_MAC;
 use crate::packet_batch::PacketBatch;
 use crate::result_difference::{self, ExpectedCounts, ExpectedResult};
 use crate::testbed::{ObservedPacket, Testbed};
@@ -50,7 +50,7 @@ impl<'f> RulesetUnderTest<'f> {
         session: &Session,
         firewall: &Firewall,
         families: &[Family],
-        originals: &OriginalRules,
+        originals: &OriginalRulesAndPolicies,
     ) -> Result<RulesetUnderTest<'f>, VerifyError> {
         let name = "linear";
         let load = |ns: &Namespace| {
@@ -69,7 +69,7 @@ impl<'f> RulesetUnderTest<'f> {
         session: &Session,
         (stored, intended): &'f (StoredArtefact, Option<Firewall>),
         families: &[Family],
-        originals: &OriginalRules,
+        originals: &OriginalRulesAndPolicies,
     ) -> Result<RulesetUnderTest<'f>, VerifyError> {
         let Manifest { form, counters, summed, deviations, .. } = &stored.artefact.manifest;
         // The same form may be there twice, compiled with other options.
@@ -115,7 +115,7 @@ impl<'f> RulesetUnderTest<'f> {
         batch: &'r PacketBatch,
         at: usize,
         original: &'r ExpectedResult,
-        originals: &OriginalRules,
+        originals: &OriginalRulesAndPolicies,
     ) -> PacketWithExpectedResult<'r> {
         let intended = self.intended_interpreter.as_ref();
         match intended.and_then(|form| {
@@ -139,7 +139,7 @@ impl<'f> RulesetUnderTest<'f> {
     fn packets_with_expected_results<'r>(
         &self,
         round: &'r PacketRound,
-        originals: &OriginalRules,
+        originals: &OriginalRulesAndPolicies,
     ) -> Vec<PacketWithExpectedResult<'r>> {
         let each = round.batches.iter().flat_map(|(batch, expected)| {
             expected.iter().enumerate().map(move |(at, e)| (batch, at, e))
@@ -153,7 +153,7 @@ impl<'f> RulesetUnderTest<'f> {
     pub fn compare_round(
         &mut self,
         round: &PacketRound,
-        originals: &OriginalRules,
+        originals: &OriginalRulesAndPolicies,
         room: usize,
     ) -> Result<Vec<DifferenceWithFrame>, VerifyError> {
         let mut found = Vec::new();
@@ -161,7 +161,7 @@ impl<'f> RulesetUnderTest<'f> {
         let (strict, lenient): (Vec<_>, Vec<_>) = self
             .packets_with_expected_results(round, originals)
             .into_iter()
-            .partition(|i| self.find_deviation(i).is_none());
+            .partition(|i| self.find_applicable_deviation(i).is_none());
         for items in [strict, lenient] {
             if !items.is_empty() {
                 self.send_and_compare_packets(&items, originals, room, &mut found)?;
@@ -174,10 +174,10 @@ impl<'f> RulesetUnderTest<'f> {
     pub fn is_round_as_expected(
         &mut self,
         round: &PacketRound,
-        originals: &OriginalRules,
+        originals: &OriginalRulesAndPolicies,
     ) -> Result<bool, VerifyError> {
         let items = self.packets_with_expected_results(round, originals);
-        let (left, counts) = self.send_and_read_counters(&batched_packets(&items))?;
+        let (left, counts) = self.send_and_read_counters(&collect_batch_positions(&items))?;
         let ends = items
             .iter()
             .zip(&left)
@@ -189,7 +189,7 @@ impl<'f> RulesetUnderTest<'f> {
             )
             .is_within_bounds(&counts);
         if holds {
-            self.record_compared_packets(&items);
+            self.count_compared_and_intended(&items);
         }
         Ok(holds)
     }
@@ -197,12 +197,12 @@ impl<'f> RulesetUnderTest<'f> {
     fn send_and_compare_packets(
         &mut self,
         items: &[PacketWithExpectedResult<'_>],
-        originals: &OriginalRules,
+        originals: &OriginalRulesAndPolicies,
         room: usize,
         found: &mut Vec<DifferenceWithFrame>,
     ) -> Result<(), VerifyError> {
-        self.record_compared_packets(items);
-        let (left, counts) = self.send_and_read_counters(&batched_packets(items))?;
+        self.count_compared_and_intended(items);
+        let (left, counts) = self.send_and_read_counters(&collect_batch_positions(items))?;
         let expected = ExpectedCounts::from_expected_results(
             items.iter().map(|i| &*i.expected),
             &self.credits,
@@ -210,7 +210,7 @@ impl<'f> RulesetUnderTest<'f> {
         let mut ended = 0;
         for (item, left) in items.iter().zip(&left) {
             let Some(what) = item.expected.describe_difference(left.as_ref()) else { continue };
-            if !self.count_deviation(item) {
+            if !self.count_applicable_deviation(item) {
                 ended += 1;
                 self.report.verdict_differences += 1;
                 if found.len() < room {
@@ -219,8 +219,8 @@ impl<'f> RulesetUnderTest<'f> {
             }
         }
         if ended == 0 && !expected.is_within_bounds(&counts) {
-            if items.iter().all(|i| self.find_deviation(i).is_some()) {
-                return self.count_counter_deviations(items, originals);
+            if items.iter().all(|i| self.find_applicable_deviation(i).is_some()) {
+                return self.count_counter_deviating_packets(items, originals);
             }
             self.bisect_counter_differences(items, originals, room, found)?;
         }
@@ -229,16 +229,16 @@ impl<'f> RulesetUnderTest<'f> {
 
     /// Counts the packets whose counters differ in the way that the form allows: one by one if
     /// reading counters is cheap, otherwise all of them together.
-    fn count_counter_deviations(
+    fn count_counter_deviating_packets(
         &mut self,
         items: &[PacketWithExpectedResult<'_>],
-        originals: &OriginalRules,
+        originals: &OriginalRulesAndPolicies,
     ) -> Result<(), VerifyError> {
         if self.last_reading_time < CHEAP_COUNTER_READ_TIME_MAX {
             return self.bisect_counter_differences(items, originals, usize::MAX, &mut Vec::new());
         }
         for item in items {
-            self.count_deviation(item);
+            self.count_applicable_deviation(item);
         }
         Ok(())
     }
@@ -248,13 +248,13 @@ impl<'f> RulesetUnderTest<'f> {
     fn bisect_counter_differences(
         &mut self,
         items: &[PacketWithExpectedResult<'_>],
-        originals: &OriginalRules,
+        originals: &OriginalRulesAndPolicies,
         room: usize,
         found: &mut Vec<DifferenceWithFrame>,
     ) -> Result<(), VerifyError> {
         let mut open: Vec<&[PacketWithExpectedResult<'_>]> = vec![items];
         while let Some(some) = open.pop() {
-            let (_, counts) = self.send_and_read_counters(&batched_packets(some))?;
+            let (_, counts) = self.send_and_read_counters(&collect_batch_positions(some))?;
             let expected = ExpectedCounts::from_expected_results(
                 some.iter().map(|i| &*i.expected),
                 &self.credits,
@@ -268,7 +268,7 @@ impl<'f> RulesetUnderTest<'f> {
                 continue;
             }
             // With enough examples, a part that differs counts as one.
-            if !some.iter().all(|i| self.count_deviation(i)) {
+            if !some.iter().all(|i| self.count_applicable_deviation(i)) {
                 self.report.counter_differences += 1;
                 if found.len() < room {
                     let lines = expected.describe_wrong_counters(&counts, originals);
@@ -283,7 +283,7 @@ impl<'f> RulesetUnderTest<'f> {
     /// the first hook, all are sent again.
     fn send_and_read_counters(
         &mut self,
-        items: &[BatchedPacket<'_>],
+        items: &[BatchPosition<'_>],
     ) -> Result<(Vec<Option<ObservedPacket>>, Vec<PacketByteCount>), VerifyError> {
         let mut families: Vec<Family> = items.iter().map(|i| i.batch.path.family).collect();
         families.dedup();
@@ -316,7 +316,7 @@ impl<'f> RulesetUnderTest<'f> {
         batch: &PacketBatch,
     ) -> Result<(Option<ObservedPacket>, Vec<PacketByteCount>), VerifyError> {
         let (mut left, counts) =
-            self.send_and_read_counters(&[BatchedPacket { batch, position: 0 }])?;
+            self.send_and_read_counters(&[BatchPosition { batch, position: 0 }])?;
         Ok((left.remove(0), counts))
     }
 
@@ -327,7 +327,7 @@ impl<'f> RulesetUnderTest<'f> {
         expected: &ExpectedResult,
         left: Option<&ObservedPacket>,
         counts: &[PacketByteCount],
-        originals: &OriginalRules,
+        originals: &OriginalRulesAndPolicies,
     ) -> bool {
         let item = self.packet_with_expected_result(batch, 0, expected, originals);
         let wanted = ExpectedCounts::from_expected_results([&*item.expected], &self.credits);
@@ -341,13 +341,15 @@ impl<'f> RulesetUnderTest<'f> {
         expected: &ExpectedResult,
         left: Option<&ObservedPacket>,
         counts: &[PacketByteCount],
-        originals: &OriginalRules,
+        originals: &OriginalRulesAndPolicies,
     ) -> Option<DifferenceWithFrame> {
         let item = self.packet_with_expected_result(batch, 0, expected, originals);
-        self.record_compared_packets(std::slice::from_ref(&item));
+        self.count_compared_and_intended(std::slice::from_ref(&item));
         let wanted = ExpectedCounts::from_expected_results([&*item.expected], &self.credits);
         let end = item.expected.describe_difference(left);
-        if end.is_none() && wanted.is_within_bounds(counts) || self.count_deviation(&item) {
+        if end.is_none() && wanted.is_within_bounds(counts)
+            || self.count_applicable_deviation(&item)
+        {
             return None;
         }
         if end.is_some() {
@@ -360,7 +362,7 @@ impl<'f> RulesetUnderTest<'f> {
     }
 
     /// Notes packets as compared, and those among them that differ as intended.
-    fn record_compared_packets(&mut self, items: &[PacketWithExpectedResult<'_>]) {
+    fn count_compared_and_intended(&mut self, items: &[PacketWithExpectedResult<'_>]) {
         self.report.compared += items.len() as u64;
         for why in items.iter().filter_map(|i| i.intended_cause) {
             result_difference::increment_named_count(&mut self.report.named, why);
@@ -368,15 +370,18 @@ impl<'f> RulesetUnderTest<'f> {
     }
 
     /// Counts a difference under its name, where it has one.
-    fn count_deviation(&mut self, item: &PacketWithExpectedResult<'_>) -> bool {
-        let Some(deviation) = self.find_deviation(item) else { return false };
+    fn count_applicable_deviation(&mut self, item: &PacketWithExpectedResult<'_>) -> bool {
+        let Some(deviation) = self.find_applicable_deviation(item) else { return false };
         result_difference::increment_named_count(&mut self.report.named, deviation.id());
         true
     }
 
     /// Which of the form's deviations may apply to a packet.
-    fn find_deviation(&self, item: &PacketWithExpectedResult<'_>) -> Option<&'f Deviation> {
-        result_difference::find_deviation(
+    fn find_applicable_deviation(
+        &self,
+        item: &PacketWithExpectedResult<'_>,
+    ) -> Option<&'f Deviation> {
+        result_difference::find_applicable_deviation(
             self.deviations,
             &item.batch.packets[item.position].packet,
         )
@@ -390,12 +395,12 @@ impl<'f> RulesetUnderTest<'f> {
         let prepared = &item.batch.packets[item.position];
         let path = &item.batch.path;
         let frame = match path.journey_kind {
-            JourneyKind::Output => prepared.packet.to_frame(FIREWALL_MAC),
+            JourneyKind::Output => prepared.packet.to_frame_with_dmac(FIREWALL_INPUT_MAC),
             JourneyKind::Forward | JourneyKind::Input => prepared.frame.clone(),
         };
         let difference = PacketDifference {
             way: self.testbed.name.clone(),
-            packet: result_difference::describe_packet(
+            packet: result_difference::format_packet_line(
                 &prepared.packet,
                 &format_family_and_journey(path),
             ),
@@ -408,13 +413,13 @@ impl<'f> RulesetUnderTest<'f> {
 
 /// One packet of a batch.
 #[derive(Clone, Copy, Debug)]
-struct BatchedPacket<'r> {
+struct BatchPosition<'r> {
     batch: &'r PacketBatch,
     position: usize,
 }
 
-fn batched_packets<'r>(items: &[PacketWithExpectedResult<'r>]) -> Vec<BatchedPacket<'r>> {
-    items.iter().map(|i| BatchedPacket { batch: i.batch, position: i.position }).collect()
+fn collect_batch_positions<'r>(items: &[PacketWithExpectedResult<'r>]) -> Vec<BatchPosition<'r>> {
+    items.iter().map(|i| BatchPosition { batch: i.batch, position: i.position }).collect()
 }
 
 /// One packet of a batch, with what is expected of it.

@@ -14,7 +14,7 @@ use crate::packet_batch::PacketPath;
 /// Devices where the ruleset names none.
 const DEFAULT_DEVICES: [&str; 2] = ["weir-in", "weir-out"];
 /// Additional packets beyond the requested number, in hundredths, because some will be excluded.
-const GENERATED_PERCENT_OF_REQUESTED: usize = 160;
+const GENERATED_PER_HUNDRED_REQUESTED: usize = 160;
 
 /// Packets for every family and entry, sorted by path.
 pub(crate) fn generate_packets_by_path(
@@ -32,7 +32,7 @@ pub(crate) fn generate_packets_by_path(
         return paths.into_iter().collect();
     }
     for ruleset in firewall.rulesets() {
-        let wanted = options.packet_count * GENERATED_PERCENT_OF_REQUESTED / 100 / families;
+        let wanted = options.packet_count * GENERATED_PER_HUNDRED_REQUESTED / 100 / families;
         for (entry, percent) in
             [(JourneyKind::Forward, 60), (JourneyKind::Input, 25), (JourneyKind::Output, 15)]
         {
@@ -45,8 +45,11 @@ pub(crate) fn generate_packets_by_path(
             };
             let packets =
                 weir_traffic::generate_rule_boundary_packets(ruleset, &firewall.sets, &wish);
-            let odd: Vec<Packet> =
-                packets.iter().enumerate().filter_map(|(i, p)| mutate_protocol(p, i)).collect();
+            let odd: Vec<Packet> = packets
+                .iter()
+                .enumerate()
+                .filter_map(|(i, p)| replace_protocol_and_truncate(p, i))
+                .collect();
             for (i, mut packet) in packets.into_iter().chain(odd).enumerate() {
                 set_default_devices(&mut packet, entry);
                 if entry != JourneyKind::Output {
@@ -67,16 +70,14 @@ pub(crate) fn generate_packets_by_path(
 }
 
 /// One packet in this many is sent once more as another protocol, or cut.
-const PACKETS_PER_PROTOCOL_MUTATION: usize = 16;
+const PROTOCOL_MUTATION_INTERVAL: usize = 16;
 /// Protocols whose headers no field says, or says in part: SCTP, DCCP, ESP, AH, GRE, UDP-Lite.
 const MUTATION_PROTOCOLS: [u8; 8] = [6, 17, 132, 33, 50, 51, 47, 136];
 
 /// The packet as another protocol whose header is truncated, or followed by data.
-fn mutate_protocol(packet: &Packet, i: usize) -> Option<Packet> {
-    let proto = MUTATION_PROTOCOLS[i / PACKETS_PER_PROTOCOL_MUTATION % MUTATION_PROTOCOLS.len()];
-    if !i.is_multiple_of(PACKETS_PER_PROTOCOL_MUTATION)
-        || packet.family == Family::V6 && proto == 51
-    {
+fn replace_protocol_and_truncate(packet: &Packet, i: usize) -> Option<Packet> {
+    let proto = MUTATION_PROTOCOLS[i / PROTOCOL_MUTATION_INTERVAL % MUTATION_PROTOCOLS.len()];
+    if !i.is_multiple_of(PROTOCOL_MUTATION_INTERVAL) || packet.family == Family::V6 && proto == 51 {
         return None;
     }
     let mut odd = packet.clone();
@@ -84,7 +85,7 @@ fn mutate_protocol(packet: &Packet, i: usize) -> Option<Packet> {
     let (sport, dport) = packet.ports().unwrap_or((1024, 80));
     let mut body = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
     body.extend([6, 0, 0, 1, 0, 0, 0, 0x50, 0x50, 2, 0, 0, 0, 3, 0, 8, 1, 4, 5, 0xb4, 0, 0, 0, 0]);
-    body.truncate(i / PACKETS_PER_PROTOCOL_MUTATION / MUTATION_PROTOCOLS.len() % 30);
+    body.truncate(i / PROTOCOL_MUTATION_INTERVAL / MUTATION_PROTOCOLS.len() % 30);
     (odd.proto, odd.transport, odd.payload) = (proto, Transport::NoParsedHeader, body);
     let Packet { iif, oif, smac, pkttype, mark, .. } = packet.clone();
     // A TCP header that says another length than it has is not a packet of the model.
@@ -107,7 +108,7 @@ fn set_default_devices(packet: &mut Packet, entry: JourneyKind) {
 /// Families in which some rule tests a packet's length.
 pub(crate) fn families_testing_length(firewall: &Firewall) -> Vec<Family> {
     let tests_length = |ruleset: &&Ruleset| {
-        ruleset.rules().any(|(_, _, rule)| {
+        ruleset.rules_with_table_and_chain().any(|(_, _, rule)| {
             lower_to_tests(rule, ruleset.family)
                 .iter()
                 .any(|t| matches!(t, Test::Field { field: Field::Length, .. }))
@@ -119,7 +120,8 @@ pub(crate) fn families_testing_length(firewall: &Firewall) -> Vec<Family> {
 /// Families in which a rule has fragments reassembled, whether conntrack is in use or not.
 pub(crate) fn reassembling_families(firewall: &Firewall) -> Vec<Family> {
     let does = |ruleset: &&Ruleset| {
-        total_conntrack_demand(ruleset.rules().map(|(_, _, rule)| rule)) != ConntrackDemand::Nothing
+        total_conntrack_demand(ruleset.rules_with_table_and_chain().map(|(_, _, rule)| rule))
+            != ConntrackDemand::Nothing
     };
     firewall.rulesets().filter(does).map(|r| r.family).collect()
 }

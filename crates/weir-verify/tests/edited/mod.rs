@@ -8,7 +8,7 @@ use weir_diagram::{
     CompareOptions, ComparedPath, ComparisonVerdict, StatefulTestPairing, compare_firewalls,
 };
 use weir_model::{Family, Firewall, Packet};
-use weir_semantics::{AlwaysFalseOracle, AlwaysTrueOracle, Interpreter, JourneyKind, Oracle};
+use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, Oracle, RuleAnswersTrueOracle};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::random_ruleset::{
     TestRng, make_meaning_changing_edit, make_meaning_preserving_edit,
@@ -144,7 +144,7 @@ fn has_witness(before: &Firewall, after: &Firewall, family: Family, seed: u64) -
             };
             generate_rule_boundary_packets(ruleset, &[], &wish).iter().any(|packet| {
                 let mut all: [Box<dyn Oracle>; 2] =
-                    [Box::new(AlwaysTrueOracle), Box::new(AlwaysFalseOracle)];
+                    [Box::new(RuleAnswersTrueOracle), Box::new(AlwaysFalseOracle)];
                 all.iter_mut().any(|answers| {
                     let a = old.journey(packet, entry, answers.as_mut());
                     let b = new.journey(packet, entry, answers.as_mut());

@@ -2,7 +2,7 @@
 
 use weir_model::{Addr, Family, Field};
 use weir_packet::{ConntrackInfo, CtState, Packet, PktType, Transport};
-use weir_verify::rule_effect_tester::{EffectTestPacket, MARKED_SOURCE_MAC};
+use weir_verify::rule_effect_tester::{EffectTestPacket, SOURCE_MAC_GIVEN_MARK_ONE};
 
 /// The packet that others differ from, as others differ from it.
 pub struct Flips {
@@ -48,7 +48,7 @@ pub fn flips(family: Family) -> Vec<Flips> {
         base,
         flipped: vec![(
             Field::Mark,
-            EffectTestPacket::from_packet("marked", from(MARKED_SOURCE_MAC)),
+            EffectTestPacket::from_packet("marked", from(SOURCE_MAC_GIVEN_MARK_ONE)),
         )],
     });
     out

@@ -8,7 +8,7 @@ use weir_model::{Family, Hook, TableName, Target, Test, lower_to_tests};
 use weir_semantics::Interpreter;
 use weir_verify::rule_effect_tester::{
     EffectTestPacket, MeasuredRule, PredictedObservation, RuleEffectTester, RuleObservation,
-    generate_effect_test_packets,
+    generate_packets_without_ct_entry,
 };
 
 use super::changed_fields::find_changed_fields;
@@ -107,7 +107,7 @@ pub fn matches(session: &Session, family: Family, facts: &mut Vec<MatchFact>, ta
         for pairs in if tracked { states(family) } else { flips(family) } {
             see_reads(&mut bench, &mut own, &pairs, tally);
         }
-        for sample in generate_effect_test_packets(family) {
+        for sample in generate_packets_without_ct_entry(family) {
             let seen = bench.send_through_all_rules(&sample).unwrap();
             tally.packets += 1;
             let broken = chain_is_broken(&bench, &seen);
@@ -158,8 +158,10 @@ fn try_fragments<'s>(
             let mut bench =
                 RuleEffectTester::new(session, &name, family, rules, &[], &sets).unwrap();
             let first = "udp first fragment of 8 bytes";
-            let sample =
-                generate_effect_test_packets(family).into_iter().find(|s| s.name == first).unwrap();
+            let sample = generate_packets_without_ct_entry(family)
+                .into_iter()
+                .find(|s| s.name == first)
+                .unwrap();
             let waits = !bench.send_through_all_rules(&sample).unwrap()[1].reached_rule;
             known.insert(key, waits);
             *defragments = Some(waits);
@@ -273,7 +275,7 @@ fn see_reads(
 /// Every target, in the family.
 pub fn targets(session: &Session, family: Family, facts: &mut Vec<TargetFact>, tally: &mut Tally) {
     // No target looks at ports, and few at what is not TCP.
-    let mut all = generate_effect_test_packets(family);
+    let mut all = generate_packets_without_ct_entry(family);
     let is_plain =
         |name: &str| ["icmp ", "ospf", "255", "ipip"].iter().any(|p| name.starts_with(p));
     all.retain(|s| !s.name.contains(" > ") && !is_plain(&s.name));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use weir_artefact::{CheckedPass, Manifest};
 use weir_backends::{CompileError, CompileOptions, Form, compile, write_artefact};
 use weir_model::{Firewall, Packet};
-use weir_passes::equivalence_check::generate_check_packets;
+use weir_passes::equivalence_check::generate_firewall_check_packets;
 use weir_passes::{
     CheckedPassesOptions, Evidence, NoProofReason, PacketCheckOptions, Pass, PassOptions, passes,
     run_checked_passes,
@@ -205,7 +205,7 @@ fn of_form(form: Form) -> Vec<String> {
 /// Rules that a packet for the first firewall tries in each, on average.
 fn tried(of: &Firewall, both: [&Firewall; 2]) -> (f64, f64) {
     let packets: Vec<(JourneyKind, Vec<Packet>)> =
-        generate_check_packets(of, &PacketCheckOptions { seed: 1, packets: CHECKED }, 1);
+        generate_firewall_check_packets(of, &PacketCheckOptions { seed: 1, packets: CHECKED }, 1);
     let [before, after] = both.map(|firewall| {
         let interpreter = Interpreter::new(firewall);
         let each = packets.iter().flat_map(|(entry, list)| list.iter().map(move |p| (entry, p)));

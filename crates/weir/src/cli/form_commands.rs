@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::operand::{IptablesVariantArg, OperandArgs};
+use super::operand::{IptablesVariantArg, OperandOptionArgs};
 
 /// What a ruleset is compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -27,7 +27,7 @@ pub struct CompileArgs {
     pub file: Option<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
-    pub operand: OperandArgs,
+    pub operand: OperandOptionArgs,
     /// The form to compile to.
     #[arg(long, value_enum)]
     pub to: FormArg,
@@ -81,7 +81,7 @@ pub struct VerifyArgs {
     pub paths: Vec<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
-    pub operand: OperandArgs,
+    pub operand: OperandOptionArgs,
     /// Number of packets to generate for the ruleset and compare.
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     pub packets: usize,

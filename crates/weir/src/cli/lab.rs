@@ -118,7 +118,7 @@ impl SearchLossArg {
     pub fn to_search_goal(self) -> weir_stats::rate_search::SearchGoal {
         match self {
             SearchLossArg::Zero => weir_stats::rate_search::SearchGoal::ZERO_LOSS,
-            SearchLossArg::Partial => weir_stats::rate_search::SearchGoal::HALF_PERCENT_LOSS,
+            SearchLossArg::Partial => weir_stats::rate_search::SearchGoal::HALF_PERCENT_MEDIAN_LOSS,
         }
     }
 }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::operand::OperandArgs;
+use super::operand::OperandOptionArgs;
 
 /// A hook where a packet begins its journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum EntryHookArg {
+pub enum FilterHookArg {
     /// Through the host.
     Forward,
     /// To the host.
@@ -17,13 +17,13 @@ pub enum EntryHookArg {
     Output,
 }
 
-impl EntryHookArg {
+impl FilterHookArg {
     /// The hook in the interpreter.
     pub fn to_journey_kind(self) -> weir_semantics::JourneyKind {
         match self {
-            EntryHookArg::Forward => weir_semantics::JourneyKind::Forward,
-            EntryHookArg::Input => weir_semantics::JourneyKind::Input,
-            EntryHookArg::Output => weir_semantics::JourneyKind::Output,
+            FilterHookArg::Forward => weir_semantics::JourneyKind::Forward,
+            FilterHookArg::Input => weir_semantics::JourneyKind::Input,
+            FilterHookArg::Output => weir_semantics::JourneyKind::Output,
         }
     }
 }
@@ -36,10 +36,10 @@ pub struct ExplainArgs {
     pub file: Option<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
-    pub operand: OperandArgs,
+    pub operand: OperandOptionArgs,
     /// The hook of the filter table on the packet's path.
-    #[arg(long, value_enum, default_value_t = EntryHookArg::Forward)]
-    pub hook: EntryHookArg,
+    #[arg(long, value_enum, default_value_t = FilterHookArg::Forward)]
+    pub hook: FilterHookArg,
     /// The packet.
     #[arg(long, value_name = "WORDS")]
     pub packet: String,
@@ -91,13 +91,13 @@ pub struct TrafficArgs {
     pub file: Option<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
-    pub operand: OperandArgs,
+    pub operand: OperandOptionArgs,
     /// Which packets to write.
     #[arg(long, value_enum, default_value_t = TrafficPatternArg::Uniform)]
     pub pattern: TrafficPatternArg,
     /// The hook of the filter table on their path.
-    #[arg(long, value_enum, default_value_t = EntryHookArg::Forward)]
-    pub hook: EntryHookArg,
+    #[arg(long, value_enum, default_value_t = FilterHookArg::Forward)]
+    pub hook: FilterHookArg,
     /// Number of packets.
     #[arg(long, default_value_t = 4096, value_name = "N")]
     pub count: usize,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::operand::OperandArgs;
+use super::operand::OperandOptionArgs;
 
 /// `weir fmt`.
 #[derive(Debug, Args)]
@@ -14,7 +14,7 @@ pub struct FmtArgs {
     pub file: Option<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
-    pub operand: OperandArgs,
+    pub operand: OperandOptionArgs,
     /// The count rules of an ipf.conf (IP Filter), printed as iptables-save text.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "live", "ip6", "ipset"])]
     pub ipf: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub struct CheckArgs {
     pub files: Vec<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
-    pub operand: OperandArgs,
+    pub operand: OperandOptionArgs,
     /// Counters are from real traffic: report rules that no packet matched.
     #[arg(short, long)]
     pub counters: bool,
@@ -79,7 +79,7 @@ pub struct OptimizeArgs {
     pub file: Option<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
-    pub operand: OperandArgs,
+    pub operand: OperandOptionArgs,
     /// Fix findings with these IDs (`weir check --list` shows which can be fixed).
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub fix: Vec<String>,

@@ -27,7 +27,7 @@ pub fn run(args: &CalibrateArgs) -> Result<ExitAnswer> {
     if let Some(path) = &args.output {
         ensure!(!path.exists(), "{} already exists, and is not overwritten", path.display());
     }
-    let folder = TempCalibrationFolder::new()?;
+    let folder = TempCalibrationFolder::create_empty()?;
     let record = run_calibration_study(args, &folder.0)?;
     let text = render_cost_model_toml(&record, args.seed)?;
     match &args.output {
@@ -69,12 +69,18 @@ fn render_cost_model_toml(record: &run_folder::RunRecord, seed: u64) -> Result<S
     let (few, many) = (steps(SLOPE_LOW_STEP_COUNT), steps(SLOPE_HIGH_STEP_COUNT));
     let mut said = String::new();
     let mut slope = |what: &str, from: (&str, &Scenario), to: (&str, &Scenario), steps: f64| {
-        let select = |(subject, at)| TrialSelection::new(Quantity::NsPerPacket, subject, at);
-        let found =
-            trial_selection::estimate_slope(select(from), select(to), steps, &record.trials, seed)
-                .with_context(|| {
-                    format!("{what} could not be measured: weir doctor shows what is missing")
-                })?;
+        let select =
+            |(subject, at)| TrialSelection::of_first_copy(Quantity::NsPerPacket, subject, at);
+        let found = trial_selection::estimate_difference_per_step(
+            select(from),
+            select(to),
+            steps,
+            &record.trials,
+            seed,
+        )
+        .with_context(|| {
+            format!("{what} could not be measured: weir doctor shows what is missing")
+        })?;
         let Estimate { value, lo, hi, .. } = found;
         let _ = writeln!(said, "#   {what:<44} {value:7.1} [{lo:.1}, {hi:.1}]");
         Ok::<f64, anyhow::Error>(value)
@@ -116,7 +122,7 @@ fn render_cost_model_toml(record: &run_folder::RunRecord, seed: u64) -> Result<S
 struct TempCalibrationFolder(PathBuf);
 
 impl TempCalibrationFolder {
-    fn new() -> Result<TempCalibrationFolder> {
+    fn create_empty() -> Result<TempCalibrationFolder> {
         let path = std::env::temp_dir().join(format!("weir-calibrate-{}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("make {}", path.display()))?;
         Ok(TempCalibrationFolder(path))

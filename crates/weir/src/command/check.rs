@@ -37,9 +37,10 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<ExitAnswer> {
     }
     let levels = parse_lint_levels(&args.deny, &args.warn, &args.allow)?;
     let options = LintOptions { counters_are_real: args.counters, levels };
-    let mut baseline = args.baseline.as_deref().map(Baseline::read).transpose()?;
+    let mut baseline =
+        args.baseline.as_deref().map(Baseline::read_checking_lint_ids).transpose()?;
     let (mut all, mut lines) = (Vec::new(), Vec::new());
-    for file in files_to_check(args)? {
+    for file in list_ruleset_files(args)? {
         let loaded = operand::load_operand(file, &args.operand, colors.stderr)?;
         let mut known = 0;
         let found = lint_except_known(&loaded.firewall, &options, |f| {
@@ -50,7 +51,9 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<ExitAnswer> {
         });
         if args.write_baseline.is_some() {
             let each = lint_without_grouping(&loaded.firewall, &options).findings;
-            lines.extend(each.iter().map(|f| baseline::format_baseline_line(f, &loaded.firewall)));
+            lines.extend(
+                each.iter().map(|f| baseline::format_unnumbered_finding_line(f, &loaded.firewall)),
+            );
         }
         all.push(CheckedRuleset {
             baseline_count: known,
@@ -79,7 +82,7 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<ExitAnswer> {
 }
 
 /// The files to check, each a ruleset of its own; none where the other options name the ruleset.
-fn files_to_check(args: &CheckArgs) -> Result<Vec<Option<&Path>>> {
+fn list_ruleset_files(args: &CheckArgs) -> Result<Vec<Option<&Path>>> {
     if args.files.len() > 1 && args.operand.ip6.is_some() {
         bail!("--ip6 applies to a single FILE: give the IPv6 text as a separate FILE");
     }
@@ -111,7 +114,7 @@ fn render_lint_list() -> String {
     for lint in all_lints() {
         let level = if lint.enabled_by_default { severity_word(lint.severity) } else { "off" };
         let fix = if lint.is_fixable { "fix" } else { "" };
-        out.push_str(&format!("{level:<8} {fix:<4} {:<22} {}\n", lint.id, lint.title()));
+        out.push_str(&format!("{level:<8} {fix:<4} {:<22} {}\n", lint.id, lint.summary_line()));
     }
     out
 }

@@ -1,7 +1,7 @@
 //! `weir compile`: a ruleset to an artefact.
 
 use anyhow::{Context as _, Result, bail};
-use weir_artefact::manifest::{FormCoverage, LeftRuleCause};
+use weir_artefact::manifest::{FormRuleCoverage, LeaveCauseWithRuleCount};
 use weir_artefact::{CheckedPass, Evidence, Form, Manifest};
 use weir_backends::load_scripts::LoadScripts;
 use weir_backends::{CompileError, CompileOptions, FormRefusal, compile};
@@ -34,7 +34,7 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<ExitAnswer> {
     };
     let progress = TerminalProgress::new();
     let made = compile(&loaded.firewall, form, &options, &mut |what, done| {
-        progress.show(what, done);
+        progress.show_done_fraction(what, done);
     });
     drop(progress);
     let artefact = match made {
@@ -45,7 +45,7 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<ExitAnswer> {
     let bundle = scripts.to_folder_contents(&artefact);
     weir_artefact::write_folder_contents(&bundle, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
-    eprint!("{}", render_warnings(&loaded, &artefact.manifest));
+    eprint!("{}", render_input_and_form_warnings(&loaded, &artefact.manifest));
     if args.json {
         return terminal::print_stdout(&json_output::render_single_member_json(
             "compile",
@@ -67,7 +67,7 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<ExitAnswer> {
 /// The programs of those names.
 fn parse_program_names(names: &[String]) -> Result<Vec<ManagingProgram>> {
     let find = |name: &String| {
-        let known = ManagingProgram::parse_preserved(name);
+        let known = ManagingProgram::parse_name_if_preserved(name);
         known.with_context(|| format!("no program {name}: docker, kube-proxy, firewalld, ufw"))
     };
     names.iter().map(find).collect()
@@ -152,7 +152,7 @@ fn render_compile_summary(
     }
     text.push_str(&format!(
         "  memory    about {} in the kernel\n",
-        format_byte_size(manifest.memory_bytes)
+        format_binary_byte_size(manifest.memory_bytes)
     ));
     for pass in &manifest.checked.passes {
         text.push_str(&render_pass_line(pass));
@@ -181,8 +181,8 @@ fn render_compile_summary(
 }
 
 /// How many rules of each hook the form changed, and why it left the others.
-fn render_form_coverage(form: Form, share: &FormCoverage) -> String {
-    let FormCoverage { rules, in_form, left, .. } = share;
+fn render_form_coverage(form: Form, share: &FormRuleCoverage) -> String {
+    let FormRuleCoverage { rules, in_form, left, .. } = share;
     let (whole, what) = match form {
         _ if *rules == 0 => return String::new(),
         Form::Nft => {
@@ -199,7 +199,7 @@ fn render_form_coverage(form: Form, share: &FormCoverage) -> String {
 
 /// Whether the form has all rules as they were.
 fn is_form_unchanged(manifest: &Manifest) -> bool {
-    let FormCoverage { rules, in_form, .. } = manifest.share;
+    let FormRuleCoverage { rules, in_form, .. } = manifest.share;
     let changed =
         |p: &CheckedPass| !matches!(p.evidence, Evidence::Unchanged | Evidence::PassNotRun(_));
     let rewritten = manifest.checked.passes.iter().any(changed);
@@ -214,7 +214,7 @@ fn format_rule_count(rules: u64) -> String {
 
 /// Warnings about what was read and the outcome of it: a form that has no rule, sets that rules
 /// match and that are not given.
-fn render_warnings(loaded: &LoadedFirewall, manifest: &Manifest) -> String {
+fn render_input_and_form_warnings(loaded: &LoadedFirewall, manifest: &Manifest) -> String {
     let mut out = String::new();
     if manifest.form != Form::Linear && manifest.share.rules > 0 && manifest.share.in_form == 0 {
         out.push_str(&format!(
@@ -223,11 +223,11 @@ fn render_warnings(loaded: &LoadedFirewall, manifest: &Manifest) -> String {
             format_rule_count(manifest.share.rules)
         ));
     }
-    out.push_str(&warn_of_assumed_policies(&loaded.firewall));
+    out.push_str(&render_assumed_policy_warning(&loaded.firewall));
     let sets = &loaded.firewall.sets;
     let mut missing: Vec<&str> = Vec::new();
     let mut unknown: Vec<&str> = Vec::new();
-    for (_, _, rule) in loaded.firewall.rulesets().flat_map(|r| r.rules()) {
+    for (_, _, rule) in loaded.firewall.rulesets().flat_map(|r| r.rules_with_table_and_chain()) {
         for m in &rule.matches {
             if let Match::Opaque(other) = m
                 && !unknown.contains(&&*other.name)
@@ -261,7 +261,7 @@ fn render_warnings(loaded: &LoadedFirewall, manifest: &Manifest) -> String {
 
 /// Policies that the text does not give. iptables-restore leaves the one in force; a form sets
 /// ACCEPT, which is that of a new namespace.
-fn warn_of_assumed_policies(firewall: &Firewall) -> String {
+fn render_assumed_policy_warning(firewall: &Firewall) -> String {
     let is_assumed = |chain: &&Chain| chain.policy.is_some() && chain.span == Span::NONE;
     let mut tables = Vec::new();
     for table in firewall.rulesets().flat_map(|r| &r.tables) {
@@ -298,18 +298,18 @@ fn is_close_spelling(a: &str, b: &str) -> bool {
 }
 
 /// Causes that are shown of a hook; the manifest has all.
-const MAX_SHOWN_LEFT_RULE_CAUSES: usize = 4;
+const MAX_SHOWN_CAUSES_PER_HOOK: usize = 4;
 
 /// A line for each hook that has rules left.
-fn render_left_rules_by_hook(share: &FormCoverage, what: &str, indent: &str) -> String {
-    let cause = |LeftRuleCause { why, rules }: &LeftRuleCause| {
+fn render_left_rules_by_hook(share: &FormRuleCoverage, what: &str, indent: &str) -> String {
+    let cause = |LeaveCauseWithRuleCount { why, rules }: &LeaveCauseWithRuleCount| {
         format!("{why} ({})", format_rule_count(*rules))
     };
     let mut text = String::new();
     for hook in share.hooks.iter().filter(|hook| hook.left > 0) {
         let mut causes: Vec<String> =
-            hook.causes.iter().take(MAX_SHOWN_LEFT_RULE_CAUSES).map(cause).collect();
-        if let more @ 1.. = hook.causes.len().saturating_sub(MAX_SHOWN_LEFT_RULE_CAUSES) {
+            hook.causes.iter().take(MAX_SHOWN_CAUSES_PER_HOOK).map(cause).collect();
+        if let more @ 1.. = hook.causes.len().saturating_sub(MAX_SHOWN_CAUSES_PER_HOOK) {
             causes.push(format!("{more} more, see the manifest"));
         }
         let (left, rules, why) = (hook.left, format_rule_count(hook.rules), causes.join(", "));
@@ -335,7 +335,7 @@ fn render_pass_line(pass: &CheckedPass) -> String {
     format!("  pass      {name}: {rules_before} to {rules_after} rules{tried}; {how}\n")
 }
 
-fn format_byte_size(n: u64) -> String {
+fn format_binary_byte_size(n: u64) -> String {
     match n {
         0..10_240 => format!("{n} bytes"),
         10_240..10_485_760 => format!("{} KiB", n / 1024),

@@ -10,7 +10,7 @@ use weir_packet::{Mac, pcap};
 use weir_review::{Review, ReviewedRuleset as Named, compare_counters, describe_uncovered_packets};
 
 use super::ExitAnswer;
-use crate::cli::{DiffArgs, DiffFormatArg, OperandArgs};
+use crate::cli::{DiffArgs, DiffFormatArg, OperandOptionArgs};
 use crate::diff_operand::{self, DiffOperand};
 use crate::json_output;
 use crate::terminal::{self, TerminalProgress};
@@ -25,9 +25,9 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<ExitAnswer> {
         bail!("standard input can be read only once: name a file for the other");
     }
     let progress = TerminalProgress::new();
-    progress.show("reading", 0.0);
-    let mut a = diff_operand::load_diff_operand(name_a, &files_of_operand(args, 0), color)?;
-    let mut b = diff_operand::load_diff_operand(name_b, &files_of_operand(args, 1), color)?;
+    progress.show_done_fraction("reading", 0.0);
+    let mut a = diff_operand::load_diff_operand(name_a, &select_operand_args(args, 0), color)?;
+    let mut b = diff_operand::load_diff_operand(name_b, &select_operand_args(args, 1), color)?;
     let by_nft = [&a, &b].iter().any(|s| !s.nft_tables.tables.is_empty());
     let by_artefact = a.manifest.is_some() || b.manifest.is_some();
     let originals = diff_operand::credit_common_originals(&mut a, &mut b);
@@ -53,7 +53,7 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<ExitAnswer> {
         exclude_truncated: by_nft,
         ..CompareOptions::default()
     };
-    progress.show("comparing all packets", 0.1);
+    progress.show_done_fraction("comparing all packets", 0.1);
     let comparison = compare_firewalls(&before, &after, &options)?;
     let lines = [&a, &b].map(|side| move |span, family| side.locate_line(span, family));
     let original = |rule: &Rule| {
@@ -71,7 +71,7 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<ExitAnswer> {
         review.compared = "verdict";
     }
     if let (true, Some(originals)) = (args.counters, &originals) {
-        progress.show("counting", 0.8);
+        progress.show_done_fraction("counting", 0.8);
         let place = |id| originals.rule_id_text(id).unwrap_or_default().to_owned();
         let counters = compare_counters(sides, args.packets, args.seed, by_nft, &place);
         review.equal &= counters.differ.is_empty();
@@ -105,9 +105,9 @@ fn operands_in_order(args: &DiffArgs) -> Result<[String; 2]> {
 }
 
 /// The files that belong to the operand of that number.
-fn files_of_operand(args: &DiffArgs, number: usize) -> OperandArgs {
+fn select_operand_args(args: &DiffArgs, number: usize) -> OperandOptionArgs {
     let of = |all: &[std::path::PathBuf]| all.get(number).or(all.first()).cloned();
-    OperandArgs {
+    OperandOptionArgs {
         ip6: of(&args.ip6),
         ipset: of(&args.ipset),
         live: false,
@@ -131,7 +131,7 @@ fn list_uncompared_parts(sides: &[&DiffOperand], by_nft: bool) -> Vec<String> {
 fn write_example_pcap(args: &DiffArgs, review: &Review) -> Result<()> {
     let Some(path) = &args.pcap else { return Ok(()) };
     let paths = review.parts.iter().filter_map(|p| p.example.as_ref());
-    let frames = paths.map(|p| p.example.witness_packet.to_frame(DESTINATION_MAC));
+    let frames = paths.map(|p| p.example.witness_packet.to_frame_with_dmac(DESTINATION_MAC));
     pcap::write_frames(path, frames).with_context(|| format!("write {}", path.display()))
 }
 

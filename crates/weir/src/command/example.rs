@@ -46,7 +46,7 @@ pub fn run(args: &ExampleCommand) -> Result<ExitAnswer> {
                 payload,
             };
             let sources = (0..*flows).map(|n| Ipv4Addr::from(u32::from(*from).wrapping_add(n)));
-            write_frames_and_verdicts(
+            write_frames_with_one_verdict(
                 output,
                 sources.map(|source| flow.frame_from_source(source)),
                 verdict,
@@ -82,7 +82,7 @@ pub fn run(args: &ExampleCommand) -> Result<ExitAnswer> {
 }
 
 /// Writes frames and the verdict of each next to them.
-fn write_frames_and_verdicts(
+fn write_frames_with_one_verdict(
     path: &Path,
     frames: impl Iterator<Item = Vec<u8>>,
     verdict: &str,
@@ -119,6 +119,6 @@ impl ExampleFrameTemplate<'_> {
         } else {
             Transport::Udp { sport, dport }
         };
-        packet.to_frame([2, 0, 0, 0, 0, 1])
+        packet.to_frame_with_dmac([2, 0, 0, 0, 0, 1])
     }
 }

@@ -14,7 +14,7 @@ use weir_review::explain::{
     verdict_words,
 };
 use weir_semantics::trace::trace_journey;
-use weir_semantics::{AlwaysFalseOracle, AlwaysTrueOracle, Interpreter, Oracle};
+use weir_semantics::{AlwaysFalseOracle, Interpreter, Oracle, RuleAnswersTrueOracle};
 use weir_syntax::packet::parse_packet_and_given_fields;
 use weir_syntax::{Diagnostic, iptables};
 
@@ -53,12 +53,12 @@ pub fn run(args: &ExplainArgs, color: bool) -> Result<ExitAnswer> {
     }
     let interpreter = Interpreter::new(&loaded.firewall);
     let answers: &mut dyn Oracle = match args.assume {
-        AssumedMatchResultArg::Yes => &mut AlwaysTrueOracle,
+        AssumedMatchResultArg::Yes => &mut RuleAnswersTrueOracle,
         AssumedMatchResultArg::No => &mut AlwaysFalseOracle,
     };
     let way = trace_journey(&interpreter, &packet, args.hook.to_journey_kind(), answers);
     let assumed = find_unspecified_fields(&way, &packet, given);
-    require_specified_fields(&assumed, &packet, &loaded.firewall)?;
+    require_unassumable_fields(&assumed, &packet, &loaded.firewall)?;
     let bill = args.cost.then(|| {
         let tracked = interpreter.conntrack_in_use(family) && packet.ct.state != CtState::Untracked;
         packet_cost::count_trace_steps(&way, &loaded.firewall, packet.len(), tracked)
@@ -86,7 +86,7 @@ pub fn run(args: &ExplainArgs, color: bool) -> Result<ExitAnswer> {
 }
 
 /// Refuses a packet without a field that a rule tests and that nobody can assume.
-fn require_specified_fields(
+fn require_unassumable_fields(
     open: &[UnspecifiedField],
     packet: &Packet,
     firewall: &Firewall,
@@ -132,7 +132,7 @@ fn packet_words_for_field(field: Field, packet: &Packet) -> String {
 
 /// The devices that rules of the family name for a field: the first few, sorted.
 fn device_names_in_rules(field: Field, family: Family, firewall: &Firewall) -> Vec<String> {
-    let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules());
+    let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules_with_table_and_chain());
     let device = |(_, _, rule): (_, _, &weir_model::Rule)| match field {
         Field::Iif => rule.base.iif.clone(),
         Field::Oif => rule.base.oif.clone(),

@@ -13,7 +13,7 @@ use crate::{operand, terminal};
 /// Prints what was read: sets first, then IPv4, then IPv6.
 pub fn run(args: &FmtArgs, color: bool) -> Result<ExitAnswer> {
     if let Some(path) = &args.ipf {
-        return print_ipf_count_rules(path, color);
+        return print_ipf_conf_as_iptables_save(path, color);
     }
     let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let mut text = ipset::print(&loaded.firewall.sets);
@@ -24,10 +24,10 @@ pub fn run(args: &FmtArgs, color: bool) -> Result<ExitAnswer> {
 }
 
 /// Prints the count rules of an `ipf.conf`.
-fn print_ipf_count_rules(path: &Path, color: bool) -> Result<ExitAnswer> {
+fn print_ipf_conf_as_iptables_save(path: &Path, color: bool) -> Result<ExitAnswer> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path).with_context(|| format!("read {name}"))?;
-    match ipf::ipf_to_iptables_save(&text) {
+    match ipf::convert_ipf_count_rules(&text) {
         Ok(text) => terminal::print_stdout(&text),
         Err(errors) => {
             eprint!("{}", weir_syntax::render_diagnostics(&errors, &name, &text, color));

@@ -40,19 +40,19 @@ pub fn run(args: &LabRunArgs) -> Result<ExitAnswer> {
     }
     let mut live = RunProgressDisplay::new();
     let record = weir_lab::execute_study(&args.study, &args.output, &options, &mut |progress| {
-        live.show(&progress);
+        live.update_bar_and_subject_lines(&progress);
     })?;
     drop(live);
     let page = args.output.join(lab_run_reports::REPORT_FILE);
     lab_run_reports::write_report_page(&page, &[NamedRun { name: "", record: &record }], &[])?;
     if let Some(subject) = &args.against_itself {
-        return report_aa_test(args, &record, subject);
+        return evaluate_and_write_aa_test(args, &record, subject);
     }
     terminal::print_stdout(&weir_report::render_summary(&record))
 }
 
 /// Answers the machine that measures, on standard input and output.
-pub fn run_agent() -> Result<ExitAnswer> {
+pub fn run_firewall_host_agent() -> Result<ExitAnswer> {
     let version = StudyRunOptions::default().version;
     weir_lab::host::agent::run_agent(&version, std::io::stdin().lock(), std::io::stdout().lock())?;
     Ok(ExitAnswer::Yes)
@@ -60,7 +60,7 @@ pub fn run_agent() -> Result<ExitAnswer> {
 
 /// Says how often a subject came out different from itself, and writes it beside the records and,
 /// where it is to be kept, into the study's folder.
-fn report_aa_test(
+fn evaluate_and_write_aa_test(
     args: &LabRunArgs,
     record: &run_folder::RunRecord,
     subject: &str,
@@ -72,7 +72,7 @@ fn report_aa_test(
         preset: run.preset.name.clone(),
         seed: run.seed,
         weir: run.weir.clone(),
-        result: run_comparison::evaluate_aa_test(
+        result: run_comparison::evaluate_aa_test_of_block_groups(
             &record.trials,
             subject,
             SELF_COMPARISON_RUNS as usize,
@@ -136,7 +136,7 @@ fn render_run_comparison(points: &[run_comparison::ComparedPoint]) -> String {
         let _ = writeln!(text, "{word:<8} {ratio:<34} {what} of {subject} at {at}");
     }
     let of = |verdict| points.iter().filter(|point| point.verdict == verdict).count();
-    let alike = run_comparison::count_unchanged_points(points);
+    let alike = run_comparison::count_intervals_containing_one(points);
     let _ = writeln!(
         text,
         "{} points: {} worse, {} better, {} the same, {} unclear\n\
@@ -166,7 +166,7 @@ fn quantity_words(quantity: Quantity) -> &'static str {
 
 /// Writes the page of a run, with others next to it.
 pub fn write_report(args: &LabReportArgs) -> Result<ExitAnswer> {
-    let runs = lab_run_reports::load_runs_of_study(&args.run, &args.beside)?;
+    let runs = lab_run_reports::load_runs_of_same_study(&args.run, &args.beside)?;
     let mut extras = Vec::new();
     if !args.artefact.is_empty() {
         extras.push(build_artefact_report_section(&args.artefact)?);

@@ -48,7 +48,7 @@ pub fn run(args: &LabListArgs) -> Result<ExitAnswer> {
             let _ = writeln!(
                 text,
                 "  {:<5} {:<25} {}",
-                format_claim_number(item),
+                format_claim_number_or_weir(item),
                 item.status,
                 item.text
             );
@@ -60,7 +60,7 @@ pub fn run(args: &LabListArgs) -> Result<ExitAnswer> {
 }
 
 /// The number; weir's own claims have names, and are marked only.
-fn format_claim_number(item: &PaperStatement) -> &str {
+fn format_claim_number_or_weir(item: &PaperStatement) -> &str {
     if item.kind == claims_registry::PaperStatementKind::Own { "weir" } else { &item.number }
 }
 
@@ -86,10 +86,10 @@ fn write_claim_lists_to_readmes(args: &LabListArgs, entries: &[StudyClaims]) -> 
 }
 
 /// Writes the index, and next to it the report and the trials of each study's newest run.
-pub fn write_study_index(args: &LabIndexArgs) -> Result<ExitAnswer> {
+pub fn write_index_and_linked_files(args: &LabIndexArgs) -> Result<ExitAnswer> {
     let out = &args.output;
     fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;
-    for (name, bytes) in build_index_pages(&args.studies)? {
+    for (name, bytes) in build_index_and_linked_files(&args.studies)? {
         let path = out.join(name);
         fs::write(&path, bytes).with_context(|| format!("write {}", path.display()))?;
     }
@@ -100,7 +100,7 @@ pub fn write_study_index(args: &LabIndexArgs) -> Result<ExitAnswer> {
 pub(super) const INDEX_FILE: &str = "index.html";
 
 /// The index and what it links to, by the names of files.
-pub(super) fn build_index_pages(studies: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+pub(super) fn build_index_and_linked_files(studies: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
     let entries = claims_registry::read_claims_registry(studies)?;
     for entry in &entries {
@@ -109,7 +109,9 @@ pub(super) fn build_index_pages(studies: &Path) -> Result<BTreeMap<String, Vec<u
         let report = weir_report::render_page(&run_folder::load_record(&folder)?, &[]);
         let trials = run_folder::read_trials_text(&folder)?;
         files.extend(weir_report::report_file_name(entry).map(|name| (name, report.into_bytes())));
-        files.extend(weir_report::trials_file_name(entry).map(|name| (name, trials.into_bytes())));
+        files.extend(
+            weir_report::trials_jsonl_file_name(entry).map(|name| (name, trials.into_bytes())),
+        );
     }
     let index = weir_report::render_index(&entries, env!("CARGO_PKG_VERSION"));
     files.insert(INDEX_FILE.to_owned(), index.into_bytes());

@@ -15,7 +15,8 @@ pub fn run(output: &Path, kernels: &PerKernelStudy) -> Result<ExitAnswer> {
     let mut runs: Vec<(String, RunRecord)> = Vec::new();
     for one in kernels.kernel_runs() {
         let mut live = RunProgressDisplay::new();
-        let record = kernels.boot_and_run(one, &mut |progress| live.show(&progress))?;
+        let record = kernels
+            .boot_and_run(one, &mut |progress| live.update_bar_and_subject_lines(&progress))?;
         drop(live);
         let kernel = &record.run.firewall_environment().kernel;
         for (other, _) in

@@ -12,7 +12,10 @@ use weir_stats::{RunRecord, run_folder};
 pub(super) const REPORT_FILE: &str = "report.html";
 
 /// Reads runs of one study, each named by its folder.
-pub fn load_runs_of_study(first: &Path, others: &[PathBuf]) -> Result<Vec<(String, RunRecord)>> {
+pub fn load_runs_of_same_study(
+    first: &Path,
+    others: &[PathBuf],
+) -> Result<Vec<(String, RunRecord)>> {
     let mut runs = vec![(folder_name(first)?, run_folder::load_record(first)?)];
     for path in others {
         let record = run_folder::load_record(path)?;
@@ -66,7 +69,7 @@ pub(super) fn write_report_page(
     runs: &[NamedRun<'_>],
     extras: &[ExtraSection],
 ) -> Result<()> {
-    fs::write(path, weir_report::render_page_of_runs(runs, extras))
+    fs::write(path, weir_report::render_page_with_run_overlay(runs, extras))
         .with_context(|| format!("write {}", path.display()))?;
     eprintln!("weir: report: {}", path.display());
     Ok(())

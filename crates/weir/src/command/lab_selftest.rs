@@ -21,13 +21,14 @@ pub fn run(args: &LabSelftestArgs) -> Result<ExitAnswer> {
     };
     let bar = TerminalProgress::new();
     let mut done = 0;
-    let total = u64::from(args.blocks + 1) * 2 * selftest::SELF_TEST_MEASUREMENT_COUNT as u64;
+    let total = u64::from(args.blocks + 1) * 2 * selftest::SELF_TEST_PART_COUNT as u64;
     let report = selftest::run_self_test(&options, &mut |message| {
         bar.show_with_time_left(message, done, total, None);
         done += 1;
     })?;
     drop(bar);
-    let is_whole = report.parts.iter().all(selftest::SelfTestMeasurement::is_without_loss);
+    let is_whole =
+        report.parts.iter().all(selftest::SelfTestMeasurement::is_delivered_and_completed);
     if args.json {
         terminal::print_stdout(&json_output::render_json_object("lab selftest", &report)?)?;
     } else {
@@ -51,7 +52,7 @@ fn render_self_test_report(report: &selftest::SelfTestReport) -> String {
             part.offered,
             part.delivered,
             part.dropped,
-            part.missing_packets()
+            part.unaccounted_packets()
         );
     }
     if let Some(ratio) = &report.without_tracking {

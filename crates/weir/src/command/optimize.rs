@@ -40,7 +40,7 @@ pub fn run(args: &OptimizeArgs, color: bool) -> Result<ExitAnswer> {
     let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let outputs = output_paths(args, &loaded)?;
     let (fixed, proof) = fix_and_prove(&loaded.firewall, options, args)?;
-    eprint!("{}", warn_of_rules_after_accept_all(&loaded, &fixed.firewall));
+    eprint!("{}", render_accept_all_warnings(&loaded, &fixed.firewall));
     eprint!("{}", render_fix_summary(&fixed, proof.as_ref(), args.seed));
     let changes = render_unified_diffs(&loaded, &fixed.firewall);
     if args.dry_run {
@@ -64,11 +64,15 @@ fn fix_and_prove(
     if fixed.fixed_findings.is_empty() {
         return Ok((fixed, None));
     }
-    let error =
-        match prove_rulesets_equal(before, &fixed.firewall, options.allow_counter_changes, args) {
-            Ok(proof) => return Ok((fixed, Some(proof))),
-            Err(error) => error,
-        };
+    let error = match compare_by_diagram_and_packets(
+        before,
+        &fixed.firewall,
+        options.allow_counter_changes,
+        args,
+    ) {
+        Ok(proof) => return Ok((fixed, Some(proof))),
+        Err(error) => error,
+    };
     if fixed.fixed_findings.len() > MAX_FIXES_ONE_BY_ONE {
         return Err(error.context(format!(
             "{} fixes cannot be made together: name fewer kinds by --fix",
@@ -77,8 +81,13 @@ fn fix_and_prove(
     }
     options.one_by_one = true;
     let fixed = apply_fixes(before, &options);
-    let proof = prove_rulesets_equal(before, &fixed.firewall, options.allow_counter_changes, args)
-        .map_err(|_| error)?;
+    let proof = compare_by_diagram_and_packets(
+        before,
+        &fixed.firewall,
+        options.allow_counter_changes,
+        args,
+    )
+    .map_err(|_| error)?;
     Ok((fixed, Some(proof)))
 }
 
@@ -148,7 +157,7 @@ struct OptimizeProof {
 
 /// Compares both for all packets, by diagrams; then sends packets through both, whose counters must
 /// be the same, too, unless they may change.
-fn prove_rulesets_equal(
+fn compare_by_diagram_and_packets(
     before: &Firewall,
     after: &Firewall,
     counters: bool,
@@ -160,7 +169,7 @@ fn prove_rulesets_equal(
     let options = CompareOptions { regions_max: 1, ..CompareOptions::default() };
     let mut part = 0;
     let comparison = compare_with_progress(before, after, &options, &mut |_, _| {
-        progress.show("proving", f64::from(part) / 6.0);
+        progress.show_done_fraction("proving", f64::from(part) / 6.0);
         part += 1;
     })?;
     if let Some((_, d)) = comparison.differences().next() {
@@ -179,7 +188,7 @@ fn prove_rulesets_equal(
         );
     }
     let unknown = comparison.undecided_comparisons().next().map(|(_, why)| why.to_owned());
-    let new = Interpreter::new_for_comparison(after, before);
+    let new = Interpreter::new_with_sets_changed_by(after, before);
     let options = Packets { seed: args.seed, packets: args.packets };
     let checked = compare_on_packets(
         before,
@@ -190,7 +199,7 @@ fn prove_rulesets_equal(
             let what = describe_outcome_difference(outcome, &other, counters)?;
             Some(FormDifference { difference: what, outcome_after: describe_outcome(&other) })
         },
-        &mut |what, done| progress.show(what, done),
+        &mut |what, done| progress.show_done_fraction(what, done),
     );
     drop(progress);
     match checked {
@@ -235,7 +244,7 @@ fn render_fix_summary(fixed: &FixResult, proof: Option<&OptimizeProof>, seed: u6
 
 /// Warns of rules that accept every packet before the rules after them are removed: who wrote these
 /// may have meant them to filter.
-fn warn_of_rules_after_accept_all(loaded: &LoadedFirewall, after: &Firewall) -> String {
+fn render_accept_all_warnings(loaded: &LoadedFirewall, after: &Firewall) -> String {
     let mut out = String::new();
     for ruleset in loaded.firewall.rulesets() {
         let family = ruleset.family;
@@ -283,7 +292,8 @@ fn render_unified_diffs(loaded: &LoadedFirewall, after: &Firewall) -> String {
 /// A text as it would be saved.
 fn render_save_text(kind: RulesetTextKind, firewall: &Firewall) -> String {
     // Counters are printed where the text had them.
-    let has_counters = |r: &Ruleset| r.rules().any(|(_, _, rule)| rule.counters.is_some());
+    let has_counters =
+        |r: &Ruleset| r.rules_with_table_and_chain().any(|(_, _, rule)| rule.counters.is_some());
     match kind {
         RulesetTextKind::Sets => ipset::print(&firewall.sets),
         RulesetTextKind::Rules(family) => {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use weir_lab::paper_tunings::{PAPER_TUNINGS, PaperTuning, TuningScope};
+use weir_lab::paper_tunings::{ALL_PAPERS_TUNINGS, PaperTuning, TuningScope};
 
 use super::ExitAnswer;
 use crate::cli::TuneArgs;
@@ -17,7 +17,7 @@ struct PaperTuningWithCurrentValue {
 
 /// Prints every tuning with its value now; sets nothing.
 pub fn run(args: &TuneArgs) -> Result<ExitAnswer> {
-    let rows: Vec<PaperTuningWithCurrentValue> = PAPER_TUNINGS
+    let rows: Vec<PaperTuningWithCurrentValue> = ALL_PAPERS_TUNINGS
         .iter()
         .map(|tuning| PaperTuningWithCurrentValue { tuning: *tuning, now: tuning.current_value() })
         .collect();

@@ -30,7 +30,7 @@ pub fn run(args: &TrafficArgs, color: bool) -> Result<ExitAnswer> {
         bail!("the ruleset has no packets of this pattern: try another --pattern");
     }
     all.truncate(args.count);
-    let frames = all.iter().map(|(packet, _)| packet.to_frame(DESTINATION_MAC));
+    let frames = all.iter().map(|(packet, _)| packet.to_frame_with_dmac(DESTINATION_MAC));
     pcap::write_frames(&args.output, frames)
         .with_context(|| format!("write {}", args.output.display()))?;
     let mut beside = args.output.clone().into_os_string();

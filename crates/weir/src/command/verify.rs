@@ -28,7 +28,7 @@ pub fn run(args: &VerifyArgs, color: bool) -> Result<ExitAnswer> {
     let dirs: Vec<&Path> = artefacts.iter().map(|p| p.as_path()).collect();
     let progress = TerminalProgress::new();
     let report = verify(&loaded.firewall, &dirs, &options, &mut |what, done| {
-        progress.show(what, done);
+        progress.show_done_fraction(what, done);
     })?;
     drop(progress);
     if args.json {

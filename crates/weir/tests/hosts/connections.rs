@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::PoisonError;
 
-use weir_stats::trial_selection::{TrialSelection, estimate_selection_ratio};
+use weir_stats::trial_selection::{TrialSelection, estimate_block_paired_ratio};
 use weir_stats::{
     ConntrackTable, Estimate, Quantity, RunRecord, Scenario, Trial, TrialKind, TrialState,
     run_folder,
@@ -107,8 +107,8 @@ impl Lan {
 /// Connections a second of a subject against those without rules.
 fn share(record: &RunRecord, subject: &str) -> Estimate {
     let all = Scenario::default();
-    let of = |subject| TrialSelection::new(Quantity::ConnectionsPerSecond, subject, &all);
-    estimate_selection_ratio(of(subject), of("plain"), &record.trials, 1).unwrap()
+    let of = |subject| TrialSelection::of_first_copy(Quantity::ConnectionsPerSecond, subject, &all);
+    estimate_block_paired_ratio(of(subject), of("plain"), &record.trials, 1).unwrap()
 }
 
 /// Whether the table was looked at while connections came.

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use weir_model::nft::{self, Chain, OpaqueStatement, Ruleset, Statement, Table};
-use weir_model::rule_match::{ExtensionOption, ExtensionValue, HostDependentMatch, StatefulMatch};
+use weir_model::rule_match::{
+    ExtensionOption, ExtensionValue, StatefulMatch, UnmodelledInputMatch,
+};
 use weir_model::{
     Effect, Family, Firewall, Match, RuleIndex, TableName, Target, Test, lower_to_tests,
 };
@@ -33,7 +35,9 @@ impl OpaqueDictionary {
             family,
         };
         let mut seen = HashSet::new();
-        for (_, _, rule) in firewall.ruleset(family).into_iter().flat_map(|r| r.rules()) {
+        for (_, _, rule) in
+            firewall.ruleset(family).into_iter().flat_map(|r| r.rules_with_table_and_chain())
+        {
             for (index, stateful) in lower_to_tests(rule, family).iter().filter_map(|t| match t {
                 Test::Opaque { index, stateful, .. } => Some((*index, *stateful)),
                 _ => None,
@@ -79,7 +83,10 @@ impl OpaqueDictionary {
     }
 
     /// The rule's statements without those that represent matches, and these matches.
-    pub fn extract_matches<'r>(&self, rule: &'r nft::Rule) -> (Vec<&'r Statement>, Vec<Match>) {
+    pub fn extract_multi_statement_matches<'r>(
+        &self,
+        rule: &'r nft::Rule,
+    ) -> (Vec<&'r Statement>, Vec<Match>) {
         let mut rest: Vec<&Statement> = rule.statements.iter().collect();
         let mut taken = Vec::new();
         let has_words = rest.iter().filter(|s| matches!(s, Statement::Opaque(_))).count();
@@ -111,7 +118,9 @@ impl OpaqueDictionary {
         let options = vec![ExtensionOption { negated: false, name: "test", value }];
         Ok(match opaque.stateful {
             true => Match::Stateful(Box::new(StatefulMatch { module: "nft", options })),
-            false => Match::HostDependent(Box::new(HostDependentMatch { module: "nft", options })),
+            false => {
+                Match::UnmodelledInput(Box::new(UnmodelledInputMatch { module: "nft", options }))
+            }
         })
     }
 

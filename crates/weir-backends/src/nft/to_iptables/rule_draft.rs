@@ -1,6 +1,6 @@
 //! The tests of one rule as iptables matches.
 
-use weir_model::mask::interval_to_mask;
+use weir_model::mask::interval_to_prefix_mask;
 use weir_model::nft::{
     Comparand, ElementKeyPart, LoadExpression, MapKeyExpression, Test, ct_state, ct_status,
 };
@@ -55,7 +55,7 @@ impl RuleDraft {
             matches: self.matches.clone(),
             match_spans: vec![weir_model::Span::NONE; self.matches.len() + 1],
             credit,
-            ..Rule::new(target)
+            ..Rule::unconditional(target)
         }
     }
 
@@ -103,7 +103,7 @@ impl RuleDraft {
             | LoadExpression::CtStatus
             | LoadExpression::PktType => self.add_named_value_test(test),
             LoadExpression::Mark | LoadExpression::CtMark => self.add_mark_test(test),
-            LoadExpression::Length | LoadExpression::Ttl => self.add_length_or_ttl_test(test),
+            LoadExpression::MetaLength | LoadExpression::Ttl => self.add_length_or_ttl_test(test),
             LoadExpression::Tos => self.add_tos_test(test),
         }
     }
@@ -137,7 +137,7 @@ impl RuleDraft {
             Comparand::Masked { mask, wanted } => (*wanted, *wanted, Some(*mask)),
             Comparand::InSpans(spans) if spans.len() == 1 => {
                 let (lo, hi) = spans[0];
-                (lo, hi, interval_to_mask((lo, hi), self.family.max_addr()))
+                (lo, hi, interval_to_prefix_mask((lo, hi), self.family.max_addr()))
             }
             _ => return unsupported_test_error(test),
         };
@@ -304,7 +304,7 @@ impl RuleDraft {
             return unsupported_test_error(test);
         };
         let &[(lo, hi)] = &spans[..] else { return unsupported_test_error(test) };
-        if test.expression == LoadExpression::Length {
+        if test.expression == LoadExpression::MetaLength {
             if hi > 0xffff {
                 return unsupported_test_error(test);
             }

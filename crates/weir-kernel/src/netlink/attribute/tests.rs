@@ -34,7 +34,7 @@ fn write(writer: &mut AttributeWriter, trees: &[Tree]) {
 fn built(trees: &[Tree]) -> Vec<u8> {
     let mut writer = AttributeWriter::default();
     write(&mut writer, trees);
-    writer.bytes().unwrap().to_vec()
+    writer.bytes_unless_too_long().unwrap().to_vec()
 }
 
 fn assert_reads_back(attributes: NetlinkAttributes<'_>, trees: &[Tree]) {
@@ -131,10 +131,10 @@ fn a_value_of_another_size_is_refused() {
 fn an_attribute_of_64_kib_is_refused_not_cut() {
     let mut writer = AttributeWriter::default();
     writer.put(3, &vec![0; 0xffff - ATTRIBUTE_HEADER_BYTES]);
-    assert!(writer.bytes().is_ok());
+    assert!(writer.bytes_unless_too_long().is_ok());
     writer.put(4, &vec![0; 0x10000 - ATTRIBUTE_HEADER_BYTES]);
-    assert_eq!(writer.bytes(), Err(4));
+    assert_eq!(writer.bytes_unless_too_long(), Err(4));
     let mut writer = AttributeWriter::default();
     writer.put_nested(5, |writer| (0..20).for_each(|_| writer.put(6, &[0; 4000])));
-    assert_eq!(writer.bytes(), Err(5));
+    assert_eq!(writer.bytes_unless_too_long(), Err(5));
 }

@@ -19,7 +19,7 @@ const FRAMES_PER_TRIAL: u64 = 1000;
 
 struct RunnerFixture {
     runner: TrialRunner,
-    firewall: TestFirewall,
+    firewall: FirewallWithCounters,
     _trial_lock: MutexGuard<'static, ()>,
 }
 
@@ -30,11 +30,17 @@ impl RunnerFixture {
         let mut runner = TrialRunner::new(topology, last_allowed_core().unwrap(), true).unwrap();
         let firewall = runner.resources.create_firewall(None, true).unwrap();
         let mut pipeline = RunnerFixture { runner, firewall, _trial_lock: alone };
-        pipeline.load_flow_frames(size, 64, FlowPopularity::Uniform, Family::V4, FlowProtocol::Udp);
+        pipeline.generate_and_load_frames(
+            size,
+            64,
+            FlowPopularity::Uniform,
+            Family::V4,
+            FlowProtocol::Udp,
+        );
         pipeline
     }
 
-    fn load_flow_frames(
+    fn generate_and_load_frames(
         &mut self,
         size: FrameSize,
         flows: u32,
@@ -44,7 +50,10 @@ impl RunnerFixture {
     ) {
         let flows = FlowSpec { size, flow_count: flows, popularity, family, protocol };
         let part = Scenario::default().with_coordinate("flows", format!("{flows:?}").as_str());
-        self.runner.resources.load_frames(&part, &flows.generate_frames(1).unwrap(), 1).unwrap();
+        self.runner
+            .resources
+            .load_frames_into_generator(&part, &flows.generate_frames(1).unwrap(), 1)
+            .unwrap();
     }
 
     /// Plays some frames: how many arrived, and what was lost by which name.
@@ -64,7 +73,7 @@ impl RunnerFixture {
     }
 }
 
-fn expect_total_loss(counter: &str) -> (u64, Vec<(String, u64)>) {
+fn build_total_loss_result(counter: &str) -> (u64, Vec<(String, u64)>) {
     (0, vec![(counter.to_owned(), FRAMES_PER_TRIAL)])
 }
 
@@ -81,14 +90,14 @@ fn each_kind_of_loss_is_found_under_its_name() {
     pipeline.firewall.namespace.run_command(&["nft", "-f", "-"], drop_all).unwrap();
     assert_eq!(
         pipeline.run_and_list_losses(DropCountSource::KernelReasons),
-        expect_total_loss("rules")
+        build_total_loss_result("rules")
     );
     pipeline.firewall.namespace.run_command(&["nft", "flush", "ruleset"], b"").unwrap();
 
     pipeline.firewall.namespace.run_ip_batch(&["route del default"]).unwrap();
     assert_eq!(
         pipeline.run_and_list_losses(DropCountSource::NotCounted),
-        expect_total_loss("stack")
+        build_total_loss_result("stack")
     );
     pipeline
         .firewall
@@ -105,14 +114,14 @@ fn each_kind_of_loss_is_found_under_its_name() {
     source.run_ip_batch(&["link set f0 down"]).unwrap();
     assert_eq!(
         pipeline.run_and_list_losses(DropCountSource::NotCounted),
-        expect_total_loss("link")
+        build_total_loss_result("link")
     );
     source.run_ip_batch(&["link set f0 up"]).unwrap();
 
     pipeline.firewall.namespace.set_gro("eth0", false).unwrap();
     assert_eq!(
         pipeline.run_and_list_losses(DropCountSource::NotCounted),
-        expect_total_loss("link"),
+        build_total_loss_result("link"),
         "no NAPI context"
     );
     pipeline.firewall.namespace.set_gro("eth0", true).unwrap();
@@ -120,7 +129,7 @@ fn each_kind_of_loss_is_found_under_its_name() {
     pipeline.runner.resources.topology.sink().detach();
     assert_eq!(
         pipeline.run_and_list_losses(DropCountSource::NotCounted),
-        expect_total_loss("sink")
+        build_total_loss_result("sink")
     );
 }
 
@@ -136,7 +145,7 @@ fn frames_of_every_size_and_kind_arrive() {
         for family in [Family::V4, Family::V6] {
             let bytes = if family == Family::V6 { bytes.max(82) } else { bytes };
             let (one, udp) = (FlowPopularity::Uniform, FlowProtocol::Udp);
-            pipeline.load_flow_frames(FrameSize::Fixed(bytes), 8, one, family, udp);
+            pipeline.generate_and_load_frames(FrameSize::Fixed(bytes), 8, one, family, udp);
             assert_eq!(
                 pipeline.run_and_list_losses(DropCountSource::NotCounted),
                 (FRAMES_PER_TRIAL, Vec::new()),
@@ -145,7 +154,7 @@ fn frames_of_every_size_and_kind_arrive() {
         }
     }
     for protocol in [FlowProtocol::Tcp, FlowProtocol::Icmp] {
-        pipeline.load_flow_frames(
+        pipeline.generate_and_load_frames(
             FrameSize::Fixed(96),
             100_000,
             FlowPopularity::Zipf,
@@ -158,7 +167,7 @@ fn frames_of_every_size_and_kind_arrive() {
             "{protocol:?}"
         );
     }
-    pipeline.load_flow_frames(
+    pipeline.generate_and_load_frames(
         FrameSize::Fixed(64),
         1_000_000,
         FlowPopularity::Uniform,

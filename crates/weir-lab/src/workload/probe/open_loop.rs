@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use weir_stats::ProbeResult;
 
-use crate::workload::latency::{new_latency_histogram, summarise_latencies, wait_readable};
+use crate::workload::response_time::{new_latency_histogram, summarise_latencies, wait_readable};
 
 /// Something that answers questions, each by its number.
 pub trait ProbeTransport {
@@ -34,7 +34,7 @@ pub trait ProbeTransport {
 
 /// When to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProbeSchedule {
+pub struct PeriodicProbeSchedule {
     /// Time between two questions.
     pub period: Duration,
     /// How many.
@@ -43,12 +43,12 @@ pub struct ProbeSchedule {
     pub answer_timeout: Duration,
 }
 
-impl ProbeSchedule {
+impl PeriodicProbeSchedule {
     /// As many questions as a rate (a second, 1 at least) makes in a time; one at least.
-    pub fn new(rate: u32, duration: Duration, grace: Duration) -> ProbeSchedule {
+    pub fn new(rate: u32, duration: Duration, grace: Duration) -> PeriodicProbeSchedule {
         let rate = rate.max(1);
         let questions = (duration.as_secs_f64() * f64::from(rate)).round().max(1.0);
-        ProbeSchedule {
+        PeriodicProbeSchedule {
             period: Duration::from_secs(1) / rate,
             request_count: questions as u32,
             answer_timeout: grace,
@@ -62,7 +62,7 @@ impl ProbeSchedule {
 /// Where answers cannot be read any more.
 pub fn run_open_loop_probe(
     transport: &mut dyn ProbeTransport,
-    plan: &ProbeSchedule,
+    plan: &PeriodicProbeSchedule,
 ) -> io::Result<ProbeResult> {
     let begun = Instant::now();
     let planned = |number: u32| plan.period * number;
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    const PLAN: ProbeSchedule = ProbeSchedule {
+    const PLAN: PeriodicProbeSchedule = PeriodicProbeSchedule {
         period: Duration::from_millis(1),
         request_count: 40,
         answer_timeout: Duration::from_millis(20),
@@ -195,10 +195,10 @@ mod tests {
 
     #[test]
     fn a_rate_makes_questions() {
-        let plan = ProbeSchedule::new(1000, Duration::from_millis(300), Duration::ZERO);
+        let plan = PeriodicProbeSchedule::new(1000, Duration::from_millis(300), Duration::ZERO);
         assert_eq!((plan.request_count, plan.period), (300, Duration::from_millis(1)));
         assert_eq!(
-            ProbeSchedule::new(0, Duration::from_millis(1), Duration::ZERO).request_count,
+            PeriodicProbeSchedule::new(0, Duration::from_millis(1), Duration::ZERO).request_count,
             1
         );
     }

@@ -70,7 +70,7 @@ impl EchoProbe {
         packet.payload = vec![0; ECHO_PADDING_BYTES];
         packet.payload.extend_from_slice(&ECHO_MAGIC.to_ne_bytes());
         packet.payload.extend_from_slice(&number.to_ne_bytes());
-        self.frame = packet.to_frame(self.firewall_mac);
+        self.frame = packet.to_frame_with_dmac(self.firewall_mac);
     }
 }
 
@@ -107,11 +107,11 @@ fn parse_echo_number(frame: &[u8]) -> Option<u32> {
 }
 
 /// What the shell does for each line: it counts to 200 and says the line again.
-const SHELL_ECHO_SCRIPT: &str =
+const SHELL_COUNT_AND_ECHO_SCRIPT: &str =
     "while read -r n; do i=0; while [ $i -lt 200 ]; do i=$((i + 1)); done; echo \"$n\"; done";
 
 /// A shell on the firewall, as an administrator would have open.
-pub(crate) struct ShellProbe {
+pub(crate) struct FirewallShellProbe {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
@@ -119,23 +119,23 @@ pub(crate) struct ShellProbe {
     partial_line: Vec<u8>,
 }
 
-impl ShellProbe {
+impl FirewallShellProbe {
     /// Starts it on the cores, and with the priority, of the current thread; it ends with that
     /// thread at the latest.
-    pub(crate) fn start(namespace: &Namespace) -> Result<ShellProbe, LabError> {
+    pub(crate) fn start(namespace: &Namespace) -> Result<FirewallShellProbe, LabError> {
         let failed = |source| LabError::SystemCall { action: "start a shell to probe", source };
         let mut command = namespace.command("sh");
-        command.args(["-c", SHELL_ECHO_SCRIPT]);
+        command.args(["-c", SHELL_COUNT_AND_ECHO_SCRIPT]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
         let input = child.stdin.take().expect("standard input is a pipe");
         let output = child.stdout.take().expect("standard output is a pipe");
         rustix::io::ioctl_fionbio(&output, true).map_err(|error| failed(error.into()))?;
-        Ok(ShellProbe { child, input, output, partial_line: Vec::new() })
+        Ok(FirewallShellProbe { child, input, output, partial_line: Vec::new() })
     }
 }
 
-impl Drop for ShellProbe {
+impl Drop for FirewallShellProbe {
     fn drop(&mut self) {
         // It has nothing that it could lose.
         let _ = self.child.kill();
@@ -143,7 +143,7 @@ impl Drop for ShellProbe {
     }
 }
 
-impl ProbeTransport for ShellProbe {
+impl ProbeTransport for FirewallShellProbe {
     fn send_request(&mut self, number: u32) -> io::Result<()> {
         self.input.write_all(format!("{number}\n").as_bytes())
     }

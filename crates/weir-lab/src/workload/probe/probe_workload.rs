@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_stats::{BackgroundLoad, BulkTcpStreamResult, ProbeKind, ProbeResult};
-use weir_study::ProbeCase;
+use weir_study::ProbeKindAndLoad;
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
@@ -20,13 +20,15 @@ use crate::observe::core_noise::{
     CorePinGuard, MAX_REALTIME_TRIAL, pick_other_core, set_realtime_priority,
 };
 use crate::observe::counters::RxPacketReader;
-use crate::topology::TestFirewall;
+use crate::topology::FirewallWithCounters;
 use crate::topology::probe_routes::ProbeLinks;
-use crate::workload::frame_arrivals::SentFrameTracker;
+use crate::workload::frame_accounting::SentFrameTracker;
 use crate::workload::frames::FrameWorkload;
 use crate::workload::probe::bulk_tcp_stream;
-use crate::workload::probe::open_loop::{ProbeSchedule, ProbeTransport, run_open_loop_probe};
-use crate::workload::probe::probe_transports::{EchoProbe, ShellProbe};
+use crate::workload::probe::open_loop::{
+    PeriodicProbeSchedule, ProbeTransport, run_open_loop_probe,
+};
+use crate::workload::probe::probe_transports::{EchoProbe, FirewallShellProbe};
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadOutcome, WorkloadScheduling};
 use weir_stats::TrialResults;
@@ -36,12 +38,12 @@ const BACKGROUND_LOAD_EXTRA_TIME: Duration = Duration::from_millis(150);
 /// How long the load may take to be there.
 const BACKGROUND_LOAD_START_TIMEOUT: Duration = Duration::from_secs(3);
 /// Packets by which it is known to be there.
-const BACKGROUND_LOAD_START_PACKETS: u64 = 64;
+const BACKGROUND_LOAD_ENTERED_PACKETS: u64 = 64;
 
 /// Requests through a firewall, or to it, and its load during them.
 pub(crate) struct ProbeWorkload {
-    case: ProbeCase,
-    schedule: ProbeSchedule,
+    case: ProbeKindAndLoad,
+    schedule: PeriodicProbeSchedule,
     transport: Option<Box<dyn ProbeTransport + Send>>,
     frame_tracker: SentFrameTracker,
     probe: ProbeResult,
@@ -50,7 +52,7 @@ pub(crate) struct ProbeWorkload {
 
 impl ProbeWorkload {
     /// The case's questions at the times of a schedule.
-    pub(crate) fn new(case: ProbeCase, schedule: ProbeSchedule) -> ProbeWorkload {
+    pub(crate) fn new(case: ProbeKindAndLoad, schedule: PeriodicProbeSchedule) -> ProbeWorkload {
         ProbeWorkload {
             case,
             schedule,
@@ -78,7 +80,7 @@ impl Workload for ProbeWorkload {
     fn prepare(
         &mut self,
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         let source = stage.topology.source_namespace();
         {
@@ -86,7 +88,7 @@ impl Workload for ProbeWorkload {
             let _pinned = CorePinGuard::pin_to_core(stage.core, false)?;
             self.transport = match self.case.kind {
                 ProbeKind::Stream => None,
-                ProbeKind::Shell => Some(Box::new(ShellProbe::start(&firewall.namespace)?)),
+                ProbeKind::Shell => Some(Box::new(FirewallShellProbe::start(&firewall.namespace)?)),
                 kind => {
                     let macs = stage.topology.firewall_and_source_macs();
                     Some(Box::new(EchoProbe::open(source, firewall.send_ifindex, kind, macs)?))
@@ -99,7 +101,7 @@ impl Workload for ProbeWorkload {
     fn send_traffic(
         &mut self,
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         let (case, core, duration) = (self.case, stage.core, self.duration());
         // A shell competes with the forwarding thread; a request through the firewall does not.
@@ -116,13 +118,13 @@ impl Workload for ProbeWorkload {
                     _ => core,
                 };
                 scope.spawn(move || {
-                    run_probe_schedule(transport.as_mut(), schedule, place, || {
+                    run_probes_once_ready(transport.as_mut(), schedule, place, || {
                         case.load == BackgroundLoad::Idle
                             || wait_for_background_load(entering, entered, ended)
                     })
                 })
             });
-            let load = run_background_load(stage, firewall, case, realtime, duration);
+            let load = run_background_load_or_stream(stage, firewall, case, realtime, duration);
             ended.store(true, Ordering::SeqCst);
             (load, asker.map(|asker| asker.join().expect("who asks does not panic")))
         });
@@ -135,7 +137,7 @@ impl Workload for ProbeWorkload {
     fn await_arrivals(
         &mut self,
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError> {
         let measured = match self.stream.take() {
             Some(stream) => TrialResults::BulkTcpStream(stream),
@@ -146,10 +148,10 @@ impl Workload for ProbeWorkload {
 }
 
 /// The load of the firewall: frames, a stream, nothing.
-fn run_background_load(
+fn run_background_load_or_stream(
     stage: &mut WorkloadResources,
-    firewall: &TestFirewall,
-    case: ProbeCase,
+    firewall: &FirewallWithCounters,
+    case: ProbeKindAndLoad,
     realtime: bool,
     duration: Duration,
 ) -> Result<(SendResult, Option<BulkTcpStreamResult>), LabError> {
@@ -176,9 +178,9 @@ fn run_background_load(
 }
 
 /// Asks on a core, before everything else, as soon as `is_ready` says so.
-fn run_probe_schedule(
+fn run_probes_once_ready(
     transport: &mut dyn ProbeTransport,
-    schedule: &ProbeSchedule,
+    schedule: &PeriodicProbeSchedule,
     core: u32,
     is_ready: impl Fn() -> bool,
 ) -> io::Result<ProbeResult> {
@@ -198,7 +200,7 @@ fn wait_for_background_load(entering: &RxPacketReader, entered: u64, ended: &Ato
     while begun.elapsed() < BACKGROUND_LOAD_START_TIMEOUT && !ended.load(Ordering::SeqCst) {
         if entering
             .received_packets()
-            .is_ok_and(|now| now >= entered + BACKGROUND_LOAD_START_PACKETS)
+            .is_ok_and(|now| now >= entered + BACKGROUND_LOAD_ENTERED_PACKETS)
         {
             return true;
         }

@@ -15,9 +15,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use slab::Slab;
 
 use super::client_limits::REPLY_TIMEOUT;
-use super::http::{format_reply, format_request};
+use super::http::{format_numbered_reply, format_numbered_request};
 use super::socket_plan::SocketPlan;
-use crate::workload::latency;
+use crate::workload::response_time;
 use weir_kernel::set_socket_option;
 
 /// Connections that are opened before replies are looked at again.
@@ -90,8 +90,8 @@ pub(super) fn run_fetches(fetching: &FetchPlan<'_>) -> io::Result<FetchResult> {
             completed: 0,
             skipped_behind_schedule: 0,
             failures_by_kind: BTreeMap::new(),
-            establish_times: latency::new_latency_histogram(),
-            reply_times: latency::new_latency_histogram(),
+            establish_times: response_time::new_latency_histogram(),
+            reply_times: response_time::new_latency_histogram(),
             seconds: 0.0,
         },
     };
@@ -194,7 +194,7 @@ impl SocketClient<'_> {
     fn poll_events(&mut self, events: &mut Vec<Event>, limit: Duration) -> io::Result<()> {
         if !limit.is_zero() {
             // epoll counts milliseconds; a plan is finer.
-            latency::wait_readable(self.epoll.as_fd(), limit)?;
+            response_time::wait_readable(self.epoll.as_fd(), limit)?;
         }
         events.clear();
         match epoll::wait(&self.epoll, spare_capacity(events), Some(&ZERO_TIMEOUT)) {
@@ -228,7 +228,7 @@ impl SocketClient<'_> {
             opened.map_err(|error| classify_socket_error(&error.into()))?;
             self.fetch_result.establish_times.saturating_record(late);
             session.is_connected = true;
-            let text = format_request(session.connection_number);
+            let text = format_numbered_request(session.connection_number);
             session
                 .socket
                 .write_all(text.as_bytes())
@@ -243,7 +243,7 @@ impl SocketClient<'_> {
             Ok(0) => Err("closed early"),
             Ok(length) => {
                 session.reply.extend_from_slice(&chunk[..length]);
-                let wanted = format_reply(&format!("{:016x}", session.connection_number));
+                let wanted = format_numbered_reply(&format!("{:016x}", session.connection_number));
                 if session.reply == wanted.as_bytes() {
                     self.last_reply = now;
                     self.fetch_result.reply_times.saturating_record(late);

@@ -5,7 +5,7 @@ use weir_stats::{ConnectionCounts, ConnectionFailureCount};
 use crate::LabError;
 
 /// What clients did, and for how long, seconds.
-pub(super) type ClientResult = (ConnectionCounts, f64);
+pub(super) type ClientCountsAndSeconds = (ConnectionCounts, f64);
 
 pub(super) fn socket_io_error(source: std::io::Error) -> LabError {
     LabError::SystemCall { action: "connect by sockets", source }

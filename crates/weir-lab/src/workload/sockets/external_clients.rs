@@ -21,20 +21,20 @@ use weir_kernel::Namespace;
 use weir_stats::{ConnectionClose, ConnectionCounts, DurationDistribution, Quantile};
 
 use super::client_limits;
-use super::client_result::{ClientResult, socket_io_error, to_failure_records};
+use super::client_result::{ClientCountsAndSeconds, socket_io_error, to_failure_records};
 use super::socket_plan::SocketPlan;
 use crate::LabError;
 use crate::host::router_config::FIREWALL_IN_ADDRESS;
-use crate::topology::TestFirewall;
-use crate::workload::latency;
+use crate::topology::FirewallWithCounters;
+use crate::workload::response_time;
 use program_report::ProgramReport;
 use weir_study::ClientKind;
 
 /// How long a program may take beyond three times its trial: one that is overloaded ends late.
-const PROGRAM_OVERTIME: Duration = Duration::from_secs(30);
+const OVERTIME_BEYOND_TRIPLE_DURATION: Duration = Duration::from_secs(30);
 
 /// How a program is started, and how its output is parsed.
-pub(super) struct ClientProgram {
+pub(super) struct ClientProgramAdapter {
     name: &'static str,
     arguments: fn(&SocketPlan<'_>) -> Vec<String>,
     parse_output: fn(&str) -> Result<ProgramReport, String>,
@@ -43,9 +43,9 @@ pub(super) struct ClientProgram {
 }
 
 /// The program that a client is.
-pub(super) fn find_client_program(client: ClientKind) -> Option<ClientProgram> {
+pub(super) fn choose_program_adapter(client: ClientKind) -> Option<ClientProgramAdapter> {
     let name = client.program_name()?;
-    let wrk = |arguments| ClientProgram {
+    let wrk = |arguments| ClientProgramAdapter {
         name,
         arguments,
         parse_output: wrk::parse_output,
@@ -53,7 +53,7 @@ pub(super) fn find_client_program(client: ClientKind) -> Option<ClientProgram> {
     };
     Some(match client {
         ClientKind::Sockets | ClientKind::Stateless => return None,
-        ClientKind::Httperf => ClientProgram {
+        ClientKind::Httperf => ClientProgramAdapter {
             name,
             arguments: httperf::build_arguments,
             parse_output: httperf::parse_output,
@@ -67,11 +67,11 @@ pub(super) fn find_client_program(client: ClientKind) -> Option<ClientProgram> {
 /// Runs a program through a firewall, from the client address number `first`.
 pub(super) fn run_program_through_firewall(
     source: &Namespace,
-    firewall: &TestFirewall,
+    firewall: &FirewallWithCounters,
     asking: &SocketPlan<'_>,
     first: u32,
-    program: &ClientProgram,
-) -> Result<ClientResult, LabError> {
+    program: &ClientProgramAdapter,
+) -> Result<ClientCountsAndSeconds, LabError> {
     let endpoints = asking.endpoints;
     let address =
         Ipv4Addr::from(u32::from(endpoints.first_client) + first % endpoints.client_count);
@@ -85,15 +85,20 @@ pub(super) fn run_program_through_firewall(
         let command = format!("{} {}", program.name, arguments.join(" "));
         LabError::ExternalClientFailed { command, message }
     };
-    let report = run_program(source, program, &arguments, asking.duration * 3 + PROGRAM_OVERTIME)?
-        .map_err(refused)?;
+    let report = run_program(
+        source,
+        program,
+        &arguments,
+        asking.duration * 3 + OVERTIME_BEYOND_TRIPLE_DURATION,
+    )?
+    .map_err(refused)?;
     Ok((build_connections_record(asking, &report), report.seconds))
 }
 
 /// Runs a program to its end, within a limit; what it did, or what went wrong with it.
 fn run_program(
     source: &Namespace,
-    program: &ClientProgram,
+    program: &ClientProgramAdapter,
     arguments: &[String],
     limit: Duration,
 ) -> Result<Result<ProgramReport, String>, LabError> {
@@ -105,7 +110,7 @@ fn run_program(
         Err(error) => return Ok(Err(format!("cannot be started: {error}"))),
     };
     // Its output fits into a pipe, so nothing has to read it while it runs.
-    let is_over = wait_for_exit(&mut child, limit).map_err(socket_io_error)?;
+    let is_over = wait_for_exit_without_killing(&mut child, limit).map_err(socket_io_error)?;
     if !is_over {
         child.kill().map_err(socket_io_error)?;
     }
@@ -122,7 +127,7 @@ fn run_program(
 }
 
 /// Waits for the end of a process, up to a limit; returns whether it ended.
-fn wait_for_exit(child: &mut Child, limit: Duration) -> std::io::Result<bool> {
+fn wait_for_exit_without_killing(child: &mut Child, limit: Duration) -> std::io::Result<bool> {
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let begun = Instant::now();
     while child.try_wait()?.is_none() {
@@ -130,7 +135,7 @@ fn wait_for_exit(child: &mut Child, limit: Duration) -> std::io::Result<bool> {
         if left.is_zero() {
             return Ok(false);
         }
-        latency::wait_readable(process.as_fd(), left)?;
+        response_time::wait_readable(process.as_fd(), left)?;
     }
     Ok(true)
 }
@@ -178,9 +183,9 @@ mod tests {
         assert_eq!((connections.offered, connections.given_up), (2250, 0));
         assert_eq!((connections.unaccounted_connections(), connections.resets), (0, 50));
         assert_eq!(connections.failed.len(), 2, "what did not happen is not told");
-        assert_eq!(connections.client_limit_per_second("ports"), Some(64_512.0 / 60.0));
+        assert_eq!(connections.rate_limit_of_client_resource("ports"), Some(64_512.0 / 60.0));
         assert_eq!(
-            connections.client_limit_per_second("descriptors"),
+            connections.rate_limit_of_client_resource("descriptors"),
             None,
             "they are the program's own"
         );

@@ -1,11 +1,11 @@
 //! The minimal HTTP between clients and servers of sockets.
 
 /// A request, and the reply to it; both hold the connection's number.
-pub(super) fn format_request(number: u64) -> String {
+pub(super) fn format_numbered_request(number: u64) -> String {
     format!("GET /id={number:016x} HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n")
 }
 
-pub(super) fn format_reply(number: &str) -> String {
+pub(super) fn format_numbered_reply(number: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: 16\r\nConnection: close\r\n\r\n{number}")
 }
 
@@ -14,13 +14,13 @@ pub(super) fn format_reply(number: &str) -> String {
 pub(super) fn answer_request(request: &[u8]) -> Option<String> {
     let head = std::str::from_utf8(request).ok()?.strip_suffix("\r\n\r\n")?;
     if let Some(rest) = head.strip_prefix("GET /id=") {
-        return rest.get(..16).map(format_reply);
+        return rest.get(..16).map(format_numbered_reply);
     }
     let fields = head.strip_prefix("GET / HTTP/1.1\r\n")?;
     let closes = fields.split("\r\n").any(|f| f.eq_ignore_ascii_case("connection: close"));
     let page = "0".repeat(16);
     let kept = || format!("HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{page}");
-    Some(if closes { format_reply(&page) } else { kept() })
+    Some(if closes { format_numbered_reply(&page) } else { kept() })
 }
 
 #[cfg(test)]
@@ -29,8 +29,11 @@ mod tests {
 
     #[test]
     fn a_request_is_answered_when_it_is_whole() {
-        let text = format_request(0x1234);
-        assert_eq!(answer_request(text.as_bytes()), Some(format_reply("0000000000001234")));
+        let text = format_numbered_request(0x1234);
+        assert_eq!(
+            answer_request(text.as_bytes()),
+            Some(format_numbered_reply("0000000000001234"))
+        );
         assert_eq!(answer_request(&text.as_bytes()[..text.len() - 1]), None);
         assert_eq!(answer_request(b"POST /id=0000000000001234 HTTP/1.1\r\n\r\n"), None);
     }
@@ -38,7 +41,7 @@ mod tests {
     #[test]
     fn a_connection_is_kept_unless_its_client_says_otherwise() {
         let closes = b"GET / HTTP/1.1\r\nHost: 198.19.128.0:80\r\nConnection: Close\r\n\r\n";
-        assert_eq!(answer_request(closes), Some(format_reply("0000000000000000")));
+        assert_eq!(answer_request(closes), Some(format_numbered_reply("0000000000000000")));
         let kept = answer_request(b"GET / HTTP/1.1\r\nUser-Agent: x\r\nHost: web\r\n\r\n").unwrap();
         assert!(kept.ends_with("Content-Length: 16\r\n\r\n0000000000000000"), "{kept}");
         assert_eq!(answer_request(b"GET /other HTTP/1.1\r\nHost: web\r\n\r\n"), None);

@@ -81,7 +81,7 @@ pub(crate) fn read_client_resources(
 
 /// Raises the number of descriptors as far as the process may; returns the clients' limits to print
 /// before the measurement, one text per number of clients.
-pub(crate) fn raise_and_describe_client_limits(
+pub(crate) fn raise_nofile_and_describe_limits(
     topology: &Topology,
     loaded: &LoadedStudy,
     points: &[Scenario],
@@ -89,7 +89,7 @@ pub(crate) fn raise_and_describe_client_limits(
     let Some(load) = loaded.study.connection_load().filter(|c| c.sockets.is_some()) else {
         return Vec::new();
     };
-    raise_descriptor_limit();
+    raise_descriptor_limit_to_hard();
     let rate = |point: &Scenario| point.coordinate(load.rate_axis.as_ref()?)?.as_number();
     let most = points.iter().filter_map(rate).max().unwrap_or(0);
     let mut endpoints: Vec<_> =
@@ -103,7 +103,7 @@ pub(crate) fn raise_and_describe_client_limits(
 }
 
 /// Raises the soft limit of descriptors to the hard one.
-fn raise_descriptor_limit() {
+fn raise_descriptor_limit_to_hard() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     // Where that is refused the preflight check reads what there is.

@@ -4,7 +4,7 @@ use weir_model::rule_match::{ConntrackMatch, Negatable, ct_state};
 use weir_model::{AddrMatch, Family, Match, PortSpan};
 
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, option_with_argument,
 };
 use crate::{append_text, strtoul, system_name_tables};

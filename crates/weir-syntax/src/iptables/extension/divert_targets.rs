@@ -8,7 +8,7 @@ use weir_model::{Addr, TableName, Target};
 use super::extension_value_builders::ModuleOptionsBuilder;
 use super::{option_values, port_matches};
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ExtensionScope, UNRESTRICTED_SCOPE, flag_option,
     option_with_argument,
 };
@@ -65,7 +65,7 @@ fn build_nfqueue_target(g: &ExtensionArguments) -> ParseResult<Target> {
     match g.first_with_id(1) {
         Some(t) => match option_values::parse_number_range(t, 0xffff)? {
             (lo, hi) if lo < hi && hi - lo < 0xffff => {
-                options.push("queue-balance", ExtensionValue::Range(lo, hi));
+                options.push_non_negated("queue-balance", ExtensionValue::Range(lo, hi));
             }
             _ => {
                 return t
@@ -77,11 +77,11 @@ fn build_nfqueue_target(g: &ExtensionArguments) -> ParseResult<Target> {
         None => {
             let n =
                 g.first_with_id(0).map_or(Ok(0), |t| option_values::parse_integer(t, 0, 0xffff))?;
-            options.push("queue-num", ExtensionValue::Number(n));
+            options.push_non_negated("queue-num", ExtensionValue::Number(n));
         }
     }
     for id in [2, 3].into_iter().filter(|id| g.has_option(*id)) {
-        options.push(g.option_name(id), ExtensionValue::Flag);
+        options.push_non_negated(g.option_name(id), ExtensionValue::Flag);
     }
     Ok(divert_target("NFQUEUE", options))
 }
@@ -91,16 +91,16 @@ fn build_tproxy_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let Some(t) = g.first_with_id(0) else {
         return g.extension_error("TPROXY without --on-port").into_err();
     };
-    options.push(
+    options.push_non_negated(
         "on-port",
         ExtensionValue::Number(port_matches::parse_resolver_port(t, t.arg)?.into()),
     );
     let ip = g.first_with_id(1).map_or(Ok(Addr(0)), |t| option_values::parse_host_addr(t, g))?;
-    options.push("on-ip", ExtensionValue::Addr(ip));
+    options.push_non_negated("on-ip", ExtensionValue::Addr(ip));
     let (mark, mask) = g
         .first_with_id(2)
         .map_or(Ok((0, 0)), |t| option_values::parse_masked_number(t, u32::MAX.into()))?;
-    options.push("tproxy-mark", ExtensionValue::Masked(mark, mask));
+    options.push_non_negated("tproxy-mark", ExtensionValue::Masked(mark, mask));
     Ok(divert_target("TPROXY", options))
 }
 
@@ -113,7 +113,7 @@ fn build_synproxy_target(g: &ExtensionArguments) -> ParseResult<Target> {
             3 => ExtensionValue::Number(option_values::parse_integer(t, 0, 0xffff)?),
             _ => ExtensionValue::Flag,
         };
-        options.push(g.option_name(id), v);
+        options.push_non_negated(g.option_name(id), v);
     }
     Ok(divert_target("SYNPROXY", options))
 }

@@ -9,7 +9,7 @@ use weir_model::{Family, Match, Span, TableName, Target};
 use super::extension_value_builders::ModuleOptionsBuilder;
 use super::{header_field_matches, log_targets, option_values};
 use crate::diagnostic::{Diagnostic, ParseResult};
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ExtensionScope, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
     option_with_argument,
 };
@@ -135,7 +135,7 @@ pub(super) static AUDIT_TARGET: Extension<Target> = Extension {
             return t.arg_error(format!("{} is not accept, drop or reject", t.arg)).into_err();
         };
         let mut options = ModuleOptionsBuilder::default();
-        options.push("type", ExtensionValue::Keyword(kind));
+        options.push_non_negated("type", ExtensionValue::Keyword(kind));
         Ok(log_targets::extension_effect_target("AUDIT", options))
     },
     scope: UNRESTRICTED_SCOPE,
@@ -176,7 +176,7 @@ fn effect_target(e: Effect) -> Target {
 
 fn flag_only_target(module: &'static str, option: &'static str) -> Target {
     let mut options = ModuleOptionsBuilder::default();
-    options.push(option, ExtensionValue::Flag);
+    options.push_non_negated(option, ExtensionValue::Flag);
     log_targets::extension_effect_target(module, options)
 }
 
@@ -198,7 +198,7 @@ fn build_ecn_target(g: &ExtensionArguments) -> ParseResult<Target> {
                 ExtensionValue::Number(n)
             }
         };
-        options.push(g.option_name(t.id), v);
+        options.push_non_negated(g.option_name(t.id), v);
     }
     // Both bits set to zero is what --ecn-tcp-remove says.
     if zeros == 2 {
@@ -277,7 +277,7 @@ fn build_ct_target(g: &ExtensionArguments) -> ParseResult<Target> {
         if id == 1 && !g.has_option(0) {
             check_ct_helper_protocol(t, g)?;
         }
-        options.push(g.option_name(id), v);
+        options.push_non_negated(g.option_name(id), v);
     }
     push_ct_zone(g, &mut options)?;
     match &options.0[..] {
@@ -325,7 +325,7 @@ fn push_ct_zone(g: &ExtensionArguments, options: &mut ModuleOptionsBuilder) -> P
             (false, true) => "zone-reply",
             _ => "zone",
         };
-        options.push(name, zone);
+        options.push_non_negated(name, zone);
     }
     Ok(())
 }
@@ -386,13 +386,13 @@ fn build_tee_target(g: &ExtensionArguments) -> ParseResult<Target> {
         return t.arg_error("gateway of all zeros").into_err();
     }
     let mut options = ModuleOptionsBuilder::default();
-    options.push("gateway", ExtensionValue::Addr(gateway));
+    options.push_non_negated("gateway", ExtensionValue::Addr(gateway));
     if let Some(t) = g.first_with_id(1) {
         if t.arg.len() > 15 {
             return t.arg_error("device name is longer than 15 bytes").into_err();
         }
         if !t.arg.is_empty() {
-            options.push("oif", ExtensionValue::Text(t.arg.to_owned()));
+            options.push_non_negated("oif", ExtensionValue::Text(t.arg.to_owned()));
         }
     }
     Ok(log_targets::extension_effect_target("TEE", options))
@@ -404,10 +404,10 @@ fn build_tcpmss_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let mss = g.first_with_id(0).map(|t| option_values::parse_integer(t, 0, max)).transpose()?;
     // Both may be given: the later one counts.
     match (g.iter().last().map(|t| t.id), mss) {
-        (Some(0), Some(mss)) => options.push("set-mss", ExtensionValue::Number(mss)),
+        (Some(0), Some(mss)) => options.push_non_negated("set-mss", ExtensionValue::Number(mss)),
         (Some(_), _) => {
             g.restrict_hooks(&[Forward, Output, Postrouting]);
-            options.push("clamp-mss-to-pmtu", ExtensionValue::Flag);
+            options.push_non_negated("clamp-mss-to-pmtu", ExtensionValue::Flag);
         }
         (None, _) => {
             return g

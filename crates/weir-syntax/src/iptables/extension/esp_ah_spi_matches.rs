@@ -6,7 +6,7 @@ use weir_model::{Family, Match};
 use super::extension_value_builders::host_dependent_match;
 use super::option_values;
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ExtensionScope, UNRESTRICTED_SCOPE, flag_option,
     option_with_argument,
 };

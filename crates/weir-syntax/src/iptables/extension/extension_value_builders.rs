@@ -1,21 +1,23 @@
 //! Builds values from the options of modules.
 
 use weir_model::Match;
-use weir_model::rule_match::{ExtensionOption, ExtensionValue, HostDependentMatch, StatefulMatch};
+use weir_model::rule_match::{
+    ExtensionOption, ExtensionValue, StatefulMatch, UnmodelledInputMatch,
+};
 
 /// Options of a module in the order of printing.
 #[derive(Default)]
 pub(super) struct ModuleOptionsBuilder(pub(super) Vec<ExtensionOption>);
 
 impl ModuleOptionsBuilder {
-    pub(super) fn push(&mut self, name: &'static str, value: ExtensionValue) {
+    pub(super) fn push_non_negated(&mut self, name: &'static str, value: ExtensionValue) {
         self.0.push(ExtensionOption { negated: false, name, value });
     }
 }
 
 /// A match whose answer the packet's modelled fields do not give.
 pub(super) fn host_dependent_match(module: &'static str, options: Vec<ExtensionOption>) -> Match {
-    Match::HostDependent(Box::new(HostDependentMatch { module, options }))
+    Match::UnmodelledInput(Box::new(UnmodelledInputMatch { module, options }))
 }
 
 /// A match that keeps a budget or a memory.

@@ -7,11 +7,11 @@ use weir_model::Match;
 use weir_model::rule_match::ExtensionValue;
 
 use super::extension_value_builders::{ModuleOptionsBuilder, stateful_match};
-use super::limit::{RatePeriod, seconds_of_unit};
+use super::limit::{PacketIntervalAndUnit, seconds_of_unit};
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::address;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, option_with_argument,
 };
 use crate::{append_text, strtoul};
@@ -32,7 +32,7 @@ pub(super) static HASHLIMIT_MATCH: Extension<Match> = Extension {
         option_with_argument("hashlimit-htable-expire", 8),
         option_with_argument("hashlimit-mode", 9),
         option_with_argument("hashlimit-name", 10).mandatory(),
-        crate::iptables::extension_options::flag_option("hashlimit-rate-match", 11),
+        crate::iptables::option_specs_and_arguments::flag_option("hashlimit-rate-match", 11),
         option_with_argument("hashlimit-rate-interval", 12),
     ],
     build: build_hashlimit_match,
@@ -40,18 +40,18 @@ pub(super) static HASHLIMIT_MATCH: Extension<Match> = Extension {
 };
 
 /// Ticks a second (`XT_HASHLIMIT_SCALE_v2`).
-const TICKS_PER_SECOND: u64 = 1_000_000;
-const RATE_MATCH_OPTION_ID: u8 = 11;
+const MICROSECOND_TICKS_PER_SECOND: u64 = 1_000_000;
+const RATE_MATCH_FLAG_OPTION_ID: u8 = 11;
 const DEFAULT_BURST_PACKETS: u64 = 5;
 const BURST_MAX_PACKETS: u64 = 1_000_000;
 /// Most entries and buckets: the kernel lowers what is above (`HASHLIMIT_MAX_SIZE`).
-const HASH_TABLE_MAX_ENTRIES: u64 = 1_048_576;
+const HASH_TABLE_MAX_ENTRIES_OR_BUCKETS: u64 = 1_048_576;
 /// Milliseconds between two sweeps where not given; not printed back.
 const DEFAULT_GC_INTERVAL_MILLIS: u64 = 1000;
 
 /// A rate, with the milliseconds after which an idle entry expires by default as the tool computes
 /// it when reading, and as it assumes it when printing.
-struct HashlimitRate {
+struct HashlimitRateAndExpiry {
     value: ExtensionValue,
     burst: Option<ExtensionValue>,
     /// Seconds, for a match of the rate itself.
@@ -74,32 +74,31 @@ fn build_hashlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
     };
     let mut options = ModuleOptionsBuilder::default();
     let above = (t.id == 1) != t.negated;
-    options.push(if above { "hashlimit-above" } else { "hashlimit-upto" }, rate.value);
+    options.push_non_negated(if above { "hashlimit-above" } else { "hashlimit-upto" }, rate.value);
     if let Some(burst) = rate.burst {
-        options.push("hashlimit-burst", burst);
+        options.push_non_negated("hashlimit-burst", burst);
     }
     if let Some(mode) = g.first_with_id(9)
         && let Some(modes) = parse_hashlimit_modes(mode)?
     {
-        options.push("hashlimit-mode", modes);
+        options.push_non_negated("hashlimit-mode", modes);
     }
     let Some(name) = g.first_with_id(10) else {
         return g.extension_error("no --hashlimit-name").into_err();
     };
-    options.push("hashlimit-name", parse_hash_table_name(name)?);
+    options.push_non_negated("hashlimit-name", parse_hash_table_name(name)?);
     let plain = [(5, 0), (6, 0), (7, DEFAULT_GC_INTERVAL_MILLIS), (8, rate.expire_print_millis)];
     for (id, silent) in plain {
         let n = match g.first_with_id(id) {
             // A table that is never, or always, swept is refused by the kernel.
-            Some(t) if id < 7 => {
-                option_values::parse_integer(t, 0, u32::MAX.into())?.min(HASH_TABLE_MAX_ENTRIES)
-            }
+            Some(t) if id < 7 => option_values::parse_integer(t, 0, u32::MAX.into())?
+                .min(HASH_TABLE_MAX_ENTRIES_OR_BUCKETS),
             Some(t) => option_values::parse_integer(t, 1, u32::MAX.into())?,
             None if id == 8 => rate.expire_read_millis,
             None => continue,
         };
         if n != silent {
-            options.push(g.option_name(id), ExtensionValue::Number(n));
+            options.push_non_negated(g.option_name(id), ExtensionValue::Number(n));
         }
     }
     for id in [2, 3] {
@@ -107,7 +106,9 @@ fn build_hashlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
         let bits = g.family.addr_bits();
         match address::parse_mask(t.arg, g.family).map(|m| g.family.prefix_len_of_mask(m.0)) {
             Some(Some(len)) if len == bits => {}
-            Some(Some(len)) => options.push(g.option_name(id), ExtensionValue::Number(len.into())),
+            Some(Some(len)) => {
+                options.push_non_negated(g.option_name(id), ExtensionValue::Number(len.into()))
+            }
             _ => {
                 return t
                     .arg_error(format!("{} is not a prefix length to {bits}", t.arg))
@@ -115,15 +116,15 @@ fn build_hashlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
             }
         }
     }
-    if g.has_option(RATE_MATCH_OPTION_ID) {
-        options.push("hashlimit-rate-match", ExtensionValue::Flag);
+    if g.has_option(RATE_MATCH_FLAG_OPTION_ID) {
+        options.push_non_negated("hashlimit-rate-match", ExtensionValue::Flag);
     }
     let interval = match g.first_with_id(12) {
         Some(t) => parse_rate_interval(t)?,
         None => rate.interval_seconds,
     };
-    if g.has_option(RATE_MATCH_OPTION_ID) && interval != 1 {
-        options.push("hashlimit-rate-interval", ExtensionValue::Number(interval));
+    if g.has_option(RATE_MATCH_FLAG_OPTION_ID) && interval != 1 {
+        options.push_non_negated("hashlimit-rate-interval", ExtensionValue::Number(interval));
     }
     Ok(stateful_match("hashlimit", options.0))
 }
@@ -148,9 +149,12 @@ fn parse_rate_interval(t: &ParsedOption) -> ParseResult<u64> {
     }
 }
 
-fn parse_packet_rate(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<HashlimitRate> {
-    let RatePeriod { ticks_between_packets: ticks, unit_seconds: seconds } =
-        super::limit::parse_rate_period(t, TICKS_PER_SECOND, |n| n as u64)?;
+fn parse_packet_rate(
+    t: &ParsedOption,
+    g: &ExtensionArguments,
+) -> ParseResult<HashlimitRateAndExpiry> {
+    let PacketIntervalAndUnit { ticks_between_packets: ticks, unit_seconds: seconds } =
+        super::limit::parse_rate_period(t, MICROSECOND_TICKS_PER_SECOND, |n| n as u64)?;
     let burst = match g.first_with_id(4) {
         None => DEFAULT_BURST_PACKETS,
         Some(t) => match parse_burst(t)? {
@@ -165,7 +169,7 @@ fn parse_packet_rate(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<Ha
     };
     let expire_read = seconds * 1000;
     // A flow's rate is compared with a number of packets in an interval: the unit is the interval.
-    if g.has_option(RATE_MATCH_OPTION_ID) {
+    if g.has_option(RATE_MATCH_FLAG_OPTION_ID) {
         let ticks = ticks / seconds;
         if ticks == 0 {
             return t
@@ -173,10 +177,11 @@ fn parse_packet_rate(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<Ha
                 .with_help("the fastest rate is 1000000/sec")
                 .into_err();
         }
-        let (count, millis) = super::limit::rate_of_period(ticks, TICKS_PER_SECOND);
+        let (count, millis) =
+            super::limit::compute_rate_count_and_unit_millis(ticks, MICROSECOND_TICKS_PER_SECOND);
         let value = ExtensionValue::Rate(count, millis);
         let burst = Some(ExtensionValue::Number(burst));
-        return Ok(HashlimitRate {
+        return Ok(HashlimitRateAndExpiry {
             value,
             burst,
             interval_seconds: seconds,
@@ -184,15 +189,18 @@ fn parse_packet_rate(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<Ha
             expire_print_millis: millis,
         });
     }
-    if credits_of_ticks(ticks.wrapping_mul(burst)) < credits_of_ticks(ticks) {
+    if compute_wrapping_credits_of_ticks(ticks.wrapping_mul(burst))
+        < compute_wrapping_credits_of_ticks(ticks)
+    {
         return t
             .arg_error("rate and burst exceed what the kernel can count")
             .with_help("use a lower --hashlimit-burst, or a rate per hour instead of per day")
             .into_err();
     }
-    let (count, millis) = super::limit::rate_of_period(ticks, TICKS_PER_SECOND);
+    let (count, millis) =
+        super::limit::compute_rate_count_and_unit_millis(ticks, MICROSECOND_TICKS_PER_SECOND);
     let (value, burst) = (ExtensionValue::Rate(count, millis), Some(ExtensionValue::Number(burst)));
-    Ok(HashlimitRate {
+    Ok(HashlimitRateAndExpiry {
         value,
         burst,
         interval_seconds: 1,
@@ -203,7 +211,7 @@ fn parse_packet_rate(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<Ha
 
 /// Credits that the kernel gives for ticks, in its own 64 bits (`user2credits` in
 /// net/netfilter/xt_hashlimit.c, for kernels of 250 or 1000 ticks a second).
-fn credits_of_ticks(ticks: u64) -> u64 {
+fn compute_wrapping_credits_of_ticks(ticks: u64) -> u64 {
     ticks.wrapping_mul(137_438_953)
 }
 
@@ -211,7 +219,10 @@ fn credits_of_ticks(ticks: u64) -> u64 {
 ///
 /// The kernel stores a cost of 16 bytes, 2^32 divided by the rate: neighbouring rates have one
 /// cost, and are one value. Its text is what the tool prints of it.
-fn parse_byte_rate(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<HashlimitRate> {
+fn parse_byte_rate(
+    t: &ParsedOption,
+    g: &ExtensionArguments,
+) -> ParseResult<HashlimitRateAndExpiry> {
     let Some(bytes) = parse_bytes_per_second(t.arg) else {
         return t
             .arg_error(format!("{} is not a rate", t.arg))
@@ -219,16 +230,16 @@ fn parse_byte_rate(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<Hash
             .into_err();
     };
     // The least cost gives no credit (`user2credits_byte` in net/netfilter/xt_hashlimit.c).
-    let least = if g.has_option(RATE_MATCH_OPTION_ID) { 1 } else { 2 };
+    let least = if g.has_option(RATE_MATCH_FLAG_OPTION_ID) { 1 } else { 2 };
     let Some(cost) = cost_of_byte_rate(bytes).filter(|cost| *cost >= least) else {
         return t
             .arg_error(format!("{} is too fast for the kernel", t.arg))
             .with_help("rates are below 32768mb/s")
             .into_err();
     };
-    let real = byte_rate_of_cost(cost);
-    let mut rate = HashlimitRate {
-        value: ExtensionValue::Text(format!("{}/s", byte_rate_text(cost))),
+    let real = compute_slowest_byte_rate_of_cost(cost);
+    let mut rate = HashlimitRateAndExpiry {
+        value: ExtensionValue::Text(format!("{}/s", format_byte_rate_of_cost(cost))),
         burst: None,
         interval_seconds: 1,
         expire_read_millis: 15_000,
@@ -246,7 +257,7 @@ fn parse_byte_rate(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<Hash
         let seconds = burst_seconds(burst, real);
         if seconds != 0 {
             rate.expire_print_millis = 60_000;
-            rate.burst = Some(ExtensionValue::Text(byte_burst_text(seconds, real)));
+            rate.burst = Some(ExtensionValue::Text(format_byte_burst_of_seconds(seconds, real)));
         }
     }
     Ok(rate)
@@ -273,13 +284,13 @@ fn cost_of_byte_rate(bytes: u64) -> Option<u64> {
 }
 
 /// The slowest rate of a cost.
-fn byte_rate_of_cost(cost: u64) -> u64 {
+fn compute_slowest_byte_rate_of_cost(cost: u64) -> u64 {
     (u64::from(u32::MAX) / cost - 1) << 4
 }
 
 /// A rate of that cost in the largest unit that can say it, as the tool chooses it.
-fn byte_rate_text(cost: u64) -> String {
-    let bytes = byte_rate_of_cost(cost);
+fn format_byte_rate_of_cost(cost: u64) -> String {
+    let bytes = compute_slowest_byte_rate_of_cost(cost);
     // Below 16 bytes per second the tool prints 0, and refuses to read it.
     if bytes == 0 {
         return "1b".to_owned();
@@ -301,7 +312,7 @@ fn burst_seconds(burst: u64, real: u64) -> u64 {
 }
 
 /// A burst that is read back as that number of seconds, in the largest unit that can say it.
-fn byte_burst_text(seconds: u64, real: u64) -> String {
+fn format_byte_burst_of_seconds(seconds: u64, real: u64) -> String {
     let bytes = match seconds * real {
         bytes if bytes <= u32::MAX.into() => bytes,
         // Of a rate above 32 bits no whole second fits, only a rest.
@@ -377,7 +388,7 @@ mod tests {
         });
         let mut count = 0;
         for cost in costs {
-            let text = byte_rate_text(cost);
+            let text = format_byte_rate_of_cost(cost);
             let read = parse_bytes_per_second(&format!("{text}/s")).and_then(cost_of_byte_rate);
             assert_eq!(read, Some(cost), "{text}");
             count += 1;
@@ -390,7 +401,7 @@ mod tests {
         for real in [16, 1024, 2_096_176, 1 << 31, 1 << 33] {
             let most = u64::from(u32::MAX) / real + 1;
             for seconds in (1..=most.min(1000)).chain([most]) {
-                let text = byte_burst_text(seconds, real);
+                let text = format_byte_burst_of_seconds(seconds, real);
                 let (n, unit) = strtoul::parse_leading_number(&text).expect("a number");
                 let bytes = n * [1, 1 << 10, 1 << 20]
                     [usize::from(unit == "kb") + 2 * usize::from(unit == "mb")];

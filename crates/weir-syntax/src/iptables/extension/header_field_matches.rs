@@ -9,7 +9,7 @@ use super::option_values;
 use crate::append_text;
 use crate::diagnostic::ParseResult;
 use crate::iptables::address;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, option_with_argument,
 };
 
@@ -264,12 +264,12 @@ pub(super) fn print_pkttype_match(out: &mut String, m: &Negatable<PktType>) {
 }
 
 /// An address range with its negation.
-type AddrRangeMatch = Option<Negatable<(Addr, Addr)>>;
+type OptionalAddrRangeMatch = Option<Negatable<(Addr, Addr)>>;
 
 pub(super) fn print_iprange_match(
     out: &mut String,
-    src: &AddrRangeMatch,
-    dst: &AddrRangeMatch,
+    src: &OptionalAddrRangeMatch,
+    dst: &OptionalAddrRangeMatch,
     family: Family,
 ) {
     out.push_str(" -m iprange");

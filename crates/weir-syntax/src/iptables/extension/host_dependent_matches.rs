@@ -8,7 +8,7 @@ use weir_model::{Family, Match, TableName};
 use super::extension_value_builders::host_dependent_match;
 use super::option_values;
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ExtensionScope, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
     option_with_argument,
 };
@@ -104,7 +104,11 @@ pub(super) static CPU_MATCH: Extension<Match> = Extension {
     name: "cpu",
     family: None,
     options: &[option_with_argument("cpu", 0).invertible().mandatory()],
-    build: |g| build_one_option_match(g, "cpu", "cpu", |t| parse_number(t, u32::MAX.into())),
+    build: |g| {
+        build_one_option_match(g, "cpu", "cpu", |t| {
+            parse_number_as_option_value(t, u32::MAX.into())
+        })
+    },
     scope: UNRESTRICTED_SCOPE,
 };
 
@@ -116,9 +120,9 @@ pub(super) static CGROUP_MATCH: Extension<Match> = Extension {
         option_with_argument("cgroup", 1).invertible().excludes(1),
     ],
     build: |g| match g.iter().next() {
-        Some(t) if t.id == 1 => {
-            build_one_option_match(g, "cgroup", "cgroup", |t| parse_number(t, u32::MAX.into()))
-        }
+        Some(t) if t.id == 1 => build_one_option_match(g, "cgroup", "cgroup", |t| {
+            parse_number_as_option_value(t, u32::MAX.into())
+        }),
         Some(t) if t.arg.len() > 511 => t.arg_error("path is longer than 511 bytes").into_err(),
         Some(_) => build_one_option_match(g, "cgroup", "path", |t| {
             Ok(ExtensionValue::Text(t.arg.to_owned()))
@@ -151,7 +155,7 @@ pub(super) static REALM_MATCH: Extension<Match> = Extension {
     scope: ExtensionScope::from_hooks(&[Postrouting, Forward, Output, Input]),
 };
 
-fn parse_number(t: &ParsedOption, max: u64) -> ParseResult<ExtensionValue> {
+fn parse_number_as_option_value(t: &ParsedOption, max: u64) -> ParseResult<ExtensionValue> {
     option_values::parse_integer(t, 0, max).map(ExtensionValue::Number)
 }
 

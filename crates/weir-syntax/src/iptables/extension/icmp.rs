@@ -4,7 +4,7 @@ use weir_model::rule_match::{IcmpTypeMatch, Negatable};
 use weir_model::{Family, Match};
 
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ExtensionScope, option_with_argument,
 };
 use crate::{append_text, strtoul};

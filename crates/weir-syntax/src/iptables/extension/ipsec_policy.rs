@@ -7,7 +7,7 @@ use weir_model::{Family, Match};
 use super::extension_value_builders::{ModuleOptionsBuilder, host_dependent_match};
 use super::option_values;
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
     option_with_argument,
 };
@@ -67,11 +67,11 @@ fn build_policy_match(g: &ExtensionArguments) -> ParseResult<Match> {
     match dir.arg {
         "in" => {
             g.restrict_hooks(&[Prerouting, Input, Forward]);
-            head.push("dir", ExtensionValue::Keyword("in"));
+            head.push_non_negated("dir", ExtensionValue::Keyword("in"));
         }
         "out" => {
             g.restrict_hooks(&[Forward, Output, Postrouting]);
-            head.push("dir", ExtensionValue::Keyword("out"));
+            head.push_non_negated("dir", ExtensionValue::Keyword("out"));
         }
         other => return dir.arg_error(format!("{other} is not in or out")).into_err(),
     }
@@ -80,7 +80,7 @@ fn build_policy_match(g: &ExtensionArguments) -> ParseResult<Match> {
         Some((_, "none")) => true,
         Some((t, other)) => return t.arg_error(format!("{other} is not ipsec or none")).into_err(),
     };
-    head.push("pol", ExtensionValue::Keyword(if none { "none" } else { "ipsec" }));
+    head.push_non_negated("pol", ExtensionValue::Keyword(if none { "none" } else { "ipsec" }));
     let strict = g.has_option(STRICT_OPTION_ID);
     if none && strict {
         return g
@@ -89,7 +89,7 @@ fn build_policy_match(g: &ExtensionArguments) -> ParseResult<Match> {
             .into_err();
     }
     if strict {
-        head.push("strict", ExtensionValue::Flag);
+        head.push_non_negated("strict", ExtensionValue::Flag);
     }
     let mut elements = parse_policy_elements(g, none)?;
     if none {
@@ -195,7 +195,7 @@ fn parse_element_value(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<
         },
         _ => {
             let (a, mask) = option_values::parse_host_net(t, g)?;
-            ExtensionValue::Net(a, mask)
+            ExtensionValue::AddrAndMask(a, mask)
         }
     })
 }
@@ -206,7 +206,7 @@ pub(super) fn try_print_option_value(
     o: &ExtensionOption,
     family: Family,
 ) -> bool {
-    let ExtensionValue::Net(a, mask) = &o.value else { return false };
+    let ExtensionValue::AddrAndMask(a, mask) = &o.value else { return false };
     if mask.0 == family.max_addr() {
         append_text::append_addr(out, *a, family);
     } else {

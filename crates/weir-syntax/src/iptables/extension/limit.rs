@@ -5,7 +5,7 @@ use weir_model::rule_match::{ExtensionOption, ExtensionValue, StatefulMatch};
 
 use super::option_values;
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, option_with_argument,
 };
 use crate::strtoul;
@@ -45,7 +45,7 @@ fn build_limit_match(g: &ExtensionArguments) -> ParseResult<Match> {
             )
             .into_err();
     }
-    let (count, unit) = rate_of_period(ticks, TICKS_PER_SECOND);
+    let (count, unit) = compute_rate_count_and_unit_millis(ticks, TICKS_PER_SECOND);
     let value = ExtensionValue::Rate(count, unit);
     let mut options = vec![ExtensionOption { negated: false, name: "limit", value }];
     if burst != DEFAULT_BURST_PACKETS {
@@ -56,7 +56,7 @@ fn build_limit_match(g: &ExtensionArguments) -> ParseResult<Match> {
 }
 
 /// A rate as the tool computes it.
-pub(super) struct RatePeriod {
+pub(super) struct PacketIntervalAndUnit {
     /// Ticks between two packets.
     pub ticks_between_packets: u64,
     /// Seconds of the unit that was written.
@@ -69,7 +69,7 @@ pub(super) fn parse_rate_period(
     t: &ParsedOption,
     scale: u64,
     narrow: fn(i64) -> u64,
-) -> ParseResult<RatePeriod> {
+) -> ParseResult<PacketIntervalAndUnit> {
     let (count, unit) = t.arg.split_once('/').map_or((t.arg, None), |(c, u)| (c, Some(u)));
     let seconds = match unit {
         None => Some(1),
@@ -87,7 +87,7 @@ pub(super) fn parse_rate_period(
             .arg_error(format!("{} is faster than the kernel's clock", t.arg))
             .with_help(format!("the fastest rate is {scale}/sec"))
             .into_err(),
-        ticks => Ok(RatePeriod { ticks_between_packets: ticks, unit_seconds: seconds }),
+        ticks => Ok(PacketIntervalAndUnit { ticks_between_packets: ticks, unit_seconds: seconds }),
     }
 }
 
@@ -109,7 +109,7 @@ pub(super) fn seconds_of_unit(unit: &str) -> Option<u64> {
 /// represents 125 ticks of a ten-thousandth of a second, and `iptables-save` prints it for 124,
 /// too. Then it is the rate in the next larger unit that is read back correctly; in days every
 /// period is, because each is a whole part of a day's ticks divided by a count.
-pub(super) fn rate_of_period(period: u64, scale: u64) -> (u64, u64) {
+pub(super) fn compute_rate_count_and_unit_millis(period: u64, scale: u64) -> (u64, u64) {
     let units = [86_400, 3600, 60, 1].map(|seconds| seconds * scale);
     let mut chosen = 0;
     for (i, ticks) in units.iter().enumerate().skip(1) {
@@ -154,7 +154,7 @@ mod tests {
         for scale in [TICKS_PER_SECOND, 1_000_000] {
             let mut count = 0;
             for period in periods(scale) {
-                let (rate, millis) = rate_of_period(period, scale);
+                let (rate, millis) = compute_rate_count_and_unit_millis(period, scale);
                 assert_eq!(scale * millis / 1000 / rate, period, "{rate} in {millis} ms");
                 count += 1;
             }
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_would_be_read_back_otherwise_has_a_larger_unit() {
-        assert_eq!(rate_of_period(125, TICKS_PER_SECOND), (80, 1000));
-        assert_eq!(rate_of_period(124, TICKS_PER_SECOND), (4838, 60_000));
+        assert_eq!(compute_rate_count_and_unit_millis(125, TICKS_PER_SECOND), (80, 1000));
+        assert_eq!(compute_rate_count_and_unit_millis(124, TICKS_PER_SECOND), (4838, 60_000));
     }
 }

@@ -7,7 +7,7 @@ use weir_model::target::{Effect, ExtensionTarget as Plain};
 use super::extension_value_builders::ModuleOptionsBuilder;
 use super::option_values;
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
     option_with_argument,
 };
@@ -93,17 +93,17 @@ fn parse_log_prefix(t: &ParsedOption, max: usize) -> ParseResult<ExtensionValue>
 fn build_log_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let mut options = ModuleOptionsBuilder::default();
     if let Some(t) = g.first_with_id(1) {
-        options.push("log-prefix", parse_log_prefix(t, 29)?);
+        options.push_non_negated("log-prefix", parse_log_prefix(t, 29)?);
     }
     if let Some(t) = g.first_with_id(0) {
         let level = parse_log_level(t)?;
         if level != DEFAULT_LOG_LEVEL {
-            options.push("log-level", ExtensionValue::Number(level));
+            options.push_non_negated("log-level", ExtensionValue::Number(level));
         }
     }
     for id in 2..=6 {
         if g.has_option(id) {
-            options.push(g.option_name(id), ExtensionValue::Flag);
+            options.push_non_negated(g.option_name(id), ExtensionValue::Flag);
         }
     }
     Ok(extension_effect_target("LOG", options))
@@ -112,13 +112,13 @@ fn build_log_target(g: &ExtensionArguments) -> ParseResult<Target> {
 fn build_nflog_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let mut options = ModuleOptionsBuilder::default();
     if let Some(t) = g.first_with_id(1) {
-        options.push("nflog-prefix", parse_log_prefix(t, 63)?);
+        options.push_non_negated("nflog-prefix", parse_log_prefix(t, 63)?);
     }
     for (id, max) in [(0, 0xffff), (2, u32::MAX.into()), (3, u32::MAX.into()), (4, 0xffff)] {
         let Some(t) = g.first_with_id(id) else { continue };
         let n = option_values::parse_integer(t, 0, max)?;
         if n != 0 || id == 3 {
-            options.push(g.option_name(id), ExtensionValue::Number(n));
+            options.push_non_negated(g.option_name(id), ExtensionValue::Number(n));
         }
     }
     Ok(extension_effect_target("NFLOG", options))

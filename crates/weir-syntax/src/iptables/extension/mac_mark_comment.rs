@@ -7,7 +7,7 @@ use weir_model::rule_match::{MaskedValue, Negatable};
 use super::option_values;
 use crate::append_text;
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ExtensionScope, ParsedOption, UNRESTRICTED_SCOPE,
     option_with_argument,
 };

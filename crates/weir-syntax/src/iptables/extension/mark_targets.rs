@@ -8,7 +8,7 @@ use super::extension_value_builders::ModuleOptionsBuilder;
 use super::option_values;
 use crate::append_text;
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, OptionSpec, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
     option_with_argument,
 };
@@ -63,7 +63,7 @@ pub(super) static CONNMARK_TARGET: Extension<Target> = Extension {
 };
 
 /// Value to flip in and bits to clear, for the five spellings.
-fn parse_xmark(t: &ParsedOption) -> ParseResult<(u64, u64)> {
+fn parse_mark_action_as_xmark(t: &ParsedOption) -> ParseResult<(u64, u64)> {
     Ok(match t.id {
         0 => option_values::parse_masked_number(t, ALL_MARK_BITS)?,
         1 => {
@@ -86,7 +86,7 @@ fn build_mark_target(g: &ExtensionArguments) -> ParseResult<Target> {
             .with_help("give --set-mark or --set-xmark")
             .into_err();
     };
-    let (v, mask) = parse_xmark(t)?;
+    let (v, mask) = parse_mark_action_as_xmark(t)?;
     Ok(Target::Effect(Box::new(Effect::Mark { value: v as u32, mask: mask as u32 })))
 }
 
@@ -104,14 +104,14 @@ fn build_connmark_target(g: &ExtensionArguments) -> ParseResult<Target> {
     }
     let mut options = ModuleOptionsBuilder::default();
     if t.id <= 4 {
-        options.push("set-xmark", ExtensionValue::Masked(m.value, m.ctmask));
+        options.push_non_negated("set-xmark", ExtensionValue::Masked(m.value, m.ctmask));
     } else {
-        options.push(g.option_name(t.id), ExtensionValue::Flag);
-        options.push("nfmask", ExtensionValue::Hex(m.nfmask));
-        options.push("ctmask", ExtensionValue::Hex(m.ctmask));
+        options.push_non_negated(g.option_name(t.id), ExtensionValue::Flag);
+        options.push_non_negated("nfmask", ExtensionValue::Hex(m.nfmask));
+        options.push_non_negated("ctmask", ExtensionValue::Hex(m.ctmask));
     }
     if m.shift.0 != 0 {
-        options.push(m.shift.1, ExtensionValue::Number(m.shift.0));
+        options.push_non_negated(m.shift.1, ExtensionValue::Number(m.shift.0));
     }
     Ok(super::log_targets::extension_effect_target("CONNMARK", options))
 }
@@ -127,7 +127,7 @@ struct ConnmarkAction {
 impl ConnmarkAction {
     fn apply_option(&mut self, t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<()> {
         match t.id {
-            0..=4 => (self.value, self.ctmask) = parse_xmark(t)?,
+            0..=4 => (self.value, self.ctmask) = parse_mark_action_as_xmark(t)?,
             7 => self.ctmask = option_values::parse_integer(t, 0, ALL_MARK_BITS)?,
             8 => self.nfmask = option_values::parse_integer(t, 0, ALL_MARK_BITS)?,
             9 => {
@@ -141,7 +141,7 @@ impl ConnmarkAction {
     }
 }
 
-pub(super) fn print_mark_target(out: &mut String, value: u32, mask: u32) {
+pub(super) fn print_packet_mark_target(out: &mut String, value: u32, mask: u32) {
     out.push_str(" -j MARK --set-xmark ");
     append_text::append_hex(out, value.into());
     out.push('/');

@@ -7,12 +7,12 @@ use weir_model::{Addr, BaseMatch, Family, TableName, Target};
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::address;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ExtensionScope, ParsedOption, flag_option, option_with_argument,
 };
 use crate::{append_text, strtoul};
 
-const NAT_TABLE_ONLY: &[TableName] = &[TableName::Nat];
+const NAT_TABLE_NAME_LIST: &[TableName] = &[TableName::Nat];
 
 pub(super) static DNAT_TARGET: Extension<Target> = Extension {
     name: "DNAT",
@@ -22,8 +22,8 @@ pub(super) static DNAT_TARGET: Extension<Target> = Extension {
         flag_option("random", 1),
         flag_option("persistent", 2),
     ],
-    build: |g| Ok(nat_target(NatTarget::Dnat(parse_nat_range(g, true)?))),
-    scope: ExtensionScope::in_tables_from_hooks(NAT_TABLE_ONLY, &[Prerouting, Output]),
+    build: |g| Ok(wrap_nat_target(NatTarget::Dnat(parse_nat_range(g, true)?))),
+    scope: ExtensionScope::in_tables_from_hooks(NAT_TABLE_NAME_LIST, &[Prerouting, Output]),
 };
 
 pub(super) static SNAT_TARGET: Extension<Target> = Extension {
@@ -35,8 +35,8 @@ pub(super) static SNAT_TARGET: Extension<Target> = Extension {
         flag_option("persistent", 2),
         flag_option("random-fully", 3),
     ],
-    build: |g| Ok(nat_target(NatTarget::Snat(parse_nat_range(g, false)?))),
-    scope: ExtensionScope::in_tables_from_hooks(NAT_TABLE_ONLY, &[Postrouting, Input]),
+    build: |g| Ok(wrap_nat_target(NatTarget::Snat(parse_nat_range(g, false)?))),
+    scope: ExtensionScope::in_tables_from_hooks(NAT_TABLE_NAME_LIST, &[Postrouting, Input]),
 };
 
 pub(super) static MASQUERADE_TARGET: Extension<Target> = Extension {
@@ -47,16 +47,16 @@ pub(super) static MASQUERADE_TARGET: Extension<Target> = Extension {
         flag_option("random", 1),
         flag_option("random-fully", 3),
     ],
-    build: |g| Ok(nat_target(NatTarget::Masquerade(parse_to_ports(g)?))),
-    scope: ExtensionScope::in_tables_from_hooks(NAT_TABLE_ONLY, &[Postrouting]),
+    build: |g| Ok(wrap_nat_target(NatTarget::Masquerade(parse_to_ports(g)?))),
+    scope: ExtensionScope::in_tables_from_hooks(NAT_TABLE_NAME_LIST, &[Postrouting]),
 };
 
 pub(super) static REDIRECT_TARGET: Extension<Target> = Extension {
     name: "REDIRECT",
     family: None,
     options: &[option_with_argument("to-ports", 4), flag_option("random", 1)],
-    build: |g| Ok(nat_target(NatTarget::Redirect(parse_to_ports(g)?))),
-    scope: ExtensionScope::in_tables_from_hooks(NAT_TABLE_ONLY, &[Prerouting, Output]),
+    build: |g| Ok(wrap_nat_target(NatTarget::Redirect(parse_to_ports(g)?))),
+    scope: ExtensionScope::in_tables_from_hooks(NAT_TABLE_NAME_LIST, &[Prerouting, Output]),
 };
 
 pub(super) static NETMAP_TARGET: Extension<Target> = Extension {
@@ -65,12 +65,12 @@ pub(super) static NETMAP_TARGET: Extension<Target> = Extension {
     options: &[option_with_argument("to", 0).mandatory()],
     build: build_netmap_target,
     scope: ExtensionScope::in_tables_from_hooks(
-        NAT_TABLE_ONLY,
+        NAT_TABLE_NAME_LIST,
         &[Prerouting, Output, Postrouting, Input],
     ),
 };
 
-fn nat_target(target: NatTarget) -> Target {
+fn wrap_nat_target(target: NatTarget) -> Target {
     Target::Nat(Box::new(target))
 }
 
@@ -85,7 +85,7 @@ fn build_netmap_target(g: &ExtensionArguments) -> ParseResult<Target> {
     } else {
         Addr(g.family.max_addr())
     };
-    Ok(nat_target(NatTarget::Netmap(Addr(a.0 & mask.0), mask)))
+    Ok(wrap_nat_target(NatTarget::Netmap(Addr(a.0 & mask.0), mask)))
 }
 
 fn set_nat_flags(g: &ExtensionArguments, range: &mut NatRange) {
@@ -94,12 +94,12 @@ fn set_nat_flags(g: &ExtensionArguments, range: &mut NatRange) {
     range.random_fully = g.has_option(3);
 }
 
-fn has_port_protocol(base: &BaseMatch) -> bool {
+fn has_port_or_icmp_protocol(base: &BaseMatch) -> bool {
     base.proto.is_some_and(|p| matches!(p.proto, 1 | 6 | 17 | 33 | 132))
 }
 
-fn require_port_protocol(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<()> {
-    if has_port_protocol(g.base) {
+fn require_port_or_icmp_protocol(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<()> {
+    if has_port_or_icmp_protocol(g.base) {
         return Ok(());
     }
     t.arg_error("ports in a rule without a protocol that has ports")
@@ -137,7 +137,7 @@ fn parse_nat_range(g: &ExtensionArguments, destination: bool) -> ParseResult<Nat
         },
     };
     if let Some(p) = ports {
-        require_port_protocol(t, g)?;
+        require_port_or_icmp_protocol(t, g)?;
         parse_nat_ports(
             t,
             p,
@@ -150,7 +150,7 @@ fn parse_nat_range(g: &ExtensionArguments, destination: bool) -> ParseResult<Nat
         let read = |text: &str| match address::parse_inet_pton(text, g.family) {
             Some(a) => Ok(a),
             None => {
-                let bad = address::bad_addr_reason(text, g.family);
+                let bad = address::classify_bad_addr(text, g.family);
                 option_values::bad_addr_error(text, t.arg_span, bad, g.family, true).into_err()
             }
         };
@@ -170,9 +170,9 @@ fn parse_nat_ports(
     out: &mut NatRange,
 ) -> ParseResult<()> {
     let (lo, rest) = match strtoul::parse_leading_number(text) {
-        Some((n, rest)) => (check_port_number(t, n)?, rest),
+        Some((n, rest)) => (convert_to_16_bit_port(t, n)?, rest),
         // Names hold hyphens (`ftp-data`): the whole text is one.
-        None => (super::port_matches::parse_port(t, text, "")?, ""),
+        None => (super::port_matches::parse_port_of_protocol(t, text, "")?, ""),
     };
     out.ports = Some((lo, lo));
     if rest.is_empty() {
@@ -190,7 +190,7 @@ fn parse_nat_ports(
             .with_help("a range of ports ends in a number, not in the name of a service")
             .into_err();
     };
-    let hi = check_port_number(t, hi)?;
+    let hi = convert_to_16_bit_port(t, hi)?;
     if hi < lo {
         return t
             .arg_error(format!("the lower port of {text} is above its upper port"))
@@ -207,7 +207,7 @@ fn parse_nat_ports(
             .with_help("only a base may follow it: 1000-2000/80")
             .into_err();
     };
-    let base = super::port_matches::parse_port(t, base, "")?;
+    let base = super::port_matches::parse_port_of_protocol(t, base, "")?;
     if base == 0 {
         return t
             .arg_error("base port 0")
@@ -228,7 +228,7 @@ fn parse_nat_ports(
     Ok(())
 }
 
-fn check_port_number(t: &ParsedOption, n: u64) -> ParseResult<u16> {
+fn convert_to_16_bit_port(t: &ParsedOption, n: u64) -> ParseResult<u16> {
     match u16::try_from(n) {
         Ok(port) => Ok(port),
         Err(_) => t
@@ -250,7 +250,7 @@ fn parse_to_ports(g: &ExtensionArguments) -> ParseResult<NatRange> {
     let mut out = NatRange::default();
     set_nat_flags(g, &mut out);
     if let Some(t) = g.first_with_id(4) {
-        require_port_protocol(t, g)?;
+        require_port_or_icmp_protocol(t, g)?;
         parse_nat_ports(t, t.arg, BasePortHandling::Refuse, &mut out)?;
     }
     Ok(out)

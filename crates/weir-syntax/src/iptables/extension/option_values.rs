@@ -4,7 +4,7 @@ use weir_model::Addr;
 
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::address::{self, BadAddr};
-use crate::iptables::extension_options::{ExtensionArguments, ParsedOption};
+use crate::iptables::option_specs_and_arguments::{ExtensionArguments, ParsedOption};
 use crate::{append_text, strtoul};
 
 /// A number from `min` to `max`.
@@ -66,7 +66,7 @@ pub(super) fn parse_masked_number(t: &ParsedOption, max: u64) -> ParseResult<(u6
 
 /// An address as the system's resolver reads it (`inet_aton` for IPv4).
 pub(super) fn parse_host_addr(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<Addr> {
-    match address::parse_inet_aton(t.arg, g.family) {
+    match address::parse_inet_aton_or_ipv6(t.arg, g.family) {
         Some(a) => Ok(a),
         None => resolve_single_host(t, t.arg, g),
     }
@@ -91,14 +91,14 @@ pub(super) fn parse_host_net(
         )
         .into_err();
     };
-    match address::parse_inet_aton(name, g.family) {
+    match address::parse_inet_aton_or_ipv6(name, g.family) {
         Some(a) => Ok((a, mask)),
         None => Ok((resolve_single_host(t, name, g)?, mask)),
     }
 }
 
 fn resolve_single_host(t: &ParsedOption, text: &str, g: &ExtensionArguments) -> ParseResult<Addr> {
-    let bad = address::bad_addr_reason(text, g.family);
+    let bad = address::classify_bad_addr(text, g.family);
     if g.resolve_host_names && bad == BadAddr::NotAnAddress && looks_like_host_name(text) {
         let found = address::resolve_host_name(text, g.family);
         match found[..] {

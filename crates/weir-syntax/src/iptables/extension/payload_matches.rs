@@ -6,7 +6,7 @@ use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use super::extension_value_builders::host_dependent_match;
 use super::option_values;
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, UNRESTRICTED_SCOPE, flag_option, option_with_argument,
 };
 use crate::{append_text, strtoul};
@@ -103,8 +103,11 @@ fn build_string_match(g: &ExtensionArguments) -> ParseResult<Match> {
         return g.extension_error("--from is above --to").into_err();
     }
     let name = if needs_hex_string(&bytes) { "hex-string" } else { "string" };
-    let mut options =
-        vec![ExtensionOption { negated: t.negated, name, value: ExtensionValue::Bytes(bytes) }];
+    let mut options = vec![ExtensionOption {
+        negated: t.negated,
+        name,
+        value: ExtensionValue::ByteString(bytes),
+    }];
     let mut push = |name, value| options.push(ExtensionOption { negated: false, name, value });
     push("algo", ExtensionValue::Keyword(algo));
     if from != 0 {
@@ -283,9 +286,9 @@ fn canonicalize_bytecode(text: &str) -> Option<String> {
 }
 
 /// Prints patterns and programs in their own quotes.
-pub(super) fn try_print_option_value(out: &mut String, o: &ExtensionOption) -> bool {
+pub(super) fn try_print_quoted_value(out: &mut String, o: &ExtensionOption) -> bool {
     match &o.value {
-        ExtensionValue::Bytes(bytes) if needs_hex_string(bytes) => {
+        ExtensionValue::ByteString(bytes) if needs_hex_string(bytes) => {
             use std::fmt::Write as _;
             out.push_str("\"|");
             for b in bytes {
@@ -293,7 +296,7 @@ pub(super) fn try_print_option_value(out: &mut String, o: &ExtensionOption) -> b
             }
             out.push_str("|\"");
         }
-        ExtensionValue::Bytes(bytes) => {
+        ExtensionValue::ByteString(bytes) => {
             append_text::append_quoted_minimal_escape(out, &String::from_utf8_lossy(bytes))
         }
         ExtensionValue::Text(text) => append_text::append_quoted_minimal_escape(out, text),

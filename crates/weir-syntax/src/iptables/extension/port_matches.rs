@@ -4,7 +4,7 @@ use weir_model::rule_match::{MultiportSelector, Negatable, TcpFlagsMatch};
 use weir_model::{Match, PortSpan};
 
 use crate::diagnostic::{Diagnostic, ParseResult};
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ExtensionScope, OptionSpec, ParsedOption, option_with_argument,
 };
 use crate::{append_text, strtoul, system_name_tables};
@@ -33,7 +33,7 @@ pub(super) static TCP_MATCH: Extension<Match> = Extension {
         PORT_OPTIONS[2],
         PORT_OPTIONS[3],
         OptionSpec {
-            arity: crate::iptables::extension_options::OptionArity::Flag,
+            arity: crate::iptables::option_specs_and_arguments::OptionArity::Flag,
             ..option_with_argument("syn", TCP_FLAGS_OPTION_ID).invertible()
         },
         option_with_argument("tcp-flags", TCP_FLAGS_OPTION_ID).invertible().with_two_arguments(),
@@ -70,7 +70,7 @@ pub(super) static SCTP_MATCH: Extension<Match> = Extension {
         let (sport, dport) = parse_sport_and_dport(g, "sctp")?;
         let chunks = g
             .first_with_id(CHUNK_TYPES_OPTION_ID)
-            .map(super::sctp_chunks::parse_chunk_types)
+            .map(super::sctp_chunks::canonicalize_chunk_types)
             .transpose()?;
         Ok(Match::Sctp { sport, dport, chunks })
     },
@@ -134,8 +134,13 @@ pub(super) fn parse_port_span(
 ) -> ParseResult<PortSpan> {
     // tcp and sctp read by hand, the others by the system's resolver.
     let strict = matches!(protocol, "tcp" | "sctp");
-    let one =
-        |text| if strict { parse_port(t, text, protocol) } else { parse_resolver_port(t, text) };
+    let one = |text| {
+        if strict {
+            parse_port_of_protocol(t, text, protocol)
+        } else {
+            parse_resolver_port(t, text)
+        }
+    };
     let Some((lo, hi)) = text.split_once(':') else {
         let p = one(text)?;
         return Ok(PortSpan { lo: p, hi: p });
@@ -153,7 +158,11 @@ pub(super) fn parse_port_span(
 }
 
 /// A port's number or service name.
-pub(super) fn parse_port(t: &ParsedOption, text: &str, protocol: &str) -> ParseResult<u16> {
+pub(super) fn parse_port_of_protocol(
+    t: &ParsedOption,
+    text: &str,
+    protocol: &str,
+) -> ParseResult<u16> {
     if let Some(p) = strtoul::parse_u16(text) {
         return Ok(p);
     }
@@ -297,12 +306,15 @@ fn build_multiport_match(g: &ExtensionArguments) -> ParseResult<Match> {
         slots += 1;
         let value = match part.split_once(':') {
             None => {
-                let p = parse_port(t, part, protocol)?;
+                let p = parse_port_of_protocol(t, part, protocol)?;
                 PortSpan { lo: p, hi: p }
             }
             Some((lo, hi)) => {
                 slots += 1;
-                let (lo, hi) = (parse_port(t, lo, protocol)?, parse_port(t, hi, protocol)?);
+                let (lo, hi) = (
+                    parse_port_of_protocol(t, lo, protocol)?,
+                    parse_port_of_protocol(t, hi, protocol)?,
+                );
                 if lo >= hi {
                     return t
                         .arg_error(format!("the lower port of {part} is not below its upper port"))
@@ -337,7 +349,7 @@ fn build_dccp_match(g: &ExtensionArguments) -> ParseResult<Match> {
     for t in g.iter() {
         match t.id {
             DCCP_TYPES_OPTION_ID => {
-                types = Some(Negatable { negated: t.negated, value: parse_dccp_types(t)? })
+                types = Some(Negatable { negated: t.negated, value: canonicalize_dccp_types(t)? })
             }
             TCP_DCCP_OPTION_NUMBER_ID => option = Some(parse_tcp_dccp_option_number(t)?),
             _ => {}
@@ -346,7 +358,7 @@ fn build_dccp_match(g: &ExtensionArguments) -> ParseResult<Match> {
     Ok(Match::Dccp { sport, dport, types, option })
 }
 
-fn parse_dccp_types(t: &ParsedOption) -> ParseResult<String> {
+fn canonicalize_dccp_types(t: &ParsedOption) -> ParseResult<String> {
     let mut bits = 0u16;
     for word in t.arg.split(',').filter(|w| !w.is_empty()) {
         match DCCP_TYPE_NAMES.iter().position(|name| name.eq_ignore_ascii_case(word)) {

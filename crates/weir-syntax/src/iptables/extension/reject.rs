@@ -4,7 +4,7 @@ use weir_model::Hook::{Forward, Input, Output};
 use weir_model::{Family, TableName, Target};
 
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ExtensionScope, option_with_argument,
 };
 
@@ -17,7 +17,7 @@ pub(super) static REJECT_TARGET: Extension<Target> = Extension {
 };
 
 /// Name and alias, in the order in which the tools try abbreviations.
-const REJECT_TYPES_V4: [(&str, &str); 8] = [
+const REJECT_TYPE_NAMES_V4: [(&str, &str); 8] = [
     ("icmp-net-unreachable", "net-unreach"),
     ("icmp-host-unreachable", "host-unreach"),
     ("icmp-proto-unreachable", "proto-unreach"),
@@ -27,7 +27,7 @@ const REJECT_TYPES_V4: [(&str, &str); 8] = [
     ("tcp-reset", "tcp-rst"),
     ("icmp-admin-prohibited", "admin-prohib"),
 ];
-const REJECT_TYPES_V6: [(&str, &str); 7] = [
+const REJECT_TYPE_NAMES_V6: [(&str, &str); 7] = [
     ("icmp6-no-route", "no-route"),
     ("icmp6-adm-prohibited", "adm-prohibited"),
     ("icmp6-addr-unreachable", "addr-unreach"),
@@ -39,8 +39,8 @@ const REJECT_TYPES_V6: [(&str, &str); 7] = [
 
 fn build_reject_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let (rows, default): (&[_], _) = match g.family {
-        Family::V4 => (&REJECT_TYPES_V4, "icmp-port-unreachable"),
-        Family::V6 => (&REJECT_TYPES_V6, "icmp6-port-unreachable"),
+        Family::V4 => (&REJECT_TYPE_NAMES_V4, "icmp-port-unreachable"),
+        Family::V6 => (&REJECT_TYPE_NAMES_V6, "icmp6-port-unreachable"),
     };
     let Some(t) = g.first_with_id(0) else { return Ok(Target::Reject(default)) };
     let begins = |name: &str| {

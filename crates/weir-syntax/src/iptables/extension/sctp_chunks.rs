@@ -3,10 +3,10 @@
 use weir_model::rule_match::Negatable;
 
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::ParsedOption;
+use crate::iptables::option_specs_and_arguments::ParsedOption;
 
 /// Name, and the letters of its flag bits (bit 7 first), in the order of printing.
-const SCTP_CHUNK_NAMES_AND_FLAGS: [(&str, &str); 22] = [
+const SCTP_CHUNK_NAMES_AND_FLAG_LETTERS: [(&str, &str); 22] = [
     ("DATA", "----IUBE"),
     ("INIT", "--------"),
     ("INIT_ACK", "--------"),
@@ -32,7 +32,7 @@ const SCTP_CHUNK_NAMES_AND_FLAGS: [(&str, &str); 22] = [
 ];
 
 /// `all|any|only LIST`, spelled as `iptables-save` does.
-pub(super) fn parse_chunk_types(t: &ParsedOption) -> ParseResult<Negatable<String>> {
+pub(super) fn canonicalize_chunk_types(t: &ParsedOption) -> ParseResult<Negatable<String>> {
     let how = match t.arg.to_ascii_lowercase().as_str() {
         "all" => "all",
         "any" => "any",
@@ -44,9 +44,9 @@ pub(super) fn parse_chunk_types(t: &ParsedOption) -> ParseResult<Negatable<Strin
                 .into_err();
         }
     };
-    let mut set = [false; SCTP_CHUNK_NAMES_AND_FLAGS.len()];
+    let mut set = [false; SCTP_CHUNK_NAMES_AND_FLAG_LETTERS.len()];
     // Of each chunk the flag bits that must be set, and those looked at.
-    let mut flags = [(0u8, 0u8); SCTP_CHUNK_NAMES_AND_FLAGS.len()];
+    let mut flags = [(0u8, 0u8); SCTP_CHUNK_NAMES_AND_FLAG_LETTERS.len()];
     if t.second_arg.eq_ignore_ascii_case("ALL") {
         let value = format!("{how} ALL");
         return Ok(Negatable { negated: t.negated, value });
@@ -56,13 +56,13 @@ pub(super) fn parse_chunk_types(t: &ParsedOption) -> ParseResult<Negatable<Strin
     for word in t.second_arg.split(',').filter(|w| !w.is_empty()) {
         let (name, letters) = word.split_once(':').unwrap_or((word, ""));
         let Some(i) =
-            SCTP_CHUNK_NAMES_AND_FLAGS.iter().position(|c| c.0.eq_ignore_ascii_case(name))
+            SCTP_CHUNK_NAMES_AND_FLAG_LETTERS.iter().position(|c| c.0.eq_ignore_ascii_case(name))
         else {
             return t.second_arg_error(format!("no SCTP chunk {name}")).into_err();
         };
         set[i] = true;
         for letter in letters.chars() {
-            let place = SCTP_CHUNK_NAMES_AND_FLAGS[i]
+            let place = SCTP_CHUNK_NAMES_AND_FLAG_LETTERS[i]
                 .1
                 .find(letter.to_ascii_uppercase())
                 .filter(|_| letter != '-');
@@ -87,8 +87,10 @@ pub(super) fn parse_chunk_types(t: &ParsedOption) -> ParseResult<Negatable<Strin
 }
 
 fn print_chunk_set(out: &mut String, set: &[bool], flags: &[(u8, u8)]) {
-    let chosen =
-        SCTP_CHUNK_NAMES_AND_FLAGS.iter().zip(set.iter().zip(flags)).filter(|(_, (s, _))| **s);
+    let chosen = SCTP_CHUNK_NAMES_AND_FLAG_LETTERS
+        .iter()
+        .zip(set.iter().zip(flags))
+        .filter(|(_, (s, _))| **s);
     crate::append_text::append_comma_list(
         out,
         chosen,

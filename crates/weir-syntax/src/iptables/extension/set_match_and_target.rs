@@ -8,7 +8,7 @@ use super::extension_value_builders::ModuleOptionsBuilder;
 use super::option_values;
 use crate::append_text;
 use crate::diagnostic::{Diagnostic, ParseResult};
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, OptionSpec, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
     option_with_argument,
 };
@@ -122,13 +122,13 @@ fn build_set_target(g: &ExtensionArguments) -> ParseResult<Target> {
         let mut words = parse_set_name(t)?.to_string();
         words.push(' ');
         append_set_directions(&mut words, &parse_set_directions(t)?);
-        options.push(g.option_name(t.id), ExtensionValue::Text(words));
+        options.push_non_negated(g.option_name(t.id), ExtensionValue::Text(words));
         if t.id == 0 {
             if g.has_option(3) {
-                options.push("exist", ExtensionValue::Flag);
+                options.push_non_negated("exist", ExtensionValue::Flag);
             }
             if let Some(t) = g.first_with_id(4) {
-                options.push(
+                options.push_non_negated(
                     "timeout",
                     ExtensionValue::Number(option_values::parse_integer(t, 0, 2_147_483)?),
                 );
@@ -156,7 +156,7 @@ fn build_set_target(g: &ExtensionArguments) -> ParseResult<Target> {
             g.restrict_hooks(&[Forward, Output, Postrouting]);
         }
         for id in (5..=7).filter(|id| g.has_option(*id)) {
-            options.push(g.option_name(id), ExtensionValue::Flag);
+            options.push_non_negated(g.option_name(id), ExtensionValue::Flag);
         }
     }
     Ok(super::log_targets::extension_effect_target("SET", options))

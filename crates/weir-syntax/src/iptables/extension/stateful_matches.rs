@@ -9,7 +9,7 @@ use super::option_values;
 use crate::append_text;
 use crate::diagnostic::ParseResult;
 use crate::iptables::address;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
     option_with_argument,
 };
@@ -158,12 +158,12 @@ fn build_statistic_match(g: &ExtensionArguments) -> ParseResult<Match> {
     let mut options = ModuleOptionsBuilder::default();
     match (mode.arg, g.first_with_id(1), g.first_with_id(2), g.first_with_id(3)) {
         ("random", Some(t), None, _) => {
-            options.push("mode", ExtensionValue::Keyword("random"));
+            options.push_non_negated("mode", ExtensionValue::Keyword("random"));
             let value = ExtensionValue::Probability(parse_probability(t)?);
             options.0.push(ExtensionOption { negated: t.negated, name: "probability", value });
         }
         ("nth", None, Some(every), Some(packet)) => {
-            options.push("mode", ExtensionValue::Keyword("nth"));
+            options.push_non_negated("mode", ExtensionValue::Keyword("nth"));
             let n = option_values::parse_integer(every, 1, u32::MAX.into())?;
             let p = option_values::parse_integer(packet, 0, u32::MAX.into())?;
             if p >= n {
@@ -171,7 +171,7 @@ fn build_statistic_match(g: &ExtensionArguments) -> ParseResult<Match> {
             }
             let value = ExtensionValue::Number(n);
             options.0.push(ExtensionOption { negated: every.negated, name: "every", value });
-            options.push("packet", ExtensionValue::Number(p));
+            options.push_non_negated("packet", ExtensionValue::Number(p));
         }
         ("random", None, ..) => {
             return g.extension_error("mode random without --probability").into_err();
@@ -200,7 +200,7 @@ fn build_connlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
     let limit = option_values::parse_integer(t, 0, u32::MAX.into())?;
     let mut options = ModuleOptionsBuilder::default();
     let above = (t.id == 1) != t.negated;
-    options.push(
+    options.push_non_negated(
         if above { "connlimit-above" } else { "connlimit-upto" },
         ExtensionValue::Number(limit),
     );
@@ -218,9 +218,9 @@ fn build_connlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
             }
         }
     };
-    options.push("connlimit-mask", ExtensionValue::Number(len.into()));
+    options.push_non_negated("connlimit-mask", ExtensionValue::Number(len.into()));
     let side = if g.has_option(4) { "connlimit-daddr" } else { "connlimit-saddr" };
-    options.push(side, ExtensionValue::Flag);
+    options.push_non_negated(side, ExtensionValue::Flag);
     Ok(stateful_match("connlimit", options.0))
 }
 

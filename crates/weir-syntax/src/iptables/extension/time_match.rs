@@ -9,7 +9,7 @@ use weir_model::Match;
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
     option_with_argument,
 };
@@ -38,7 +38,7 @@ pub(super) static TIME_MATCH: Extension<Match> = Extension {
 const DATE_MAX_UNIX_SECONDS: u64 = i32::MAX as u64;
 const LAST_SECOND_OF_DAY: u64 = 86_399;
 const WEEKDAY_NAMES: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-const MONTHDAY_NAMES: [&str; 31] = [
+const MONTHDAY_DECIMALS: [&str; 31] = [
     "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17",
     "18", "19", "20", "21", "22", "23", "24", "25", "26", "27", "28", "29", "30", "31",
 ];
@@ -54,15 +54,15 @@ fn build_time_match(g: &ExtensionArguments) -> ParseResult<Match> {
             .into_err();
     }
     if start != 0 || stop != LAST_SECOND_OF_DAY {
-        options.push("timestart", ExtensionValue::Duration(start));
-        options.push("timestop", ExtensionValue::Duration(stop));
+        options.push_non_negated("timestart", ExtensionValue::DurationInModuleUnit(start));
+        options.push_non_negated("timestop", ExtensionValue::DurationInModuleUnit(stop));
     }
     if let Some(t) = g.first_with_id(4) {
         push_days_option(
             &mut options,
             "monthdays",
-            parse_days(t, &MONTHDAY_NAMES)?,
-            &MONTHDAY_NAMES,
+            parse_days(t, &MONTHDAY_DECIMALS)?,
+            &MONTHDAY_DECIMALS,
         );
     }
     if let Some(t) = g.first_with_id(5) {
@@ -70,17 +70,17 @@ fn build_time_match(g: &ExtensionArguments) -> ParseResult<Match> {
     }
     let from = g.first_with_id(0).map_or(Ok(0), parse_date)?;
     if from != 0 {
-        options.push("datestart", ExtensionValue::Number(from));
+        options.push_non_negated("datestart", ExtensionValue::Number(from));
     }
-    options.push(
+    options.push_non_negated(
         "datestop",
         ExtensionValue::Number(g.first_with_id(1).map_or(Ok(DATE_MAX_UNIX_SECONDS), parse_date)?),
     );
     if g.has_option(7) || g.has_option(8) {
-        options.push("kerneltz", ExtensionValue::Flag);
+        options.push_non_negated("kerneltz", ExtensionValue::Flag);
     }
     if g.has_option(6) {
-        options.push("contiguous", ExtensionValue::Flag);
+        options.push_non_negated("contiguous", ExtensionValue::Flag);
     }
     Ok(host_dependent_match("time", options.0))
 }
@@ -98,7 +98,7 @@ fn push_days_option(
         options.0.push(ExtensionOption { negated: true, name, value });
     } else if set != (1 << names.len()) - 1 {
         let chosen = (0..names.len()).filter(|i| set >> i & 1 == 1).map(|i| names[i]).collect();
-        options.push(name, ExtensionValue::KeywordList(chosen));
+        options.push_non_negated(name, ExtensionValue::KeywordList(chosen));
     }
 }
 
@@ -199,11 +199,11 @@ fn month_start_unix_seconds(year: u64, month: u64) -> Option<u64> {
 }
 
 /// Times of day and dates.
-pub(super) fn try_print_option_value(out: &mut String, o: &ExtensionOption) -> bool {
+pub(super) fn try_print_time_or_date(out: &mut String, o: &ExtensionOption) -> bool {
     use std::fmt::Write as _;
     let hms = |s: u64| (s / 3600, s / 60 % 60, s % 60);
     match &o.value {
-        ExtensionValue::Duration(s) => {
+        ExtensionValue::DurationInModuleUnit(s) => {
             let (h, m, s) = hms(*s);
             let _ = write!(out, "{h:02}:{m:02}:{s:02}");
         }
@@ -239,7 +239,7 @@ mod tests {
                 negated: false,
                 value: ExtensionValue::Number(seconds),
             };
-            assert!(try_print_option_value(&mut text, &option));
+            assert!(try_print_time_or_date(&mut text, &option));
             assert_eq!(text, date);
         }
     }

@@ -7,12 +7,12 @@ use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::address::{self, BadAddr};
 use crate::iptables::base_option_table::{CommaListExtraAddrs, is_invertible};
 use crate::iptables::extension::option_values::{bad_addr_error, looks_like_host_name};
-use crate::iptables::extension_options::OptionArgument;
+use crate::iptables::option_specs_and_arguments::OptionArgument;
 use crate::{strtoul, system_name_tables};
 
 impl<'w> OptionScanner<'_, '_, 'w> {
     /// Reads one of the options that are no command, module or target.
-    pub(super) fn parse_base_option(
+    pub(super) fn parse_base_test_or_counters(
         &mut self,
         letter: u8,
         arg: Option<OptionArgument<'w>>,
@@ -33,10 +33,10 @@ impl<'w> OptionScanner<'_, '_, 'w> {
         }
         let negated = self.pending_negation.is_some();
         match letter {
-            b's' | b'd' => self.parse_address_list(letter, arg, negated)?,
-            b'i' => self.base.iif = self.parse_device(arg, negated)?,
-            b'o' => self.base.oif = self.parse_device(arg, negated)?,
-            b'p' => self.base.proto = parse_protocol(arg, negated)?,
+            b's' | b'd' => self.parse_and_store_address_list(letter, arg, negated)?,
+            b'i' => self.base.iif = self.parse_iface_match(arg, negated)?,
+            b'o' => self.base.oif = self.parse_iface_match(arg, negated)?,
+            b'p' => self.base.proto = parse_proto_match(arg, negated)?,
             b'f' => self.base.fragment = Some(FragmentMatch { negated }),
             b'c' => self.counters = Some(parse_counters(arg, second.unwrap_or(none))?),
             b't' => {
@@ -54,7 +54,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
         Ok(())
     }
 
-    fn parse_address_list(
+    fn parse_and_store_address_list(
         &mut self,
         letter: u8,
         arg: OptionArgument<'w>,
@@ -118,7 +118,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
         }
     }
 
-    fn parse_device(
+    fn parse_iface_match(
         &mut self,
         arg: OptionArgument<'w>,
         negated: bool,
@@ -138,8 +138,8 @@ impl<'w> OptionScanner<'_, '_, 'w> {
             Some(name) => (name, true),
             None => (arg.text, false),
         };
-        let name = match self.last_word_at(arg.span) {
-            Some(w) if !prefix => self.context.interner.intern_cow(&w.text),
+        let name = match self.last_read_word_if_at(arg.span) {
+            Some(w) if !prefix => self.context.interner.intern_if_borrowed(&w.text),
             _ => self.context.interner.intern_device_prefix(name),
         };
         Ok(Some(IfaceMatch { negated, name, is_prefix: prefix }))
@@ -169,7 +169,7 @@ impl Iterator for ResolvedNets {
     }
 }
 
-fn parse_protocol(arg: OptionArgument, negated: bool) -> ParseResult<Option<ProtoMatch>> {
+fn parse_proto_match(arg: OptionArgument, negated: bool) -> ParseResult<Option<ProtoMatch>> {
     let number = match arg.text {
         "tcp" => Some(6),
         "udp" => Some(17),

@@ -26,7 +26,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
                     return wrong_family_error(e.name, arg.span, family).into_err();
                 }
                 let words = self.take_opaque_words();
-                NamedExtension::Opaque(OpaqueExtension { name: arg.text.to_owned(), words })
+                NamedExtension::OpaqueMatch(OpaqueExtension { name: arg.text.to_owned(), words })
             }
         };
         let end = self.words[self.position - 1].span.end;
@@ -37,8 +37,9 @@ impl<'w> OptionScanner<'_, '_, 'w> {
     /// The words of a module that weir does not know: up to the next base option.
     fn take_opaque_words(&mut self) -> Vec<String> {
         let family = self.context.family;
-        let is_base =
-            |w: &Word| !w.quoted && base_option_table::is_base_option_word(&w.text, family);
+        let is_base = |w: &Word| {
+            !w.quoted && base_option_table::is_option_ending_opaque_words(&w.text, family)
+        };
         let mut out = Vec::new();
         while let Some(w) = self.words.get(self.position) {
             let negates_base = w.text == "!"
@@ -107,7 +108,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
     fn intern_argument(&mut self, arg: OptionArgument<'w>) -> SharedName {
         // The argument is the word read last, unless it is in one word with its option.
         match &self.words[self.position - 1] {
-            w if w.span == arg.span => self.context.interner.intern_cow(&w.text),
+            w if w.span == arg.span => self.context.interner.intern_if_borrowed(&w.text),
             _ => SharedName::from(arg.text),
         }
     }
@@ -120,7 +121,9 @@ impl<'w> OptionScanner<'_, '_, 'w> {
             return wrong_family_error(e.name, arg.span, family).into_err();
         }
         let words = self.take_opaque_words();
-        if words.is_empty() && !base_option_table::OPAQUE_TARGET_NAMES.contains(&arg.text) {
+        if words.is_empty()
+            && !base_option_table::CHAIN_LIKE_OPAQUE_TARGET_NAMES.contains(&arg.text)
+        {
             return base_option_table::unknown_chain_error(arg, self.context.table).into_err();
         }
         self.jump_span.end = self.words[self.position - 1].span.end;

@@ -5,7 +5,7 @@ use weir_model::Span;
 use super::{NamedExtension, OptionScanner, base_option_table};
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::extension;
-use crate::iptables::extension_options::{OptionArity, OptionSpec};
+use crate::iptables::option_specs_and_arguments::{OptionArity, OptionSpec};
 use crate::iptables::word_splitting::Word;
 
 /// Who knows a long option.
@@ -38,14 +38,14 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                             )
                             .into_err();
                         }
-                        (_, Some(v)) => Some(self.attached_argument(letter, v, word)),
+                        (_, Some(v)) => Some(self.short_option_attached_argument(letter, v, word)),
                         (OptionArity::Flag, None) => None,
                         (_, None) => Some(self.take_argument(word.span, text)?),
                     };
                     return self.dispatch_option_letter(letter, arg, word.span);
                 }
                 FoundOption::Extension(owner, opt) => {
-                    let value = value.map(|v| self.attached_argument(0, v, word));
+                    let value = value.map(|v| self.short_option_attached_argument(0, v, word));
                     return self.take_extension_option(owner, opt, value, word);
                 }
                 FoundOption::Ambiguous(names) => {
@@ -137,9 +137,11 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
     /// A match takes no options any more once the same module was named again.
     fn unknown_if_module_repeated(&self, owner: usize, opt: &'static OptionSpec) -> FoundOption {
         let open = &self.named_extensions[owner].0;
-        let again = self.named_extensions[owner + 1..]
-            .iter()
-            .any(|(o, _)| !o.is_target() && !open.is_target() && o.name() == open.name());
+        let again = self.named_extensions[owner + 1..].iter().any(|(o, _)| {
+            !o.is_known_target()
+                && !open.is_known_target()
+                && o.known_extension_name() == open.known_extension_name()
+        });
         if again { FoundOption::Unknown } else { FoundOption::Extension(owner, opt) }
     }
 }

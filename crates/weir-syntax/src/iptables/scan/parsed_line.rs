@@ -6,7 +6,7 @@ use super::CommaListExtraAddrs;
 
 /// A command letter with its operands.
 #[derive(Debug)]
-pub(in crate::iptables) struct RuleCommand<'w> {
+pub(in crate::iptables) struct CommandWithOperands<'w> {
     pub letter: u8,
     pub span: Span,
     pub chain: Option<&'w str>,
@@ -17,8 +17,8 @@ pub(in crate::iptables) struct RuleCommand<'w> {
 }
 
 /// A line that was read.
-pub(in crate::iptables) struct RuleLine<'w> {
-    pub command: RuleCommand<'w>,
+pub(in crate::iptables) struct ParsedLine<'w> {
+    pub command: CommandWithOperands<'w>,
     pub base: BaseMatch,
     pub extra_sources: CommaListExtraAddrs,
     pub extra_destinations: CommaListExtraAddrs,
@@ -34,10 +34,10 @@ pub(in crate::iptables) struct RuleLine<'w> {
     pub given_letters: GivenBaseOptions,
 }
 
-impl RuleLine<'_> {
+impl ParsedLine<'_> {
     /// A line that changes nothing.
     pub fn ignored_line() -> Self {
-        let command = RuleCommand {
+        let command = CommandWithOperands {
             letter: 0,
             span: Span::NONE,
             chain: None,
@@ -45,7 +45,7 @@ impl RuleLine<'_> {
             operand: None,
             operand_span: Span::NONE,
         };
-        RuleLine {
+        ParsedLine {
             command,
             base: BaseMatch::default(),
             extra_sources: CommaListExtraAddrs::new(),

@@ -2,15 +2,17 @@
 
 use weir_model::{Chain, Counters, Policy, SharedName, Span, TableName, Target};
 
-use super::{RuleLineContext, TableDraft, check_chain_name, parse_policy, policy_error};
+use super::{
+    RuleLineContext, TableDraft, parse_policy, policy_error, refuse_verdict_or_long_chain_name,
+};
 use crate::diagnostic::{Diagnostic, ParseResult};
-use crate::iptables::scan::{RuleCommand, RuleLine};
+use crate::iptables::scan::{CommandWithOperands, ParsedLine};
 
 impl TableDraft {
     pub(super) fn apply_chain_command(
         &mut self,
         letter: u8,
-        line: &RuleLine,
+        line: &ParsedLine,
         beside: RuleLineContext,
     ) -> ParseResult<()> {
         let c = &line.command;
@@ -71,10 +73,10 @@ impl TableDraft {
     fn create_chain(
         &mut self,
         name: SharedName,
-        c: &RuleCommand,
+        c: &CommandWithOperands,
         beside: RuleLineContext,
     ) -> ParseResult<()> {
-        check_chain_name(&name, c.chain_span)?;
+        refuse_verdict_or_long_chain_name(&name, c.chain_span)?;
         refuse_blank_chain_name(&name, c.chain_span)?;
         if name.starts_with(['-', '!']) {
             return Diagnostic::new(
@@ -104,7 +106,7 @@ impl TableDraft {
         }
     }
 
-    fn remove_or_rename_chain(&mut self, letter: u8, c: &RuleCommand) -> ParseResult<()> {
+    fn remove_or_rename_chain(&mut self, letter: u8, c: &CommandWithOperands) -> ParseResult<()> {
         let used = |draft: &TableDraft, name: &SharedName| {
             draft.chains.iter().flat_map(|c| &c.rules).any(|r| r.target.jump_target() == Some(name))
         };
@@ -137,11 +139,11 @@ impl TableDraft {
         Ok(())
     }
 
-    fn rename_chain(&mut self, at: usize, c: &RuleCommand) -> ParseResult<()> {
+    fn rename_chain(&mut self, at: usize, c: &CommandWithOperands) -> ParseResult<()> {
         let Some(new) = c.operand.map(SharedName::from) else {
             return Diagnostic::new("-E without a new name", c.span).into_err();
         };
-        check_chain_name(&new, c.operand_span)?;
+        refuse_verdict_or_long_chain_name(&new, c.operand_span)?;
         refuse_blank_chain_name(&new, c.operand_span)?;
         if self.has_chain(&new) {
             return Diagnostic::new(format!("chain {new} already exists"), c.operand_span)

@@ -17,7 +17,7 @@ use weir_lint::{Finding, find_lint};
 use weir_model::{Firewall, iptables_tool_name};
 use weir_syntax::iptables;
 
-const BASELINE_HEADER: &str = "# Known findings; written by weir check --write-baseline.";
+const BASELINE_HEADER_COMMENT: &str = "# Known findings; written by weir check --write-baseline.";
 
 /// How many findings of each line are known.
 pub(super) struct Baseline {
@@ -29,7 +29,7 @@ impl Baseline {
     ///
     /// # Errors
     /// Where it cannot be read, or a line does not begin with the id of a finding.
-    pub fn read(path: &Path) -> Result<Baseline> {
+    pub fn read_checking_lint_ids(path: &Path) -> Result<Baseline> {
         let name = path.display();
         let text = fs::read_to_string(path).with_context(|| format!("read {name}"))?;
         let mut known = HashMap::new();
@@ -52,7 +52,7 @@ impl Baseline {
 
     /// Whether a finding is known; each line of the baseline is used up once.
     pub fn take_known_finding(&mut self, finding: &Finding, firewall: &Firewall) -> bool {
-        match self.known_counts.get_mut(&format_baseline_line(finding, firewall)) {
+        match self.known_counts.get_mut(&format_unnumbered_finding_line(finding, firewall)) {
             Some(left) if *left > 0 => {
                 *left -= 1;
                 true
@@ -65,12 +65,12 @@ impl Baseline {
 /// The text of a baseline of these lines.
 pub(super) fn render_baseline(mut lines: Vec<String>) -> String {
     lines.sort_unstable();
-    lines.insert(0, BASELINE_HEADER.to_owned());
+    lines.insert(0, BASELINE_HEADER_COMMENT.to_owned());
     lines.join("\n") + "\n"
 }
 
 /// The line that stands for a finding about one rule, chain or set.
-pub(super) fn format_baseline_line(finding: &Finding, firewall: &Firewall) -> String {
+pub(super) fn format_unnumbered_finding_line(finding: &Finding, firewall: &Firewall) -> String {
     let id = finding.lint_id();
     let Some(place) = &finding.place else {
         return format!("{id} - {}", finding.message);
@@ -101,7 +101,7 @@ mod tests {
     fn known(text: &str) -> Result<Baseline> {
         let file = std::env::temp_dir().join(format!("weir-baseline-{}", std::process::id()));
         fs::write(&file, text)?;
-        let read = Baseline::read(&file);
+        let read = Baseline::read_checking_lint_ids(&file);
         fs::remove_file(&file)?;
         read
     }
@@ -111,8 +111,9 @@ mod tests {
         let twice = "-A INPUT -s 192.0.2.1/32 -j DROP\n-A INPUT -s 192.0.2.1/32 -j DROP\n";
         let (findings, firewall) = checked(twice);
         assert_eq!(findings.len(), 1, "{findings:?}");
-        let listed =
-            render_baseline(findings.iter().map(|f| format_baseline_line(f, &firewall)).collect());
+        let listed = render_baseline(
+            findings.iter().map(|f| format_unnumbered_finding_line(f, &firewall)).collect(),
+        );
         let moved = format!("-A INPUT -p tcp -j RETURN\n{twice}-A INPUT -s 192.0.2.1/32 -j DROP\n");
         let (findings, firewall) = checked(&moved);
         let mut baseline = known(&listed).expect("a baseline");

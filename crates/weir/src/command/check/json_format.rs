@@ -37,7 +37,7 @@ struct FindingJson<'a> {
     also: Vec<RelatedPlaceJson<'a>>,
     help: &'a str,
     cost: Option<FindingCostJson>,
-    fix: Option<FixJson>,
+    fix: Option<FixEditCountJson>,
     program: Option<&'static str>,
 }
 
@@ -60,7 +60,7 @@ struct FindingCostJson {
 
 /// What `weir optimize --fix` would do.
 #[derive(Serialize)]
-struct FixJson {
+struct FixEditCountJson {
     edits: usize,
     changes_counters: bool,
 }
@@ -108,10 +108,10 @@ fn finding_to_json<'a>(
             rules: f.wasted_comparisons,
             ns: checked.cost_model.full_list_scan_ns(f.wasted_comparisons as usize),
         }),
-        fix: f
-            .fix
-            .as_ref()
-            .map(|x| FixJson { edits: x.edits.len(), changes_counters: x.changes_counters }),
+        fix: f.fix.as_ref().map(|x| FixEditCountJson {
+            edits: x.edits.len(),
+            changes_counters: x.changes_counters,
+        }),
         program: f.program.map(|p| p.as_str()),
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn render_sarif(all: &[CheckedRuleset]) -> Result<String> {
 fn sarif_rule(lint: &'static Lint) -> Value {
     json!({
         "id": lint.id,
-        "shortDescription": { "text": lint.title() },
+        "shortDescription": { "text": lint.summary_line() },
         "fullDescription": { "text": lint.why_it_matters() },
         "help": { "text": lint.cure(), "markdown": lint.page_markdown },
         "helpUri": format!("{LINT_PAGES_URL}/{}.md", lint.id),

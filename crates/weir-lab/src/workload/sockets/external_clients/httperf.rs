@@ -6,7 +6,7 @@
 
 use super::super::client_limits::REPLY_TIMEOUT;
 use super::super::socket_plan::SocketPlan;
-use super::output_lines::{OutputLines, parse_finite_number};
+use super::output_lines::{OutputLines, parse_finite_nonnegative_number};
 use super::program_report::ProgramReport;
 
 const TOTAL_LINE: &str = "Total: connections {} requests {} replies {} test-duration {} s";
@@ -52,7 +52,8 @@ pub(super) fn build_arguments(asking: &SocketPlan<'_>) -> Vec<String> {
 
 pub(super) fn parse_output(text: &str) -> Result<ProgramReport, String> {
     let lines = OutputLines::parse(text, &LINE_FORMATS)?;
-    let [_, _, replies, seconds] = lines.required_values(TOTAL_LINE, parse_finite_number)?;
+    let [_, _, replies, seconds] =
+        lines.required_values(TOTAL_LINE, parse_finite_nonnegative_number)?;
     let [informed, completed, moved, wrong, broken] = lines.required_counts(REPLY_STATUS_LINE)?;
     let [all, client, socket, refused, reset] = lines.required_counts(ERRORS_LINE)?;
     let [descriptors, addresses, files, other] = lines.required_counts(MORE_ERRORS_LINE)?;
@@ -77,7 +78,8 @@ pub(super) fn parse_output(text: &str) -> Result<ProgramReport, String> {
             "its replies by status add up to {by_status}, but the total is {replies}"
         ));
     }
-    let [response, transfer] = lines.required_values(REPLY_TIME_LINE, parse_finite_number)?;
+    let [response, transfer] =
+        lines.required_values(REPLY_TIME_LINE, parse_finite_nonnegative_number)?;
     Ok(ProgramReport {
         seconds,
         completed,

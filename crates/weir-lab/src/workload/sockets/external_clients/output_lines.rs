@@ -62,7 +62,7 @@ impl OutputLines {
 }
 
 /// A number that is one: programs divide by nothing, and print the result of it.
-pub(super) fn parse_finite_number(text: &str) -> Option<f64> {
+pub(super) fn parse_finite_nonnegative_number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
@@ -103,7 +103,7 @@ mod tests {
         let forms = ["in {} s", "errors {}"];
         let lines = OutputLines::parse("\n  in   5 s\nerrors  7\n", &forms).unwrap();
         assert_eq!(lines.required_counts("errors {}"), Ok([7]));
-        assert_eq!(lines.required_values("in {} s", parse_finite_number), Ok([5.0]));
+        assert_eq!(lines.required_values("in {} s", parse_finite_nonnegative_number), Ok([5.0]));
         let refused = |text: &str| OutputLines::parse(text, &forms).unwrap_err();
         assert_eq!(refused("in 5 s\nin 5 m"), "line 2 is not understood: `in 5 m`");
         assert_eq!(refused("errors 1\nerrors 2"), "line 2 is a duplicate: `errors 2`");
@@ -117,11 +117,16 @@ mod tests {
             lines.required_counts::<1>("in {} s").unwrap_err(),
             "the line `in {} s` is missing"
         );
-        let refused =
-            lines.required_values::<f64, 1>("errors {}", parse_finite_number).unwrap_err();
+        let refused = lines
+            .required_values::<f64, 1>("errors {}", parse_finite_nonnegative_number)
+            .unwrap_err();
         assert_eq!(refused, "`-nan` in the line `errors {}` is not understood");
         assert_eq!(
-            (parse_finite_number("inf"), parse_finite_number("-1"), parse_finite_number("0.5")),
+            (
+                parse_finite_nonnegative_number("inf"),
+                parse_finite_nonnegative_number("-1"),
+                parse_finite_nonnegative_number("0.5")
+            ),
             (None, None, Some(0.5))
         );
     }

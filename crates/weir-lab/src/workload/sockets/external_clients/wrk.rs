@@ -8,7 +8,7 @@
 
 use super::super::client_limits::REPLY_TIMEOUT;
 use super::super::socket_plan::SocketPlan;
-use super::output_lines::{OutputLines, match_line_format, parse_finite_number};
+use super::output_lines::{OutputLines, match_line_format, parse_finite_nonnegative_number};
 use super::program_report::ProgramReport;
 
 const LATENCY_LINE: &str = "Latency {} {} {} {}%";
@@ -107,8 +107,9 @@ pub(super) fn parse_output(text: &str) -> Result<ProgramReport, String> {
 /// A time with its unit (src/units.c), nanoseconds.
 fn parse_time_ns(text: &str) -> Option<f64> {
     let units = [("us", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
-    let in_unit =
-        |(unit, ns): &(&str, f64)| Some(parse_finite_number(text.strip_suffix(unit)?)? * ns);
+    let in_unit = |(unit, ns): &(&str, f64)| {
+        Some(parse_finite_nonnegative_number(text.strip_suffix(unit)?)? * ns)
+    };
     units.iter().find_map(in_unit)
 }
 

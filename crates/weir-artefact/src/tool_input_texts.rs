@@ -61,7 +61,7 @@ impl FileKind {
 
 /// The texts of a form, one for each tool that loads a part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ArtefactTexts {
+pub struct ArtefactRulesetTexts {
     /// nft tables.
     pub nft: Option<String>,
     /// IPv4 rules.
@@ -83,7 +83,7 @@ pub struct IpsetTexts {
     pub names: String,
 }
 
-impl ArtefactTexts {
+impl ArtefactRulesetTexts {
     /// The rules of a family.
     pub const fn rules_text(&self, family: Family) -> Option<&String> {
         match family {

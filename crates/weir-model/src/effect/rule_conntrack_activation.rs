@@ -2,7 +2,7 @@
 
 use weir_packet::Family;
 
-use super::conntrack_demand::ConntrackDemand;
+use super::conntrack_demand_level::ConntrackDemand;
 use super::matches::match_effects;
 use super::targets::target_effects;
 use crate::rule_match::Match;
@@ -38,6 +38,6 @@ pub fn total_conntrack_demand<'r>(rules: impl IntoIterator<Item = &'r Rule>) -> 
 }
 
 /// Whether a rule makes the kernel track connections.
-pub fn needs_connection_tracking(rule: &Rule) -> bool {
+pub fn is_conntrack_enabling_rule(rule: &Rule) -> bool {
     rule_conntrack_demand(rule) == ConntrackDemand::Tracking
 }

@@ -36,7 +36,7 @@ impl CallEndFlag {
 }
 
 /// A thread that ends the calls of a program.
-pub struct TestRunWatcher {
+pub struct TestRunSilenceWatcher {
     order_sender: Option<Sender<WatchRequest>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -57,7 +57,7 @@ impl Drop for WatchGuard {
     }
 }
 
-impl TestRunWatcher {
+impl TestRunSilenceWatcher {
     /// Starts the thread. The program reports that it has stopped by a word that is not 0, at
     /// `offset` of the only value of `map`. The thread calls `prepare` first: its priority must
     /// exceed that of the thread that runs the program, which it otherwise could not interrupt on a
@@ -65,7 +65,11 @@ impl TestRunWatcher {
     ///
     /// # Errors
     /// Where no thread can be started.
-    pub fn new(map: MapHandle, offset: usize, prepare: fn()) -> Result<TestRunWatcher, BpfError> {
+    pub fn new(
+        map: MapHandle,
+        offset: usize,
+        prepare: fn(),
+    ) -> Result<TestRunSilenceWatcher, BpfError> {
         install_signal_handler();
         let (orders, received) = mpsc::channel::<WatchRequest>();
         let is_silent = move || {
@@ -74,12 +78,14 @@ impl TestRunWatcher {
         };
         let watch = move || {
             prepare();
-            received.into_iter().for_each(|order| interrupt_when_silent(&order, &is_silent));
+            received
+                .into_iter()
+                .for_each(|order| interrupt_call_when_program_silent(&order, &is_silent));
         };
         let failed = |source| BpfError::Io { action: "start the watcher", source };
         let thread =
             std::thread::Builder::new().name("watcher".to_owned()).spawn(watch).map_err(failed)?;
-        Ok(TestRunWatcher { order_sender: Some(orders), thread: Some(thread) })
+        Ok(TestRunSilenceWatcher { order_sender: Some(orders), thread: Some(thread) })
     }
 
     /// Watches the next call of the current thread.
@@ -96,7 +102,7 @@ impl TestRunWatcher {
     }
 }
 
-impl Drop for TestRunWatcher {
+impl Drop for TestRunSilenceWatcher {
     fn drop(&mut self) {
         self.order_sender = None;
         if let Some(thread) = self.thread.take() {
@@ -105,7 +111,7 @@ impl Drop for TestRunWatcher {
     }
 }
 
-fn interrupt_when_silent(order: &WatchRequest, is_silent: &impl Fn() -> bool) {
+fn interrupt_call_when_program_silent(order: &WatchRequest, is_silent: &impl Fn() -> bool) {
     let begun = Instant::now();
     let mut is_over = false;
     while !is_over {

@@ -11,7 +11,7 @@ use weir_kernel::Namespace;
 /// Runs a command by `sh -ec` inside a namespace to its end; how long it took.
 ///
 /// What it starts is in the namespace too, so it ends with the session at the latest.
-pub(crate) fn run_shell_command(
+pub(crate) fn time_shell_command_in_namespace(
     namespace: &Namespace,
     text: &str,
     variables: &BTreeMap<String, String>,
@@ -27,18 +27,18 @@ pub(crate) fn run_shell_command(
 /// While it exists, processes that the current thread starts have priority over the machine's other
 /// work, as far as possible without real-time priority: a load takes longer than a real-time burst
 /// may.
-pub(crate) struct NiceGuard(i32);
+pub(crate) struct HighPriorityGuard(i32);
 
-impl NiceGuard {
-    pub(crate) fn new() -> NiceGuard {
+impl HighPriorityGuard {
+    pub(crate) fn raise_priority() -> HighPriorityGuard {
         let before = getpriority_process(None).unwrap_or(0);
         // Where it is refused the load is timed as any other process.
         let _ = setpriority_process(None, -20);
-        NiceGuard(before)
+        HighPriorityGuard(before)
     }
 }
 
-impl Drop for NiceGuard {
+impl Drop for HighPriorityGuard {
     fn drop(&mut self) {
         let _ = setpriority_process(None, self.0);
     }

@@ -8,7 +8,7 @@ use crate::observe::counters::{
 };
 
 /// One firewall between them.
-pub struct TestFirewall {
+pub struct FirewallWithCounters {
     /// Where its ruleset is loaded; empty where that is on another host.
     pub namespace: Namespace,
     /// Index of the device into which frames are sent.
@@ -31,7 +31,7 @@ pub struct TestFirewall {
     pub(crate) target: SharedExecTarget,
 }
 
-impl TestFirewall {
+impl FirewallWithCounters {
     /// The name of its namespace.
     pub(crate) fn namespace_name(&self) -> &str {
         self.target.name()

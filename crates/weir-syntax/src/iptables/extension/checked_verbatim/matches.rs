@@ -5,7 +5,7 @@ use weir_model::{Family, Match};
 
 use super::{Keyword, Net, Number, NumberRange, Text, build_verbatim_match};
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ExtensionScope, UNRESTRICTED_SCOPE, flag_option,
     option_with_argument,
 };
@@ -169,7 +169,7 @@ fn build_ipvs_match(g: &ExtensionArguments) -> ParseResult<Match> {
         }
     }
     for t in [3, 6].into_iter().filter_map(|id| g.first_with_id(id)) {
-        super::super::port_matches::parse_port(t, t.arg, "")?;
+        super::super::port_matches::parse_port_of_protocol(t, t.arg, "")?;
     }
     build_verbatim_match(
         g,
@@ -279,7 +279,7 @@ fn build_mh_match(g: &ExtensionArguments) -> ParseResult<Match> {
 /// Both kinds of options headers differ in nothing else.
 const fn ipv6_options_header_match(
     name: &'static str,
-    options: &'static [crate::iptables::extension_options::OptionSpec],
+    options: &'static [crate::iptables::option_specs_and_arguments::OptionSpec],
 ) -> Extension<Match> {
     Extension {
         name,

@@ -6,7 +6,7 @@ use weir_model::{Family, Target};
 
 use super::{Keyword, Net, Number, NumberOrNameList, PrefixLength, Text, build_verbatim_target};
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{
+use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ExtensionScope, UNRESTRICTED_SCOPE, flag_option,
     option_with_argument,
 };
@@ -222,7 +222,7 @@ static DNPT_TARGET: Extension<Target> = Extension {
     scope: ExtensionScope::in_tables_from_hooks(&[Mangle], &[Prerouting, Output]),
 };
 
-const NPT_OPTIONS: &[crate::iptables::extension_options::OptionSpec] = &[
+const NPT_OPTIONS: &[crate::iptables::option_specs_and_arguments::OptionSpec] = &[
     option_with_argument("src-pfx", 0).mandatory(),
     option_with_argument("dst-pfx", 1).mandatory(),
 ];

@@ -7,9 +7,9 @@ use weir_stats::TrialResults;
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
-use crate::bpf_program::sink::SinkCounts;
-use crate::topology::TestFirewall;
-use crate::workload::settle::{TransitReading, wait_until_settled};
+use crate::bpf_program::sink::SinkPacketCounts;
+use crate::topology::FirewallWithCounters;
+use crate::workload::settle::{TransitProgress, wait_until_settled};
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::WorkloadOutcome;
 
@@ -29,7 +29,7 @@ pub(crate) struct SentFrameTracker {
 /// Counters that say when all frames are accounted for.
 #[derive(Clone, Copy, Debug, Default)]
 struct ArrivalCounters {
-    arrived: SinkCounts,
+    arrived: SinkPacketCounts,
     /// Drops of devices, and of the IP stack.
     dropped: u64,
 }
@@ -38,7 +38,7 @@ impl ArrivalCounters {
     /// The counters now.
     fn read(
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<ArrivalCounters, LabError> {
         Ok(ArrivalCounters {
             arrived: stage.topology.sink().read_counts()?,
@@ -53,7 +53,7 @@ impl SentFrameTracker {
     pub(crate) fn read_counters_before(
         &mut self,
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         self.counters_before = ArrivalCounters::read(stage, firewall)?;
         Ok(())
@@ -63,7 +63,7 @@ impl SentFrameTracker {
     pub(crate) fn await_arrivals(
         &self,
         stage: &mut WorkloadResources,
-        firewall: &TestFirewall,
+        firewall: &FirewallWithCounters,
         measured: TrialResults,
     ) -> Result<WorkloadOutcome, LabError> {
         let (before, played) = (self.counters_before, self.send_result);
@@ -72,7 +72,7 @@ impl SentFrameTracker {
             let arrived = after.arrived.since(before.arrived);
             let moved = arrived.delivered + arrived.leaked + after.dropped - before.dropped;
             let is_complete = moved >= played.offered;
-            Ok(TransitReading { moved_packets: moved, is_complete, value: arrived })
+            Ok(TransitProgress { moved_packets: moved, is_complete, value: arrived })
         })?;
         Ok(WorkloadOutcome { send_result: played, arrived, measured })
     }

@@ -27,13 +27,13 @@ use crate::terminal;
 /// The longest request; a browser's are a tenth of it.
 const MAX_REQUEST_BYTES: usize = 16 * 1024;
 /// How long a client may take to ask, and again to take the answer.
-const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
+const CLIENT_TIMEOUT_PER_DIRECTION: Duration = Duration::from_secs(5);
 /// Connections that are served at once, each by a thread; others wait. A browser opens about six.
 const MAX_CONNECTIONS: usize = 16;
 /// How much is written before the clock is looked at again, bytes.
 const WRITE_CHUNK_BYTES: usize = 64 * 1024;
 /// How soon the page of a run that goes on is asked for again, seconds.
-const REFRESH_SECONDS: u32 = 5;
+const RUN_IN_PROGRESS_REFRESH_SECONDS: u32 = 5;
 
 /// Serves until Ctrl-C.
 pub fn run(args: &LabServeArgs) -> Result<ExitAnswer> {
@@ -124,7 +124,7 @@ impl ServedSite {
             let page = weir_report::render_page(&record, &[]).into_bytes();
             self.served_files = BTreeMap::from([(INDEX_FILE.to_owned(), page.into())]);
         } else {
-            let pages = lab_claims::build_index_pages(&self.folder)?.into_iter();
+            let pages = lab_claims::build_index_and_linked_files(&self.folder)?.into_iter();
             self.served_files = pages.map(|(name, bytes)| (name, bytes.into())).collect();
         }
         self.source_stamp = stamp;
@@ -216,7 +216,7 @@ impl HttpReply {
 
     fn send(&self, stream: &mut TcpStream) -> std::io::Result<()> {
         let again = if self.auto_refresh {
-            format!("Refresh: {REFRESH_SECONDS}\r\n")
+            format!("Refresh: {RUN_IN_PROGRESS_REFRESH_SECONDS}\r\n")
         } else {
             String::new()
         };
@@ -234,8 +234,8 @@ impl HttpReply {
     }
 }
 
-/// A connection that must have done within [`CLIENT_TIMEOUT`] what is asked of it, however many
-/// pieces it takes.
+/// A connection that must have done within [`CLIENT_TIMEOUT_PER_DIRECTION`] what is asked of it,
+/// however many pieces it takes.
 struct DeadlineStream<'a> {
     stream: &'a mut TcpStream,
     deadline: Instant,
@@ -243,7 +243,7 @@ struct DeadlineStream<'a> {
 
 impl<'a> DeadlineStream<'a> {
     fn new(stream: &'a mut TcpStream) -> DeadlineStream<'a> {
-        DeadlineStream { stream, deadline: Instant::now() + CLIENT_TIMEOUT }
+        DeadlineStream { stream, deadline: Instant::now() + CLIENT_TIMEOUT_PER_DIRECTION }
     }
 
     /// What is left of the time; an error where nothing is.

@@ -4,10 +4,10 @@ use std::cell::Cell;
 
 use weir_model::{Hook, Match, Span, Target};
 
-use super::{NamedExtension, OptionScanner, ParsedJumpTarget, RuleLine, hook_bit};
+use super::{NamedExtension, OptionScanner, ParsedJumpTarget, ParsedLine, hook_bit};
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::extension;
-use crate::iptables::extension_options::{Extension, ExtensionArguments, ExtensionScope};
+use crate::iptables::option_specs_and_arguments::{Extension, ExtensionArguments, ExtensionScope};
 
 impl<'w> OptionScanner<'_, '_, 'w> {
     /// `!` and a list of addresses do not go together in one rule.
@@ -21,9 +21,9 @@ impl<'w> OptionScanner<'_, '_, 'w> {
             .into_err()
     }
 
-    pub(super) fn build_rule_line(self) -> ParseResult<RuleLine<'w>> {
+    pub(super) fn build_parsed_line(self) -> ParseResult<ParsedLine<'w>> {
         if self.line_ignored {
-            return Ok(RuleLine::ignored_line());
+            return Ok(ParsedLine::ignored_line());
         }
         if let Some(bang) = self.pending_negation {
             return Diagnostic::new("! before nothing", bang).with_help("remove it").into_err();
@@ -35,7 +35,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
                 .with_help("a rule begins with -A CHAIN")
                 .into_err();
         };
-        let mut line = RuleLine {
+        let mut line = ParsedLine {
             command,
             base: self.base,
             extra_sources: self.extra_sources,
@@ -63,18 +63,18 @@ impl<'w> OptionScanner<'_, '_, 'w> {
                 allowed_hooks: Cell::new(&[]),
             };
             match open {
-                NamedExtension::Opaque(o) => {
+                NamedExtension::OpaqueMatch(o) => {
                     line.matches.push(Match::Opaque(Box::new(o)));
                     line.match_and_target_spans.push(span);
                 }
                 NamedExtension::Match(e) => {
-                    let (m, hooks) = build_extension(&given(e.options, e.name), e)?;
+                    let (m, hooks) = check_and_build_extension(&given(e.options, e.name), e)?;
                     line.matches.push(m);
                     line.match_and_target_spans.push(span);
                     line.restrict_hooks(e.name, e.scope.hooks, hooks);
                 }
                 NamedExtension::Target(e) => {
-                    let (t, hooks) = build_extension(&given(e.options, e.name), e)?;
+                    let (t, hooks) = check_and_build_extension(&given(e.options, e.name), e)?;
                     target = Some((t, span));
                     line.restrict_hooks(e.name, e.scope.hooks, hooks);
                 }
@@ -94,16 +94,16 @@ impl<'w> OptionScanner<'_, '_, 'w> {
 }
 
 /// Makes an extension's value; with it the hooks that the value leaves (none: all).
-fn build_extension<T>(
+fn check_and_build_extension<T>(
     g: &ExtensionArguments,
     e: &Extension<T>,
 ) -> ParseResult<(T, &'static [Hook])> {
-    check_options_and_scope(g, e.scope)?;
+    check_options_protocol_and_table(g, e.scope)?;
     let value = (e.build)(g)?;
     Ok((value, g.allowed_hooks.get()))
 }
 
-impl RuleLine<'_> {
+impl ParsedLine<'_> {
     /// Keeps only the hooks that the extension `by` allows, for itself and for its value.
     fn restrict_hooks(&mut self, by: &'static str, place: &[Hook], value: &[Hook]) {
         for hooks in [place, value].into_iter().filter(|h| !h.is_empty()) {
@@ -117,7 +117,10 @@ impl RuleLine<'_> {
 }
 
 /// What the option table and the place of an extension say about what was given.
-fn check_options_and_scope(g: &ExtensionArguments, place: ExtensionScope) -> ParseResult<()> {
+fn check_options_protocol_and_table(
+    g: &ExtensionArguments,
+    place: ExtensionScope,
+) -> ParseResult<()> {
     let bits = g.iter().fold(0u32, |bits, t| bits | 1 << t.id);
     for o in g.option_specs {
         let bit = 1 << o.id;

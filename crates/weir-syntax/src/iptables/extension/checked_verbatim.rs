@@ -15,7 +15,7 @@ use weir_model::{Match, Target};
 
 use super::option_values;
 use crate::diagnostic::ParseResult;
-use crate::iptables::extension_options::{ExtensionArguments, OptionArity, ParsedOption};
+use crate::iptables::option_specs_and_arguments::{ExtensionArguments, OptionArity, ParsedOption};
 
 /// What an option's argument must be.
 #[derive(Clone, Copy)]

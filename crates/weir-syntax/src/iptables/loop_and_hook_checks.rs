@@ -44,7 +44,7 @@ pub(super) fn check_jumps_and_hooks(
     walk.refuse_loops();
     if walk.errors.is_empty() && narrowings.iter().flatten().any(|n| n.allowed_hooks != u8::MAX) {
         for hook in table.hooks() {
-            walk.mark_reachable_chains(*hook);
+            walk.mark_chains_reachable_from_hook(*hook);
         }
         walk.refuse_rules_at_wrong_hooks();
     }
@@ -64,7 +64,7 @@ impl HookReachability<'_> {
     }
 
     /// Marks all chains that a hook leads to.
-    fn mark_reachable_chains(&mut self, hook: Hook) {
+    fn mark_chains_reachable_from_hook(&mut self, hook: Hook) {
         let ends: Vec<usize> = self
             .chains
             .iter()
@@ -73,7 +73,7 @@ impl HookReachability<'_> {
         let mut reached = vec![false; self.chains.len()];
         let root = self.graph.chain_index(hook.chain_name());
         for chain in
-            self.graph.mark_reachable(root, &mut reached, |jump| jump.rule < ends[jump.from])
+            self.graph.mark_newly_reachable(root, &mut reached, |jump| jump.rule < ends[jump.from])
         {
             self.reaching_hooks[chain] |= hook_bit(hook);
         }

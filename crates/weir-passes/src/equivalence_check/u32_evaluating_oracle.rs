@@ -16,12 +16,12 @@ use weir_semantics::{
 
 /// Answers what bytes say, and leaves all else to others.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PayloadOracle<A>(pub A);
+pub struct U32EvaluatingOracle<A>(pub A);
 
-impl<A: Oracle> Oracle for PayloadOracle<A> {
-    fn answer(&mut self, question: &OracleQuestion<'_>) -> bool {
-        let Some(Match::HostDependent(host)) = question.match_in_question() else {
-            return self.0.answer(question);
+impl<A: Oracle> Oracle for U32EvaluatingOracle<A> {
+    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
+        let Some(Match::UnmodelledInput(host)) = question.match_in_question() else {
+            return self.0.answer_rule_question(question);
         };
         let option = |name| host.options.iter().find(|o| o.name == name);
         if let ("u32", Some(o)) = (host.module, option("u32"))
@@ -31,14 +31,14 @@ impl<A: Oracle> Oracle for PayloadOracle<A> {
             return evaluate_u32_expression(text, &bytes).unwrap_or(false) != o.negated;
         }
         if host.module != "string" {
-            return self.0.answer(question);
+            return self.0.answer_rule_question(question);
         }
         let mut h = DefaultHasher::new();
         for o in host.options.iter().filter(|o| o.name != "algo") {
             format!("{o:?}").hash(&mut h);
         }
         let content = h.finish();
-        self.0.answer(&OracleQuestion { content_digest: content, ..*question })
+        self.0.answer_rule_question(&OracleQuestion { content_digest: content, ..*question })
     }
 
     fn drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
@@ -53,8 +53,12 @@ impl<A: Oracle> Oracle for PayloadOracle<A> {
         self.0.is_fact_true(fact, hook, packet)
     }
 
-    fn existing_nat_mapping(&mut self, hook: Hook, packet: &Packet) -> Option<(Addr, Option<u16>)> {
-        self.0.existing_nat_mapping(hook, packet)
+    fn existing_nat_destination(
+        &mut self,
+        hook: Hook,
+        packet: &Packet,
+    ) -> Option<(Addr, Option<u16>)> {
+        self.0.existing_nat_destination(hook, packet)
     }
 
     fn choose_written_value(&mut self, write: &UnknownWrite<'_>) -> u128 {

@@ -34,7 +34,7 @@ impl ChangingSets {
         sets: &[crate::ipset::IpSet],
     ) -> ChangingSets {
         let mut changing = ChangingSets::default();
-        for (_, _, rule) in rulesets.flat_map(Ruleset::rules) {
+        for (_, _, rule) in rulesets.flat_map(Ruleset::rules_with_table_and_chain) {
             changing.add_target_writes(&rule.target);
             let counted = rule.matches.iter().filter_map(|m| match m {
                 Match::Set(m) if compares_set_counters(m) => Some(m.name.clone()),
@@ -79,8 +79,9 @@ impl ChangingSets {
             IpsetWrites::None => {}
             IpsetWrites::Any => self.any_set = true,
             IpsetWrites::Named => {
-                let written =
-                    sets_named_by_target(target).into_iter().filter(|(_, writes)| *writes);
+                let written = list_target_sets_with_write_flags(target)
+                    .into_iter()
+                    .filter(|(_, writes)| *writes);
                 self.names.extend(written.map(|(name, _)| name));
             }
         }
@@ -101,7 +102,7 @@ fn is_self_changing(set: &crate::ipset::IpSet) -> bool {
 }
 
 /// The sets that a `SET` target names, and whether it adds to or deletes from each.
-pub fn sets_named_by_target(target: &Target) -> Vec<(SharedName, bool)> {
+pub fn list_target_sets_with_write_flags(target: &Target) -> Vec<(SharedName, bool)> {
     let Target::Effect(effect) = target else { return Vec::new() };
     let Effect::Other(extension) = &**effect else { return Vec::new() };
     let named = |o: &ExtensionOption| match (o.name, &o.value) {

@@ -1,10 +1,10 @@
 //! Figures of the paper, redrawn with its axes: linear, and with its range.
 
 use maud::{Markup, html};
-use weir_stats::{PaperFigure, Scenario};
+use weir_stats::{RedrawnPaperFigure, Scenario};
 
 use super::rate_and_load_time_plots::{self, SMALL_LAYOUT};
-use crate::chart::Caption;
+use crate::chart::ChartTitlesAndUnit;
 use crate::chart::linear_curve_chart::{self, Curve};
 use crate::number_format::ValueUnit;
 use crate::report_model::{ReportModel, axis_title, capitalize_first};
@@ -12,8 +12,8 @@ use crate::report_model::{ReportModel, axis_title, capitalize_first};
 /// The figures that the study names; nothing where it names none, or has no axis of numbers.
 pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
     let named = model.record.run.paper.iter().flat_map(|paper| &paper.figures);
-    let drawn: Vec<(&PaperFigure, Vec<Curve>)> = named
-        .map(|figure| (figure, figure_curves(model, figure)))
+    let drawn: Vec<(&RedrawnPaperFigure, Vec<Curve>)> = named
+        .map(|figure| (figure, build_measured_figure_curves(model, figure)))
         .filter(|(_, curves)| !curves.is_empty())
         .collect();
     let (Some(axis), Some((_, first))) = (model.numeric_axis, drawn.first()) else {
@@ -31,7 +31,7 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
             div.pair {
                 @for (at, (figure, curves)) in drawn.iter().enumerate() {
                     @let id = format!("redone-{at}");
-                    @let caption = Caption {
+                    @let caption = ChartTitlesAndUnit {
                         id: &id,
                         title: &figure.title,
                         description: "Medians by subject; the drawings above have intervals and trials.",
@@ -50,7 +50,10 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
 }
 
 /// A curve per subject, at the first facet.
-fn figure_curves(model: &ReportModel<'_>, figure: &PaperFigure) -> Vec<Curve> {
+fn build_measured_figure_curves(
+    model: &ReportModel<'_>,
+    figure: &RedrawnPaperFigure,
+) -> Vec<Curve> {
     let anywhere = Scenario::default();
     let facet = model.facets.first().map_or(&anywhere, |facet| &facet.scenario);
     let shown = |x: f64| figure.to.is_none_or(|last| x <= last as f64);
