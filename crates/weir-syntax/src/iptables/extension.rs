@@ -144,11 +144,6 @@ pub(super) fn find_target_extension(
     all.find(|e| e.name == name && e.family.is_none_or(|f| f == family))
 }
 
-/// Whether a target is preserved verbatim, its options checked.
-pub(super) fn is_verbatim_target(target: &Extension<Target>) -> bool {
-    checked_verbatim::VERBATIM_TARGETS.iter().any(|e| e.name == target.name)
-}
-
 /// The module that has an option of that name, with the flag that names it.
 pub(super) fn extension_with_option(
     option: &str,

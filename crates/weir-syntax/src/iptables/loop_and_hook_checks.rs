@@ -5,6 +5,7 @@
 //! and passes the hooks that reach a rule to its extensions. A rule after one that always ends the
 //! chain is not reachable.
 
+use weir_model::effect::target_module_name;
 use weir_model::{BaseMatch, Chain, ChainGraph, Hook, Rule, Span, TableName, Target};
 
 use super::scan::hook_bit;
@@ -42,6 +43,7 @@ pub(super) fn check_jumps_and_hooks(
         errors: Vec::new(),
     };
     walk.refuse_loops();
+    walk.refuse_targets_named_like_chains();
     if walk.errors.is_empty() && narrowings.iter().flatten().any(|n| n.allowed_hooks != u8::MAX) {
         for hook in table.hooks() {
             walk.mark_chains_reachable_from_hook(*hook);
@@ -60,6 +62,21 @@ impl HookReachability<'_> {
             let span = rule.match_spans.last().copied().unwrap_or(rule.span);
             let help = "the kernel refuses loops of chains";
             self.errors.push(Diagnostic::new(message, span).with_help(help));
+        }
+    }
+
+    /// A chain that is declared after a rule with a target of its name: printed, the chain would
+    /// come first, and the rule would jump to it.
+    fn refuse_targets_named_like_chains(&mut self) {
+        for rule in self.chains.iter().flat_map(|c| &c.rules) {
+            let Some(name) = target_module_name(&rule.target) else { continue };
+            if self.graph.chain_index(name).is_some() {
+                let message = format!("{name} is a target here, and a chain that follows");
+                let span = rule.match_spans.last().copied().unwrap_or(rule.span);
+                let help = "rename the chain: iptables-restore jumps to a chain that has the name of \
+                            a target";
+                self.errors.push(Diagnostic::new(message, span).with_help(help));
+            }
         }
     }
 

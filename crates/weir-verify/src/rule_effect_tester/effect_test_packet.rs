@@ -481,9 +481,8 @@ fn push_ipv6_extension_packets(out: &mut Vec<EffectTestPacket>) {
             write_ipv6_payload_length(ipv6_header_with_next(next)),
         ));
     }
-    for sample in out.iter_mut().filter(|s| s.name.contains("hop-by-hop")) {
-        sample.may_be_refused = true;
-    }
+    let hop_by_hop = |s: &&mut EffectTestPacket| s.name.contains("hop-by-hop");
+    out.iter_mut().filter(hop_by_hop).for_each(|s| s.may_be_refused = true);
 }
 
 /// An IPv6 header with that next header.

@@ -5,7 +5,7 @@ use weir_model::{Family, SharedName, Span, TableName, Target};
 
 use super::{NamedExtension, OptionArgument, OptionScanner, ParsedJumpTarget, base_option_table};
 use crate::diagnostic::{Diagnostic, ParseResult};
-use crate::iptables::extension::{find_match_extension, find_target_extension, is_verbatim_target};
+use crate::iptables::extension::{find_match_extension, find_target_extension};
 use crate::iptables::word_splitting::Word;
 
 impl<'w> OptionScanner<'_, '_, 'w> {
@@ -89,17 +89,16 @@ impl<'w> OptionScanner<'_, '_, 'w> {
             "QUEUE" => ParsedJumpTarget::Standard(Target::Divert(Box::new(
                 weir_model::target::ExtensionTarget { module: "QUEUE", options: Vec::new() },
             ))),
+            // A chain comes before a target of its name (libiptc's `iptcc_map_target`).
+            name if (self.context.is_chain)(name) => {
+                ParsedJumpTarget::Standard(Target::Jump(self.intern_argument(arg)))
+            }
             name => match find_target_extension(name, family) {
-                // Those that weir only checks give way to a chain of their name: where the tool has
-                // no such extension, the chain is what it jumps to.
-                Some(e) if !(is_verbatim_target(e) && (self.context.is_chain)(name)) => {
+                Some(e) => {
                     self.named_extensions.push((NamedExtension::Target(e), span));
                     ParsedJumpTarget::Extension
                 }
-                _ if (self.context.is_chain)(name) => {
-                    ParsedJumpTarget::Standard(Target::Jump(self.intern_argument(arg)))
-                }
-                _ => return self.take_opaque_target(arg),
+                None => return self.take_opaque_target(arg),
             },
         };
         Ok(())
