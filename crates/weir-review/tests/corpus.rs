@@ -101,7 +101,7 @@ fn traces_say_what_the_journey_says() {
                 explain::trace_to_rows(&trace).iter().filter(|r| r.number.is_some()).count();
             assert_eq!(tried, plain.rules_tried as usize, "{name}: {packet:?}");
             let words = |_: &weir_model::Rule| String::new();
-            assert!(explain::render_trace(&trace, &words).ends_with("tried\n"));
+            assert!(explain::render_trace(&trace, &words).ends_with("evaluated\n"));
         }
     }
 }

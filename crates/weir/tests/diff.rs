@@ -174,8 +174,8 @@ fn the_packet_that_is_written_meets_two_verdicts() {
         said(&out)
     };
     let (before, after) = (verdict(&a), verdict(&b));
-    assert!(before.contains("drop") && !before.contains("accept:"), "{before}");
-    assert!(after.contains("=> accept"), "{after}");
+    assert!(before.contains("verdict: drop,"), "{before}");
+    assert!(after.contains("verdict: accept,"), "{after}");
     // Nothing that differs, nothing that is written.
     let none = folder.path().join("none.pcap");
     assert_status(&diff(&["--pcap", none.to_str().expect("a name")], &[&a, &a]), 0);
