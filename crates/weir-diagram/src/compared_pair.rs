@@ -7,8 +7,9 @@ use weir_semantics::{Outcome, OutcomeDifference, TraversalLog, Verdict};
 
 use crate::chain::BuildError;
 use crate::comparison_types::{
-    CompareError, CompareLevel, CompareOptions, ComparedPath, ComparisonVerdict, CornerCase,
-    DiagramSizeAndSteps, EffectChange, FamilyPathComparison, RulesetDifference, VerdictChange,
+    CompareError, CompareLevel, CompareOptions, ComparedPath, ComparisonVerdict,
+    CornerCaseDifference, DiagramSizeAndSteps, EffectChange, FamilyPathComparison,
+    RulesetDifference, VerdictChange,
 };
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
@@ -329,7 +330,7 @@ impl<'f> ComparedPair<'f> {
         &self,
         meaning: &mut DiagramContext<'f>,
         set: DiagramRef,
-    ) -> Result<(Vec<Region>, Vec<CornerCase>), LimitReached> {
+    ) -> Result<(Vec<Region>, Vec<CornerCaseDifference>), LimitReached> {
         let journey = matches!(self.path, ComparedPath::WholeJourney(_));
         meaning.regions_and_corner_cases(set, (self.options.regions_max, journey), &|witness| {
             let (difference, verdicts) = self.reproduce_witness(&witness)?;

@@ -205,7 +205,7 @@ pub struct VerdictChange {
     /// Where they lie, the biggest first: without corner cases, unless there is nothing else.
     pub regions: Vec<Region>,
     /// What the regions omit.
-    pub corner_cases: Vec<CornerCase>,
+    pub corner_cases: Vec<CornerCaseDifference>,
 }
 
 /// Packets with the same verdict, but other effects.
@@ -218,12 +218,12 @@ pub struct EffectChange {
     /// Where they lie, the biggest first: without corner cases, unless there is nothing else.
     pub regions: Vec<Region>,
     /// What the regions omit.
-    pub corner_cases: Vec<CornerCase>,
+    pub corner_cases: Vec<CornerCaseDifference>,
 }
 
 /// Packets of a difference that are distinguished from ordinary ones.
 #[derive(Clone, Debug)]
-pub struct CornerCase {
+pub struct CornerCaseDifference {
     /// Which packets.
     pub corner: CornerKind,
     /// Which part of all packets they are, from 0 to 1.

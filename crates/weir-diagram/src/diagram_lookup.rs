@@ -149,7 +149,7 @@ impl<'f> DiagramLookup<'f> {
 pub struct RecordedAnswers {
     tests: Vec<RecordedTest>,
     translations: Vec<RecordedTranslation>,
-    written_values: Vec<RecordedWrite>,
+    written_values: Vec<OracleChosenWrite>,
     /// Where routing took the packet.
     routed_entry: Option<JourneyKind>,
 }
@@ -179,7 +179,7 @@ struct RecordedTranslation {
 
 /// What a target wrote that the rule does not say.
 #[derive(Clone, Debug)]
-struct RecordedWrite {
+struct OracleChosenWrite {
     content: u64,
     instance: QuestionInstance,
     field: Field,
@@ -348,7 +348,7 @@ impl Oracle for RecordingOracle<'_> {
             nth: nth.saturating_sub(1),
         };
         for of in [whose, QuestionInstance::Stateless(hook)] {
-            self.recorded.written_values.push(RecordedWrite {
+            self.recorded.written_values.push(OracleChosenWrite {
                 content,
                 instance: of,
                 field: write.field,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use weir_model::Field;
 use weir_semantics::Verdict;
 
-use crate::comparison_types::CornerCase;
+use crate::comparison_types::CornerCaseDifference;
 use crate::compose::DiagramContext;
 use crate::encode::{FieldBitAssignment, decode_packet};
 use crate::free_variable::FreeVariable;
@@ -93,7 +93,7 @@ impl DiagramContext<'_> {
         set: DiagramRef,
         (count, journey): (usize, bool),
         reproduce: &dyn Fn(Witness) -> Option<ComparedExamplePacket>,
-    ) -> Result<(Vec<Region>, Vec<CornerCase>), LimitReached> {
+    ) -> Result<(Vec<Region>, Vec<CornerCaseDifference>), LimitReached> {
         let all = self.space.corner_case_sets(journey)?;
         // What is not possible stays in: it would only lengthen the words of regions.
         let mut ordinary = set;
@@ -117,7 +117,7 @@ impl DiagramContext<'_> {
             if is_ordinary && inside != DiagramRef::ZERO {
                 let share = self.space.packet_share(PacketSet(inside))?;
                 let example = reproduce(self.witness(inside));
-                corners.push(CornerCase { corner, share, example });
+                corners.push(CornerCaseDifference { corner, share, example });
             }
         }
         Ok((regions, corners))

@@ -84,8 +84,8 @@ mod witness_oracle;
 pub use self::compare::{compare_firewalls, compare_with_progress};
 pub use self::comparison_types::{
     CompareError, CompareLevel, CompareOptions, CompareScope, ComparedPath, Comparison,
-    ComparisonVerdict, CornerCase, DiagramSizeAndSteps, EffectChange, FamilyPathComparison,
-    RulesetDifference, StatefulTestPairing, VerdictChange,
+    ComparisonVerdict, CornerCaseDifference, DiagramSizeAndSteps, EffectChange,
+    FamilyPathComparison, RulesetDifference, StatefulTestPairing, VerdictChange,
 };
 pub use self::corner_case::CornerKind;
 pub use self::diagram_lookup::{

@@ -129,7 +129,7 @@ pub(crate) fn remove_session(record: &SessionRecord, here: &PidNamespace) -> Vec
             removed.push(format!("process {}", child.pid));
         }
     }
-    let pins = SessionRecord::pin_directory(&record.run);
+    let pins = SessionRecord::pin_directory_path(&record.run);
     for pin in record.pins.iter().chain([&pins]) {
         if symlink_safe_paths::remove_below(Path::new(BPFFS_MOUNT), pin).is_ok() {
             removed.push(format!("pins {}", pin.display()));

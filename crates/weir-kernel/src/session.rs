@@ -153,7 +153,7 @@ impl Session {
     /// # Errors
     /// Where no BPF file system is mounted on `/sys/fs/bpf`.
     pub fn pin_directory(&self) -> Result<PathBuf, KernelError> {
-        let path = SessionRecord::pin_directory(self.run_name());
+        let path = SessionRecord::pin_directory_path(self.run_name());
         fs::create_dir_all(&path).map_err(KernelError::io_at_path("create", &path))?;
         Ok(path)
     }

@@ -139,7 +139,7 @@ impl SessionRecord {
     }
 
     /// The session's own pin folder, removed with it.
-    pub fn pin_directory(run: &str) -> PathBuf {
+    pub fn pin_directory_path(run: &str) -> PathBuf {
         Path::new(PIN_DIRECTORY).join(run)
     }
 

@@ -16,8 +16,8 @@ mod render;
 mod review_types;
 
 use weir_diagram::{
-    ComparedExamplePacket, ComparedPath, Comparison, ComparisonVerdict, CornerCase, CornerKind,
-    FamilyPathComparison, Region, RulesetDifference, StatefulTestPairing, Witness,
+    ComparedExamplePacket, ComparedPath, Comparison, ComparisonVerdict, CornerCaseDifference,
+    CornerKind, FamilyPathComparison, Region, RulesetDifference, StatefulTestPairing, Witness,
 };
 use weir_model::{Family, Hook};
 use weir_semantics::trace::{Trace, trace_at_hook, trace_journey};
@@ -165,7 +165,7 @@ impl<'a> ComparedPartReviewer<'a> {
         &self,
         kind: TreatmentChangeKind,
         regions: &[Region],
-        corners: &[CornerCase],
+        corners: &[CornerCaseDifference],
     ) -> TreatmentChange {
         TreatmentChange {
             kind,
@@ -200,7 +200,7 @@ impl<'a> ComparedPartReviewer<'a> {
         }
     }
 
-    fn review_corner_case(&self, case: &CornerCase) -> CornerCaseReview {
+    fn review_corner_case(&self, case: &CornerCaseDifference) -> CornerCaseReview {
         CornerCaseReview {
             packets: match case.corner {
                 CornerKind::UnreadableHeader => "truncated headers",

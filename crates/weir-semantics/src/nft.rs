@@ -39,7 +39,7 @@ pub struct NftWalkResult<'n> {
     /// The originals counted, in order, each as often as it counted.
     pub credits: Vec<CreditedOriginal>,
     /// What was done, in order.
-    pub effects: Vec<NftAppliedAction<'n>>,
+    pub effects: Vec<NftWalkEffect<'n>>,
     /// Rules begun.
     pub rules_tried: u32,
     /// Deepest call, the base chain being 0.
@@ -48,7 +48,7 @@ pub struct NftWalkResult<'n> {
 
 /// Something done to a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum NftAppliedAction<'n> {
+pub enum NftWalkEffect<'n> {
     /// An effect.
     Effect(&'n Effect),
     /// An answer.
@@ -246,15 +246,15 @@ impl<'n> NftWalker<'n, '_> {
                 Statement::Verdict(v) => return NftRuleEnd::Verdict(v.clone()),
                 Statement::Vmap { key, map } => return self.lookup_vmap(key, map),
                 Statement::Effect(e) => {
-                    self.walk.effects.push(NftAppliedAction::Effect(e));
+                    self.walk.effects.push(NftWalkEffect::Effect(e));
                     effects::apply_effect(e, self.packet);
                 }
                 Statement::Reject(word) => {
-                    self.walk.effects.push(NftAppliedAction::Reject(word));
+                    self.walk.effects.push(NftWalkEffect::Reject(word));
                     return NftRuleEnd::EndWalk(NftWalkEnd::Reject(word));
                 }
                 Statement::Nat(target) => {
-                    self.walk.effects.push(NftAppliedAction::Nat(target));
+                    self.walk.effects.push(NftWalkEffect::Nat(target));
                     return NftRuleEnd::EndWalk(NftWalkEnd::Translated);
                 }
             }

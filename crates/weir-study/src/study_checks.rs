@@ -52,7 +52,7 @@ impl LoadedStudy {
                 let message = "a preset needs blocks, and trials of up to 600 seconds".to_owned();
                 return Err(error_at_offset(&self.path, &self.text, at, message));
             }
-            self.check_preset(name, preset)?;
+            self.refuse_unsupported_preset_fields(name, preset)?;
         }
         for claim in &study.claims {
             self.check_claim(claim.get_ref(), claim.span().start)?;

@@ -16,7 +16,7 @@ use std::hash::{Hash, Hasher};
 use weir_artefact::{Deviation, EqualityCheckRecord, Form};
 use weir_model::nft::CreditedOriginal;
 use weir_model::{Effect, Family, Firewall, Hook, Packet, Ruleset, TableName, Target};
-use weir_semantics::nft::{NftAppliedAction, NftEvaluator, NftWalkEnd, NftWalkResult};
+use weir_semantics::nft::{NftEvaluator, NftWalkEffect, NftWalkEnd, NftWalkResult};
 use weir_semantics::{
     CountedObject, Interpreter, JourneyKind, Oracle, OracleQuestion, QuestionSubject, TraversalLog,
     Verdict,
@@ -184,9 +184,9 @@ impl HookComparer<'_> {
         let effects = effects
             .iter()
             .map(|d| match d {
-                NftAppliedAction::Effect(e) => format_effect(e),
-                NftAppliedAction::Reject(word) => word.to_string(),
-                NftAppliedAction::Nat(nat) => format!("{nat:?}"),
+                NftWalkEffect::Effect(e) => format_effect(e),
+                NftWalkEffect::Reject(word) => word.to_string(),
+                NftWalkEffect::Nat(nat) => format!("{nat:?}"),
             })
             .collect();
         let packet = (end != NftWalkEnd::Translated).then_some(packet);

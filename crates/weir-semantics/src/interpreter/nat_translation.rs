@@ -29,7 +29,7 @@ pub(crate) fn apply_nat_target(
                 true => None,
                 false => answers.choose_nat_mapping(&NatQuestion { hook, target, packet }),
             };
-            let (addr, port) = default_range_mapping(r, old, old_port);
+            let (addr, port) = choose_first_mapping_in_range(r, old, old_port);
             chosen.map_or((addr, port), |(addr, chosen)| (addr, chosen.or(port)))
         }
     };
@@ -66,10 +66,10 @@ pub fn default_nat_mapping(target: &NatTarget, packet: &Packet) -> (Addr, Option
         NatTarget::Dnat(r) | NatTarget::Redirect(r) => (r, packet.daddr, ports.map(|p| p.1)),
         NatTarget::Netmap(..) => return (packet.daddr, None),
     };
-    default_range_mapping(range, old, old_port)
+    choose_first_mapping_in_range(range, old, old_port)
 }
 
-fn default_range_mapping(
+fn choose_first_mapping_in_range(
     range: &NatRange,
     old: Addr,
     old_port: Option<u16>,

@@ -7,7 +7,7 @@ use crate::workload::WorkloadFeature;
 
 impl LoadedStudy {
     /// Refuses a preset whose fields request what the study does not support.
-    pub(crate) fn check_preset(
+    pub(crate) fn refuse_unsupported_preset_fields(
         &self,
         name: &str,
         preset: &PresetDefinition,

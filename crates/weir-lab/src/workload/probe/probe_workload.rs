@@ -118,7 +118,7 @@ impl Workload for ProbeWorkload {
                     _ => core,
                 };
                 scope.spawn(move || {
-                    run_probes_once_ready(transport.as_mut(), schedule, place, || {
+                    run_probes_under_load(transport.as_mut(), schedule, place, || {
                         case.load == BackgroundLoad::Idle
                             || wait_for_background_load(entering, entered, ended)
                     })
@@ -178,7 +178,7 @@ fn run_background_load_or_stream(
 }
 
 /// Asks on a core, before everything else, as soon as `is_ready` says so.
-fn run_probes_once_ready(
+fn run_probes_under_load(
     transport: &mut dyn ProbeTransport,
     schedule: &PeriodicProbeSchedule,
     core: u32,

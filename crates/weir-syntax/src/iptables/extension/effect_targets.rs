@@ -118,7 +118,7 @@ pub(super) static TRACE_TARGET: Extension<Target> = Extension {
     name: "TRACE",
     family: None,
     options: &[],
-    build: |_| Ok(log_targets::extension_effect_target("TRACE", ModuleOptionsBuilder::default())),
+    build: |_| Ok(log_targets::build_effect_target("TRACE", ModuleOptionsBuilder::default())),
     scope: RAW_SCOPE,
 };
 
@@ -136,7 +136,7 @@ pub(super) static AUDIT_TARGET: Extension<Target> = Extension {
         };
         let mut options = ModuleOptionsBuilder::default();
         options.push_non_negated("type", ExtensionValue::Keyword(kind));
-        Ok(log_targets::extension_effect_target("AUDIT", options))
+        Ok(log_targets::build_effect_target("AUDIT", options))
     },
     scope: UNRESTRICTED_SCOPE,
 };
@@ -177,7 +177,7 @@ fn effect_target(e: Effect) -> Target {
 fn flag_only_target(module: &'static str, option: &'static str) -> Target {
     let mut options = ModuleOptionsBuilder::default();
     options.push_non_negated(option, ExtensionValue::Flag);
-    log_targets::extension_effect_target(module, options)
+    log_targets::build_effect_target(module, options)
 }
 
 fn build_ecn_target(g: &ExtensionArguments) -> ParseResult<Target> {
@@ -213,7 +213,7 @@ fn build_ecn_target(g: &ExtensionArguments) -> ParseResult<Target> {
             .with_help("give --ecn-tcp-remove")
             .into_err();
     }
-    Ok(log_targets::extension_effect_target("ECN", options))
+    Ok(log_targets::build_effect_target("ECN", options))
 }
 
 const CT_EVENTS: [&str; 10] = [
@@ -282,7 +282,7 @@ fn build_ct_target(g: &ExtensionArguments) -> ParseResult<Target> {
     push_ct_zone(g, &mut options)?;
     match &options.0[..] {
         [only] if only.name == "notrack" => Ok(effect_target(Effect::CtNotrack)),
-        _ => Ok(log_targets::extension_effect_target("CT", options)),
+        _ => Ok(log_targets::build_effect_target("CT", options)),
     }
 }
 
@@ -395,7 +395,7 @@ fn build_tee_target(g: &ExtensionArguments) -> ParseResult<Target> {
             options.push_non_negated("oif", ExtensionValue::Text(t.arg.to_owned()));
         }
     }
-    Ok(log_targets::extension_effect_target("TEE", options))
+    Ok(log_targets::build_effect_target("TEE", options))
 }
 
 fn build_tcpmss_target(g: &ExtensionArguments) -> ParseResult<Target> {
@@ -416,7 +416,7 @@ fn build_tcpmss_target(g: &ExtensionArguments) -> ParseResult<Target> {
                 .into_err();
         }
     }
-    Ok(log_targets::extension_effect_target("TCPMSS", options))
+    Ok(log_targets::build_effect_target("TCPMSS", options))
 }
 
 /// TCPMSS requires a match of SYN packets (`find_syn_match` in net/netfilter/xt_TCPMSS.c).

@@ -193,7 +193,9 @@ fn parse_packet_rate(
         < compute_wrapping_credits_of_ticks(ticks)
     {
         return t
-            .arg_error("rate and burst exceed what the kernel can count")
+            .arg_error(
+                "the burst is too large for so low a rate: the kernel counts credits in 32 bits",
+            )
             .with_help("use a lower --hashlimit-burst, or a rate per hour instead of per day")
             .into_err();
     }

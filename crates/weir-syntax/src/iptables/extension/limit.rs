@@ -39,7 +39,9 @@ fn build_limit_match(g: &ExtensionArguments) -> ParseResult<Match> {
     let bucket = credits_of_ticks((ticks as u32).wrapping_mul(burst as u32));
     if burst == 0 || bucket < credits_of_ticks(ticks as u32) {
         return g
-            .extension_error("rate and burst exceed what the kernel can count")
+            .extension_error(
+                "the burst is too large for so low a rate: the kernel counts credits in 32 bits",
+            )
             .with_help(
                 "use a lower --limit-burst (at least 1), or a rate per hour instead of per day",
             )

@@ -106,7 +106,7 @@ fn build_log_target(g: &ExtensionArguments) -> ParseResult<Target> {
             options.push_non_negated(g.option_name(id), ExtensionValue::Flag);
         }
     }
-    Ok(extension_effect_target("LOG", options))
+    Ok(build_effect_target("LOG", options))
 }
 
 fn build_nflog_target(g: &ExtensionArguments) -> ParseResult<Target> {
@@ -121,14 +121,11 @@ fn build_nflog_target(g: &ExtensionArguments) -> ParseResult<Target> {
             options.push_non_negated(g.option_name(id), ExtensionValue::Number(n));
         }
     }
-    Ok(extension_effect_target("NFLOG", options))
+    Ok(build_effect_target("NFLOG", options))
 }
 
 /// A target after which the traversal continues.
-pub(super) fn extension_effect_target(
-    module: &'static str,
-    options: ModuleOptionsBuilder,
-) -> Target {
+pub(super) fn build_effect_target(module: &'static str, options: ModuleOptionsBuilder) -> Target {
     let options = options.0;
     Target::Effect(Box::new(Effect::Other(Plain { module, options })))
 }

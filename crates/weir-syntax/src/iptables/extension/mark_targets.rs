@@ -113,7 +113,7 @@ fn build_connmark_target(g: &ExtensionArguments) -> ParseResult<Target> {
     if m.shift.0 != 0 {
         options.push_non_negated(m.shift.1, ExtensionValue::Number(m.shift.0));
     }
-    Ok(super::log_targets::extension_effect_target("CONNMARK", options))
+    Ok(super::log_targets::build_effect_target("CONNMARK", options))
 }
 
 /// The combined effect of CONNMARK's options; later ones take precedence.

@@ -159,7 +159,7 @@ fn build_set_target(g: &ExtensionArguments) -> ParseResult<Target> {
             options.push_non_negated(g.option_name(id), ExtensionValue::Flag);
         }
     }
-    Ok(super::log_targets::extension_effect_target("SET", options))
+    Ok(super::log_targets::build_effect_target("SET", options))
 }
 
 fn append_set_directions(out: &mut String, dirs: &[bool]) {
