@@ -32,7 +32,7 @@ pub struct OracleQuestion<'a> {
     pub packet: &'a Packet,
 }
 
-/// What a [`OracleQuestion`] is about.
+/// What an [`OracleQuestion`] is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QuestionSubject {
     /// `rule.matches[i]`: does it hold?

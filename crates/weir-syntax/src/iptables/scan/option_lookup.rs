@@ -79,6 +79,10 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
             Some((_, "tcp" | "udp" | "sctp" | "dccp")) => {
                 d.with_help("ports need a protocol: write -p tcp, udp, sctp or dccp before it")
             }
+            Some(("-j", target)) if (self.context.is_chain)(target) => d.with_help(format!(
+                "it is an option of the target {target}, but -j {target} jumps to the chain of that \
+                 name: rename the chain"
+            )),
             Some((flag, module)) => {
                 d.with_help(format!("it is an option of {module}: write {flag} {module} before it"))
             }
