@@ -22,6 +22,8 @@ pub(super) struct TableDraft {
     /// The hooks that each rule requires, parallel to `chains[i].rules`.
     hook_restrictions: Vec<Vec<HookRestriction>>,
     chain_index: HashMap<SharedName, usize>,
+    /// The chain of the last command: mostly that of the next one, too.
+    last_command_chain: usize,
     leading_comments: Vec<String>,
 }
 
@@ -48,6 +50,7 @@ impl TableDraft {
             chains: Vec::new(),
             hook_restrictions: Vec::new(),
             chain_index: HashMap::new(),
+            last_command_chain: 0,
             leading_comments: comments,
         };
         for hook in table.hooks() {
@@ -138,13 +141,19 @@ impl TableDraft {
     }
 
     /// The chain that a command names.
-    fn find_command_chain(&self, c: &CommandWithOperands) -> ParseResult<usize> {
+    fn find_command_chain(&mut self, c: &CommandWithOperands) -> ParseResult<usize> {
         let Some(name) = c.chain else {
             return Diagnostic::new(format!("-{} without a chain", c.letter as char), c.span)
                 .into_err();
         };
+        if self.chains.get(self.last_command_chain).is_some_and(|last| *last.name == *name) {
+            return Ok(self.last_command_chain);
+        }
         match self.chain_index.get(name) {
-            Some(i) => Ok(*i),
+            Some(i) => {
+                self.last_command_chain = *i;
+                Ok(*i)
+            }
             None => {
                 let d = Diagnostic::new(
                     format!("no chain {name} in table {}", self.table),

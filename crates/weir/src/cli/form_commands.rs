@@ -75,9 +75,10 @@ pub enum AllowedCounterLossArg {
 
 /// `weir verify`.
 #[derive(Debug, Args)]
+#[command(override_usage = "weir verify [OPTIONS] [FILE] <DIR>...")]
 pub struct VerifyArgs {
     /// The ruleset's text (not with --live or --ip6 alone), then folders that `weir compile` wrote.
-    #[arg(value_name = "FILE DIR", required = true)]
+    #[arg(value_name = "FILE|DIR", required = true)]
     pub paths: Vec<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
