@@ -6,7 +6,6 @@ use weir_stats::Scenario;
 use crate::StudyError;
 use crate::loaded_study::LoadedStudy;
 use crate::study::{AA_PRESET, AaControl};
-use crate::workload::WorkloadKind;
 
 impl LoadedStudy {
     /// Makes it a study of one subject against itself: `times` as many blocks as each preset has,
@@ -40,10 +39,9 @@ impl LoadedStudy {
         let name = name.get_ref();
         self.check_subject_client(name, 0)?;
         let is_baseline = self.subjects.0[name].baseline;
-        let idle =
-            (is_baseline && self.workload_kind() == WorkloadKind::RulesetLoadsOnly).then(|| {
-                "is a `baseline`: it loads nothing, and the study has no `[traffic]`".to_owned()
-            });
+        let idle = (is_baseline && self.study.traffic.is_none()).then(|| {
+            "is a `baseline`: it loads nothing, and the study has no `[traffic]`".to_owned()
+        });
         match self.unsupported_path_reason(name).or(idle) {
             Some(why) => {
                 Err(StudyError::InvalidOptions(format!("`--aa {name}`: the subject {why}")))

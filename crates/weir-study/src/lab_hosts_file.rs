@@ -15,7 +15,7 @@ use crate::StudyError;
 use crate::connection_path::ConnectionPath;
 use crate::loaded_study::LoadedStudy;
 use crate::toml_text::{error_at_offset, parse_toml, table_header_offset};
-use crate::workload::WorkloadFeature;
+use crate::workload::NOT_IMPLEMENTED_OVER_HOSTS;
 
 /// The hosts of a run, as their file says.
 #[derive(Clone, Debug)]
@@ -137,11 +137,10 @@ impl LabHostsFile {
 fn check_study_supports_hosts(loaded: &LoadedStudy) -> Result<(), StudyError> {
     let study = &loaded.study;
     let line = |table: &str| table_header_offset(&loaded.text, table);
-    let workload = loaded.workload_kind();
-    let lacks = workload.unsupported_reason(WorkloadFeature::RemoteHosts);
+    let workload = study.workload_row();
+    let lacks = workload.remote_hosts.err();
     let has_shell = study.probe.as_ref().is_some_and(|p| p.kinds.contains(&ProbeKind::Shell));
-    const NOT_IMPLEMENTED_OVER_HOSTS: &str = "is not implemented over hosts";
-    let traffic = lacks.map(|why| (line("traffic"), workload.name().to_owned(), why));
+    let traffic = lacks.map(|why| (line("traffic"), workload.name.to_owned(), why));
     let shell = has_shell
         .then(|| (line("probe"), "`[probe]` by a shell".to_owned(), NOT_IMPLEMENTED_OVER_HOSTS));
     // A subject's path is a matter of the study that lists it.

@@ -46,8 +46,6 @@ pub use run_request::PresetAndRunMode;
 pub use study::{AA_PRESET, AaControl, AxisDefinition, NoiseLimits, PresetDefinition, Study};
 pub use study_loader::load_study;
 pub use subject::{Subject, Subjects};
-pub use traffic::{
-    ConcurrencyTarget, ConnectionLoad, KernelSocketClients, LoopbackUdpToClosedPort, Traffic,
-};
+pub use traffic::{ConcurrencyTarget, ConnectionLoad, KernelSocketClients, Traffic};
 pub use trial_plan::{PlannedTrial, Variant};
-pub use workload::{WorkloadFeature, WorkloadKind};
+pub use workload::WorkloadRow;

@@ -6,7 +6,6 @@ use crate::StudyError;
 use crate::study::{PresetDefinition, Study};
 use crate::subject::Subjects;
 use crate::toml_text::{error_at_offset, table_header_offset};
-use crate::workload::WorkloadKind;
 
 /// A study, its subjects, and where they were read.
 #[derive(Clone, Debug)]
@@ -36,11 +35,6 @@ impl LoadedStudy {
             name: name.to_owned(),
             known: self.study.presets.keys().cloned().collect::<Vec<_>>().join(", "),
         })
-    }
-
-    /// What the study measures.
-    pub fn workload_kind(&self) -> WorkloadKind {
-        WorkloadKind::from_traffic(self.study.traffic.as_ref())
     }
 
     /// What is wrong at the table of that name.

@@ -1,7 +1,7 @@
 //! What a run requests of a study, and whether the study supports it.
 
 use crate::toml_text::{error_at_offset, table_header_offset};
-use crate::{LoadedStudy, PresetDefinition, StudyError, WorkloadFeature};
+use crate::{LoadedStudy, PresetDefinition, StudyError};
 
 /// What a run requests of a study.
 #[derive(Clone, Copy, Debug)]
@@ -40,10 +40,11 @@ impl LoadedStudy {
                 return Err(StudyError::InvalidOptions(what));
             }
         }
-        if let Some(why) = self.workload_kind().unsupported_reason(WorkloadFeature::RateSearch) {
+        let workload = self.study.workload_row();
+        if let Err(why) = workload.rate_search {
             let message = format!(
                 "{} {why}, and `--search` searches for a rate of frames: run it without `--search`",
-                self.workload_kind().name()
+                workload.name
             );
             let at = table_header_offset(&self.text, "traffic");
             return Err(error_at_offset(&self.path, &self.text, at, message));

@@ -10,7 +10,8 @@ use weir_stats::{Claim, Coordinate, Paper, PaperStatedValue, Scenario};
 use crate::firewall_devices::FirewallDevices;
 use crate::generated_file::GeneratedFile;
 use crate::probe_plan::ProbePlan;
-use crate::traffic::{ConnectionLoad, LoopbackUdpToClosedPort, Traffic};
+use crate::traffic::{ConnectionLoad, Traffic};
+use crate::workload::{RULESET_LOADS_ONLY, WorkloadRow};
 
 /// A study as its file says.
 #[derive(Clone, Debug, Deserialize)]
@@ -61,38 +62,24 @@ pub struct Study {
 }
 
 impl Study {
+    /// What it measures, and what it can be asked for.
+    pub fn workload_row(&self) -> &'static WorkloadRow {
+        self.traffic.as_ref().map_or(&RULESET_LOADS_ONLY, Traffic::workload_row)
+    }
+
     /// How its frames are made, where it plays frames.
     pub fn frames_source(&self) -> Option<&GeneratedFile> {
-        match &self.traffic {
-            Some(Traffic::Frames(source) | Traffic::FramesWithDropShare { source, .. }) => {
-                Some(source)
-            }
-            _ => None,
-        }
+        Some(&self.traffic.as_ref()?.frames()?.source)
     }
 
     /// The axis of the share of frames that rules have to drop, where it sets one.
     pub fn drop_share_axis(&self) -> Option<&str> {
-        match &self.traffic {
-            Some(Traffic::FramesWithDropShare { drop_axis, .. }) => Some(drop_axis),
-            _ => None,
-        }
-    }
-
-    /// What it sends over loopback, where it does.
-    pub fn loopback_udp(&self) -> Option<LoopbackUdpToClosedPort> {
-        match self.traffic {
-            Some(Traffic::Loopback(loopback)) => Some(loopback),
-            _ => None,
-        }
+        self.traffic.as_ref()?.frames()?.drop_axis.as_deref()
     }
 
     /// Its connections, where it opens some.
     pub fn connection_load(&self) -> Option<&ConnectionLoad> {
-        match &self.traffic {
-            Some(Traffic::Connections(load)) => Some(load),
-            _ => None,
-        }
+        self.traffic.as_ref()?.connection_load()
     }
 }
 

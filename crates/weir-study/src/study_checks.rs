@@ -11,8 +11,7 @@ use crate::client_kind::ClientKind;
 use crate::loaded_study::LoadedStudy;
 use crate::probe_plan::ProbePlan;
 use crate::toml_text::{error_at_offset, table_header_offset};
-use crate::traffic::ConnectionLoad;
-use crate::workload::WorkloadFeature;
+use crate::traffic::Traffic;
 
 impl LoadedStudy {
     /// Everything that one part of the file says about another.
@@ -22,14 +21,15 @@ impl LoadedStudy {
             self.check_subject_exists(name.get_ref(), name.span().start)?;
             self.check_subject_client(name.get_ref(), name.span().start)?;
         }
-        let mut sources = vec![&study.ruleset];
-        sources.extend(study.frames_source().into_iter().chain(&study.more));
-        for axis in sources.iter().flat_map(|source| &source.axes) {
+        for axis in &study.ruleset.axes {
             self.check_axis_exists(axis.get_ref(), axis.span().start)?;
         }
-        let load = study.connection_load();
-        for axis in load.into_iter().flat_map(ConnectionLoad::axis_names) {
-            self.check_axis_exists(axis, table_header_offset(&self.text, "traffic"))?;
+        for axis in study.traffic.iter().flat_map(Traffic::axes) {
+            let at = axis.offset.unwrap_or_else(|| table_header_offset(&self.text, "traffic"));
+            self.check_axis_exists(axis.name, at)?;
+        }
+        for axis in study.more.iter().flat_map(|more| &more.axes) {
+            self.check_axis_exists(axis.get_ref(), axis.span().start)?;
         }
         self.check_connection_paths()?;
         if let Some(probing) = &study.probe {
@@ -71,16 +71,14 @@ impl LoadedStudy {
                 let taken = [PROBE_KIND_AXIS, BACKGROUND_LOAD_AXIS]
                     .into_iter()
                     .find(|axis| self.study.axes.contains_key(*axis));
-                match (
-                    taken,
-                    self.workload_kind().unsupported_reason(WorkloadFeature::LatencyProbe),
-                ) {
+                let workload = self.study.workload_row();
+                match (taken, workload.latency_probe) {
                     (Some(axis), _) => Err(format!("`[probe]` reserves the axis `{axis}`")),
-                    (_, Some(why)) => {
-                        let name = self.workload_kind().name();
+                    (None, Err(why)) => {
+                        let name = workload.name;
                         Err(format!("`[probe]` needs `[traffic]` of frames: {name} {why}"))
                     }
-                    _ => Ok(()),
+                    (None, Ok(())) => Ok(()),
                 }
             })
             .map_err(|message| error_at_offset(&self.path, &self.text, at, message))

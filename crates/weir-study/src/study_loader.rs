@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use crate::StudyError;
-use crate::firewall_devices::FirewallDevices;
 use crate::loaded_study::LoadedStudy;
 use crate::study::Study;
 use crate::subject::Subjects;
-use crate::toml_text::parse_toml;
+use crate::toml_text::parse_edited_toml;
+use crate::traffic::{Traffic, nest_traffic_in_kind};
 
 /// Reads a study from its folder or its file.
 ///
@@ -21,9 +21,9 @@ pub fn load_study(path: &Path) -> Result<LoadedStudy, StudyError> {
     let path = if path.is_dir() { path.join("study.toml") } else { path.to_owned() };
     let text =
         std::fs::read_to_string(&path).map_err(StudyError::file_access_error("read", &path))?;
-    let mut study: Study = parse_toml(&path, &text)?;
-    if study.loopback_udp().is_some() {
-        study.devices = FirewallDevices { input: "lo".to_owned(), output: "lo".to_owned() };
+    let mut study: Study = parse_edited_toml(&path, &text, nest_traffic_in_kind)?;
+    if let Some(devices) = study.traffic.as_ref().and_then(Traffic::required_devices) {
+        study.devices = devices;
     }
     let folder = path.canonicalize().map_err(StudyError::file_access_error("read", &path))?;
     let folder = folder.parent().unwrap_or(Path::new("/")).to_owned();

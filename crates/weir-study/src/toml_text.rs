@@ -1,17 +1,52 @@
 //! TOML text to values; errors have file and line.
 
+use std::ops::Range;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
+use toml::de::DeTable;
 
 use crate::StudyError;
 
+/// What is wrong with a value of a text.
+pub(crate) struct TomlValueError {
+    /// Where it begins.
+    offset: usize,
+    message: String,
+}
+
+impl TomlValueError {
+    /// At the start of a span.
+    pub(crate) fn new(span: &Range<usize>, message: String) -> TomlValueError {
+        TomlValueError { offset: span.start, message }
+    }
+}
+
+impl From<toml::de::Error> for TomlValueError {
+    fn from(error: toml::de::Error) -> TomlValueError {
+        let offset = error.span().map_or(0, |span| span.start);
+        TomlValueError { offset, message: error.message().trim().to_owned() }
+    }
+}
+
 /// Reads TOML text; errors have file and line.
 pub(crate) fn parse_toml<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, StudyError> {
-    toml::from_str(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        error_at_offset(path, text, at, error.message().trim().to_owned())
-    })
+    parse_edited_toml(path, text, |_| Ok(()))
+}
+
+/// Reads TOML text whose values are edited before; they keep their places in the text.
+pub(crate) fn parse_edited_toml<T: DeserializeOwned>(
+    path: &Path,
+    text: &str,
+    edit: impl FnOnce(&mut DeTable<'_>) -> Result<(), TomlValueError>,
+) -> Result<T, StudyError> {
+    let parse = || {
+        let mut table = DeTable::parse(text)?;
+        edit(table.get_mut())?;
+        Ok(T::deserialize(toml::Deserializer::from(table))?)
+    };
+    parse()
+        .map_err(|TomlValueError { offset, message }| error_at_offset(path, text, offset, message))
 }
 
 /// What is wrong at an offset of a file's text.

@@ -7,7 +7,7 @@ use crate::schedule::load;
 use crate::schedule::run_state::RunState;
 use crate::topology::FirewallWithCounters;
 use crate::trial::empty_firewall_check;
-use weir_study::ConcurrencyTarget;
+use weir_study::{ConcurrencyTarget, Traffic};
 use weir_study::{Variant, trial_plan};
 
 impl RunState<'_> {
@@ -104,16 +104,18 @@ impl RunState<'_> {
                     &format!("set up {} at {point}", variant.subject),
                     0.3,
                 )?;
-                let firewall = match (study.loopback_udp(), study.connection_load()) {
-                    (Some(_), _) => self.runner.resources.topology.create_loopback_host()?,
-                    (None, Some(connection_load)) => {
+                let firewall = match (&study.traffic, study.connection_load()) {
+                    (Some(Traffic::Loopback(_)), _) => {
+                        self.runner.resources.topology.create_loopback_host()?
+                    }
+                    (_, Some(connection_load)) => {
                         let subject = &self.loaded_study.subjects.0[&variant.subject];
                         self.runner.resources.create_connection_path(
                             subject.path,
                             &connection_load.for_client(subject.client),
                         )?
                     }
-                    (None, None) => self.runner.resources.create_firewall(None, ipv6)?,
+                    (_, None) => self.runner.resources.create_firewall(None, ipv6)?,
                 };
                 self.check_empty_firewall(&firewall, point, &variant)?;
                 match load::run_subject_setup_and_load(
@@ -154,7 +156,7 @@ impl RunState<'_> {
                 ),
             };
         }
-        if let Some(udp) = study.loopback_udp() {
+        if let Some(Traffic::Loopback(udp)) = study.traffic {
             return empty_firewall_check::check_datagrams_arrive(&mut self.runner, firewall, udp);
         }
         // Any frames that belong to this ruleset will do.

@@ -59,8 +59,8 @@ pub(crate) fn build_workload_for_trial<'a>(
         connection_kind_and_rate: None,
         stateless_client: None,
     };
-    match &loaded.study.traffic {
-        Some(Traffic::Connections(load)) => {
+    match (&loaded.study.traffic, loaded.study.connection_load()) {
+        (_, Some(load)) => {
             let mut open = plan_connections(run, load, step, seconds)?;
             open.verify_checksums |= check;
             let client = subject.client;
@@ -84,11 +84,11 @@ pub(crate) fn build_workload_for_trial<'a>(
                 stateless_client: stateless,
             })
         }
-        Some(Traffic::Loopback(udp)) => {
+        (Some(Traffic::Loopback(udp)), None) => {
             let to_drop = subject.drops_all;
             Ok(packets(Box::new(LoopbackWorkload::new(*udp, (duration, 0), to_drop)), to_drop))
         }
-        Some(Traffic::Frames(_) | Traffic::FramesWithDropShare { .. }) | None => {
+        (_, None) => {
             let some_to_drop = load_step_frames(run, step)?;
             let play = SendPlan {
                 duration,

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use weir_stats::{ConnectionClose, ConnectionCounts, DropCount};
-use weir_study::{ClientKind, ConnectionLoad, LoopbackUdpToClosedPort};
+use weir_study::traffic::loopback::LoopbackUdpToClosedPort;
+use weir_study::{ClientKind, ConnectionLoad};
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendPlan;

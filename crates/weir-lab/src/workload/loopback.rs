@@ -11,8 +11,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use weir_study::LoopbackUdpToClosedPort;
 use weir_study::traffic::IPV4_UDP_HEADER_BYTES;
+use weir_study::traffic::loopback::LoopbackUdpToClosedPort;
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;

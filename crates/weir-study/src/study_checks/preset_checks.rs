@@ -3,7 +3,6 @@
 use crate::StudyError;
 use crate::loaded_study::LoadedStudy;
 use crate::study::PresetDefinition;
-use crate::workload::WorkloadFeature;
 
 impl LoadedStudy {
     /// Refuses a preset whose fields request what the study does not support.
@@ -12,17 +11,17 @@ impl LoadedStudy {
         name: &str,
         preset: &PresetDefinition,
     ) -> Result<(), StudyError> {
-        let workload = self.workload_kind();
+        let workload = self.study.workload_row();
         let refuse = |field: &str, why: String| {
             let message = format!("preset `{name}` has `{field}`: {why}");
             Err(self.error_at_table(&format!("presets.{name}"), message))
         };
-        for (is_asked, field, feature) in [
-            (preset.rate_pps > 0, "rate_pps", WorkloadFeature::FixedRate),
-            (preset.table_entries > 0, "table_entries", WorkloadFeature::ConntrackTableSize),
+        for (is_asked, field, support) in [
+            (preset.rate_pps > 0, "rate_pps", workload.fixed_rate),
+            (preset.table_entries > 0, "table_entries", workload.conntrack_table_size),
         ] {
-            if let Some(why) = workload.unsupported_reason(feature).filter(|_| is_asked) {
-                return refuse(field, format!("{} {why}", workload.name()));
+            if let Some(why) = support.err().filter(|_| is_asked) {
+                return refuse(field, format!("{} {why}", workload.name));
             }
         }
         let has_rates = self.study.connection_load().is_some_and(|c| c.rate_axis.is_some());

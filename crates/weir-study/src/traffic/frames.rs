@@ -1,0 +1,86 @@
+//! Kind `frames`: frames of a command, mixed where an axis says how.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::generated_file::GeneratedFile;
+use crate::traffic::traffic_kind::{TrafficAxis, TrafficKind};
+use crate::workload::{NEEDS_NO_CONNTRACK_ENTRIES, WorkloadRow};
+
+/// Frames that a command makes: a pcap file `FRAMES` and its verdicts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "FramesDefinition")]
+pub struct FrameTraffic {
+    /// The command.
+    pub source: GeneratedFile,
+    /// The axis whose values are the share of frames to be dropped, percent; without it, frames are
+    /// sent as the command made them.
+    pub drop_axis: Option<String>,
+}
+
+static FRAMES: WorkloadRow = WorkloadRow {
+    name: "kind `frames`",
+    rate_search: Ok(()),
+    remote_hosts: Ok(()),
+    latency_probe: Ok(()),
+    fixed_rate: Ok(()),
+    conntrack_table_size: Err(NEEDS_NO_CONNTRACK_ENTRIES),
+};
+
+static FRAMES_WITH_DROP_SHARE: WorkloadRow =
+    WorkloadRow { name: "kind `frames` with `drop_axis`", ..FRAMES };
+
+impl TrafficKind for FrameTraffic {
+    fn workload_row(&self) -> &'static WorkloadRow {
+        if self.drop_axis.is_some() { &FRAMES_WITH_DROP_SHARE } else { &FRAMES }
+    }
+
+    fn axes(&self) -> Vec<TrafficAxis<'_>> {
+        let places = self.source.axes.iter().map(|axis| (axis.get_ref(), axis.span().start));
+        places.map(|(name, offset)| TrafficAxis { name, offset: Some(offset) }).collect()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FramesDefinition {
+    axes: Option<Vec<Spanned<String>>>,
+    command: Option<String>,
+    drop_axis: Option<Spanned<String>>,
+}
+
+impl TryFrom<FramesDefinition> for FrameTraffic {
+    type Error = String;
+
+    fn try_from(text: FramesDefinition) -> Result<FrameTraffic, String> {
+        let (Some(mut axes), Some(command)) = (text.axes, text.command) else {
+            return Err("kind `frames` needs `axes` and `command`".into());
+        };
+        let drop_axis = text.drop_axis.as_ref().map(|axis| axis.get_ref().clone());
+        let is_new = |axis: &Spanned<String>| axes.iter().all(|a| a.get_ref() != axis.get_ref());
+        axes.extend(text.drop_axis.filter(is_new));
+        Ok(FrameTraffic { source: GeneratedFile { axes, command }, drop_axis })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::traffic::tests::{assert_refused, read};
+
+    #[test]
+    fn mixed_frames_depend_on_their_share() {
+        let text = "axes = [\"rules\"]\ncommand = \"true\"\ndrop_axis = \"illegal\"";
+        let traffic = read(text).unwrap();
+        let frames = traffic.frames().expect("frames are the usual kind");
+        assert_eq!(frames.source.axis_names(), ["rules", "illegal"]);
+        assert_eq!(frames.drop_axis.as_deref(), Some("illegal"));
+    }
+
+    #[test]
+    fn what_is_no_frames_is_refused() {
+        let own = "it takes `axes`, `command`, `drop_axis`";
+        assert_refused("axes = []\ncommand = \"\"\nport = 80", &format!("takes no `port`; {own}"));
+        assert_refused("kind = \"frames\"\nverify = true", "takes no `verify`");
+        assert_refused("axes = []", "needs `axes` and `command`");
+    }
+}
