@@ -1,6 +1,7 @@
 //! A whole run of a study: preparation, the order of trials, resuming an interrupted run, searching
 //! for a rate.
 
+mod conntrack_limits;
 pub(crate) mod generated_files;
 pub(crate) mod load;
 pub(crate) mod options;

@@ -19,13 +19,13 @@ use crate::bpf_program::stateless_tcp::ConnectionPlan;
 use crate::frames::flows::{FlowPopularity, FlowProtocol, FlowSpec, FrameSize};
 use crate::observe::core_noise::last_allowed_core;
 use crate::topology::{FirewallWithCounters, Topology};
-use crate::trial::empty_firewall_check;
+use crate::trial::empty_firewall_check::check_empty_firewall;
 use crate::trial::runner::{DropCountSource, TrialRunner};
 use crate::workload::frames::FrameWorkload;
-use crate::workload::stateless_tcp::StatelessTcpWorkload;
+use crate::workload::stateless_tcp::{StatelessTcpPlanner, StatelessTcpWorkload};
+use crate::workload::workload_planner::{TrialParameters, WorkloadPlanner};
 use weir_stats::TrialResults;
-use weir_study::ConnectionLoad;
-use weir_study::FirewallDevices;
+use weir_study::{ClientKind, ConnectionLoad, ConnectionPath, FirewallDevices};
 
 /// Parts of the self-test; a block measures them in forward and reverse order.
 pub const SELF_TEST_PART_COUNT: usize = 7;
@@ -150,13 +150,16 @@ pub fn run_self_test(
     let topology = Topology::new(Session::new()?, FirewallDevices::default())?;
     let mut runner = TrialRunner::new(topology, last_allowed_core()?, true)?;
     let direct = runner.resources.topology.create_direct_link()?;
-    let router = runner.resources.create_firewall(None, false)?;
-    let plain = runner.resources.create_firewall(Some(&connection_load), false)?;
-    let tracked = runner.resources.create_firewall(Some(&connection_load), false)?;
-    let least = runner.resources.create_firewall(Some(&connection_load), false)?;
+    let router = runner.resources.topology.create_firewall(false)?;
+    let planner =
+        StatelessTcpPlanner::new(&connection_load, ConnectionPath::Gateway, ClientKind::Sockets);
+    let plain = planner.create_firewall(&mut runner.resources, false)?;
+    let tracked = planner.create_firewall(&mut runner.resources, false)?;
+    let least = planner.create_firewall(&mut runner.resources, false)?;
     disable_firewall_gro(&mut runner, &least)?;
     for firewall in [&plain, &tracked, &least] {
-        empty_firewall_check::check_stateless_tcp_completes(&mut runner, firewall, 0)?;
+        let trial = TrialParameters::default();
+        check_empty_firewall(&mut runner, firewall, &planner, &trial)?;
     }
     let track = b"table ip weir {\nchain forward {\ntype filter hook forward priority 0\n\
         ct state new,established accept\n}\n}\n";

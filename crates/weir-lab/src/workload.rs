@@ -1,7 +1,10 @@
-//! The traffic of a trial: frames, connections of the small TCP or of sockets, datagrams over
-//! loopback, probes. Each is a [`workload_trait::Workload`].
+//! The traffic of a trial: frames, connections of the small TCP or of sockets, single datagrams,
+//! probes. Each is a [`workload_trait::Workload`]; those that a study can send have a
+//! [`workload_planner::WorkloadPlanner`], too.
 
 mod completed_connection_sampling;
+mod connection_planning;
+mod datagram_outcome;
 mod frame_accounting;
 pub(crate) mod frames;
 pub(crate) mod loopback;
@@ -10,5 +13,6 @@ mod response_time;
 mod settle;
 pub(crate) mod sockets;
 pub(crate) mod stateless_tcp;
+pub(crate) mod workload_planner;
 pub(crate) mod workload_resources;
 pub(crate) mod workload_trait;

@@ -135,7 +135,7 @@ fn run_trial(
     check: bool,
 ) -> Result<(TrialObservation, Trial), LabError> {
     let loaded = run.loaded_study;
-    let mut of_study = workloads::build_workload_for_trial(run, step, seconds, check)?;
+    let mut of_study = workloads::plan_step_workload(run, step, seconds, check)?;
     let subject = &loaded.subjects.0[&step.variant.subject];
     let point = step.scenario.project_to_axes(&loaded.study.ruleset.axis_names());
     let firewall = &run.firewalls[&(point.clone(), step.variant.clone())];

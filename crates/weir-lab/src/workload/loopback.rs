@@ -15,17 +15,59 @@ use weir_study::traffic::IPV4_UDP_HEADER_BYTES;
 use weir_study::traffic::loopback::LoopbackUdpToClosedPort;
 
 use crate::LabError;
-use crate::bpf_program::frame_generator::SendResult;
-use crate::bpf_program::sink::SinkPacketCounts;
 use crate::topology::FirewallWithCounters;
+use crate::workload::datagram_outcome::DatagramCounts;
+use crate::workload::workload_planner::{
+    EMPTY_FIREWALL_PACKETS, PlannedWorkload, TrialParameters, WorkloadPlanner,
+};
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadOutcome};
-use weir_stats::TrialResults;
 
 /// Datagrams of one system call.
 const SENDMMSG_BATCH: usize = 64;
 /// Where they go.
 const LOOPBACK_ADDRESS: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
+/// A host of a study that sends to itself.
+pub(crate) struct LoopbackWorkloadPlanner {
+    udp: LoopbackUdpToClosedPort,
+    to_drop: bool,
+}
+
+impl LoopbackWorkloadPlanner {
+    /// `to_drop` says that the ruleset has to drop everything.
+    pub(crate) fn new(udp: LoopbackUdpToClosedPort, to_drop: bool) -> LoopbackWorkloadPlanner {
+        LoopbackWorkloadPlanner { udp, to_drop }
+    }
+}
+
+impl<'a> WorkloadPlanner<'a> for LoopbackWorkloadPlanner {
+    fn create_firewall(
+        &self,
+        resources: &mut WorkloadResources,
+        _ipv6: bool,
+    ) -> Result<FirewallWithCounters, LabError> {
+        resources.topology.create_loopback_host()
+    }
+
+    fn plan_trial(
+        &self,
+        _resources: &mut WorkloadResources,
+        trial: &TrialParameters<'_>,
+    ) -> Result<PlannedWorkload<'a>, LabError> {
+        let workload = LoopbackWorkload::new(self.udp, (trial.duration, 0), self.to_drop);
+        Ok(PlannedWorkload::of_packets(workload, self.to_drop))
+    }
+
+    fn plan_empty_firewall_trial(
+        &self,
+        _resources: &mut WorkloadResources,
+        _trial: &TrialParameters<'_>,
+    ) -> Result<Box<dyn Workload + 'a>, LabError> {
+        let length = (Duration::from_secs(1), EMPTY_FIREWALL_PACKETS);
+        Ok(Box::new(LoopbackWorkload::new(self.udp, length, false)))
+    }
+}
 
 /// Datagrams over loopback for a time.
 pub(crate) struct LoopbackWorkload {
@@ -98,19 +140,9 @@ impl Workload for LoopbackWorkload {
         _stage: &mut WorkloadResources,
         host: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError> {
-        let arrived = read_udp_no_ports(host)?.saturating_sub(self.no_ports_before);
-        let played = SendResult {
-            offered: self.datagrams_sent,
-            to_drop: if self.to_drop { self.datagrams_sent } else { 0 },
-            skipped_behind_schedule: 0,
-            finished: true,
-            seconds: self.seconds,
-        };
-        let arrived = match self.to_drop {
-            true => SinkPacketCounts { leaked: arrived, ..SinkPacketCounts::default() },
-            false => SinkPacketCounts { delivered: arrived, ..SinkPacketCounts::default() },
-        };
-        Ok(WorkloadOutcome { send_result: played, arrived, measured: TrialResults::PacketsOnly })
+        let received = read_udp_no_ports(host)?.saturating_sub(self.no_ports_before);
+        let counts = DatagramCounts { sent: self.datagrams_sent, received, seconds: self.seconds };
+        Ok(counts.to_workload_outcome(self.to_drop))
     }
 }
 

@@ -29,14 +29,19 @@ pub(crate) mod socket_plan;
 use std::time::Duration;
 
 use weir_kernel::Namespace;
-use weir_stats::{ConnectionClose, ConnectionCounts};
+use weir_stats::{ConnectionClose, ConnectionCounts, DropCount};
+use weir_study::{ClientKind, ConnectionLoad, KernelSocketClients};
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
 use crate::bpf_program::sink::SinkPacketCounts;
 use crate::observe::core_noise::pick_other_core;
 use crate::topology::FirewallWithCounters;
+use crate::workload::connection_planning::{choose_connection_trial_kind, plan_connections};
 use crate::workload::response_time::summarise_latencies;
+use crate::workload::workload_planner::{
+    MissingArrivals, PlannedWorkload, TrialParameters, WorkloadPlanner, expect_connection_counts,
+};
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadOutcome, WorkloadScheduling};
 use weir_stats::TrialResults;
@@ -46,7 +51,90 @@ use client_limits::ClientResources;
 use client_result::{ClientCountsAndSeconds, socket_io_error, to_failure_records};
 use link_counters::LinkCounters;
 use server::ServerThread;
-use socket_plan::SocketPlan;
+use socket_plan::{
+    DEFAULT_CONCURRENT_CONNECTIONS, SocketPlan, build_socket_plan, read_client_resources,
+};
+
+/// Connections through a firewall without rules, and their rate.
+const EMPTY_FIREWALL_CONNECTIONS: u64 = 50;
+const EMPTY_FIREWALL_CONNECTIONS_PER_SECOND: u64 = 500;
+
+/// Connections of a study between sockets.
+pub(crate) struct SocketWorkloadPlanner<'a> {
+    load: &'a ConnectionLoad,
+    client: ClientKind,
+}
+
+impl<'a> SocketWorkloadPlanner<'a> {
+    /// With a subject's client.
+    pub(crate) fn new(load: &'a ConnectionLoad, client: ClientKind) -> SocketWorkloadPlanner<'a> {
+        SocketWorkloadPlanner { load, client }
+    }
+}
+
+impl<'a> WorkloadPlanner<'a> for SocketWorkloadPlanner<'a> {
+    fn create_firewall(
+        &self,
+        resources: &mut WorkloadResources,
+        _ipv6: bool,
+    ) -> Result<FirewallWithCounters, LabError> {
+        let ConnectionLoad { endpoints, sockets, .. } = self.load;
+        let ports = sockets.as_ref().map_or(0, KernelSocketClients::ports_per_client);
+        resources.topology.create_kernel_socket_firewall(endpoints, ports)
+    }
+
+    fn plan_trial(
+        &self,
+        resources: &mut WorkloadResources,
+        trial: &TrialParameters<'_>,
+    ) -> Result<PlannedWorkload<'a>, LabError> {
+        let (load, client) = (self.load, self.client);
+        let open = plan_connections(resources, load, trial)?;
+        let plan = build_socket_plan(&resources.topology, load, client, &trial.scenario, &open);
+        let rate_pps = if client.opens_at_fixed_rate() { open.rate as f64 } else { 0.0 };
+        Ok(PlannedWorkload::of_connections(
+            SocketWorkload::new(plan),
+            false,
+            (choose_connection_trial_kind(load), rate_pps),
+            None,
+        ))
+    }
+
+    /// Fetches by weir's own client.
+    fn plan_empty_firewall_trial(
+        &self,
+        resources: &mut WorkloadResources,
+        _trial: &TrialParameters<'_>,
+    ) -> Result<Box<dyn Workload + 'a>, LabError> {
+        let endpoints = &self.load.endpoints;
+        let clients = endpoints.client_count.min(EMPTY_FIREWALL_CONNECTIONS as u32);
+        let counts = (clients, endpoints.server_count);
+        Ok(Box::new(SocketWorkload::new(SocketPlan {
+            client: ClientKind::Sockets,
+            endpoints,
+            clients,
+            rate: EMPTY_FIREWALL_CONNECTIONS_PER_SECOND,
+            concurrency: DEFAULT_CONCURRENT_CONNECTIONS,
+            duration: Duration::from_secs(EMPTY_FIREWALL_CONNECTIONS)
+                / EMPTY_FIREWALL_CONNECTIONS_PER_SECOND as u32,
+            resources: read_client_resources(&resources.topology, self.load, counts),
+        })))
+    }
+
+    fn find_empty_firewall_loss(
+        &self,
+        outcome: &WorkloadOutcome,
+        _dropped: &[DropCount],
+    ) -> Option<MissingArrivals> {
+        let record = expect_connection_counts(outcome);
+        if record.completed > 0 && record.failed.is_empty() {
+            return None;
+        }
+        let failed = record.failed.iter().map(|f| format!("{} {}", f.connections, f.at));
+        let reasons = failed.collect();
+        Some(MissingArrivals { arrived: record.completed, offered: record.offered, reasons })
+    }
+}
 
 /// Connections between sockets: clients on the stage's core, servers on another.
 pub(crate) struct SocketWorkload<'a> {

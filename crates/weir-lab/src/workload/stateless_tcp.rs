@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use weir_stats::ConnectionClose;
+use weir_stats::{ConnectionClose, DropCount, DurationDistribution};
+use weir_study::{ClientKind, ConnectionLoad, ConnectionPath};
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
@@ -12,7 +13,12 @@ use crate::bpf_program::stateless_tcp::{
 };
 use crate::topology::FirewallWithCounters;
 use crate::workload::completed_connection_sampling::CompletedConnectionSampler;
+use crate::workload::connection_planning::{choose_connection_trial_kind, plan_connections};
 use crate::workload::settle::{TransitProgress, wait_until_settled};
+use crate::workload::workload_planner::{
+    MissingArrivals, NEW_LINK_TRIES, PlannedWorkload, TrialParameters, WorkloadPlanner,
+    describe_drop_counts, expect_connection_counts,
+};
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadOutcome};
 use weir_stats::TrialResults;
@@ -21,6 +27,90 @@ use weir_stats::TrialResults;
 const SETTLE_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long none may arrive before the rest counts as lost.
 const QUIET_PERIOD: Duration = Duration::from_millis(5);
+
+/// Connections through a firewall without rules.
+const EMPTY_FIREWALL_CONNECTIONS: u64 = 500;
+
+/// Connections of a study that the small TCP opens.
+pub(crate) struct StatelessTcpPlanner<'a> {
+    load: &'a ConnectionLoad,
+    path: ConnectionPath,
+    client: ClientKind,
+}
+
+impl<'a> StatelessTcpPlanner<'a> {
+    /// On a subject's path; `client` is the subject's.
+    pub(crate) fn new(
+        load: &'a ConnectionLoad,
+        path: ConnectionPath,
+        client: ClientKind,
+    ) -> StatelessTcpPlanner<'a> {
+        StatelessTcpPlanner { load, path, client }
+    }
+}
+
+impl<'a> WorkloadPlanner<'a> for StatelessTcpPlanner<'a> {
+    fn create_firewall(
+        &self,
+        resources: &mut WorkloadResources,
+        _ipv6: bool,
+    ) -> Result<FirewallWithCounters, LabError> {
+        resources.create_stateless_tcp_path(self.path, &self.load.endpoints)
+    }
+
+    fn plan_trial(
+        &self,
+        resources: &mut WorkloadResources,
+        trial: &TrialParameters<'_>,
+    ) -> Result<PlannedWorkload<'a>, LabError> {
+        let open = plan_connections(resources, self.load, trial)?;
+        let rate = open.rate as f64;
+        Ok(PlannedWorkload::of_connections(
+            StatelessTcpWorkload::new(open),
+            // Beside a flood, connections may be dropped, too.
+            self.load.flood_axis.is_some(),
+            (choose_connection_trial_kind(self.load), rate),
+            self.client.to_trial_client(DurationDistribution::default()),
+        ))
+    }
+
+    fn plan_empty_firewall_trial(
+        &self,
+        resources: &mut WorkloadResources,
+        trial: &TrialParameters<'_>,
+    ) -> Result<Box<dyn Workload + 'a>, LabError> {
+        Ok(Box::new(StatelessTcpWorkload::new(ConnectionPlan {
+            duration: Duration::from_millis(500),
+            rate: 0,
+            connections_max: EMPTY_FIREWALL_CONNECTIONS,
+            close: ConnectionClose::Fin,
+            verify_checksums: false,
+            secret: resources.next_trial_tag(trial.seed),
+            flood_syns_per_connection: 0,
+        })))
+    }
+
+    fn max_empty_firewall_tries(&self) -> u32 {
+        NEW_LINK_TRIES
+    }
+
+    fn find_empty_firewall_loss(
+        &self,
+        outcome: &WorkloadOutcome,
+        dropped: &[DropCount],
+    ) -> Option<MissingArrivals> {
+        let record = expect_connection_counts(outcome);
+        if record.completed >= EMPTY_FIREWALL_CONNECTIONS {
+            return None;
+        }
+        let failed = record.failed.iter().map(|f| format!("{} at {}", f.connections, f.at));
+        Some(MissingArrivals {
+            arrived: outcome.arrived.delivered,
+            offered: outcome.send_result.offered,
+            reasons: failed.chain(describe_drop_counts(dropped)).collect(),
+        })
+    }
+}
 
 /// Connections as a trial opens them.
 pub(crate) struct StatelessTcpWorkload {

@@ -1,7 +1,7 @@
 //! Resources of workloads: topology, generator and ends, reused from trial to trial.
 
 use weir_stats::Scenario;
-use weir_study::{ConnectionLoad, ConnectionPath};
+use weir_study::{ConnectionPath, Endpoints};
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::{FrameGenerator, SendPlan, SendResult};
@@ -78,31 +78,12 @@ impl WorkloadResources {
         first
     }
 
-    /// Makes a firewall, for frames or for connections.
-    pub(crate) fn create_firewall(
-        &mut self,
-        connection_load: Option<&ConnectionLoad>,
-        ipv6: bool,
-    ) -> Result<FirewallWithCounters, LabError> {
-        match connection_load {
-            None => self.topology.create_firewall(ipv6),
-            Some(connection_load) => {
-                self.create_connection_path(ConnectionPath::Gateway, connection_load)
-            }
-        }
-    }
-
-    /// Makes what is between clients and servers.
-    pub(crate) fn create_connection_path(
+    /// Creates what is between clients and servers of the small TCP, and these with the first one.
+    pub(crate) fn create_stateless_tcp_path(
         &mut self,
         path: ConnectionPath,
-        ConnectionLoad { endpoints, sockets, .. }: &ConnectionLoad,
+        endpoints: &Endpoints,
     ) -> Result<FirewallWithCounters, LabError> {
-        if let Some(sockets) = sockets {
-            return self
-                .topology
-                .create_kernel_socket_firewall(endpoints, sockets.ports_per_client());
-        }
         if self.tcp_ends.is_none() {
             let (to, from) = self.topology.firewall_and_source_macs();
             self.tcp_ends = Some(StatelessTcpEndpoints::new(endpoints, to, from)?);

@@ -4,7 +4,6 @@ use std::net::Ipv4Addr;
 
 use weir_stats::{ConnectionClose, Scenario};
 
-use crate::client_kind::ClientKind;
 use crate::endpoints::Endpoints;
 
 /// The first port of a client that is a socket of the kernel.
@@ -75,12 +74,6 @@ impl ConcurrencyTarget {
 }
 
 impl ConnectionLoad {
-    /// The same as a client opens them: the small TCP has no sockets.
-    pub fn for_client(&self, client: ClientKind) -> ConnectionLoad {
-        let sockets = self.sockets.clone().filter(|_| client != ClientKind::Stateless);
-        ConnectionLoad { sockets, ..self.clone() }
-    }
-
     /// Clients and servers that take part at a point.
     pub fn active_endpoint_counts_at(&self, point: &Scenario) -> (u32, u32) {
         let on = |axis: &Option<String>, all: u32| {

@@ -28,7 +28,7 @@ impl RunnerFixture {
         let alone = TRIAL_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         let topology = Topology::new(Session::new().unwrap(), FirewallDevices::default()).unwrap();
         let mut runner = TrialRunner::new(topology, last_allowed_core().unwrap(), true).unwrap();
-        let firewall = runner.resources.create_firewall(None, true).unwrap();
+        let firewall = runner.resources.topology.create_firewall(true).unwrap();
         let mut pipeline = RunnerFixture { runner, firewall, _trial_lock: alone };
         pipeline.generate_and_load_frames(
             size,
