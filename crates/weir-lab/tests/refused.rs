@@ -206,6 +206,12 @@ fn what_is_not_there_is_refused_with_its_line() {
             ":11: no axis `rulse`",
         ),
         (
+            "traffic-field",
+            "command = \"true\"\n[presets",
+            "command = \"true\"\nverify = true\n[presets",
+            ":13: kind `frames` takes no `verify`; it takes `axes`, `command`, `drop_axis`",
+        ),
+        (
             "preset-value",
             "loads = 1",
             "loads = 1\naxes = { rules = [7] }",

@@ -8,7 +8,8 @@ use crate::bpf_program::stateless_tcp::ConnectionPlan;
 use crate::workload::workload_planner::TrialParameters;
 use crate::workload::workload_resources::WorkloadResources;
 
-/// How a trial opens the connections of a study; sets the limits of the clients that take part.
+/// How a trial opens the connections of a study. At ends of the small TCP, the clients and servers
+/// of the trial's point become active.
 pub(crate) fn plan_connections(
     resources: &mut WorkloadResources,
     load: &ConnectionLoad,
