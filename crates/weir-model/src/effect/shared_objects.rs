@@ -52,7 +52,7 @@ pub enum ConfiguringOptions {
     Listed(&'static [&'static str]),
 }
 
-/// Whether a rule makes the object that it names.
+/// Whether a rule creates the object that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectCreation {
     /// Always, if it is missing.
@@ -77,9 +77,9 @@ pub struct SharedObjectRow {
     /// IPv4 and IPv6 rules of one name have separate objects.
     pub per_family: bool,
     /// The part of the first rule that applies to all.
-    pub creation: ConfiguringOptions,
-    /// Whether a rule makes it.
-    pub makes: ObjectCreation,
+    pub configuring_options: ConfiguringOptions,
+    /// Whether a rule creates it.
+    pub creation: ObjectCreation,
 }
 
 const fn shared_object_row(
@@ -94,8 +94,8 @@ const fn shared_object_row(
         object_kind: object,
         key,
         per_family: false,
-        creation: ConfiguringOptions::All,
-        makes: ObjectCreation::Always,
+        configuring_options: ConfiguringOptions::All,
+        creation: ObjectCreation::Always,
     }
 }
 
@@ -115,7 +115,7 @@ pub const SHARED_OBJECT_ROWS: [SharedObjectRow; 7] = {
         },
         // Both families share the list, its mask included.
         SharedObjectRow {
-            creation: ConfiguringOptions::Listed(&["mask"]),
+            configuring_options: ConfiguringOptions::Listed(&["mask"]),
             ..shared_object_row(
                 "recent",
                 Match,
@@ -125,7 +125,7 @@ pub const SHARED_OBJECT_ROWS: [SharedObjectRow; 7] = {
         },
         // Each rule has its own time.
         SharedObjectRow {
-            creation: ConfiguringOptions::Listed(&["alarm"]),
+            configuring_options: ConfiguringOptions::Listed(&["alarm"]),
             ..shared_object_row(
                 "IDLETIMER",
                 Target,
@@ -147,8 +147,8 @@ pub const SHARED_OBJECT_ROWS: [SharedObjectRow; 7] = {
             RATE_ESTIMATOR_KIND,
         ),
         SharedObjectRow {
-            creation: ConfiguringOptions::Nothing,
-            makes: ObjectCreation::Never,
+            configuring_options: ConfiguringOptions::Nothing,
+            creation: ObjectCreation::Never,
             ..shared_object_row(
                 "rateest",
                 Match,
@@ -157,7 +157,7 @@ pub const SHARED_OBJECT_ROWS: [SharedObjectRow; 7] = {
             )
         },
         SharedObjectRow {
-            makes: ObjectCreation::WithOption("new"),
+            creation: ObjectCreation::WithOption("new"),
             ..shared_object_row(
                 "CLUSTERIP",
                 Target,
@@ -398,12 +398,12 @@ fn push_module_uses(
         });
         return;
     };
-    let configures = |o: &&OptionText| match row.creation {
+    let configures = |o: &&OptionText| match row.configuring_options {
         ConfiguringOptions::Nothing => false,
         ConfiguringOptions::All => true,
         ConfiguringOptions::Listed(names) => names.contains(&&*o.name),
     };
-    let makes = match row.makes {
+    let creates = match row.creation {
         ObjectCreation::Always => true,
         ObjectCreation::WithOption(option) => options.iter().any(|o| o.name == option),
         ObjectCreation::Never => false,
@@ -420,7 +420,7 @@ fn push_module_uses(
         let family = row.per_family.then_some(family);
         let object = SharedObjectId { kind: row.object_kind.to_owned(), name, family };
         let options = options.iter().filter(configures).map(text).collect();
-        out.push(ObjectUse { object, creates: makes, options, configured_by_all: false });
+        out.push(ObjectUse { object, creates, options, configured_by_all: false });
     }
 }
 
