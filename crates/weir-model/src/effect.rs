@@ -20,6 +20,7 @@
 mod conntrack_demand_level;
 mod field_set;
 mod matches;
+mod opaque_module_row;
 mod rule_conntrack_activation;
 pub mod shared_objects;
 mod targets;
@@ -28,14 +29,15 @@ mod traffic_changed_sets;
 pub use self::conntrack_demand_level::ConntrackDemand;
 pub use self::field_set::FieldSet;
 pub use self::matches::{
-    Hotdrop, MATCH_ROWS, MatchDependency, MatchRow, UNKNOWN_MATCH_ROW, match_effects,
-    match_effects_from_rows, match_module_name,
+    Hotdrop, MATCH_ROWS, MatchDependency, MatchRow, OPAQUE_MATCH_ROWS, UNKNOWN_MATCH_ROW,
+    match_effects, match_effects_from_rows, match_module_name,
 };
+pub use self::opaque_module_row::OpaqueModuleRow;
 pub use self::rule_conntrack_activation::{
     is_conntrack_enabling_rule, rule_conntrack_demand, total_conntrack_demand,
 };
 pub use self::targets::{
-    IpsetWrites, TARGET_ROWS, TargetRow, TargetTermination, UNKNOWN_TARGET_ROW,
+    IpsetWrites, OPAQUE_TARGET_ROWS, TARGET_ROWS, TargetRow, TargetTermination, UNKNOWN_TARGET_ROW,
     find_fields_changed_for_next_rules, target_effects, target_effects_from_rows,
     target_module_name,
 };
@@ -47,7 +49,9 @@ mod tests {
 
     use super::*;
     use crate::field::Field;
-    use crate::rule_match::{ExtensionOption, ExtensionValue, OpaqueExtension};
+    use crate::rule_match::{
+        ExtensionOption, ExtensionValue, Match, OpaqueExtension, WrittenOption,
+    };
     use crate::target::{Effect, ExtensionTarget, Target};
 
     fn other(module: &'static str, options: &[&'static str]) -> Target {
@@ -65,6 +69,33 @@ mod tests {
         let targets: BTreeSet<_> = TARGET_ROWS.iter().map(|r| r.name).collect();
         let matches: BTreeSet<_> = MATCH_ROWS.iter().map(|r| r.name).collect();
         assert_eq!((targets.len(), matches.len()), (TARGET_ROWS.len(), MATCH_ROWS.len()));
+    }
+
+    /// A row that moved from one table to the other is in one of them only.
+    #[test]
+    fn a_module_with_a_row_is_not_opaque() {
+        for opaque in OPAQUE_TARGET_ROWS {
+            assert!(TARGET_ROWS.iter().all(|row| row.name != opaque.name), "{}", opaque.name);
+        }
+        for opaque in OPAQUE_MATCH_ROWS {
+            assert!(MATCH_ROWS.iter().all(|row| row.name != opaque.name), "{}", opaque.name);
+        }
+    }
+
+    #[test]
+    fn written_options_become_what_the_row_of_their_module_is() {
+        let option =
+            || vec![WrittenOption { negated: true, name: "new", argument: Some("a b".into()) }];
+        let Target::Opaque(opaque) = Target::from_written_options("TCPOPTSTRIP", option()) else {
+            panic!("a target without a row is opaque");
+        };
+        assert_eq!(opaque.words, ["!", "--new", "a b"]);
+        let effect = Target::from_written_options("NFLOG", option());
+        assert!(matches!(&effect, Target::Effect(e) if matches!(&**e, Effect::Other(_))));
+        assert!(matches!(Target::from_written_options("QUEUE", option()), Target::Divert(_)));
+        assert!(matches!(Match::from_written_options("recent", option()), Match::Stateful(_)));
+        assert!(matches!(Match::from_written_options("u32", option()), Match::UnmodelledInput(_)));
+        assert!(matches!(Match::from_written_options("osf", option()), Match::Opaque(_)));
     }
 
     #[test]

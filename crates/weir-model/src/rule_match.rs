@@ -385,3 +385,36 @@ pub struct OpaqueExtension {
     /// The words after it, unquoted, `!` included.
     pub words: Vec<String>,
 }
+
+/// An option whose argument is checked and left as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenOption {
+    /// `!`.
+    pub negated: bool,
+    /// Name without dashes.
+    pub name: &'static str,
+    /// The word after it; none for a flag.
+    pub argument: Option<String>,
+}
+
+impl From<WrittenOption> for ExtensionOption {
+    fn from(written: WrittenOption) -> ExtensionOption {
+        let value = written.argument.map_or(ExtensionValue::Flag, ExtensionValue::Text);
+        ExtensionOption { negated: written.negated, name: written.name, value }
+    }
+}
+
+impl OpaqueExtension {
+    /// The words of options.
+    pub fn from_written_options(module: &str, options: Vec<WrittenOption>) -> OpaqueExtension {
+        let mut words = Vec::new();
+        for option in options {
+            if option.negated {
+                words.push("!".to_owned());
+            }
+            words.push(format!("--{}", option.name));
+            words.extend(option.argument);
+        }
+        OpaqueExtension { name: module.to_owned(), words }
+    }
+}

@@ -77,9 +77,9 @@ fn every_match_does_what_interpreter_and_table_say() {
     }
     println!("{} match rules, {tally} in {:.0?}", facts.len(), began.elapsed());
     assert!(tally.wrong.is_empty(), "{}", tally.wrong.join("\n"));
-    let wrong = wrong_matches(&MATCH_ROWS, &facts);
+    let wrong = wrong_matches(MATCH_ROWS, &facts);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let mutants = match_mutants(&MATCH_ROWS);
+    let mutants = match_mutants(MATCH_ROWS);
     let all = mutants.len();
     let (count, missed) =
         caught(mutants.into_iter().map(|(what, rows)| (what, wrong_matches(&rows, &facts))));
@@ -99,9 +99,9 @@ fn every_target_does_what_interpreter_and_table_say() {
     }
     println!("{} target rules, {tally} in {:.0?}", facts.len(), began.elapsed());
     assert!(tally.wrong.is_empty(), "{}", tally.wrong.join("\n"));
-    let wrong = wrong_targets(&TARGET_ROWS, &facts);
+    let wrong = wrong_targets(TARGET_ROWS, &facts);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let mutants = target_mutants(&TARGET_ROWS);
+    let mutants = target_mutants(TARGET_ROWS);
     let all = mutants.len();
     let (count, missed) =
         caught(mutants.into_iter().map(|(what, rows)| (what, wrong_targets(&rows, &facts))));

@@ -4,8 +4,11 @@ use weir_packet::Family;
 
 use super::conntrack_demand_level::ConntrackDemand;
 use super::field_set::FieldSet;
+use super::opaque_module_row::OpaqueModuleRow;
 use crate::field::Field;
-use crate::rule_match::Match;
+use crate::rule_match::{
+    Match, OpaqueExtension, StatefulMatch, UnmodelledInputMatch, WrittenOption,
+};
 
 /// Whether evaluating a match may drop the packet immediately (`par->hotdrop`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,13 +104,13 @@ pub const UNKNOWN_MATCH_ROW: MatchRow = MatchRow {
 };
 
 /// All matches that are known (net/netfilter/xt_*.c, net/ipv4/netfilter/ipt_*.c, ip6t_*.c).
-pub const MATCH_ROWS: [MatchRow; 47] = {
+pub const MATCH_ROWS: &[MatchRow] = {
     use Field::{
         CtMark, CtState, Daddr, Dport, IcmpTypeAndCode, Length, Mark, PktType, Proto, Saddr,
         SourceMac, Sport, TcpFlags, Tos, Ttl,
     };
     use MatchDependency::{HostState, IpsetContent, PacketBytes, PacketHistory};
-    [
+    &[
         header_match_row("tcp", &[Sport, Dport, TcpFlags], 20),
         header_match_row("udp", &[Sport, Dport], 8),
         header_match_row("sctp", &[Sport, Dport], 12),
@@ -184,6 +187,49 @@ pub const MATCH_ROWS: [MatchRow; 47] = {
     ]
 };
 
+/// Matches without a row above that are known to share no objects by name. If one is measured, its
+/// row moves up.
+pub const OPAQUE_MATCH_ROWS: &[OpaqueModuleRow] = &[
+    OpaqueModuleRow::new("cluster").with_tracking(),
+    OpaqueModuleRow::new("connlabel").with_tracking(),
+    // Its objects are made by nfnetlink, not by rules.
+    OpaqueModuleRow::new("nfacct"),
+    OpaqueModuleRow::new("osf"),
+    OpaqueModuleRow::new("ipcomp"),
+    OpaqueModuleRow::new("ipvs"),
+    OpaqueModuleRow::new("eui64"),
+    OpaqueModuleRow::new("frag"),
+    OpaqueModuleRow::new("mh"),
+    OpaqueModuleRow::new("dst"),
+    OpaqueModuleRow::new("hbh"),
+    OpaqueModuleRow::new("ipv6header"),
+    OpaqueModuleRow::new("rt"),
+    OpaqueModuleRow::new("l2tp"),
+];
+
+impl Match {
+    /// A match whose options are checked and left as they were written: opaque without a row in the
+    /// table of effects, and with a row whose answer the fields or a set give, which needs a
+    /// variant of its own.
+    pub fn from_written_options(module: &'static str, options: Vec<WrittenOption>) -> Match {
+        let row = MATCH_ROWS.iter().find(|row| row.name == module);
+        let typed = |options: Vec<WrittenOption>| options.into_iter().map(Into::into).collect();
+        match row.map(|row| row.dependency) {
+            Some(MatchDependency::PacketHistory) => {
+                Match::Stateful(Box::new(StatefulMatch { module, options: typed(options) }))
+            }
+            Some(MatchDependency::HostState | MatchDependency::PacketBytes) => {
+                let options = typed(options);
+                Match::UnmodelledInput(Box::new(UnmodelledInputMatch { module, options }))
+            }
+            Some(MatchDependency::Fields | MatchDependency::IpsetContent) | None => {
+                let opaque = OpaqueExtension::from_written_options(module, options);
+                Match::Opaque(Box::new(opaque))
+            }
+        }
+    }
+}
+
 /// Name of a match's module as `-m` spells it.
 pub fn match_module_name(m: &Match, family: Family) -> &str {
     match m {
@@ -216,7 +262,7 @@ pub fn match_module_name(m: &Match, family: Family) -> &str {
 
 /// What evaluating a match may do: its row, narrowed and widened by its options.
 pub fn match_effects(m: &Match, family: Family) -> MatchRow {
-    match_effects_from_rows(&MATCH_ROWS, m, family)
+    match_effects_from_rows(MATCH_ROWS, m, family)
 }
 
 /// The same, if these were the rows: for tests that change one of them.

@@ -3,30 +3,26 @@
 use weir_packet::Family;
 
 use super::conntrack_demand_level::ConntrackDemand;
-use super::matches::match_effects;
-use super::targets::target_effects;
+use super::matches::{OPAQUE_MATCH_ROWS, match_effects};
+use super::opaque_module_row::OpaqueModuleRow;
+use super::targets::{OPAQUE_TARGET_ROWS, target_effects};
 use crate::rule_match::Match;
 use crate::ruleset::Rule;
 use crate::target::Target;
 
-/// Matches without a row of which it is known that they make the kernel track connections.
-const ROWLESS_TRACKING_MATCHES: [&str; 2] = ["connlabel", "cluster"];
-/// The same of targets.
-const ROWLESS_TRACKING_TARGETS: [&str; 2] = ["CONNSECMARK", "FLOWOFFLOAD"];
-
 /// What a rule switches on by being loaded.
 pub fn rule_conntrack_demand(rule: &Rule) -> ConntrackDemand {
-    let tracks = |tracking: &[&str], name: &str| match tracking.contains(&name) {
-        true => ConntrackDemand::Tracking,
-        false => ConntrackDemand::Nothing,
+    let opaque = |rows: &[OpaqueModuleRow], name: &str| {
+        let row = rows.iter().find(|row| row.name == name);
+        row.map_or(ConntrackDemand::Nothing, |row| row.conntrack_demand)
     };
     let by_match = |m: &Match| match m {
-        Match::Opaque(o) => tracks(&ROWLESS_TRACKING_MATCHES, &o.name),
+        Match::Opaque(o) => opaque(OPAQUE_MATCH_ROWS, &o.name),
         // In both families alike.
         _ => match_effects(m, Family::V4).conntrack_demand,
     };
     let by_target = match &rule.target {
-        Target::Opaque(o) => tracks(&ROWLESS_TRACKING_TARGETS, &o.name),
+        Target::Opaque(o) => opaque(OPAQUE_TARGET_ROWS, &o.name),
         other => target_effects(other).conntrack_demand,
     };
     rule.matches.iter().map(by_match).fold(by_target, ConntrackDemand::max)

@@ -19,6 +19,10 @@ use std::fmt;
 
 use weir_packet::Family;
 
+use super::matches::OPAQUE_MATCH_ROWS;
+#[cfg(doc)]
+use super::opaque_module_row::OpaqueModuleRow;
+use super::targets::OPAQUE_TARGET_ROWS;
 use crate::rule_match::{ExtensionOption, ExtensionValue, Match};
 use crate::ruleset::{Chain, Hook, Rule, Ruleset, Table};
 use crate::target::{Effect, Target};
@@ -100,10 +104,10 @@ const fn shared_object_row(
 }
 
 /// The modules whose rules share objects by name (net/netfilter/xt_*.c, ipt_CLUSTERIP.c of Linux up
-/// to 6.2). For a module that is in neither table, see [`ROWLESS_NON_SHARING_MODULES`].
-pub const SHARED_OBJECT_ROWS: [SharedObjectRow; 7] = {
+/// to 6.2). For a module that is in no table, see [`OpaqueModuleRow`].
+pub const SHARED_OBJECT_ROWS: &[SharedObjectRow] = {
     use ModuleKind::{Match, Target};
-    [
+    &[
         SharedObjectRow {
             per_family: true,
             ..shared_object_row(
@@ -169,33 +173,6 @@ pub const SHARED_OBJECT_ROWS: [SharedObjectRow; 7] = {
 };
 
 const RATE_ESTIMATOR_KIND: &str = "rate estimator";
-
-/// Modules without a row in the table of effects whose rules share nothing by name. Rules of any
-/// other module without a row share one object, which all of them configure.
-pub const ROWLESS_NON_SHARING_MODULES: [&str; 21] = [
-    "HMARK",
-    "SECMARK",
-    "CONNSECMARK",
-    "TCPOPTSTRIP",
-    "SNPT",
-    "DNPT",
-    "FLOWOFFLOAD",
-    "cluster",
-    "connlabel",
-    // Its objects are made by nfnetlink, not by rules.
-    "nfacct",
-    "osf",
-    "ipcomp",
-    "ipvs",
-    "eui64",
-    "frag",
-    "mh",
-    "dst",
-    "hbh",
-    "ipv6header",
-    "rt",
-    "l2tp",
-];
 
 /// The rules of a ruleset in the order in which the kernel loads them.
 pub fn rules_in_load_order(ruleset: &Ruleset) -> impl Iterator<Item = (&Table, &Chain, &Rule)> {
@@ -380,7 +357,11 @@ fn push_module_uses(
         |o: &OptionText| format!("{}{} {}", if o.negated { "! " } else { "" }, o.name, o.text);
     let Some(row) = SHARED_OBJECT_ROWS.iter().find(|r| r.module_kind == side && r.module == module)
     else {
-        if known || ROWLESS_NON_SHARING_MODULES.contains(&module) {
+        let opaque = match side {
+            ModuleKind::Match => OPAQUE_MATCH_ROWS,
+            ModuleKind::Target => OPAQUE_TARGET_ROWS,
+        };
+        if known || opaque.iter().any(|row| row.name == module) {
             return;
         }
         // What it keeps is not known: every rule of the module may configure it.

@@ -5,7 +5,9 @@ use weir_packet::Family;
 use super::conntrack_demand_level::ConntrackDemand;
 use super::field_set::FieldSet;
 use super::matches::match_effects;
+use super::opaque_module_row::OpaqueModuleRow;
 use crate::field::Field;
+use crate::rule_match::{ExtensionOption, OpaqueExtension, WrittenOption};
 use crate::ruleset::Table;
 use crate::target::{Effect, ExtensionTarget, NatTarget, Target};
 
@@ -152,9 +154,9 @@ pub const UNKNOWN_TARGET_ROW: TargetRow = TargetRow {
 };
 
 /// All targets that are known (net/netfilter/xt_*.c, net/ipv4/netfilter/ipt_*.c, ip6t_*.c).
-pub const TARGET_ROWS: [TargetRow; 30] = {
+pub const TARGET_ROWS: &[TargetRow] = {
     use Field::{CtMark, CtState, Daddr, Dport, Length, Mark, Saddr, Sport, TcpFlags, Tos, Ttl};
-    [
+    &[
         TargetRow { termination: TargetTermination::Always, ..writing_target_row("ACCEPT", &[]) },
         TargetRow { termination: TargetTermination::Always, ..writing_target_row("DROP", &[]) },
         observable_terminating_target_row("REJECT", &[]),
@@ -229,6 +231,18 @@ pub const TARGET_ROWS: [TargetRow; 30] = {
     ]
 };
 
+/// Targets without a row above that are known to share no objects by name. If the effects of one are
+/// measured, its row moves up.
+pub const OPAQUE_TARGET_ROWS: &[OpaqueModuleRow] = &[
+    OpaqueModuleRow::new("HMARK"),
+    OpaqueModuleRow::new("SECMARK"),
+    OpaqueModuleRow::new("CONNSECMARK").with_tracking(),
+    OpaqueModuleRow::new("TCPOPTSTRIP"),
+    OpaqueModuleRow::new("SNPT"),
+    OpaqueModuleRow::new("DNPT"),
+    OpaqueModuleRow::new("FLOWOFFLOAD").with_tracking(),
+];
+
 /// Name of a target's module as `-j` spells it; `None` for jumps, RETURN and no target, which do
 /// nothing to a packet.
 pub fn target_module_name(target: &Target) -> Option<&str> {
@@ -260,6 +274,23 @@ pub fn target_module_name(target: &Target) -> Option<&str> {
 }
 
 impl Target {
+    /// A target whose options are checked and left as they were written: opaque without a row in
+    /// the table of effects. With a row it is an effect if the traversal continues, else it hands
+    /// the packet on.
+    pub fn from_written_options(module: &'static str, options: Vec<WrittenOption>) -> Target {
+        let Some(row) = TARGET_ROWS.iter().find(|row| row.name == module) else {
+            return Target::Opaque(Box::new(OpaqueExtension::from_written_options(
+                module, options,
+            )));
+        };
+        let options = options.into_iter().map(ExtensionOption::from).collect();
+        let extension = ExtensionTarget { module, options };
+        match row.termination {
+            TargetTermination::Never => Target::Effect(Box::new(Effect::Other(extension))),
+            _ => Target::Divert(Box::new(extension)),
+        }
+    }
+
     /// True where the rule decides: nothing after it in this table sees the packet.
     pub fn is_terminating(&self) -> bool {
         target_effects(self).termination == TargetTermination::Always
@@ -273,7 +304,7 @@ impl Target {
 
 /// What a rule's target does: its row, narrowed by its options.
 pub fn target_effects(target: &Target) -> TargetRow {
-    target_effects_from_rows(&TARGET_ROWS, target)
+    target_effects_from_rows(TARGET_ROWS, target)
 }
 
 /// The same, if these were the rows: for tests that change one of them.

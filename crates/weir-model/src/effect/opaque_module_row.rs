@@ -1,0 +1,28 @@
+//! What is known of modules whose effects are not modelled.
+
+use super::conntrack_demand_level::ConntrackDemand;
+
+/// One row: a module without a row in the table of effects whose rules share no objects by name.
+///
+/// Its rules are barriers all the same. Rules of a module that has no row at all, and none in
+/// [`SHARED_OBJECT_ROWS`](super::shared_objects::SHARED_OBJECT_ROWS), share one object, which all
+/// of them configure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpaqueModuleRow {
+    /// Name, as in `-m NAME` or `-j NAME`.
+    pub name: &'static str,
+    /// What a rule with it enables.
+    pub conntrack_demand: ConntrackDemand,
+}
+
+impl OpaqueModuleRow {
+    /// A module that enables nothing.
+    pub(super) const fn new(name: &'static str) -> OpaqueModuleRow {
+        OpaqueModuleRow { name, conntrack_demand: ConntrackDemand::Nothing }
+    }
+
+    /// It makes the kernel track connections.
+    pub(super) const fn with_tracking(self) -> OpaqueModuleRow {
+        OpaqueModuleRow { conntrack_demand: ConntrackDemand::Tracking, ..self }
+    }
+}
