@@ -1,16 +1,17 @@
 //! The extensions that weir knows: one file for each, or for a small family of them, with options,
 //! parser and printer together.
 //!
-//! To add one: its file, a row in [`MODELLED_MATCH_EXTENSIONS`] or [`MODELLED_TARGET_EXTENSIONS`],
-//! and, if the model has a variant for it, an arm in [`print_match`] or [`print_target`]. The
-//! agreement test includes the row automatically. An extension whose options are only checked goes
-//! into [`checked_verbatim`].
+//! To add one: its file, a row in [`MATCH_EXTENSIONS`] or [`TARGET_EXTENSIONS`], and, if the model
+//! has a variant for it, an arm in [`print_match`] or [`print_target`]. An extension whose options
+//! are only checked goes into [`checked_verbatim`]. The agreement test includes every extension
+//! that has a row in the table of effects.
 
 mod checked_verbatim;
 mod conntrack_matches;
 mod divert_targets;
 mod effect_targets;
 mod esp_ah_spi_matches;
+mod extension_defaults;
 mod extension_value_builders;
 mod hashlimit;
 mod header_field_matches;
@@ -22,6 +23,7 @@ mod log_targets;
 mod mac_mark_comment;
 mod mark_targets;
 mod nat;
+mod option_value_printing;
 pub(crate) mod option_values;
 mod payload_matches;
 mod port_matches;
@@ -32,15 +34,16 @@ mod stateful_matches;
 mod tcpmss_ecn_matches;
 mod time_match;
 
-use weir_model::rule_match::{ExtensionOption, ExtensionValue, OpaqueExtension};
-use weir_model::target::{Effect, TtlOperation};
+use weir_model::rule_match::{ExtensionOption, OpaqueExtension};
+use weir_model::target::{Effect, ExtensionTarget, TtlOperation};
 use weir_model::{Family, Match, Target};
 
+use self::option_value_printing::{append_opaque_word, print_module_options, print_option_value};
 use super::option_specs_and_arguments::Extension;
 use crate::append_text;
 
 /// Matches, the frequent ones first.
-pub(super) static MODELLED_MATCH_EXTENSIONS: &[&Extension<Match>] = &[
+pub(super) static MATCH_EXTENSIONS: &[&Extension<Match>] = &[
     &port_matches::TCP_MATCH,
     &port_matches::UDP_MATCH,
     &port_matches::MULTIPORT_MATCH,
@@ -89,10 +92,22 @@ pub(super) static MODELLED_MATCH_EXTENSIONS: &[&Extension<Match>] = &[
     &payload_matches::STRING_MATCH,
     &payload_matches::U32_MATCH,
     &payload_matches::BPF_MATCH,
+    &checked_verbatim::matches::CLUSTER_MATCH,
+    &checked_verbatim::matches::CONNLABEL_MATCH,
+    &checked_verbatim::matches::NFACCT_MATCH,
+    &checked_verbatim::matches::OSF_MATCH,
+    &checked_verbatim::matches::IPCOMP_MATCH,
+    &checked_verbatim::matches::IPVS_MATCH,
+    &checked_verbatim::matches::EUI64_MATCH,
+    &checked_verbatim::matches::FRAG_MATCH,
+    &checked_verbatim::matches::MH_MATCH,
+    &checked_verbatim::matches::IPV6_DST_OPTIONS_MATCH,
+    &checked_verbatim::matches::IPV6_HOP_BY_HOP_MATCH,
+    &checked_verbatim::matches::IPV6HEADER_MATCH,
 ];
 
 /// Targets.
-pub(super) static MODELLED_TARGET_EXTENSIONS: &[&Extension<Target>] = &[
+pub(super) static TARGET_EXTENSIONS: &[&Extension<Target>] = &[
     &log_targets::LOG_TARGET,
     &reject::REJECT_TARGET,
     &mark_targets::MARK_TARGET,
@@ -120,6 +135,16 @@ pub(super) static MODELLED_TARGET_EXTENSIONS: &[&Extension<Target>] = &[
     &divert_targets::NFQUEUE_TARGET,
     &divert_targets::TPROXY_TARGET,
     &divert_targets::SYNPROXY_TARGET,
+    &checked_verbatim::targets::HMARK_TARGET,
+    &checked_verbatim::targets::IDLETIMER_TARGET,
+    &checked_verbatim::targets::LED_TARGET,
+    &checked_verbatim::targets::SECMARK_TARGET,
+    &checked_verbatim::targets::CONNSECMARK_TARGET,
+    &checked_verbatim::targets::TCPOPTSTRIP_TARGET,
+    &checked_verbatim::targets::RATEEST_TARGET,
+    &checked_verbatim::targets::CLUSTERIP_TARGET,
+    &checked_verbatim::targets::SNPT_TARGET,
+    &checked_verbatim::targets::DNPT_TARGET,
 ];
 
 /// The match of that name.
@@ -129,9 +154,10 @@ pub(super) fn find_match_extension(
 ) -> Option<&'static Extension<Match>> {
     // The tool takes three names for this one (`xtables_find_match` of libxtables).
     let name = if matches!(name, "icmpv6" | "ipv6-icmp") { "icmp6" } else { name };
-    let mut all =
-        MODELLED_MATCH_EXTENSIONS.iter().chain(checked_verbatim::VERBATIM_MATCHES).copied();
-    all.find(|e| e.name == name && e.family.is_none_or(|f| f == family))
+    MATCH_EXTENSIONS
+        .iter()
+        .copied()
+        .find(|e| e.name == name && e.family.is_none_or(|f| f == family))
 }
 
 /// The target of that name.
@@ -139,9 +165,10 @@ pub(super) fn find_target_extension(
     name: &str,
     family: Family,
 ) -> Option<&'static Extension<Target>> {
-    let mut all =
-        MODELLED_TARGET_EXTENSIONS.iter().chain(checked_verbatim::VERBATIM_TARGETS).copied();
-    all.find(|e| e.name == name && e.family.is_none_or(|f| f == family))
+    TARGET_EXTENSIONS
+        .iter()
+        .copied()
+        .find(|e| e.name == name && e.family.is_none_or(|f| f == family))
 }
 
 /// The module that has an option of that name, with the flag that names it.
@@ -153,8 +180,7 @@ pub(super) fn extension_with_option(
         options.iter().any(|o| o.name == option)
     };
     let fits = |f: Option<Family>| f.is_none_or(|f| f == family);
-    let mut matches = MODELLED_MATCH_EXTENSIONS.iter().chain(checked_verbatim::VERBATIM_MATCHES);
-    let mut targets = MODELLED_TARGET_EXTENSIONS.iter().chain(checked_verbatim::VERBATIM_TARGETS);
+    let (mut matches, mut targets) = (MATCH_EXTENSIONS.iter(), TARGET_EXTENSIONS.iter());
     let m = matches.find(|e| fits(e.family) && has(e.options)).map(|e| ("-m", e.name));
     m.or_else(|| targets.find(|e| fits(e.family) && has(e.options)).map(|e| ("-j", e.name)))
 }
@@ -178,28 +204,14 @@ pub(super) fn implicit_protocol_match(
     find_match_extension(name, family)
 }
 
-/// What the kernel requires of a rule's matches because of its target.
-pub(super) fn check_matches_required_by_target(
-    target: &Target,
-    matches: &[Match],
-    span: weir_model::Span,
-) -> crate::diagnostic::ParseResult<()> {
-    effect_targets::check_tcpmss_syn_match(target, matches, span)
+/// How the values of a match's options are printed.
+fn match_value_printer(module: &str, family: Family) -> fn(&mut String, &ExtensionOption, Family) {
+    find_match_extension(module, family).map_or(print_option_value, |e| e.print_value)
 }
 
-/// The sets that a target names.
-pub(super) fn target_set_names(target: &Target) -> impl Iterator<Item = &str> {
-    let options = match target {
-        Target::Effect(e) => match &**e {
-            Effect::Other(x) if x.module == "SET" => &x.options[..],
-            _ => &[],
-        },
-        _ => &[],
-    };
-    options.iter().filter_map(|o| match &o.value {
-        ExtensionValue::Text(words) => words.rsplit_once(' ').map(|(name, _)| name),
-        _ => None,
-    })
+/// How the values of a target's options are printed.
+fn target_value_printer(module: &str, family: Family) -> fn(&mut String, &ExtensionOption, Family) {
+    find_target_extension(module, family).map_or(print_option_value, |e| e.print_value)
 }
 
 /// Appends ` -m …`.
@@ -225,10 +237,8 @@ pub(super) fn print_match(out: &mut String, m: &Match, family: Family) {
         Match::State(s) => conntrack_matches::print_state_match(out, s),
         Match::Conntrack(c) => conntrack_matches::print_conntrack_match(out, c, family),
         Match::Comment(text) => mac_mark_comment::print_comment_match(out, text),
-        Match::Stateful(s) => print_module_options(out, " -m ", s.module, &s.options, family),
-        Match::UnmodelledInput(h) => {
-            print_module_options(out, " -m ", h.module, &h.options, family)
-        }
+        Match::Stateful(s) => print_match_options(out, s.module, &s.options, family),
+        Match::UnmodelledInput(h) => print_match_options(out, h.module, &h.options, family),
         Match::Opaque(o) => print_opaque(out, " -m ", o, family),
         Match::IpRange { src, dst } => {
             header_field_matches::print_iprange_match(out, src, dst, family)
@@ -258,7 +268,7 @@ pub(super) fn print_target(out: &mut String, target: &Target, family: Family) {
             append_text::append_word_quoted_if_needed(out, chain);
         }
         Target::Reject(with) => reject::print_reject_target(out, with),
-        Target::Divert(x) => print_module_options(out, " -j ", x.module, &x.options, family),
+        Target::Divert(x) => print_target_options(out, x, family),
         Target::Nat(nat) => nat::print_nat_target(out, nat, family),
         Target::Effect(effect) => print_effect(out, effect, family),
         Target::Opaque(o) => print_opaque(out, " -j ", o, family),
@@ -297,7 +307,7 @@ fn print_effect(out: &mut String, effect: &Effect, family: Family) {
             }
             append_text::append_decimal(out, (*value).into());
         }
-        Effect::Other(x) => print_module_options(out, " -j ", x.module, &x.options, family),
+        Effect::Other(x) => print_target_options(out, x, family),
     }
 }
 
@@ -306,103 +316,31 @@ fn print_opaque(out: &mut String, flag: &str, o: &OpaqueExtension, family: Famil
     append_text::append_word_quoted_if_needed(out, &o.name);
     for (i, w) in o.words.iter().enumerate() {
         out.push(' ');
-        // What would be read as the rule's own is quoted: then it stays the module's.
-        let last_bang = w == "!" && i + 1 == o.words.len();
-        if last_bang || super::base_option_table::is_option_ending_opaque_words(w, family) {
+        // A `!` at the end would negate what follows.
+        if w == "!" && i + 1 == o.words.len() {
             append_text::append_quoted(out, w);
         } else {
-            append_text::append_word_quoted_if_needed(out, w);
+            append_opaque_word(out, w, family);
         }
     }
 }
 
-/// A module whose options are values: each with its name before it, as most modules print.
-fn print_module_options(
+/// A match whose options are values.
+fn print_match_options(
     out: &mut String,
-    flag: &str,
     module: &str,
     options: &[ExtensionOption],
     family: Family,
 ) {
-    out.push_str(flag);
+    out.push_str(" -m ");
     out.push_str(module);
-    for o in options {
-        out.push_str(if o.negated { " ! --" } else { " --" });
-        out.push_str(o.name);
-        if o.value != ExtensionValue::Flag {
-            out.push(' ');
-            if !try_print_module_specific_value(out, module, o, family) {
-                print_generic_value(out, &o.value, family);
-            }
-        }
-    }
+    print_module_options(out, options, match_value_printer(module, family), family);
 }
 
-/// What a module prints in its own way; false leaves it to the general one.
-fn try_print_module_specific_value(
-    out: &mut String,
-    module: &str,
-    o: &ExtensionOption,
-    family: Family,
-) -> bool {
-    match module {
-        "owner" | "physdev" | "devgroup" | "realm" | "cgroup" => {
-            host_dependent_matches::try_print_option_value(out, module, o)
-        }
-        "recent" | "connbytes" => stateful_matches::try_print_option_value(out, module, o, family),
-        "hashlimit" => hashlimit::try_print_option_value(out, &o.value),
-        "policy" => ipsec_policy::try_print_option_value(out, o, family),
-        "time" => time_match::try_print_time_or_date(out, o),
-        "string" | "u32" | "bpf" => payload_matches::try_print_quoted_value(out, o),
-        "SET" => set_match_and_target::try_print_option_value(out, &o.value),
-        "CT" | "TEE" => match &o.value {
-            ExtensionValue::Text(text) => {
-                append_text::append_word_quoted_if_needed(out, text);
-                true
-            }
-            _ => false,
-        },
-        _ => false,
-    }
-}
-
-fn print_generic_value(out: &mut String, v: &ExtensionValue, family: Family) {
-    match v {
-        ExtensionValue::Flag => {}
-        ExtensionValue::Number(n) | ExtensionValue::DurationInModuleUnit(n) => {
-            append_text::append_decimal(out, *n)
-        }
-        ExtensionValue::Hex(n) => append_text::append_hex(out, *n),
-        ExtensionValue::Range(lo, hi) => option_values::print_number_range(out, *lo, *hi),
-        ExtensionValue::Masked(v, mask) => {
-            append_text::append_hex(out, *v);
-            out.push('/');
-            append_text::append_hex(out, *mask);
-        }
-        ExtensionValue::Rate(count, unit) => {
-            append_text::append_decimal(out, *count);
-            out.push_str(match unit {
-                86_400_000 => "/day",
-                3_600_000 => "/hour",
-                60_000 => "/min",
-                _ => "/sec",
-            });
-        }
-        ExtensionValue::Probability(p) => {
-            use std::fmt::Write as _;
-            let _ = write!(out, "{:.11}", f64::from(*p) / f64::from(1u32 << 31));
-        }
-        ExtensionValue::Addr(a) => append_text::append_addr(out, *a, family),
-        ExtensionValue::AddrAndMask(a, mask) => append_text::append_net(out, *a, *mask, family),
-        ExtensionValue::Keyword(w) => out.push_str(w),
-        ExtensionValue::KeywordList(list) => {
-            append_text::append_comma_list(out, list, |out, w| out.push_str(w))
-        }
-        ExtensionValue::Text(text) => append_text::append_xtables_save_string(out, text),
-        ExtensionValue::ByteString(bytes) => {
-            out.push('"');
-            out.push_str(&String::from_utf8_lossy(bytes));
-            out.push('"');
-        }
-    }
+/// A target whose options are values.
+fn print_target_options(out: &mut String, target: &ExtensionTarget, family: Family) {
+    out.push_str(" -j ");
+    out.push_str(target.module);
+    let print_value = target_value_printer(target.module, family);
+    print_module_options(out, &target.options, print_value, family);
 }

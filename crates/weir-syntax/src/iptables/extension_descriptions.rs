@@ -1,9 +1,10 @@
 //! The option tables, for programs that generate rules (tests and fuzzing). Not a stable interface.
 
+use weir_model::effect::{MATCH_ROWS, TARGET_ROWS};
 use weir_model::{Family, Hook, TableName};
 
-use super::extension::{MODELLED_MATCH_EXTENSIONS, MODELLED_TARGET_EXTENSIONS};
-use super::option_specs_and_arguments::{ExtensionScope, OptionArity, OptionSpec};
+use super::extension::{MATCH_EXTENSIONS, TARGET_EXTENSIONS};
+use super::option_specs_and_arguments::{Extension, OptionArity};
 
 /// An extension as its tables describe it.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct ExtensionDescription {
     pub tables: &'static [TableName],
     /// Hooks, where not all.
     pub hooks: &'static [Hook],
+    /// Its options are printed as they were written, not as `iptables-save` spells them.
+    pub keeps_spelling: bool,
     /// Its options.
     pub options: Vec<OptionDescription>,
 }
@@ -39,26 +42,17 @@ pub struct OptionDescription {
     pub mandatory: bool,
 }
 
-/// All modules that weir knows, matches first.
+/// All modules with a row in the table of effects, matches first.
 pub fn describe_modelled_extensions() -> Vec<ExtensionDescription> {
-    let matches = MODELLED_MATCH_EXTENSIONS
-        .iter()
-        .map(|e| describe_extension(e.name, false, e.family, e.scope, e.options));
-    let targets = MODELLED_TARGET_EXTENSIONS
-        .iter()
-        .map(|e| describe_extension(e.name, true, e.family, e.scope, e.options));
-    matches.chain(targets).collect()
+    let matches = MATCH_EXTENSIONS.iter().filter(|e| MATCH_ROWS.iter().any(|r| r.name == e.name));
+    let targets = TARGET_EXTENSIONS.iter().filter(|e| TARGET_ROWS.iter().any(|r| r.name == e.name));
+    let matches = matches.map(|e| describe_extension(e, false));
+    matches.chain(targets.map(|e| describe_extension(e, true))).collect()
 }
 
-fn describe_extension(
-    name: &'static str,
-    target: bool,
-    family: Option<Family>,
-    place: ExtensionScope,
-    options: &'static [OptionSpec],
-) -> ExtensionDescription {
-    let ExtensionScope { protocols, tables, hooks } = place;
-    let options = options
+fn describe_extension<T>(e: &Extension<T>, is_target: bool) -> ExtensionDescription {
+    let options = e
+        .options
         .iter()
         .map(|o| OptionDescription {
             name: o.name,
@@ -72,5 +66,14 @@ fn describe_extension(
             mandatory: o.mandatory,
         })
         .collect();
-    ExtensionDescription { name, is_target: target, family, protocols, tables, hooks, options }
+    ExtensionDescription {
+        name: e.name,
+        is_target,
+        family: e.family,
+        protocols: e.scope.protocols,
+        tables: e.scope.tables,
+        hooks: e.scope.hooks,
+        keeps_spelling: e.keeps_spelling,
+        options,
+    }
 }

@@ -6,7 +6,8 @@
 
 use std::cell::Cell;
 
-use weir_model::{BaseMatch, Family, Hook, Span, TableName};
+use weir_model::rule_match::ExtensionOption;
+use weir_model::{BaseMatch, Family, Hook, Match, Span, TableName};
 
 use crate::diagnostic::{Diagnostic, ParseResult};
 
@@ -22,6 +23,12 @@ pub(crate) struct Extension<T: 'static> {
     pub build: fn(&ExtensionArguments<'_, '_>) -> ParseResult<T>,
     /// Where it is allowed.
     pub scope: ExtensionScope,
+    /// Appends the value of an option that has one.
+    pub print_value: fn(&mut String, &ExtensionOption, Family),
+    /// Its options are printed as they were written, not as `iptables-save` spells them.
+    pub keeps_spelling: bool,
+    /// What the kernel requires of the other matches of the rule; of targets only.
+    pub check_rule_matches: fn(&[Match], Span) -> ParseResult<()>,
 }
 
 /// Where an extension is allowed; the kernel refuses it elsewhere.

@@ -4,6 +4,7 @@ mod chain_commands;
 
 use std::collections::HashMap;
 
+use weir_model::effect::list_target_sets_with_write_flags;
 use weir_model::{
     Chain, Counters, Hook, IpSet, Match, Policy, Rule, SharedName, Span, Table, TableName,
 };
@@ -405,8 +406,8 @@ fn check_sets_exist(line: &ParsedLine, sets: &[IpSet]) -> ParseResult<()> {
         }
     }
     let span = line.match_and_target_spans.last().copied().unwrap_or(line.command.span);
-    for name in super::extension::target_set_names(&line.target) {
-        check(name, span)?;
+    for (name, _) in list_target_sets_with_write_flags(&line.target) {
+        check(&name, span)?;
     }
     Ok(())
 }

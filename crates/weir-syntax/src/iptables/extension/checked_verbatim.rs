@@ -1,16 +1,14 @@
 //! Modules whose options are checked and preserved verbatim.
 //!
-//! No field, effect or state of these is modelled: a rule with one is opaque, as with an unknown
-//! module. But their options are known, so that a misspelt, missing or contradictory one is refused
-//! here with its position, and not by `iptables-restore` while a ruleset is loaded.
+//! Their options are known, so that a misspelt, missing or contradictory one is refused here with
+//! its position, and not by `iptables-restore` while a ruleset is loaded. Their values are left as
+//! they were written. What a rule with one does is in the table of effects: without a row it is
+//! opaque, as with an unknown module.
 
-mod matches;
-mod targets;
+pub(super) mod matches;
+pub(super) mod targets;
 
-pub(super) use matches::VERBATIM_MATCHES;
-pub(super) use targets::VERBATIM_TARGETS;
-
-use weir_model::rule_match::OpaqueExtension;
+use weir_model::rule_match::WrittenOption;
 use weir_model::{Match, Target};
 
 use super::option_values;
@@ -43,7 +41,7 @@ fn build_verbatim_match(
     g: &ExtensionArguments,
     kinds: &[(u8, ArgumentKind)],
 ) -> ParseResult<Match> {
-    Ok(Match::Opaque(Box::new(build_opaque(g, kinds)?)))
+    Ok(Match::from_written_options(g.name, check_options(g, kinds)?))
 }
 
 /// A target, its options checked.
@@ -51,27 +49,27 @@ fn build_verbatim_target(
     g: &ExtensionArguments,
     kinds: &[(u8, ArgumentKind)],
 ) -> ParseResult<Target> {
-    Ok(Target::Opaque(Box::new(build_opaque(g, kinds)?)))
+    Ok(Target::from_written_options(g.name, check_options(g, kinds)?))
 }
 
-fn build_opaque(
+fn check_options(
     g: &ExtensionArguments,
     kinds: &[(u8, ArgumentKind)],
-) -> ParseResult<OpaqueExtension> {
-    let mut words = Vec::new();
+) -> ParseResult<Vec<WrittenOption>> {
+    let mut options = Vec::new();
     for t in g.iter() {
         if let Some((_, kind)) = kinds.iter().find(|(id, _)| *id == t.id) {
             check_argument(t, *kind, g)?;
         }
-        if t.negated {
-            words.push("!".to_owned());
-        }
-        words.push(format!("--{}", g.option_name(t.id)));
-        if g.option_specs.iter().any(|o| o.id == t.id && o.arity != OptionArity::Flag) {
-            words.push(t.arg.to_owned());
-        }
+        let has_argument =
+            g.option_specs.iter().any(|o| o.id == t.id && o.arity != OptionArity::Flag);
+        options.push(WrittenOption {
+            negated: t.negated,
+            name: g.option_name(t.id),
+            argument: has_argument.then(|| t.arg.to_owned()),
+        });
     }
-    Ok(OpaqueExtension { name: g.name.to_owned(), words })
+    Ok(options)
 }
 
 fn check_argument(t: &ParsedOption, kind: ArgumentKind, g: &ExtensionArguments) -> ParseResult<()> {

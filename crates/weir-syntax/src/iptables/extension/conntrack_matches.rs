@@ -5,13 +5,12 @@ use weir_model::{AddrMatch, Family, Match, PortSpan};
 
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, option_with_argument,
+    Extension, ExtensionArguments, ParsedOption, option_with_argument,
 };
 use crate::{append_text, strtoul, system_name_tables};
 
 pub(super) static STATE_MATCH: Extension<Match> = Extension {
     name: "state",
-    family: None,
     options: &[option_with_argument("state", 0).invertible().mandatory()],
     build: |g| match g.first_with_id(0) {
         Some(t) => {
@@ -20,12 +19,11 @@ pub(super) static STATE_MATCH: Extension<Match> = Extension {
         }
         None => g.extension_error("state without --state").into_err(),
     },
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static CONNTRACK_MATCH: Extension<Match> = Extension {
     name: "conntrack",
-    family: None,
     options: &[
         option_with_argument("ctstate", 0).invertible(),
         option_with_argument("ctproto", 1).invertible(),
@@ -42,7 +40,7 @@ pub(super) static CONNTRACK_MATCH: Extension<Match> = Extension {
         option_with_argument("ctdir", 12),
     ],
     build: build_conntrack_match,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 /// In the order of printing; `-m state` has the first five.

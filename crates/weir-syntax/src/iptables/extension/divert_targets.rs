@@ -9,13 +9,11 @@ use super::extension_value_builders::ModuleOptionsBuilder;
 use super::{option_values, port_matches};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, UNRESTRICTED_SCOPE, flag_option,
-    option_with_argument,
+    Extension, ExtensionArguments, ExtensionScope, flag_option, option_with_argument,
 };
 
 pub(super) static NFQUEUE_TARGET: Extension<Target> = Extension {
     name: "NFQUEUE",
-    family: None,
     options: &[
         option_with_argument("queue-num", 0).excludes(1 << 1),
         option_with_argument("queue-balance", 1).excludes(1 << 0),
@@ -23,12 +21,11 @@ pub(super) static NFQUEUE_TARGET: Extension<Target> = Extension {
         flag_option("queue-cpu-fanout", 3).requires(1 << 1),
     ],
     build: build_nfqueue_target,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static TPROXY_TARGET: Extension<Target> = Extension {
     name: "TPROXY",
-    family: None,
     options: &[
         option_with_argument("on-port", 0).mandatory(),
         option_with_argument("on-ip", 1),
@@ -40,11 +37,11 @@ pub(super) static TPROXY_TARGET: Extension<Target> = Extension {
         tables: &[TableName::Mangle],
         hooks: &[Prerouting],
     },
+    ..Extension::DEFAULT
 };
 
 pub(super) static SYNPROXY_TARGET: Extension<Target> = Extension {
     name: "SYNPROXY",
-    family: None,
     options: &[
         flag_option("sack-perm", 0),
         flag_option("timestamp", 1),
@@ -54,6 +51,7 @@ pub(super) static SYNPROXY_TARGET: Extension<Target> = Extension {
     ],
     build: build_synproxy_target,
     scope: ExtensionScope { protocols: &[6], tables: &[], hooks: &[Input, Forward] },
+    ..Extension::DEFAULT
 };
 
 fn divert_target(module: &'static str, options: ModuleOptionsBuilder) -> Target {

@@ -7,11 +7,11 @@ use weir_model::target::{Effect, TtlOperation};
 use weir_model::{Family, Match, Span, TableName, Target};
 
 use super::extension_value_builders::ModuleOptionsBuilder;
+use super::option_value_printing::print_text_quoted_if_needed;
 use super::{header_field_matches, log_targets, option_values};
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
-    option_with_argument,
+    Extension, ExtensionArguments, ExtensionScope, ParsedOption, flag_option, option_with_argument,
 };
 
 const MANGLE_SCOPE: ExtensionScope = ExtensionScope::in_tables(&[TableName::Mangle]);
@@ -19,15 +19,14 @@ const RAW_SCOPE: ExtensionScope = ExtensionScope::in_tables(&[TableName::Raw]);
 
 pub(super) static NOTRACK_TARGET: Extension<Target> = Extension {
     name: "NOTRACK",
-    family: None,
     options: &[],
     build: |_| Ok(effect_target(Effect::Notrack)),
     scope: RAW_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static CT_TARGET: Extension<Target> = Extension {
     name: "CT",
-    family: None,
     options: &[
         flag_option("notrack", 0),
         option_with_argument("helper", 1),
@@ -40,11 +39,12 @@ pub(super) static CT_TARGET: Extension<Target> = Extension {
     ],
     build: build_ct_target,
     scope: RAW_SCOPE,
+    print_value: print_text_quoted_if_needed,
+    ..Extension::DEFAULT
 };
 
 pub(super) static CLASSIFY_TARGET: Extension<Target> = Extension {
     name: "CLASSIFY",
-    family: None,
     options: &[option_with_argument("set-class", 0).mandatory()],
     build: |g| {
         let Some(t) = g.first_with_id(0) else {
@@ -53,11 +53,11 @@ pub(super) static CLASSIFY_TARGET: Extension<Target> = Extension {
         Ok(effect_target(Effect::Classify { class: parse_tc_class(t)? }))
     },
     scope: ExtensionScope::from_hooks(&[Forward, Output, Postrouting]),
+    ..Extension::DEFAULT
 };
 
 pub(super) static TOS_TARGET: Extension<Target> = Extension {
     name: "TOS",
-    family: None,
     options: &[
         option_with_argument("set-tos", 0).excludes(0b1110),
         option_with_argument("and-tos", 1).excludes(0b1101),
@@ -66,11 +66,11 @@ pub(super) static TOS_TARGET: Extension<Target> = Extension {
     ],
     build: build_tos_target,
     scope: MANGLE_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static DSCP_TARGET: Extension<Target> = Extension {
     name: "DSCP",
-    family: None,
     options: &[
         option_with_argument("set-dscp", 0).excludes(2),
         option_with_argument("set-dscp-class", 1).excludes(1),
@@ -80,6 +80,7 @@ pub(super) static DSCP_TARGET: Extension<Target> = Extension {
         None => g.extension_error("DSCP without a value").with_help("give --set-dscp").into_err(),
     },
     scope: MANGLE_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static TTL_TARGET: Extension<Target> = Extension {
@@ -92,6 +93,7 @@ pub(super) static TTL_TARGET: Extension<Target> = Extension {
     ],
     build: build_ttl_target,
     scope: MANGLE_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static HL_TARGET: Extension<Target> = Extension {
@@ -104,27 +106,27 @@ pub(super) static HL_TARGET: Extension<Target> = Extension {
     ],
     build: build_ttl_target,
     scope: MANGLE_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static CHECKSUM_TARGET: Extension<Target> = Extension {
     name: "CHECKSUM",
-    family: None,
     options: &[flag_option("checksum-fill", 0).mandatory()],
     build: |_| Ok(flag_only_target("CHECKSUM", "checksum-fill")),
     scope: MANGLE_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static TRACE_TARGET: Extension<Target> = Extension {
     name: "TRACE",
-    family: None,
     options: &[],
     build: |_| Ok(log_targets::build_effect_target("TRACE", ModuleOptionsBuilder::default())),
     scope: RAW_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static AUDIT_TARGET: Extension<Target> = Extension {
     name: "AUDIT",
-    family: None,
     options: &[option_with_argument("type", 0).mandatory()],
     build: |g| {
         let Some(t) = g.first_with_id(0) else {
@@ -138,23 +140,24 @@ pub(super) static AUDIT_TARGET: Extension<Target> = Extension {
         options.push_non_negated("type", ExtensionValue::Keyword(kind));
         Ok(log_targets::build_effect_target("AUDIT", options))
     },
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static TEE_TARGET: Extension<Target> = Extension {
     name: "TEE",
-    family: None,
     options: &[option_with_argument("gateway", 0).mandatory(), option_with_argument("oif", 1)],
     build: build_tee_target,
-    scope: UNRESTRICTED_SCOPE,
+    print_value: print_text_quoted_if_needed,
+    ..Extension::DEFAULT
 };
 
 pub(super) static TCPMSS_TARGET: Extension<Target> = Extension {
     name: "TCPMSS",
-    family: None,
     options: &[option_with_argument("set-mss", 0), flag_option("clamp-mss-to-pmtu", 1)],
     build: build_tcpmss_target,
     scope: ExtensionScope::for_protocols(&[6]),
+    check_rule_matches: check_syn_match,
+    ..Extension::DEFAULT
 };
 
 pub(super) static ECN_TARGET: Extension<Target> = Extension {
@@ -168,6 +171,7 @@ pub(super) static ECN_TARGET: Extension<Target> = Extension {
     ],
     build: build_ecn_target,
     scope: MANGLE_SCOPE,
+    ..Extension::DEFAULT
 };
 
 fn effect_target(e: Effect) -> Target {
@@ -420,15 +424,7 @@ fn build_tcpmss_target(g: &ExtensionArguments) -> ParseResult<Target> {
 }
 
 /// TCPMSS requires a match of SYN packets (`find_syn_match` in net/netfilter/xt_TCPMSS.c).
-pub(super) fn check_tcpmss_syn_match(
-    target: &Target,
-    matches: &[Match],
-    span: Span,
-) -> ParseResult<()> {
-    let Target::Effect(e) = target else { return Ok(()) };
-    if !matches!(&**e, Effect::Other(x) if x.module == "TCPMSS") {
-        return Ok(());
-    }
+fn check_syn_match(matches: &[Match], span: Span) -> ParseResult<()> {
     let syn = |m: &Match| matches!(m, Match::Tcp { flags: Some(f), .. } if !f.negated && f.value.comp & 2 != 0);
     if matches.iter().any(syn) {
         return Ok(());

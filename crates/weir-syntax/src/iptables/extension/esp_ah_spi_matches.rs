@@ -7,16 +7,15 @@ use super::extension_value_builders::host_dependent_match;
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, UNRESTRICTED_SCOPE, flag_option,
-    option_with_argument,
+    Extension, ExtensionArguments, ExtensionScope, flag_option, option_with_argument,
 };
 
 pub(super) static ESP_MATCH: Extension<Match> = Extension {
     name: "esp",
-    family: None,
     options: &[option_with_argument("espspi", 0).invertible()],
     build: |g| build_spi_match(g, "espspi"),
     scope: ExtensionScope::for_protocols(&[50]),
+    ..Extension::DEFAULT
 };
 
 pub(super) static AH_MATCH: Extension<Match> = Extension {
@@ -25,6 +24,7 @@ pub(super) static AH_MATCH: Extension<Match> = Extension {
     options: &[option_with_argument("ahspi", 0).invertible()],
     build: |g| build_spi_match(g, "ahspi"),
     scope: ExtensionScope::for_protocols(&[51]),
+    ..Extension::DEFAULT
 };
 
 pub(super) static AH6_MATCH: Extension<Match> = Extension {
@@ -36,7 +36,7 @@ pub(super) static AH6_MATCH: Extension<Match> = Extension {
         flag_option("ahres", 2),
     ],
     build: |g| build_spi_match(g, "ahspi"),
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 fn build_spi_match(g: &ExtensionArguments, name: &'static str) -> ParseResult<Match> {

@@ -8,17 +8,17 @@ use weir_model::rule_match::ExtensionValue;
 
 use super::extension_value_builders::{ModuleOptionsBuilder, stateful_match};
 use super::limit::{PacketIntervalAndUnit, seconds_of_unit};
+use super::option_value_printing::print_text_quoted_if_needed;
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::address;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, option_with_argument,
+    Extension, ExtensionArguments, ParsedOption, option_with_argument,
 };
-use crate::{append_text, strtoul};
+use crate::strtoul;
 
 pub(super) static HASHLIMIT_MATCH: Extension<Match> = Extension {
     name: "hashlimit",
-    family: None,
     options: &[
         option_with_argument("hashlimit-upto", 0).invertible().excludes(1 << 1),
         option_with_argument("hashlimit", 0).invertible().excludes(1 << 1),
@@ -36,7 +36,9 @@ pub(super) static HASHLIMIT_MATCH: Extension<Match> = Extension {
         option_with_argument("hashlimit-rate-interval", 12),
     ],
     build: build_hashlimit_match,
-    scope: UNRESTRICTED_SCOPE,
+    // Names and rates in bytes.
+    print_value: print_text_quoted_if_needed,
+    ..Extension::DEFAULT
 };
 
 /// Ticks a second (`XT_HASHLIMIT_SCALE_v2`).
@@ -368,13 +370,6 @@ fn parse_hashlimit_modes(t: &ParsedOption) -> ParseResult<Option<ExtensionValue>
     }
     let chosen: Vec<_> = (0..4).filter(|i| set[*i]).map(|i| HASHLIMIT_MODES[i]).collect();
     Ok((!chosen.is_empty()).then_some(ExtensionValue::KeywordList(chosen)))
-}
-
-/// Names and rates in bytes are printed unchanged.
-pub(super) fn try_print_option_value(out: &mut String, v: &ExtensionValue) -> bool {
-    let ExtensionValue::Text(text) = v else { return false };
-    append_text::append_word_quoted_if_needed(out, text);
-    true
 }
 
 #[cfg(test)]

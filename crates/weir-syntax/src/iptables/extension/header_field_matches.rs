@@ -10,12 +10,11 @@ use crate::append_text;
 use crate::diagnostic::ParseResult;
 use crate::iptables::address;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, option_with_argument,
+    Extension, ExtensionArguments, ParsedOption, option_with_argument,
 };
 
 pub(super) static LENGTH_MATCH: Extension<Match> = Extension {
     name: "length",
-    family: None,
     options: &[option_with_argument("length", 0).invertible().mandatory()],
     build: |g| {
         let Some(t) = g.first_with_id(0) else {
@@ -24,7 +23,7 @@ pub(super) static LENGTH_MATCH: Extension<Match> = Extension {
         let (lo, hi) = option_values::parse_number_range(t, 0xffff)?;
         Ok(Match::Length(Negatable { negated: t.negated, value: (lo as u16, hi as u16) }))
     },
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static TTL_MATCH: Extension<Match> = Extension {
@@ -37,7 +36,7 @@ pub(super) static TTL_MATCH: Extension<Match> = Extension {
         option_with_argument("ttl-gt", 2).excludes(3),
     ],
     build: build_ttl_match,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static HL_MATCH: Extension<Match> = Extension {
@@ -49,12 +48,11 @@ pub(super) static HL_MATCH: Extension<Match> = Extension {
         option_with_argument("hl-gt", 2).excludes(3),
     ],
     build: build_ttl_match,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static DSCP_MATCH: Extension<Match> = Extension {
     name: "dscp",
-    family: None,
     options: &[
         option_with_argument("dscp", 0).invertible().excludes(2),
         option_with_argument("dscp-class", 1).invertible().excludes(1),
@@ -68,12 +66,11 @@ pub(super) static DSCP_MATCH: Extension<Match> = Extension {
         };
         Ok(Match::Dscp(Negatable { negated: t.negated, value: parse_dscp(t)? }))
     },
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static TOS_MATCH: Extension<Match> = Extension {
     name: "tos",
-    family: None,
     options: &[option_with_argument("tos", 0).invertible().mandatory()],
     build: |g| {
         let Some(t) = g.first_with_id(0) else {
@@ -81,26 +78,24 @@ pub(super) static TOS_MATCH: Extension<Match> = Extension {
         };
         Ok(Match::Tos(Negatable { negated: t.negated, value: parse_tos(t)? }))
     },
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static PKTTYPE_MATCH: Extension<Match> = Extension {
     name: "pkttype",
-    family: None,
     options: &[option_with_argument("pkt-type", 0).invertible().mandatory()],
     build: build_pkttype_match,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static IPRANGE_MATCH: Extension<Match> = Extension {
     name: "iprange",
-    family: None,
     options: &[
         option_with_argument("src-range", 0).invertible(),
         option_with_argument("dst-range", 1).invertible(),
     ],
     build: build_iprange_match,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 fn build_ttl_match(g: &ExtensionArguments) -> ParseResult<Match> {

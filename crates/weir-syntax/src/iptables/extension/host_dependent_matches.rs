@@ -6,17 +6,18 @@ use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::{Family, Match, TableName};
 
 use super::extension_value_builders::host_dependent_match;
+use super::option_value_printing::{
+    print_option_value, print_text_in_quotes, print_text_quoted_if_needed,
+};
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
-    option_with_argument,
+    Extension, ExtensionArguments, ExtensionScope, ParsedOption, flag_option, option_with_argument,
 };
-use crate::{strtoul, system_name_tables};
+use crate::{append_text, strtoul, system_name_tables};
 
 pub(super) static OWNER_MATCH: Extension<Match> = Extension {
     name: "owner",
-    family: None,
     options: &[
         option_with_argument("uid-owner", 0).invertible(),
         option_with_argument("gid-owner", 1).invertible(),
@@ -25,11 +26,12 @@ pub(super) static OWNER_MATCH: Extension<Match> = Extension {
     ],
     build: build_owner_match,
     scope: ExtensionScope::from_hooks(&[Output, Postrouting]),
+    print_value: print_account_range,
+    ..Extension::DEFAULT
 };
 
 pub(super) static ADDRTYPE_MATCH: Extension<Match> = Extension {
     name: "addrtype",
-    family: None,
     options: &[
         option_with_argument("src-type", 0).invertible(),
         option_with_argument("dst-type", 1).invertible(),
@@ -37,12 +39,11 @@ pub(super) static ADDRTYPE_MATCH: Extension<Match> = Extension {
         flag_option("limit-iface-out", 3).excludes(1 << 2),
     ],
     build: build_addrtype_match,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static RPFILTER_MATCH: Extension<Match> = Extension {
     name: "rpfilter",
-    family: None,
     options: &[
         flag_option("loose", 0),
         flag_option("validmark", 1),
@@ -54,11 +55,11 @@ pub(super) static RPFILTER_MATCH: Extension<Match> = Extension {
         &[TableName::Raw, TableName::Mangle],
         &[Prerouting],
     ),
+    ..Extension::DEFAULT
 };
 
 pub(super) static SOCKET_MATCH: Extension<Match> = Extension {
     name: "socket",
-    family: None,
     options: &[
         flag_option("transparent", 0),
         flag_option("nowildcard", 1),
@@ -66,11 +67,11 @@ pub(super) static SOCKET_MATCH: Extension<Match> = Extension {
     ],
     build: |g| Ok(build_flags_match(g, "socket", &[0, 1, 2])),
     scope: ExtensionScope::from_hooks(&[Prerouting, Input]),
+    ..Extension::DEFAULT
 };
 
 pub(super) static PHYSDEV_MATCH: Extension<Match> = Extension {
     name: "physdev",
-    family: None,
     options: &[
         option_with_argument("physdev-in", 0).invertible(),
         option_with_argument("physdev-out", 1).invertible(),
@@ -79,12 +80,12 @@ pub(super) static PHYSDEV_MATCH: Extension<Match> = Extension {
         flag_option("physdev-is-bridged", 4).invertible(),
     ],
     build: build_physdev_match,
-    scope: UNRESTRICTED_SCOPE,
+    print_value: print_text_quoted_if_needed,
+    ..Extension::DEFAULT
 };
 
 pub(super) static HELPER_MATCH: Extension<Match> = Extension {
     name: "helper",
-    family: None,
     options: &[option_with_argument("helper", 0).invertible().mandatory()],
     build: |g| {
         // The kernel's field has 29 bytes: longer names are truncated.
@@ -97,24 +98,22 @@ pub(super) static HELPER_MATCH: Extension<Match> = Extension {
         };
         build_one_option_match(g, "helper", "helper", |t| Ok(cut(t)))
     },
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static CPU_MATCH: Extension<Match> = Extension {
     name: "cpu",
-    family: None,
     options: &[option_with_argument("cpu", 0).invertible().mandatory()],
     build: |g| {
         build_one_option_match(g, "cpu", "cpu", |t| {
             parse_number_as_option_value(t, u32::MAX.into())
         })
     },
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static CGROUP_MATCH: Extension<Match> = Extension {
     name: "cgroup",
-    family: None,
     options: &[
         option_with_argument("path", 0).invertible().excludes(2),
         option_with_argument("cgroup", 1).invertible().excludes(1),
@@ -130,17 +129,19 @@ pub(super) static CGROUP_MATCH: Extension<Match> = Extension {
         None => g.extension_error("cgroup without --path or --cgroup").into_err(),
     },
     scope: ExtensionScope::from_hooks(&[Input, Output, Postrouting]),
+    print_value: print_text_in_quotes,
+    ..Extension::DEFAULT
 };
 
 pub(super) static DEVGROUP_MATCH: Extension<Match> = Extension {
     name: "devgroup",
-    family: None,
     options: &[
         option_with_argument("src-group", 0).invertible(),
         option_with_argument("dst-group", 1).invertible(),
     ],
     build: build_devgroup_match,
-    scope: UNRESTRICTED_SCOPE,
+    print_value: print_text_quoted_if_needed,
+    ..Extension::DEFAULT
 };
 
 pub(super) static REALM_MATCH: Extension<Match> = Extension {
@@ -153,6 +154,8 @@ pub(super) static REALM_MATCH: Extension<Match> = Extension {
         })
     },
     scope: ExtensionScope::from_hooks(&[Postrouting, Forward, Output, Input]),
+    print_value: print_text_quoted_if_needed,
+    ..Extension::DEFAULT
 };
 
 fn parse_number_as_option_value(t: &ParsedOption, max: u64) -> ParseResult<ExtensionValue> {
@@ -369,23 +372,12 @@ fn parse_iproute_name_or_number(t: &ParsedOption, table: &str) -> ParseResult<Ex
     })
 }
 
-/// Prints what the general way does not: ranges of accounts, device names, paths.
-pub(super) fn try_print_option_value(out: &mut String, module: &str, o: &ExtensionOption) -> bool {
-    match (module, &o.value) {
-        ("owner", ExtensionValue::Range(lo, hi)) => {
-            crate::append_text::append_decimal(out, *lo);
-            if lo != hi {
-                out.push('-');
-                crate::append_text::append_decimal(out, *hi);
-            }
-        }
-        ("physdev" | "devgroup" | "realm", ExtensionValue::Text(text)) => {
-            crate::append_text::append_word_quoted_if_needed(out, text);
-        }
-        ("cgroup", ExtensionValue::Text(text)) => {
-            crate::append_text::append_quoted_minimal_escape(out, text);
-        }
-        _ => return false,
+/// A range of accounts has a hyphen.
+fn print_account_range(out: &mut String, o: &ExtensionOption, family: Family) {
+    let ExtensionValue::Range(lo, hi) = &o.value else { return print_option_value(out, o, family) };
+    append_text::append_decimal(out, *lo);
+    if lo != hi {
+        out.push('-');
+        append_text::append_decimal(out, *hi);
     }
-    true
 }

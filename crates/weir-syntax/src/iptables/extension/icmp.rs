@@ -15,6 +15,7 @@ pub(super) static ICMP_MATCH: Extension<Match> = Extension {
     options: &[option_with_argument("icmp-type", 0).invertible().mandatory()],
     build: build_icmp_match,
     scope: ExtensionScope::for_protocols(&[1]),
+    ..Extension::DEFAULT
 };
 
 pub(super) static ICMP6_MATCH: Extension<Match> = Extension {
@@ -23,6 +24,7 @@ pub(super) static ICMP6_MATCH: Extension<Match> = Extension {
     options: &[option_with_argument("icmpv6-type", 0).invertible().mandatory()],
     build: build_icmp_match,
     scope: ExtensionScope::for_protocols(&[58]),
+    ..Extension::DEFAULT
 };
 
 /// Name, type, lowest and highest code.

@@ -5,11 +5,11 @@ use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::{Family, Match};
 
 use super::extension_value_builders::{ModuleOptionsBuilder, host_dependent_match};
+use super::option_value_printing::print_option_value;
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
-    option_with_argument,
+    Extension, ExtensionArguments, ParsedOption, flag_option, option_with_argument,
 };
 use crate::{append_text, strtoul, system_name_tables};
 
@@ -26,7 +26,6 @@ const NEXT_OPTION_ID: u8 = 9;
 
 pub(super) static POLICY_MATCH: Extension<Match> = Extension {
     name: "policy",
-    family: None,
     options: &[
         option_with_argument("dir", DIR_OPTION_ID),
         option_with_argument("pol", POL_OPTION_ID),
@@ -40,7 +39,8 @@ pub(super) static POLICY_MATCH: Extension<Match> = Extension {
         flag_option("next", NEXT_OPTION_ID).repeatable().requires(1 << STRICT_OPTION_ID),
     ],
     build: build_policy_match,
-    scope: UNRESTRICTED_SCOPE,
+    print_value: print_address_without_host_mask,
+    ..Extension::DEFAULT
 };
 
 /// Most elements of a policy (`XT_POLICY_MAX_ELEM`).
@@ -201,16 +201,11 @@ fn parse_element_value(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<
 }
 
 /// A host's mask is not printed here.
-pub(super) fn try_print_option_value(
-    out: &mut String,
-    o: &ExtensionOption,
-    family: Family,
-) -> bool {
-    let ExtensionValue::AddrAndMask(a, mask) = &o.value else { return false };
-    if mask.0 == family.max_addr() {
-        append_text::append_addr(out, *a, family);
-    } else {
-        append_text::append_net(out, *a, *mask, family);
+fn print_address_without_host_mask(out: &mut String, o: &ExtensionOption, family: Family) {
+    match &o.value {
+        ExtensionValue::AddrAndMask(a, mask) if mask.0 == family.max_addr() => {
+            append_text::append_addr(out, *a, family);
+        }
+        _ => print_option_value(out, o, family),
     }
-    true
 }

@@ -6,16 +6,15 @@ use weir_model::rule_match::{ExtensionOption, ExtensionValue, StatefulMatch};
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, option_with_argument,
+    Extension, ExtensionArguments, ParsedOption, option_with_argument,
 };
 use crate::strtoul;
 
 pub(super) static LIMIT_MATCH: Extension<Match> = Extension {
     name: "limit",
-    family: None,
     options: &[option_with_argument("limit", 0), option_with_argument("limit-burst", 1)],
     build: build_limit_match,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 /// Ticks of the kernel's clock a second (`XT_LIMIT_SCALE`).

@@ -8,14 +8,12 @@ use super::extension_value_builders::ModuleOptionsBuilder;
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
-    option_with_argument,
+    Extension, ExtensionArguments, ParsedOption, flag_option, option_with_argument,
 };
 use crate::strtoul;
 
 pub(super) static LOG_TARGET: Extension<Target> = Extension {
     name: "LOG",
-    family: None,
     options: &[
         option_with_argument("log-level", 0),
         option_with_argument("log-prefix", 1),
@@ -26,12 +24,11 @@ pub(super) static LOG_TARGET: Extension<Target> = Extension {
         flag_option("log-macdecode", 6),
     ],
     build: build_log_target,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static NFLOG_TARGET: Extension<Target> = Extension {
     name: "NFLOG",
-    family: None,
     options: &[
         option_with_argument("nflog-group", 0),
         option_with_argument("nflog-prefix", 1),
@@ -40,7 +37,7 @@ pub(super) static NFLOG_TARGET: Extension<Target> = Extension {
         option_with_argument("nflog-threshold", 4),
     ],
     build: build_nflog_target,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 const LOG_LEVELS: [(&str, u64); 9] = [

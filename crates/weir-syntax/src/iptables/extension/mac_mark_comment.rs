@@ -8,35 +8,32 @@ use super::option_values;
 use crate::append_text;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, ParsedOption, UNRESTRICTED_SCOPE,
-    option_with_argument,
+    Extension, ExtensionArguments, ExtensionScope, ParsedOption, option_with_argument,
 };
 
 pub(super) static MAC_MATCH: Extension<Match> = Extension {
     name: "mac",
-    family: None,
     options: &[option_with_argument("mac-source", 0).invertible().mandatory()],
     build: |g| match g.first_with_id(0) {
         Some(t) => Ok(Match::Mac(Negatable { negated: t.negated, value: parse_mac(t)? })),
         None => g.extension_error("mac without --mac-source").into_err(),
     },
     scope: ExtensionScope::from_hooks(&[Prerouting, Input, Forward]),
+    ..Extension::DEFAULT
 };
 
 pub(super) static MARK_MATCH: Extension<Match> = Extension {
     name: "mark",
-    family: None,
     options: &[option_with_argument("mark", 0).invertible().mandatory()],
     build: |g| Ok(Match::Mark(parse_mark_option(g)?)),
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static CONNMARK_MATCH: Extension<Match> = Extension {
     name: "connmark",
-    family: None,
     options: &[option_with_argument("mark", 0).invertible().mandatory()],
     build: |g| Ok(Match::ConnMark(parse_mark_option(g)?)),
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 /// Longest comment in bytes (`XT_MAX_COMMENT_LEN`, with its end mark).
@@ -44,7 +41,6 @@ const COMMENT_MAX_BYTES: usize = 255;
 
 pub(super) static COMMENT_MATCH: Extension<Match> = Extension {
     name: "comment",
-    family: None,
     options: &[option_with_argument("comment", 0).mandatory()],
     build: |g| {
         let Some(t) = g.first_with_id(0) else {
@@ -57,7 +53,7 @@ pub(super) static COMMENT_MATCH: Extension<Match> = Extension {
         }
         Ok(Match::Comment(t.arg.to_owned()))
     },
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 fn parse_mac(t: &ParsedOption) -> ParseResult<[u8; 6]> {

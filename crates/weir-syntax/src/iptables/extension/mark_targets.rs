@@ -9,8 +9,7 @@ use super::option_values;
 use crate::append_text;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, OptionSpec, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
-    option_with_argument,
+    Extension, ExtensionArguments, OptionSpec, ParsedOption, flag_option, option_with_argument,
 };
 
 const ALL_MARK_BITS: u64 = u32::MAX as u64;
@@ -23,7 +22,6 @@ const fn exclusive_mark_option(name: &'static str, id: u8, group: u32) -> Option
 
 pub(super) static MARK_TARGET: Extension<Target> = Extension {
     name: "MARK",
-    family: None,
     options: &[
         exclusive_mark_option("set-xmark", 0, MARK_ACTION_OPTION_BITS),
         exclusive_mark_option("set-mark", 1, MARK_ACTION_OPTION_BITS),
@@ -32,12 +30,11 @@ pub(super) static MARK_TARGET: Extension<Target> = Extension {
         exclusive_mark_option("xor-mark", 4, MARK_ACTION_OPTION_BITS),
     ],
     build: build_mark_target,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static CONNMARK_TARGET: Extension<Target> = Extension {
     name: "CONNMARK",
-    family: None,
     options: &[
         exclusive_mark_option("set-xmark", 0, CONNMARK_ACTION_OPTION_BITS),
         exclusive_mark_option("set-mark", 1, CONNMARK_ACTION_OPTION_BITS),
@@ -59,7 +56,7 @@ pub(super) static CONNMARK_TARGET: Extension<Target> = Extension {
         option_with_argument("right-shift-mark", 11),
     ],
     build: build_connmark_target,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 /// Value to flip in and bits to clear, for the five spellings.

@@ -16,7 +16,6 @@ const NAT_TABLE_NAME_LIST: &[TableName] = &[TableName::Nat];
 
 pub(super) static DNAT_TARGET: Extension<Target> = Extension {
     name: "DNAT",
-    family: None,
     options: &[
         option_with_argument("to-destination", 0).mandatory(),
         flag_option("random", 1),
@@ -24,11 +23,11 @@ pub(super) static DNAT_TARGET: Extension<Target> = Extension {
     ],
     build: |g| Ok(wrap_nat_target(NatTarget::Dnat(parse_nat_range(g, true)?))),
     scope: ExtensionScope::in_tables_from_hooks(NAT_TABLE_NAME_LIST, &[Prerouting, Output]),
+    ..Extension::DEFAULT
 };
 
 pub(super) static SNAT_TARGET: Extension<Target> = Extension {
     name: "SNAT",
-    family: None,
     options: &[
         option_with_argument("to-source", 0).mandatory(),
         flag_option("random", 1),
@@ -37,11 +36,11 @@ pub(super) static SNAT_TARGET: Extension<Target> = Extension {
     ],
     build: |g| Ok(wrap_nat_target(NatTarget::Snat(parse_nat_range(g, false)?))),
     scope: ExtensionScope::in_tables_from_hooks(NAT_TABLE_NAME_LIST, &[Postrouting, Input]),
+    ..Extension::DEFAULT
 };
 
 pub(super) static MASQUERADE_TARGET: Extension<Target> = Extension {
     name: "MASQUERADE",
-    family: None,
     options: &[
         option_with_argument("to-ports", 4),
         flag_option("random", 1),
@@ -49,25 +48,26 @@ pub(super) static MASQUERADE_TARGET: Extension<Target> = Extension {
     ],
     build: |g| Ok(wrap_nat_target(NatTarget::Masquerade(parse_to_ports(g)?))),
     scope: ExtensionScope::in_tables_from_hooks(NAT_TABLE_NAME_LIST, &[Postrouting]),
+    ..Extension::DEFAULT
 };
 
 pub(super) static REDIRECT_TARGET: Extension<Target> = Extension {
     name: "REDIRECT",
-    family: None,
     options: &[option_with_argument("to-ports", 4), flag_option("random", 1)],
     build: |g| Ok(wrap_nat_target(NatTarget::Redirect(parse_to_ports(g)?))),
     scope: ExtensionScope::in_tables_from_hooks(NAT_TABLE_NAME_LIST, &[Prerouting, Output]),
+    ..Extension::DEFAULT
 };
 
 pub(super) static NETMAP_TARGET: Extension<Target> = Extension {
     name: "NETMAP",
-    family: None,
     options: &[option_with_argument("to", 0).mandatory()],
     build: build_netmap_target,
     scope: ExtensionScope::in_tables_from_hooks(
         NAT_TABLE_NAME_LIST,
         &[Prerouting, Output, Postrouting, Input],
     ),
+    ..Extension::DEFAULT
 };
 
 fn wrap_nat_target(target: NatTarget) -> Target {

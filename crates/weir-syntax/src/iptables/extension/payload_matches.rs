@@ -1,19 +1,19 @@
 //! Matches of bytes: string, u32, bpf.
 
-use weir_model::Match;
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::{Family, Match};
 
 use super::extension_value_builders::host_dependent_match;
+use super::option_value_printing::print_text_in_quotes;
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, UNRESTRICTED_SCOPE, flag_option, option_with_argument,
+    Extension, ExtensionArguments, flag_option, option_with_argument,
 };
 use crate::{append_text, strtoul};
 
 pub(super) static STRING_MATCH: Extension<Match> = Extension {
     name: "string",
-    family: None,
     options: &[
         option_with_argument("string", 0).invertible().excludes(1 << 1),
         option_with_argument("hex-string", 1).invertible().excludes(1 << 0),
@@ -23,12 +23,12 @@ pub(super) static STRING_MATCH: Extension<Match> = Extension {
         flag_option("icase", 5),
     ],
     build: build_string_match,
-    scope: UNRESTRICTED_SCOPE,
+    print_value: print_pattern,
+    ..Extension::DEFAULT
 };
 
 pub(super) static U32_MATCH: Extension<Match> = Extension {
     name: "u32",
-    family: None,
     options: &[option_with_argument("u32", 0).invertible().mandatory()],
     build: |g| {
         let Some(t) = g.first_with_id(0) else {
@@ -50,18 +50,19 @@ pub(super) static U32_MATCH: Extension<Match> = Extension {
         }];
         Ok(host_dependent_match("u32", options))
     },
-    scope: UNRESTRICTED_SCOPE,
+    print_value: print_text_in_quotes,
+    ..Extension::DEFAULT
 };
 
 pub(super) static BPF_MATCH: Extension<Match> = Extension {
     name: "bpf",
-    family: None,
     options: &[
         option_with_argument("bytecode", 0).excludes(1 << 1),
         option_with_argument("object-pinned", 1).excludes(1 << 0),
     ],
     build: build_bpf_match,
-    scope: UNRESTRICTED_SCOPE,
+    print_value: print_text_in_quotes,
+    ..Extension::DEFAULT
 };
 
 /// Longest pattern (`XT_STRING_MAX_PATTERN_SIZE`).
@@ -285,8 +286,8 @@ fn canonicalize_bytecode(text: &str) -> Option<String> {
     (last & 7 == 6).then_some(out)
 }
 
-/// Prints patterns and programs in their own quotes.
-pub(super) fn try_print_quoted_value(out: &mut String, o: &ExtensionOption) -> bool {
+/// Prints a pattern in quotes, in hexadecimal if it must be.
+fn print_pattern(out: &mut String, o: &ExtensionOption, family: Family) {
     match &o.value {
         ExtensionValue::ByteString(bytes) if needs_hex_string(bytes) => {
             use std::fmt::Write as _;
@@ -299,8 +300,6 @@ pub(super) fn try_print_quoted_value(out: &mut String, o: &ExtensionOption) -> b
         ExtensionValue::ByteString(bytes) => {
             append_text::append_quoted_minimal_escape(out, &String::from_utf8_lossy(bytes))
         }
-        ExtensionValue::Text(text) => append_text::append_quoted_minimal_escape(out, text),
-        _ => return false,
+        _ => print_text_in_quotes(out, o, family),
     }
-    true
 }

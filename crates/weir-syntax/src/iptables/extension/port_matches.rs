@@ -26,7 +26,6 @@ const PORT_OPTIONS: [OptionSpec; 4] = [
 
 pub(super) static TCP_MATCH: Extension<Match> = Extension {
     name: "tcp",
-    family: None,
     options: &[
         PORT_OPTIONS[0],
         PORT_OPTIONS[1],
@@ -41,22 +40,22 @@ pub(super) static TCP_MATCH: Extension<Match> = Extension {
     ],
     build: build_tcp_match,
     scope: ExtensionScope::for_protocols(&[6]),
+    ..Extension::DEFAULT
 };
 
 pub(super) static UDP_MATCH: Extension<Match> = Extension {
     name: "udp",
-    family: None,
     options: &PORT_OPTIONS,
     build: |g| {
         let (sport, dport) = parse_sport_and_dport(g, "udp")?;
         Ok(Match::Udp { sport, dport })
     },
     scope: ExtensionScope::for_protocols(&[17]),
+    ..Extension::DEFAULT
 };
 
 pub(super) static SCTP_MATCH: Extension<Match> = Extension {
     name: "sctp",
-    family: None,
     options: &[
         PORT_OPTIONS[0],
         PORT_OPTIONS[1],
@@ -75,11 +74,11 @@ pub(super) static SCTP_MATCH: Extension<Match> = Extension {
         Ok(Match::Sctp { sport, dport, chunks })
     },
     scope: ExtensionScope::for_protocols(&[132]),
+    ..Extension::DEFAULT
 };
 
 pub(super) static DCCP_MATCH: Extension<Match> = Extension {
     name: "dccp",
-    family: None,
     options: &[
         PORT_OPTIONS[0],
         PORT_OPTIONS[1],
@@ -90,11 +89,11 @@ pub(super) static DCCP_MATCH: Extension<Match> = Extension {
     ],
     build: build_dccp_match,
     scope: ExtensionScope::for_protocols(&[33]),
+    ..Extension::DEFAULT
 };
 
 pub(super) static MULTIPORT_MATCH: Extension<Match> = Extension {
     name: "multiport",
-    family: None,
     options: &[
         option_with_argument("source-ports", 0).invertible().excludes(6),
         option_with_argument("sports", 0).invertible().excludes(6),
@@ -104,6 +103,7 @@ pub(super) static MULTIPORT_MATCH: Extension<Match> = Extension {
     ],
     build: build_multiport_match,
     scope: ExtensionScope::for_protocols(&[6, 17, 33, 132, 136]),
+    ..Extension::DEFAULT
 };
 
 type PortTest = Option<Negatable<PortSpan>>;

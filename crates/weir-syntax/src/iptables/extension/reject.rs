@@ -10,10 +10,10 @@ use crate::iptables::option_specs_and_arguments::{
 
 pub(super) static REJECT_TARGET: Extension<Target> = Extension {
     name: "REJECT",
-    family: None,
     options: &[option_with_argument("reject-with", 0)],
     build: build_reject_target,
     scope: ExtensionScope::in_tables_from_hooks(&[TableName::Filter], &[Input, Forward, Output]),
+    ..Extension::DEFAULT
 };
 
 /// Name and alias, in the order in which the tools try abbreviations.

@@ -1,21 +1,20 @@
 //! ipsets: the match `set` and the target `SET`.
 
 use weir_model::Hook::{Forward, Output, Postrouting};
-use weir_model::rule_match::{ExtensionValue, SetMatch};
-use weir_model::{Match, SharedName, TableName, Target};
+use weir_model::rule_match::{ExtensionOption, ExtensionValue, SetMatch};
+use weir_model::{Family, Match, SharedName, TableName, Target};
 
 use super::extension_value_builders::ModuleOptionsBuilder;
+use super::option_value_printing::print_option_value;
 use super::option_values;
 use crate::append_text;
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, OptionSpec, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
-    option_with_argument,
+    Extension, ExtensionArguments, OptionSpec, ParsedOption, flag_option, option_with_argument,
 };
 
 pub(super) static SET_MATCH: Extension<Match> = Extension {
     name: "set",
-    family: None,
     options: &[
         option_with_argument("match-set", 0).invertible().with_two_arguments(),
         option_with_argument("set", 0).invertible().with_two_arguments(),
@@ -30,7 +29,7 @@ pub(super) static SET_MATCH: Extension<Match> = Extension {
         option_with_argument("bytes-gt", 9).excludes(1 << 7 | 1 << 8),
     ],
     build: build_set_match,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 const fn require_add_set_option(o: OptionSpec) -> OptionSpec {
@@ -39,7 +38,6 @@ const fn require_add_set_option(o: OptionSpec) -> OptionSpec {
 
 pub(super) static SET_TARGET: Extension<Target> = Extension {
     name: "SET",
-    family: None,
     options: &[
         // A `!` before them is read, and forgotten by the tool.
         option_with_argument("add-set", 0).with_two_arguments().invertible(),
@@ -52,7 +50,8 @@ pub(super) static SET_TARGET: Extension<Target> = Extension {
         flag_option("map-queue", 7).requires(1 << 2),
     ],
     build: build_set_target,
-    scope: UNRESTRICTED_SCOPE,
+    print_value: print_name_and_directions,
+    ..Extension::DEFAULT
 };
 
 /// Most dimensions of a set (`IPSET_DIM_MAX`).
@@ -169,13 +168,12 @@ fn append_set_directions(out: &mut String, dirs: &[bool]) {
 }
 
 /// A set's name, quoted where it needs it, and the directions.
-pub(super) fn try_print_option_value(out: &mut String, v: &ExtensionValue) -> bool {
-    let ExtensionValue::Text(words) = v else { return false };
+fn print_name_and_directions(out: &mut String, o: &ExtensionOption, family: Family) {
+    let ExtensionValue::Text(words) = &o.value else { return print_option_value(out, o, family) };
     let (name, directions) = words.rsplit_once(' ').unwrap_or((words, ""));
     append_text::append_word_quoted_if_needed(out, name);
     out.push(' ');
     out.push_str(directions);
-    true
 }
 
 pub(super) fn print_set_match(out: &mut String, m: &SetMatch) {

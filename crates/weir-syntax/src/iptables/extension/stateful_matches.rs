@@ -5,18 +5,17 @@ use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::{Addr, Family};
 
 use super::extension_value_builders::{ModuleOptionsBuilder, stateful_match};
+use super::option_value_printing::{print_option_value, print_text_quoted_if_needed};
 use super::option_values;
 use crate::append_text;
 use crate::diagnostic::ParseResult;
 use crate::iptables::address;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
-    option_with_argument,
+    Extension, ExtensionArguments, ParsedOption, flag_option, option_with_argument,
 };
 
 pub(super) static RECENT_MATCH: Extension<Match> = Extension {
     name: "recent",
-    family: None,
     options: &[
         flag_option("set", 0).invertible().excludes(0b1110),
         flag_option("rcheck", 1).invertible().excludes(0b1101),
@@ -32,12 +31,12 @@ pub(super) static RECENT_MATCH: Extension<Match> = Extension {
         flag_option("rdest", 11),
     ],
     build: build_recent_match,
-    scope: UNRESTRICTED_SCOPE,
+    print_value: print_text_quoted_if_needed,
+    ..Extension::DEFAULT
 };
 
 pub(super) static STATISTIC_MATCH: Extension<Match> = Extension {
     name: "statistic",
-    family: None,
     options: &[
         option_with_argument("mode", 0).mandatory(),
         option_with_argument("probability", 1).invertible().excludes(0b1100),
@@ -45,12 +44,11 @@ pub(super) static STATISTIC_MATCH: Extension<Match> = Extension {
         option_with_argument("packet", 3).excludes(0b0010).requires(0b0100),
     ],
     build: build_statistic_match,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static QUOTA_MATCH: Extension<Match> = Extension {
     name: "quota",
-    family: None,
     options: &[option_with_argument("quota", 0).invertible().mandatory()],
     build: |g| {
         let Some(t) = g.first_with_id(0) else {
@@ -60,12 +58,11 @@ pub(super) static QUOTA_MATCH: Extension<Match> = Extension {
         let options = vec![ExtensionOption { negated: t.negated, name: "quota", value }];
         Ok(stateful_match("quota", options))
     },
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static CONNLIMIT_MATCH: Extension<Match> = Extension {
     name: "connlimit",
-    family: None,
     options: &[
         option_with_argument("connlimit-upto", 0).invertible().excludes(0b0010),
         option_with_argument("connlimit-above", 1).invertible().excludes(0b0001),
@@ -74,19 +71,19 @@ pub(super) static CONNLIMIT_MATCH: Extension<Match> = Extension {
         flag_option("connlimit-daddr", 4).excludes(1 << 3),
     ],
     build: build_connlimit_match,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 pub(super) static CONNBYTES_MATCH: Extension<Match> = Extension {
     name: "connbytes",
-    family: None,
     options: &[
         option_with_argument("connbytes", 0).invertible().mandatory(),
         option_with_argument("connbytes-dir", 1).mandatory(),
         option_with_argument("connbytes-mode", 2).mandatory(),
     ],
     build: build_connbytes_match,
-    scope: UNRESTRICTED_SCOPE,
+    print_value: print_open_range,
+    ..Extension::DEFAULT
 };
 
 /// Longest list name (`XT_RECENT_NAME_LEN`, with its end mark).
@@ -262,26 +259,12 @@ fn build_connbytes_match(g: &ExtensionArguments) -> ParseResult<Match> {
     Ok(stateful_match("connbytes", options))
 }
 
-/// Prints what the general way does not: list names unquoted, masks, open ranges.
-pub(super) fn try_print_option_value(
-    out: &mut String,
-    module: &str,
-    o: &ExtensionOption,
-    f: Family,
-) -> bool {
-    match (module, &o.value) {
-        ("recent", ExtensionValue::Text(name)) => {
-            append_text::append_word_quoted_if_needed(out, name)
-        }
-        ("recent", ExtensionValue::Addr(mask)) => append_text::append_addr(out, *mask, f),
-        ("connbytes", ExtensionValue::Range(lo, hi)) => {
-            append_text::append_decimal(out, *lo);
-            if *hi != u64::MAX {
-                out.push(':');
-                append_text::append_decimal(out, *hi);
-            }
-        }
-        _ => return false,
+/// A range without an upper end ends after its lower one.
+fn print_open_range(out: &mut String, o: &ExtensionOption, family: Family) {
+    let ExtensionValue::Range(lo, hi) = &o.value else { return print_option_value(out, o, family) };
+    append_text::append_decimal(out, *lo);
+    if *hi != u64::MAX {
+        out.push(':');
+        append_text::append_decimal(out, *hi);
     }
-    true
 }

@@ -7,13 +7,11 @@ use super::extension_value_builders::host_dependent_match;
 use super::option_values;
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, UNRESTRICTED_SCOPE, flag_option,
-    option_with_argument,
+    Extension, ExtensionArguments, ExtensionScope, flag_option, option_with_argument,
 };
 
 pub(super) static TCPMSS_MATCH: Extension<Match> = Extension {
     name: "tcpmss",
-    family: None,
     options: &[option_with_argument("mss", 0).invertible().mandatory()],
     build: |g| {
         let Some(t) = g.first_with_id(0) else {
@@ -32,18 +30,18 @@ pub(super) static TCPMSS_MATCH: Extension<Match> = Extension {
         ))
     },
     scope: ExtensionScope::for_protocols(&[6]),
+    ..Extension::DEFAULT
 };
 
 pub(super) static ECN_MATCH: Extension<Match> = Extension {
     name: "ecn",
-    family: None,
     options: &[
         flag_option("ecn-tcp-cwr", 0).invertible(),
         flag_option("ecn-tcp-ece", 1).invertible(),
         option_with_argument("ecn-ip-ect", 2).invertible(),
     ],
     build: build_ecn_match,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::DEFAULT
 };
 
 fn build_ecn_match(g: &ExtensionArguments) -> ParseResult<Match> {

@@ -5,19 +5,18 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::extension_value_builders::{ModuleOptionsBuilder, host_dependent_match};
-use weir_model::Match;
+use super::option_value_printing::print_option_value;
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::{Family, Match};
 
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, UNRESTRICTED_SCOPE, flag_option,
-    option_with_argument,
+    Extension, ExtensionArguments, ParsedOption, flag_option, option_with_argument,
 };
 use crate::strtoul;
 
 pub(super) static TIME_MATCH: Extension<Match> = Extension {
     name: "time",
-    family: None,
     options: &[
         option_with_argument("datestart", 0),
         option_with_argument("datestop", 1),
@@ -31,7 +30,8 @@ pub(super) static TIME_MATCH: Extension<Match> = Extension {
         flag_option("utc", 9).excludes(1 << 8 | 1 << 7),
     ],
     build: build_time_match,
-    scope: UNRESTRICTED_SCOPE,
+    print_value: print_time_or_date,
+    ..Extension::DEFAULT
 };
 
 /// Last second that the match can say.
@@ -199,22 +199,19 @@ fn month_start_unix_seconds(year: u64, month: u64) -> Option<u64> {
 }
 
 /// Times of day and dates.
-pub(super) fn try_print_time_or_date(out: &mut String, o: &ExtensionOption) -> bool {
+fn print_time_or_date(out: &mut String, o: &ExtensionOption, family: Family) {
     use std::fmt::Write as _;
-    let hms = |s: u64| (s / 3600, s / 60 % 60, s % 60);
-    match &o.value {
+    let date = |seconds: u64| Timestamp::from_second(i64::try_from(seconds).ok()?).ok();
+    match o.value {
         ExtensionValue::DurationInModuleUnit(s) => {
-            let (h, m, s) = hms(*s);
-            let _ = write!(out, "{h:02}:{m:02}:{s:02}");
+            let _ = write!(out, "{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
         }
-        ExtensionValue::Number(seconds) => {
-            let time = i64::try_from(*seconds).ok().map(Timestamp::from_second);
-            let Some(Ok(time)) = time else { return false };
-            let _ = write!(out, "{}", time.to_zoned(TimeZone::UTC).datetime());
-        }
-        _ => return false,
+        ExtensionValue::Number(seconds) => match date(seconds) {
+            Some(time) => drop(write!(out, "{}", time.to_zoned(TimeZone::UTC).datetime())),
+            None => print_option_value(out, o, family),
+        },
+        _ => print_option_value(out, o, family),
     }
-    true
 }
 
 #[cfg(test)]
@@ -239,7 +236,7 @@ mod tests {
                 negated: false,
                 value: ExtensionValue::Number(seconds),
             };
-            assert!(try_print_time_or_date(&mut text, &option));
+            print_time_or_date(&mut text, &option, Family::V4);
             assert_eq!(text, date);
         }
     }

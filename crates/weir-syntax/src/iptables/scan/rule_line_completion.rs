@@ -6,7 +6,6 @@ use weir_model::{Hook, Match, Span, Target};
 
 use super::{NamedExtension, OptionScanner, ParsedJumpTarget, ParsedLine, hook_bit};
 use crate::diagnostic::{Diagnostic, ParseResult};
-use crate::iptables::extension;
 use crate::iptables::option_specs_and_arguments::{Extension, ExtensionArguments, ExtensionScope};
 
 impl<'w> OptionScanner<'_, '_, 'w> {
@@ -49,6 +48,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
             given_letters: self.given_letters,
         };
         let mut target = None;
+        let mut check_rule_matches = None;
         for (owner, (open, span)) in self.named_extensions.into_iter().enumerate() {
             let given = |options, name| ExtensionArguments {
                 family: self.context.family,
@@ -76,6 +76,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
                 NamedExtension::Target(e) => {
                     let (t, hooks) = check_and_build_extension(&given(e.options, e.name), e)?;
                     target = Some((t, span));
+                    check_rule_matches = Some(e.check_rule_matches);
                     line.restrict_hooks(e.name, e.scope.hooks, hooks);
                 }
             }
@@ -86,7 +87,9 @@ impl<'w> OptionScanner<'_, '_, 'w> {
             ParsedJumpTarget::Opaque(o) => (Target::Opaque(Box::new(o)), self.jump_span),
             ParsedJumpTarget::Extension => target.unwrap_or((Target::None, self.jump_span)),
         };
-        extension::check_matches_required_by_target(&target, &line.matches, span)?;
+        if let Some(check) = check_rule_matches {
+            check(&line.matches, span)?;
+        }
         line.target = target;
         line.match_and_target_spans.push(span);
         Ok(line)

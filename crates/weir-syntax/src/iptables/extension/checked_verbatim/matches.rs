@@ -6,33 +6,15 @@ use weir_model::{Family, Match};
 use super::{Keyword, Net, Number, NumberRange, Text, build_verbatim_match};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, UNRESTRICTED_SCOPE, flag_option,
-    option_with_argument,
+    Extension, ExtensionArguments, ExtensionScope, flag_option, option_with_argument,
 };
 use crate::{strtoul, system_name_tables};
-
-/// All of them.
-pub(in crate::iptables::extension) static VERBATIM_MATCHES: &[&Extension<Match>] = &[
-    &CLUSTER_MATCH,
-    &CONNLABEL_MATCH,
-    &NFACCT_MATCH,
-    &OSF_MATCH,
-    &IPCOMP_MATCH,
-    &IPVS_MATCH,
-    &EUI64_MATCH,
-    &FRAG_MATCH,
-    &MH_MATCH,
-    &IPV6_DST_OPTIONS_MATCH,
-    &IPV6_HOP_BY_HOP_MATCH,
-    &IPV6HEADER_MATCH,
-];
 
 const U32_MAX: u64 = u32::MAX as u64;
 const IPV6_ONLY: Option<Family> = Some(Family::V6);
 
-static CLUSTER_MATCH: Extension<Match> = Extension {
+pub(in crate::iptables::extension) static CLUSTER_MATCH: Extension<Match> = Extension {
     name: "cluster",
-    family: None,
     options: &[
         option_with_argument("cluster-total-nodes", 0).mandatory(),
         option_with_argument("cluster-local-node", 1).invertible().excludes(1 << 2),
@@ -40,7 +22,7 @@ static CLUSTER_MATCH: Extension<Match> = Extension {
         option_with_argument("cluster-hash-seed", 3).mandatory(),
     ],
     build: build_cluster_match,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
 /// Most nodes of a cluster (`XT_CLUSTER_NODES_MAX`).
@@ -79,9 +61,8 @@ fn build_cluster_match(g: &ExtensionArguments) -> ParseResult<Match> {
     Ok(kept)
 }
 
-static CONNLABEL_MATCH: Extension<Match> = Extension {
+pub(in crate::iptables::extension) static CONNLABEL_MATCH: Extension<Match> = Extension {
     name: "connlabel",
-    family: None,
     options: &[option_with_argument("label", 0).invertible().mandatory(), flag_option("set", 1)],
     build: |g| {
         // A name is looked up in a file of the host where the rule is loaded.
@@ -96,21 +77,20 @@ static CONNLABEL_MATCH: Extension<Match> = Extension {
         }
         build_verbatim_match(g, &[(0, Text(1, 255))])
     },
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
 /// Last label of a connection (`XT_CONNLABEL_MAXBIT`).
 const CONNLABEL_MAX_BIT: u64 = 127;
 
-static NFACCT_MATCH: Extension<Match> = Extension {
+pub(in crate::iptables::extension) static NFACCT_MATCH: Extension<Match> = Extension {
     name: "nfacct",
-    family: None,
     options: &[option_with_argument("nfacct-name", 0).mandatory()],
     build: |g| build_verbatim_match(g, &[(0, Text(1, 255))]),
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
-static OSF_MATCH: Extension<Match> = Extension {
+pub(in crate::iptables::extension) static OSF_MATCH: Extension<Match> = Extension {
     name: "osf",
     family: Some(Family::V4),
     options: &[
@@ -123,19 +103,19 @@ static OSF_MATCH: Extension<Match> = Extension {
         hooks: &[Prerouting, Input, Forward],
         ..ExtensionScope::for_protocols(&[6])
     },
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
-static IPCOMP_MATCH: Extension<Match> = Extension {
+pub(in crate::iptables::extension) static IPCOMP_MATCH: Extension<Match> = Extension {
     name: "ipcomp",
-    family: None,
     options: &[option_with_argument("ipcompspi", 0).invertible(), flag_option("compres", 1)],
     build: |g| build_verbatim_match(g, &[(0, NumberRange(U32_MAX))]),
     scope: ExtensionScope::for_protocols(&[108]),
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
-static IPVS_MATCH: Extension<Match> = Extension {
+pub(in crate::iptables::extension) static IPVS_MATCH: Extension<Match> = Extension {
     name: "ipvs",
-    family: None,
     options: &[
         flag_option("ipvs", 0).invertible(),
         option_with_argument("vproto", 1).invertible(),
@@ -146,7 +126,7 @@ static IPVS_MATCH: Extension<Match> = Extension {
         option_with_argument("vportctl", 6).invertible(),
     ],
     build: build_ipvs_match,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
 fn build_ipvs_match(g: &ExtensionArguments) -> ParseResult<Match> {
@@ -177,15 +157,16 @@ fn build_ipvs_match(g: &ExtensionArguments) -> ParseResult<Match> {
     )
 }
 
-static EUI64_MATCH: Extension<Match> = Extension {
+pub(in crate::iptables::extension) static EUI64_MATCH: Extension<Match> = Extension {
     name: "eui64",
     family: IPV6_ONLY,
     options: &[],
     build: |g| build_verbatim_match(g, &[]),
     scope: ExtensionScope::from_hooks(&[Prerouting, Input, Forward]),
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
-static FRAG_MATCH: Extension<Match> = Extension {
+pub(in crate::iptables::extension) static FRAG_MATCH: Extension<Match> = Extension {
     name: "frag",
     family: IPV6_ONLY,
     options: &[
@@ -197,15 +178,16 @@ static FRAG_MATCH: Extension<Match> = Extension {
         flag_option("fraglast", 5).excludes(1 << 4),
     ],
     build: |g| build_verbatim_match(g, &[(0, NumberRange(U32_MAX)), (1, Number(0, U32_MAX))]),
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
-static MH_MATCH: Extension<Match> = Extension {
+pub(in crate::iptables::extension) static MH_MATCH: Extension<Match> = Extension {
     name: "mh",
     family: IPV6_ONLY,
     options: &[option_with_argument("mh-type", 0).invertible()],
     build: build_mh_match,
     scope: ExtensionScope::for_protocols(&[135]),
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
 /// Messages of Mobile IPv6 (RFC 6275): names and their numbers.
@@ -286,18 +268,20 @@ const fn ipv6_options_header_match(
         family: IPV6_ONLY,
         options,
         build: build_ipv6_options_header_match,
-        scope: UNRESTRICTED_SCOPE,
+        ..Extension::PRINTED_AS_WRITTEN
     }
 }
 
-static IPV6_DST_OPTIONS_MATCH: Extension<Match> = ipv6_options_header_match(
-    "dst",
-    &[option_with_argument("dst-len", 0).invertible(), option_with_argument("dst-opts", 1)],
-);
-static IPV6_HOP_BY_HOP_MATCH: Extension<Match> = ipv6_options_header_match(
-    "hbh",
-    &[option_with_argument("hbh-len", 0).invertible(), option_with_argument("hbh-opts", 1)],
-);
+pub(in crate::iptables::extension) static IPV6_DST_OPTIONS_MATCH: Extension<Match> =
+    ipv6_options_header_match(
+        "dst",
+        &[option_with_argument("dst-len", 0).invertible(), option_with_argument("dst-opts", 1)],
+    );
+pub(in crate::iptables::extension) static IPV6_HOP_BY_HOP_MATCH: Extension<Match> =
+    ipv6_options_header_match(
+        "hbh",
+        &[option_with_argument("hbh-len", 0).invertible(), option_with_argument("hbh-opts", 1)],
+    );
 
 /// Most options that the match compares (`IP6T_OPTS_OPTSNR`).
 const IPV6_OPTIONS_MAX: usize = 16;
@@ -324,12 +308,12 @@ fn build_ipv6_options_header_match(g: &ExtensionArguments) -> ParseResult<Match>
     build_verbatim_match(g, &[(0, Number(0, U32_MAX))])
 }
 
-static IPV6HEADER_MATCH: Extension<Match> = Extension {
+pub(in crate::iptables::extension) static IPV6HEADER_MATCH: Extension<Match> = Extension {
     name: "ipv6header",
     family: IPV6_ONLY,
     options: &[option_with_argument("header", 0).invertible().mandatory(), flag_option("soft", 1)],
     build: build_ipv6header_match,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
 fn build_ipv6header_match(g: &ExtensionArguments) -> ParseResult<Match> {

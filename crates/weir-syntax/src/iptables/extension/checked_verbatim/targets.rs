@@ -7,23 +7,8 @@ use weir_model::{Family, Target};
 use super::{Keyword, Net, Number, NumberOrNameList, PrefixLength, Text, build_verbatim_target};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, UNRESTRICTED_SCOPE, flag_option,
-    option_with_argument,
+    Extension, ExtensionArguments, ExtensionScope, flag_option, option_with_argument,
 };
-
-/// All of them.
-pub(in crate::iptables::extension) static VERBATIM_TARGETS: &[&Extension<Target>] = &[
-    &HMARK_TARGET,
-    &IDLETIMER_TARGET,
-    &LED_TARGET,
-    &SECMARK_TARGET,
-    &CONNSECMARK_TARGET,
-    &TCPOPTSTRIP_TARGET,
-    &RATEEST_TARGET,
-    &CLUSTERIP_TARGET,
-    &SNPT_TARGET,
-    &DNPT_TARGET,
-];
 
 const U16_MAX: u64 = u16::MAX as u64;
 const U32_MAX: u64 = u32::MAX as u64;
@@ -31,9 +16,8 @@ const U32_MAX: u64 = u32::MAX as u64;
 /// Masks of ports, which a mask of SPIs excludes.
 const PORT_MASK_OPTION_BITS: u32 = 1 << 3 | 1 << 4;
 
-static HMARK_TARGET: Extension<Target> = Extension {
+pub(in crate::iptables::extension) static HMARK_TARGET: Extension<Target> = Extension {
     name: "HMARK",
-    family: None,
     options: &[
         option_with_argument("hmark-tuple", 0),
         option_with_argument("hmark-src-prefix", 1),
@@ -50,7 +34,7 @@ static HMARK_TARGET: Extension<Target> = Extension {
         option_with_argument("hmark-offset", 12),
     ],
     build: build_hmark_target,
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
 fn build_hmark_target(g: &ExtensionArguments) -> ParseResult<Target> {
@@ -82,9 +66,8 @@ fn build_hmark_target(g: &ExtensionArguments) -> ParseResult<Target> {
     )
 }
 
-static IDLETIMER_TARGET: Extension<Target> = Extension {
+pub(in crate::iptables::extension) static IDLETIMER_TARGET: Extension<Target> = Extension {
     name: "IDLETIMER",
-    family: None,
     options: &[
         option_with_argument("timeout", 0).mandatory(),
         option_with_argument("label", 1).mandatory(),
@@ -92,12 +75,11 @@ static IDLETIMER_TARGET: Extension<Target> = Extension {
     ],
     // The kernel takes neither no time nor no label (`idletimer_tg_helper`).
     build: |g| build_verbatim_target(g, &[(0, Number(1, U32_MAX)), (1, Text(1, 27))]),
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
-static LED_TARGET: Extension<Target> = Extension {
+pub(in crate::iptables::extension) static LED_TARGET: Extension<Target> = Extension {
     name: "LED",
-    family: None,
     options: &[
         option_with_argument("led-trigger-id", 0).mandatory(),
         option_with_argument("led-delay", 1),
@@ -110,20 +92,18 @@ static LED_TARGET: Extension<Target> = Extension {
         }
         build_verbatim_target(g, &[(0, Text(0, 17))])
     },
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
-static SECMARK_TARGET: Extension<Target> = Extension {
+pub(in crate::iptables::extension) static SECMARK_TARGET: Extension<Target> = Extension {
     name: "SECMARK",
-    family: None,
     options: &[option_with_argument("selctx", 0).mandatory()],
     build: |g| build_verbatim_target(g, &[(0, Text(1, 255))]),
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
-static CONNSECMARK_TARGET: Extension<Target> = Extension {
+pub(in crate::iptables::extension) static CONNSECMARK_TARGET: Extension<Target> = Extension {
     name: "CONNSECMARK",
-    family: None,
     options: &[flag_option("save", 0).excludes(1 << 1), flag_option("restore", 1).excludes(1 << 0)],
     build: |g| match g.iter().next() {
         Some(_) => build_verbatim_target(g, &[]),
@@ -133,11 +113,11 @@ static CONNSECMARK_TARGET: Extension<Target> = Extension {
             .into_err(),
     },
     scope: ExtensionScope::in_tables(&[Mangle, Security]),
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
-static TCPOPTSTRIP_TARGET: Extension<Target> = Extension {
+pub(in crate::iptables::extension) static TCPOPTSTRIP_TARGET: Extension<Target> = Extension {
     name: "TCPOPTSTRIP",
-    family: None,
     options: &[option_with_argument("strip-options", 0)],
     build: |g| {
         const TCP_OPTION_NAMES: &[&str] =
@@ -146,11 +126,11 @@ static TCPOPTSTRIP_TARGET: Extension<Target> = Extension {
         build_verbatim_target(g, &[(0, NumberOrNameList(TCP_OPTION_NAMES, 2, 255))])
     },
     scope: ExtensionScope { tables: &[Mangle], ..ExtensionScope::for_protocols(&[6]) },
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
-static RATEEST_TARGET: Extension<Target> = Extension {
+pub(in crate::iptables::extension) static RATEEST_TARGET: Extension<Target> = Extension {
     name: "RATEEST",
-    family: None,
     options: &[
         option_with_argument("rateest-name", 0).mandatory(),
         option_with_argument("rateest-interval", 1).mandatory(),
@@ -170,10 +150,10 @@ static RATEEST_TARGET: Extension<Target> = Extension {
         }
         build_verbatim_target(g, &[(0, Text(1, 255))])
     },
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
-static CLUSTERIP_TARGET: Extension<Target> = Extension {
+pub(in crate::iptables::extension) static CLUSTERIP_TARGET: Extension<Target> = Extension {
     name: "CLUSTERIP",
     family: Some(Family::V4),
     options: &[
@@ -203,23 +183,25 @@ static CLUSTERIP_TARGET: Extension<Target> = Extension {
             &[(1, Keyword(CLUSTERIP_HASH_MODES)), (3, nodes), (4, nodes), (5, Number(0, U32_MAX))],
         )
     },
-    scope: UNRESTRICTED_SCOPE,
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
-static SNPT_TARGET: Extension<Target> = Extension {
+pub(in crate::iptables::extension) static SNPT_TARGET: Extension<Target> = Extension {
     name: "SNPT",
     family: Some(Family::V6),
     options: NPT_OPTIONS,
     build: build_npt_target,
     scope: ExtensionScope::in_tables_from_hooks(&[Mangle], &[Input, Postrouting]),
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
-static DNPT_TARGET: Extension<Target> = Extension {
+pub(in crate::iptables::extension) static DNPT_TARGET: Extension<Target> = Extension {
     name: "DNPT",
     family: Some(Family::V6),
     options: NPT_OPTIONS,
     build: build_npt_target,
     scope: ExtensionScope::in_tables_from_hooks(&[Mangle], &[Prerouting, Output]),
+    ..Extension::PRINTED_AS_WRITTEN
 };
 
 const NPT_OPTIONS: &[crate::iptables::option_specs_and_arguments::OptionSpec] = &[
