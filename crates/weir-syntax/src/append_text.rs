@@ -15,8 +15,14 @@ pub(crate) fn append_decimal(out: &mut String, value: u64) {
             break;
         }
     }
-    for d in &digits[at..] {
-        out.push(*d as char);
+    append_ascii(out, &digits[at..]);
+}
+
+/// Appends ASCII characters in one step.
+fn append_ascii(out: &mut String, ascii: &[u8]) {
+    match std::str::from_utf8(ascii) {
+        Ok(text) => out.push_str(text),
+        Err(_) => unreachable!("digits and dots are ASCII"),
     }
 }
 
@@ -44,12 +50,19 @@ pub(crate) fn append_addr(out: &mut String, addr: Addr, family: Family) {
     use std::fmt::Write as _;
     match family {
         Family::V4 => {
-            for (i, byte) in (addr.0 as u32).to_be_bytes().into_iter().enumerate() {
-                if i > 0 {
-                    out.push('.');
+            // `255.255.255.255` has 15 characters.
+            let (mut text, mut length) = ([0u8; 16], 0);
+            for byte in (addr.0 as u32).to_be_bytes() {
+                for unit in [100, 10, 1] {
+                    if byte >= unit || unit == 1 {
+                        text[length] = b'0' + byte / unit % 10;
+                        length += 1;
+                    }
                 }
-                append_decimal(out, byte.into());
+                text[length] = b'.';
+                length += 1;
             }
+            append_ascii(out, &text[..length - 1]);
         }
         // glibc writes the last 32 bits dotted after 96 zero bits too, the standard library does
         // not; `::` and `::1` are no such addresses for either.
@@ -128,8 +141,9 @@ pub(crate) fn append_quoted_minimal_escape(out: &mut String, text: &str) {
 
 /// Appends a word so that it is read back unchanged: quoted only if it has blanks or quotes.
 pub(crate) fn append_word_quoted_if_needed(out: &mut String, text: &str) {
+    let plain_byte = |b: u8| b.is_ascii_graphic() && b != b'"' && b != b'\\';
     let plain = |c: char| !c.is_whitespace() && !c.is_control() && c != '"' && c != '\\';
-    if !text.is_empty() && text.chars().all(plain) {
+    if !text.is_empty() && (text.bytes().all(plain_byte) || text.chars().all(plain)) {
         out.push_str(text);
     } else {
         append_xtables_save_string(out, text);
@@ -175,6 +189,15 @@ mod tests {
         assert_eq!(shown(|s| append_decimal(s, u64::MAX)), u64::MAX.to_string());
         assert_eq!(shown(|s| append_hex(s, 0)), "0x0");
         assert_eq!(shown(|s| append_hex(s, 0xfe0)), "0xfe0");
+    }
+
+    #[test]
+    fn addresses() {
+        for (addr, text) in [(0, "0.0.0.0"), (0x0a64_096d, "10.100.9.109")] {
+            assert_eq!(shown(|s| append_addr(s, Addr(addr), Family::V4)), text);
+        }
+        let highest = Addr(u32::MAX.into());
+        assert_eq!(shown(|s| append_addr(s, highest, Family::V4)), "255.255.255.255");
     }
 
     #[test]

@@ -45,14 +45,15 @@ fn print_table(out: &mut String, table: &Table, family: Family, counters: bool) 
         out.push('\n');
     }
     for chain in &chains {
+        let mut append_command = "-A ".to_owned();
+        append_text::append_word_quoted_if_needed(&mut append_command, &chain.name);
         for rule in &chain.rules {
             print_comments(out, &rule.leading_comments);
             if counters {
                 print_counters(out, rule.counters);
                 out.push(' ');
             }
-            out.push_str("-A ");
-            append_text::append_word_quoted_if_needed(out, &chain.name);
+            out.push_str(&append_command);
             append_rule_words(out, rule, family);
             out.push('\n');
         }
