@@ -2,13 +2,14 @@
 //!
 //! [`console_session`] runs the sessions in documents. [`testdata`] finds `testdata` and the folder
 //! of published rulesets. [`random_ruleset`] generates rulesets. [`verdict_cases`] reads the cases
-//! that every engine runs. [`test_skip`] reports that this machine cannot run a test.
+//! that every engine runs, [`option_samples`] the values of options. [`test_skip`] reports that this machine cannot run a test.
 //! [`TempFolder`] is a temporary folder. [`WallAndCpuClock`] measures benchmarks.
 
 #![forbid(unsafe_code)]
 
 mod benchmark_clock;
 pub mod console_session;
+pub mod option_samples;
 mod output_mask;
 pub mod random_ruleset;
 mod temp_folder;

@@ -42,12 +42,19 @@ pub struct OptionDescription {
     pub mandatory: bool,
 }
 
-/// All modules with a row in the table of effects, matches first.
+/// All modules whose options weir knows, matches first.
+pub fn describe_extensions() -> Vec<ExtensionDescription> {
+    let matches = MATCH_EXTENSIONS.iter().map(|e| describe_extension(e, false));
+    matches.chain(TARGET_EXTENSIONS.iter().map(|e| describe_extension(e, true))).collect()
+}
+
+/// Those with a row in the table of effects.
 pub fn describe_modelled_extensions() -> Vec<ExtensionDescription> {
-    let matches = MATCH_EXTENSIONS.iter().filter(|e| MATCH_ROWS.iter().any(|r| r.name == e.name));
-    let targets = TARGET_EXTENSIONS.iter().filter(|e| TARGET_ROWS.iter().any(|r| r.name == e.name));
-    let matches = matches.map(|e| describe_extension(e, false));
-    matches.chain(targets.map(|e| describe_extension(e, true))).collect()
+    let has_row = |e: &ExtensionDescription| match e.is_target {
+        true => TARGET_ROWS.iter().any(|row| row.name == e.name),
+        false => MATCH_ROWS.iter().any(|row| row.name == e.name),
+    };
+    describe_extensions().into_iter().filter(has_row).collect()
 }
 
 fn describe_extension<T>(e: &Extension<T>, is_target: bool) -> ExtensionDescription {

@@ -2,27 +2,30 @@
 
 use weir_model::{Family, Hook, TableName};
 use weir_syntax::iptables::extension_descriptions::{ExtensionDescription, OptionDescription};
+use weir_testkit::option_samples::ModuleOptionSamples;
 use weir_testkit::random_ruleset::TestRng;
 
 use crate::tool::Line;
 use crate::values::{
-    ADDRESSES_V4, ADDRESSES_V6, BAD, BAD_ADDRESSES_V4, BAD_ADDRESSES_V6, good_values,
+    ADDRESSES_V4, ADDRESSES_V6, BAD, BAD_ADDRESSES_V4, BAD_ADDRESSES_V6, SMALL_NUMBERS,
 };
 
+/// A module with the values of its options.
+pub struct ModuleSubject {
+    pub description: ExtensionDescription,
+    pub samples: ModuleOptionSamples,
+}
+
 /// Lines of a module, or of the base options alone.
-pub fn lines(
-    module: Option<&ExtensionDescription>,
-    family: Family,
-    seed: u64,
-    count: usize,
-) -> Vec<Line> {
+pub fn lines(module: Option<&ModuleSubject>, family: Family, seed: u64, count: usize) -> Vec<Line> {
     let mut random = TestRng::new(seed);
     // The base options have no values of their own to vary: more lines of them.
     let count = if module.is_some() { count } else { count * 4 };
     (0..count).map(|_| line(module, family, &mut random)).collect()
 }
 
-fn line(module: Option<&ExtensionDescription>, family: Family, random: &mut TestRng) -> Line {
+fn line(subject: Option<&ModuleSubject>, family: Family, random: &mut TestRng) -> Line {
+    let module = subject.map(|s| &s.description);
     let mut tables = TableName::ALL.to_vec();
     let mut hooks = Vec::new();
     if let Some(m) = module {
@@ -52,8 +55,8 @@ fn line(module: Option<&ExtensionDescription>, family: Family, random: &mut Test
     let base = if module.is_some() { 15 } else { 55 };
     protocol(module, family, base, random, &mut words);
     base_options(chain, family, base, random, &mut words);
-    match module {
-        Some(m) => module_words(m, table, family, random, &mut words),
+    match subject {
+        Some(s) => module_words(s, table, family, random, &mut words),
         None => jump(table, random, &mut words),
     }
     Line { table, text: words.join(" ") }
@@ -149,12 +152,13 @@ fn jump(table: TableName, random: &mut TestRng, words: &mut Vec<String>) {
 }
 
 fn module_words(
-    m: &ExtensionDescription,
+    subject: &ModuleSubject,
     table: TableName,
     family: Family,
     random: &mut TestRng,
     words: &mut Vec<String>,
 ) {
+    let m = &subject.description;
     words.push(format!("{} {}", if m.is_target { "-j" } else { "-m" }, m.name));
     if m.name == "TCPMSS" && random.chance_percent(90) {
         let last = words.len() - 1;
@@ -185,7 +189,7 @@ fn module_words(
     let turn = random.number_below(chosen.len().max(1));
     chosen.rotate_left(turn);
     for o in chosen {
-        words.push(option_words(m, o, family, random));
+        words.push(option_words(subject, o, family, random));
     }
     if random.chance_percent(2) {
         words.push(random.pick(&["--nope", "--nope 5", "! --nope"]).to_owned());
@@ -198,7 +202,7 @@ fn module_words(
 }
 
 fn option_words(
-    m: &ExtensionDescription,
+    subject: &ModuleSubject,
     o: &OptionDescription,
     family: Family,
     random: &mut TestRng,
@@ -217,7 +221,7 @@ fn option_words(
     if o.argument_count == 0 {
         return out;
     }
-    let mut value = value(m, o, family, random);
+    let mut value = value(subject, o, family, random);
     if o.name == "hashlimit-name" {
         // Rules of one name share a table, and the kernel refuses those that differ.
         value = format!("h{}", random.next_u64() % 1_000_000_000);
@@ -227,45 +231,44 @@ fn option_words(
     out.push_str(&if equals { value } else { quoted(&value) });
     if o.argument_count == 2 && random.chance_percent(97) {
         out.push(' ');
-        out.push_str(&second(m, random));
+        out.push_str(&second(subject, o, random));
     }
     out
 }
 
-fn second(m: &ExtensionDescription, random: &mut TestRng) -> String {
-    let (good, bad): (&[&str], &[&str]) = match m.name {
-        "tcp" => (&["SYN", "SYN,ACK", "NONE", "fin", "ALL", "RST"], &["", "SY", "SYN,X"]),
-        "sctp" => (
-            &[
-                "DATA",
-                "INIT,SACK",
-                "ALL",
-                "NONE",
-                "DATA:Be",
-                "ABORT:T",
-                "I_DATA",
-                "PAD,I_FORWARD_TSN",
-            ],
-            &["x", "DATA:x"],
-        ),
-        _ => (&["src", "dst", "src,dst", "src,src,dst"], &["", "x", "src,", "SRC"]),
-    };
-    quoted(if random.chance_percent(93) { random.pick(good) } else { random.pick(bad) })
+/// The names of an option.
+fn spellings<'m>(m: &'m ExtensionDescription, o: &OptionDescription) -> Vec<&'m str> {
+    // Its own first: spellings may take other words.
+    let (own, others): (Vec<_>, Vec<_>) =
+        m.options.iter().filter(|other| other.id == o.id).partition(|other| other.name == o.name);
+    own.into_iter().chain(others).map(|o| o.name).collect()
+}
+
+fn second(subject: &ModuleSubject, o: &OptionDescription, random: &mut TestRng) -> String {
+    let spellings = spellings(&subject.description, o);
+    let (good, bad) = subject.samples.second_option_values(&spellings);
+    let values = if random.chance_percent(93) { good } else { bad };
+    assert!(!values.is_empty(), "testdata/options has no second values of --{}", o.name);
+    quoted(&values[random.number_below(values.len())])
 }
 
 fn value(
-    m: &ExtensionDescription,
+    subject: &ModuleSubject,
     o: &OptionDescription,
     family: Family,
     random: &mut TestRng,
 ) -> String {
-    let good = good_values(m.name, o.name, family);
+    let m = &subject.description;
+    let family = if family == Family::V4 { "v4" } else { "v6" };
     // Other paths depend on the host.
     let of_host = o.name == "path" || (m.name == "CT" && matches!(o.name, "helper" | "timeout"));
-    if of_host || random.chance_percent(86) {
-        return random.pick(good).to_owned();
+    if !of_host && !random.chance_percent(86) {
+        return random.pick(BAD).to_owned();
     }
-    random.pick(&BAD).to_owned()
+    match subject.samples.option_values(&spellings(m, o), family) {
+        Some(values) => values[random.number_below(values.len())].clone(),
+        None => random.pick(SMALL_NUMBERS).to_owned(),
+    }
 }
 
 /// A word as it must be written to be read as it is.

@@ -12,8 +12,10 @@ mod values;
 
 use std::process::{Command, ExitCode, Stdio};
 
+use generate::ModuleSubject;
 use weir_model::Family;
 use weir_syntax::iptables::extension_descriptions::describe_modelled_extensions;
+use weir_testkit::option_samples::read_module_option_samples;
 
 /// Lines for each module and family.
 const LINES: usize = 200;
@@ -61,26 +63,37 @@ fn main() -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// FNV-1a.
+fn hash_name(name: &str) -> u64 {
+    name.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, b| (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+}
+
 /// Goes through its share of the modules, in the namespace that it was started in.
 fn worker(number: usize, only: Option<&str>) -> ExitCode {
     tool::prepare_sets();
     let mut good = true;
     let mut total = tool::Counts::default();
-    let mut subjects: Vec<Option<_>> = vec![None];
-    subjects.extend(describe_modelled_extensions().into_iter().map(Some));
+    let mut subjects: Vec<Option<ModuleSubject>> = vec![None];
+    subjects.extend(describe_modelled_extensions().into_iter().map(|description| {
+        let samples = read_module_option_samples(description.is_target, description.name);
+        Some(ModuleSubject { description, samples })
+    }));
     for (i, module) in subjects.iter().enumerate() {
-        let name = module.as_ref().map_or("base", |m| m.name);
+        let description = module.as_ref().map(|m| &m.description);
+        let name = description.map_or("base", |m| m.name);
         let wanted = only.is_none_or(|o| o.is_empty() || o == name);
         if i % WORKERS != number || !wanted {
             continue;
         }
         for family in [Family::V4, Family::V6] {
-            if module.as_ref().is_some_and(|m| m.family.is_some_and(|f| f != family)) {
+            if description.is_some_and(|m| m.family.is_some_and(|f| f != family)) {
                 continue;
             }
-            let seed = SEED ^ (i as u64) << 8 ^ family.addr_bits() as u64;
+            // By the name: another module does not change the lines of this one.
+            let seed = SEED ^ hash_name(name) << 8 ^ family.addr_bits() as u64;
             let lines = generate::lines(module.as_ref(), family, seed, LINES);
-            let (counts, differences) = tool::compare(family, &lines);
+            let (counts, differences) = tool::compare(family, module.as_ref(), &lines);
             total.add(&counts);
             println!("{name:<12} {family:?} {counts}");
             for d in differences.iter().take(12) {
@@ -88,7 +101,7 @@ fn worker(number: usize, only: Option<&str>) -> ExitCode {
             }
             if counts.accepted == 0 || counts.refused == 0 {
                 // NOTRACK and the like take no options: nothing but their place can be wrong.
-                let plain = module.as_ref().is_some_and(|m| m.options.is_empty());
+                let plain = description.is_some_and(|m| m.options.is_empty());
                 if counts.accepted == 0 || !plain {
                     println!("    only good or only bad lines were made");
                     good = false;

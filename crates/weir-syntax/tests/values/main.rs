@@ -13,9 +13,11 @@ mod words;
 use std::fmt::Write as _;
 
 use loaded::{Kernel, Loaded};
-use subjects::{SUBJECTS, Subject};
+use subjects::{Subject, subjects};
 use weir_model::Family;
+use weir_syntax::iptables::extension_descriptions::describe_extensions;
 use weir_syntax::iptables::{ParserSettings, parse, print};
+use weir_testkit::option_samples::read_all_option_samples;
 use weir_testkit::random_ruleset::TestRng;
 
 /// Values of each option.
@@ -64,12 +66,12 @@ fn load(kernel: &Kernel, family: Family, table: &str, text: &str) -> Result<Load
 
 /// Loads rules as they are and as weir prints them; what is not the same.
 fn compare(kernel: &Kernel, s: &Subject, family: Family, rules: &[String]) -> Vec<String> {
-    let text = section(s.table, rules);
+    let text = section(&s.table, rules);
     let printed = match reads(family, &text) {
         Ok(printed) => printed,
         Err(why) => return vec![format!("refused together: {why}")],
     };
-    let theirs = match load(kernel, family, s.table, &text) {
+    let theirs = match load(kernel, family, &s.table, &text) {
         Ok(loaded) => loaded,
         Err(why) if rules.len() == 1 => return vec![format!("the tool: {why}: {}", rules[0])],
         // One of them is refused: by halves, to name it.
@@ -78,7 +80,7 @@ fn compare(kernel: &Kernel, s: &Subject, family: Family, rules: &[String]) -> Ve
             return [compare(kernel, s, family, a), compare(kernel, s, family, b)].concat();
         }
     };
-    match load(kernel, family, s.table, &printed) {
+    match load(kernel, family, &s.table, &printed) {
         Ok(ours) if ours == theirs => Vec::new(),
         Ok(ours) => match rules.len() {
             1 => vec![differing(&ours, &theirs, &rules[0])],
@@ -102,16 +104,16 @@ fn compare(kernel: &Kernel, s: &Subject, family: Family, rules: &[String]) -> Ve
 fn check(kernel: &Kernel, s: &Subject, family: Family, rng: &mut TestRng) -> Vec<String> {
     let (mut taken, mut refused) = (Vec::new(), Vec::new());
     for _ in 0..VALUES {
-        let rule = words::expand(s.rule, family, rng);
-        match reads(family, &section(s.table, std::slice::from_ref(&rule))) {
+        let rule = words::expand(&s.rule, family, rng);
+        match reads(family, &section(&s.table, std::slice::from_ref(&rule))) {
             Ok(_) => taken.push(rule),
             Err(why) => refused.push((rule, why)),
         }
     }
     let mut bad = compare(kernel, s, family, &taken);
     for (rule, why) in refused.iter().take(REFUSED) {
-        let text = section(s.table, std::slice::from_ref(rule));
-        if load(kernel, family, s.table, &text).is_ok() {
+        let text = section(&s.table, std::slice::from_ref(rule));
+        if load(kernel, family, &s.table, &text).is_ok() {
             bad.push(format!("weir refuses ({why}): {rule}"));
         }
     }
@@ -129,15 +131,34 @@ fn what_is_printed_of_a_value_loads_to_the_bytes_of_the_value() {
     }
     let kernel = Kernel::new("values");
     let only = std::env::var("WEIR_VALUE").unwrap_or_default();
-    let mut rng = TestRng::new(SEED);
     let mut bad = Vec::new();
-    for s in SUBJECTS.iter().filter(|s| s.rule.contains(&only)) {
+    for s in subjects().iter().filter(|s| s.rule.contains(&only)) {
         for family in s.families {
+            // By the text: another rule does not change the values of this one.
+            let mut rng = TestRng::new(
+                s.rule
+                    .bytes()
+                    .fold(SEED, |seed, b| (seed ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)),
+            );
             bad.extend(check(&kernel, s, *family, &mut rng));
-            kernel.clear(*family, s.table);
+            kernel.clear(*family, &s.table);
         }
     }
     assert!(bad.is_empty(), "{} values of seed {SEED:#x}:\n{}", bad.len(), bad.join("\n"));
+}
+
+/// A misspelt file or option would be a value that no test reads.
+#[test]
+fn files_of_options_name_modules_and_options_that_there_are() {
+    let modules = describe_extensions();
+    for (is_target, name, samples) in read_all_option_samples() {
+        let own = modules.iter().filter(|m| (m.is_target, m.name) == (is_target, &*name));
+        let options: Vec<_> = own.flat_map(|m| &m.options).map(|o| o.name).collect();
+        assert!(!options.is_empty(), "no module {name} with options");
+        for option in samples.named_options() {
+            assert!(options.contains(&option), "{name} has no option {option}");
+        }
+    }
 }
 
 /// The control: a rate that is another one in the kernel is found, where the text differs little.
