@@ -47,6 +47,10 @@ const BASE_LONG_OPTION_LETTERS: [(&str, u8); 35] = [
     ("fragments", b'f'),
 ];
 
+/// Of `--modprobe`, which a ruleset has no use for. It makes abbreviations ambiguous: `--mod` of
+/// `-m statistic`.
+pub(super) const MODPROBE_LETTER: u8 = b'M';
+
 /// Targets of extensions that may have no options, so that they look like chains.
 ///
 /// `iptables-restore` distinguishes the two by the extension's library on its own host
@@ -137,7 +141,9 @@ pub(super) fn long_options_with_prefix(
 ) -> impl Iterator<Item = (&'static str, u8)> {
     BASE_LONG_OPTION_LETTERS
         .into_iter()
-        .filter(move |(n, letter)| n.starts_with(prefix) && option_arity(*letter, family).is_some())
+        .filter(move |(_, letter)| option_arity(*letter, family).is_some())
+        .chain([("modprobe", MODPROBE_LETTER)])
+        .filter(move |(name, _)| name.starts_with(prefix))
 }
 
 /// Whether a word is a base option that ends the words of an unknown module.

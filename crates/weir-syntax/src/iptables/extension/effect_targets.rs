@@ -204,12 +204,20 @@ fn build_ecn_target(g: &ExtensionArguments) -> ParseResult<Target> {
         };
         options.push_non_negated(g.option_name(t.id), v);
     }
-    // Both bits set to zero is what --ecn-tcp-remove says.
-    if zeros == 2 {
-        options.0.retain(|o| o.name == "ecn-ip-ect");
-        let remove =
-            ExtensionOption { negated: false, name: "ecn-tcp-remove", value: ExtensionValue::Flag };
-        options.0.insert(0, remove);
+    // Both bits set to zero is what --ecn-tcp-remove says, which is printed if nothing else is set.
+    let is_written_as_remove = g.has_option(0);
+    match g.has_option(3) {
+        false if zeros == 2 => {
+            options.0.clear();
+            options.push_non_negated("ecn-tcp-remove", ExtensionValue::Flag);
+        }
+        true if is_written_as_remove => {
+            options.0.retain(|o| o.name == "ecn-ip-ect");
+            let zero =
+                |name| ExtensionOption { negated: false, name, value: ExtensionValue::Number(0) };
+            options.0.splice(0..0, ["ecn-tcp-ece", "ecn-tcp-cwr"].map(zero));
+        }
+        _ => {}
     }
     if options.0.is_empty() {
         return g

@@ -456,7 +456,8 @@ pub(super) fn print_dccp_match(
     print_port_tests(out, sport, dport);
     if let Some(Negatable { negated, value }) = types {
         append_text::append_negatable_option_name(out, *negated, "--dccp-types");
-        out.push_str(value);
+        // No type at all: iptables-save prints nothing, which cannot be read back.
+        out.push_str(if value.is_empty() { "\"\"" } else { value });
     }
     print_tcp_dccp_option_number(out, "--dccp-option", option);
 }

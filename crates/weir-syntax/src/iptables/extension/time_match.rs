@@ -112,7 +112,10 @@ fn parse_days(t: &ParsedOption, names: &[&str]) -> ParseResult<u64> {
                 .iter()
                 .position(|n| n.is_ascii() && word.len() >= 2 && word.get(..2) == n.get(..2))
         };
-        let index = match strtoul::parse_number_in_range(word, 1, names.len() as u64) {
+        // Of a day of the month the tool reads two characters, and forgets the others.
+        let is_cut = names.len() == 31 && word.len() > 2;
+        let number = strtoul::parse_number_in_range(word, 1, names.len() as u64);
+        let index = match number.filter(|_| !is_cut) {
             Some(n) => Some(n as usize - 1),
             None if names.len() == 7 => named(),
             None => None,

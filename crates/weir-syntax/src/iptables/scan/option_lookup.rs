@@ -29,6 +29,12 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                     let arity = base_option_table::option_arity(letter, self.context.family)
                         .unwrap_or(OptionArity::Flag);
                     let arg = match (arity, value) {
+                        // `check_empty_interface` of xshared.c.
+                        (_, Some("")) if b"io".contains(&letter) => {
+                            return Diagnostic::new("empty device name", word.span)
+                                .with_help("remove the option")
+                                .into_err();
+                        }
                         (OptionArity::Flag, Some(_))
                             if !base_option_table::is_command_letter(letter) =>
                         {
@@ -130,6 +136,9 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
             }
         }
         match found {
+            Some((_, base_option_table::MODPROBE_LETTER, _, _, FoundOption::Base(_))) => {
+                FoundOption::Unknown
+            }
             Some((_, _, _, _, FoundOption::Extension(owner, o))) => {
                 self.unknown_if_module_repeated(owner, o)
             }
