@@ -135,7 +135,7 @@ pub(super) static TARGET_EXTENSIONS: &[&Extension<Target>] = &[
     &divert_targets::NFQUEUE_TARGET,
     &divert_targets::TPROXY_TARGET,
     &divert_targets::SYNPROXY_TARGET,
-    &checked_verbatim::targets::HMARK_TARGET,
+    &checked_verbatim::hmark::HMARK_TARGET,
     &checked_verbatim::targets::IDLETIMER_TARGET,
     &checked_verbatim::targets::LED_TARGET,
     &checked_verbatim::targets::SECMARK_TARGET,

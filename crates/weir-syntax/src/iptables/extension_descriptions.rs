@@ -50,11 +50,17 @@ pub fn describe_extensions() -> Vec<ExtensionDescription> {
 
 /// Those with a row in the table of effects.
 pub fn describe_modelled_extensions() -> Vec<ExtensionDescription> {
-    let has_row = |e: &ExtensionDescription| match e.is_target {
-        true => TARGET_ROWS.iter().any(|row| row.name == e.name),
-        false => MATCH_ROWS.iter().any(|row| row.name == e.name),
-    };
-    describe_extensions().into_iter().filter(has_row).collect()
+    describe_extensions().into_iter().filter(ExtensionDescription::is_modelled).collect()
+}
+
+impl ExtensionDescription {
+    /// It has a row in the table of effects.
+    pub fn is_modelled(&self) -> bool {
+        match self.is_target {
+            true => TARGET_ROWS.iter().any(|row| row.name == self.name),
+            false => MATCH_ROWS.iter().any(|row| row.name == self.name),
+        }
+    }
 }
 
 fn describe_extension<T>(e: &Extension<T>, is_target: bool) -> ExtensionDescription {

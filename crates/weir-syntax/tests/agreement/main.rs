@@ -1,7 +1,7 @@
 //! weir accepts the lines that `iptables-legacy-restore` and `ip6tables-legacy-restore` accept,
 //! refuses those that they refuse, and prints what `iptables-legacy-save` prints after loading.
 //!
-//! For each module that weir knows, at least 200 seeded lines are generated from its option table
+//! For each module that weir models, at least 200 seeded lines are generated from its option table
 //! with valid and invalid values. Lines that weir accepts are loaded together; refused ones are
 //! tried one by one. The reference is a real load in a fresh network namespace, which is stricter
 //! than `--test`: lines that only the kernel refuses are counted separately.
@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use generate::ModuleSubject;
 use weir_model::Family;
-use weir_syntax::iptables::extension_descriptions::describe_modelled_extensions;
+use weir_syntax::iptables::extension_descriptions::describe_extensions;
 use weir_testkit::option_samples::read_module_option_samples;
 
 /// Lines for each module and family.
@@ -63,6 +63,15 @@ fn main() -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Modules with a row in the table of effects, and others that have values in `testdata/options`.
+fn modules_to_compare() -> impl Iterator<Item = ModuleSubject> {
+    let modules = describe_extensions().into_iter().map(|description| {
+        let samples = read_module_option_samples(description.is_target, description.name);
+        ModuleSubject { description, samples }
+    });
+    modules.filter(|m| m.description.is_modelled() || m.samples.named_options().next().is_some())
+}
+
 /// FNV-1a.
 fn hash_name(name: &str) -> u64 {
     name.bytes()
@@ -75,10 +84,7 @@ fn worker(number: usize, only: Option<&str>) -> ExitCode {
     let mut good = true;
     let mut total = tool::Counts::default();
     let mut subjects: Vec<Option<ModuleSubject>> = vec![None];
-    subjects.extend(describe_modelled_extensions().into_iter().map(|description| {
-        let samples = read_module_option_samples(description.is_target, description.name);
-        Some(ModuleSubject { description, samples })
-    }));
+    subjects.extend(modules_to_compare().map(Some));
     for (i, module) in subjects.iter().enumerate() {
         let description = module.as_ref().map(|m| &m.description);
         let name = description.map_or("base", |m| m.name);

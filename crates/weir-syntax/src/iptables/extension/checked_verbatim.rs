@@ -5,6 +5,7 @@
 //! they were written. What a rule with one does is in the table of effects: without a row it is
 //! opaque, as with an unknown module.
 
+pub(super) mod hmark;
 pub(super) mod matches;
 pub(super) mod targets;
 
@@ -13,6 +14,7 @@ use weir_model::{Match, Target};
 
 use super::option_values;
 use crate::diagnostic::ParseResult;
+use crate::iptables::address;
 use crate::iptables::option_specs_and_arguments::{ExtensionArguments, OptionArity, ParsedOption};
 
 /// What an option's argument must be.
@@ -30,7 +32,7 @@ enum ArgumentKind {
     NumberOrNameList(&'static [&'static str], u64, u64),
     /// An address, with a mask or length or without.
     Net,
-    /// A prefix length.
+    /// A prefix length, or a mask that has one.
     PrefixLength,
 }
 
@@ -108,6 +110,16 @@ fn check_argument(t: &ParsedOption, kind: ArgumentKind, g: &ExtensionArguments) 
             }
         }),
         Net => option_values::parse_host_net(t, g).map(drop),
+        PrefixLength if t.arg.contains(['.', ':']) => {
+            let mask = address::parse_mask(t.arg, g.family);
+            match mask.and_then(|mask| g.family.prefix_len_of_mask(mask.0)) {
+                Some(_) => Ok(()),
+                None => t
+                    .arg_error(format!("the mask {} is not a prefix length", t.arg))
+                    .with_help("write a number")
+                    .into_err(),
+            }
+        }
         PrefixLength => option_values::parse_integer(t, 0, g.family.addr_bits().into()).map(drop),
     }
 }

@@ -4,67 +4,13 @@ use weir_model::Hook::{Input, Output, Postrouting, Prerouting};
 use weir_model::TableName::{Mangle, Security};
 use weir_model::{Family, Target};
 
-use super::{Keyword, Net, Number, NumberOrNameList, PrefixLength, Text, build_verbatim_target};
+use super::{Keyword, Net, Number, NumberOrNameList, Text, build_verbatim_target};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ExtensionScope, flag_option, option_with_argument,
 };
 
-const U16_MAX: u64 = u16::MAX as u64;
 const U32_MAX: u64 = u32::MAX as u64;
-
-/// Masks of ports, which a mask of SPIs excludes.
-const PORT_MASK_OPTION_BITS: u32 = 1 << 3 | 1 << 4;
-
-pub(in crate::iptables::extension) static HMARK_TARGET: Extension<Target> = Extension {
-    name: "HMARK",
-    options: &[
-        option_with_argument("hmark-tuple", 0),
-        option_with_argument("hmark-src-prefix", 1),
-        option_with_argument("hmark-dst-prefix", 2),
-        option_with_argument("hmark-sport-mask", 3).excludes(1 << 5),
-        option_with_argument("hmark-dport-mask", 4).excludes(1 << 5),
-        option_with_argument("hmark-spi-mask", 5).excludes(PORT_MASK_OPTION_BITS),
-        option_with_argument("hmark-sport", 6),
-        option_with_argument("hmark-dport", 7),
-        option_with_argument("hmark-spi", 8),
-        option_with_argument("hmark-proto-mask", 9),
-        option_with_argument("hmark-rnd", 10).mandatory(),
-        option_with_argument("hmark-mod", 11).mandatory(),
-        option_with_argument("hmark-offset", 12),
-    ],
-    build: build_hmark_target,
-    ..Extension::PRINTED_AS_WRITTEN
-};
-
-fn build_hmark_target(g: &ExtensionArguments) -> ParseResult<Target> {
-    if !g.iter().any(|t| t.id <= 5 || t.id == 9) {
-        return g
-            .extension_error("HMARK without fields to hash")
-            .with_help("give --hmark-tuple")
-            .into_err();
-    }
-    let (short, long) = (Number(0, U16_MAX), Number(0, U32_MAX));
-    let tuple = NumberOrNameList(&["ct", "src", "dst", "sport", "dport", "spi", "proto"], 1, 0);
-    build_verbatim_target(
-        g,
-        &[
-            (0, tuple),
-            (1, PrefixLength),
-            (2, PrefixLength),
-            (3, short),
-            (4, short),
-            (5, long),
-            (6, short),
-            (7, short),
-            (8, long),
-            (9, short),
-            (10, long),
-            (11, Number(1, U32_MAX)),
-            (12, long),
-        ],
-    )
-}
 
 pub(in crate::iptables::extension) static IDLETIMER_TARGET: Extension<Target> = Extension {
     name: "IDLETIMER",

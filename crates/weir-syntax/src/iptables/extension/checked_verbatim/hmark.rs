@@ -1,0 +1,119 @@
+//! `-j HMARK`: the mark becomes a hash of header fields.
+
+use std::collections::BTreeSet;
+
+use weir_model::Target;
+
+use super::{Number, NumberOrNameList, PrefixLength, build_verbatim_target};
+use crate::diagnostic::ParseResult;
+use crate::iptables::option_specs_and_arguments::{
+    Extension, ExtensionArguments, OptionSpec, option_with_argument,
+};
+
+const U16_MAX: u64 = u16::MAX as u64;
+const U32_MAX: u64 = u32::MAX as u64;
+
+const TUPLE: u8 = 0;
+const SRC_PREFIX: u8 = 1;
+const DST_PREFIX: u8 = 2;
+const SPORT_MASK: u8 = 3;
+const DPORT_MASK: u8 = 4;
+const SPI_MASK: u8 = 5;
+const SPORT: u8 = 6;
+const DPORT: u8 = 7;
+const SPI: u8 = 8;
+const PROTO_MASK: u8 = 9;
+const RND: u8 = 10;
+const MOD: u8 = 11;
+const OFFSET: u8 = 12;
+
+/// Fields of a tuple, and the options that set their masks.
+const TUPLE_FIELDS: &[(&str, u8)] = &[
+    ("src", SRC_PREFIX),
+    ("dst", DST_PREFIX),
+    ("sport", SPORT_MASK),
+    ("dport", DPORT_MASK),
+    ("spi", SPI_MASK),
+    ("proto", PROTO_MASK),
+];
+
+pub(in crate::iptables::extension) static HMARK_TARGET: Extension<Target> = Extension {
+    name: "HMARK",
+    options: &[
+        option_with_argument("hmark-tuple", TUPLE),
+        option_with_argument("hmark-src-prefix", SRC_PREFIX),
+        option_with_argument("hmark-dst-prefix", DST_PREFIX),
+        port_option("hmark-sport-mask", SPORT_MASK, SPI_MASK),
+        port_option("hmark-dport-mask", DPORT_MASK, SPI_MASK),
+        option_with_argument("hmark-spi-mask", SPI_MASK)
+            .excludes(1 << SPORT_MASK | 1 << DPORT_MASK),
+        port_option("hmark-sport", SPORT, SPI),
+        port_option("hmark-dport", DPORT, SPI),
+        option_with_argument("hmark-spi", SPI).excludes(1 << SPORT | 1 << DPORT),
+        option_with_argument("hmark-proto-mask", PROTO_MASK),
+        option_with_argument("hmark-rnd", RND).mandatory(),
+        option_with_argument("hmark-mod", MOD).mandatory(),
+        option_with_argument("hmark-offset", OFFSET),
+    ],
+    build: build_hmark_target,
+    ..Extension::PRINTED_AS_WRITTEN
+};
+
+/// An SPI is where the ports of other protocols are.
+const fn port_option(name: &'static str, id: u8, spi: u8) -> OptionSpec {
+    option_with_argument(name, id).excludes(1 << spi)
+}
+
+fn build_hmark_target(g: &ExtensionArguments) -> ParseResult<Target> {
+    if g.iter().all(|t| matches!(t.id, RND | MOD | OFFSET)) {
+        return g
+            .extension_error("HMARK without fields to hash")
+            .with_help("give --hmark-tuple")
+            .into_err();
+    }
+    let (short, long) = (Number(0, U16_MAX), Number(0, U32_MAX));
+    let tuple = NumberOrNameList(&["ct", "src", "dst", "sport", "dport", "spi", "proto"], 1, 0);
+    let target = build_verbatim_target(
+        g,
+        &[
+            (TUPLE, tuple),
+            (SRC_PREFIX, PrefixLength),
+            (DST_PREFIX, PrefixLength),
+            (SPORT_MASK, short),
+            (DPORT_MASK, short),
+            (SPI_MASK, long),
+            (SPORT, short),
+            (DPORT, short),
+            (SPI, long),
+            (PROTO_MASK, short),
+            (RND, long),
+            (MOD, Number(1, U32_MAX)),
+            (OFFSET, long),
+        ],
+    )?;
+    check_hashed_fields(g)?;
+    Ok(target)
+}
+
+/// A field is given once, by the tuple or by an option, and ports not with an SPI.
+fn check_hashed_fields(g: &ExtensionArguments) -> ParseResult<()> {
+    let Some(tuple) = g.first_with_id(TUPLE) else { return Ok(()) };
+    let named = |word: &str| {
+        TUPLE_FIELDS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map(|(_, id)| *id)
+    };
+    let listed: BTreeSet<u8> = tuple.arg.split(',').filter_map(named).collect();
+    if let Some(t) = g.iter().find(|t| listed.contains(&t.id)) {
+        return t
+            .arg_error("--hmark-tuple has this field, too")
+            .with_help("remove it here or in the tuple")
+            .into_err();
+    }
+    let has = |id| listed.contains(&id) || g.has_option(id);
+    if has(SPI_MASK) && (has(SPORT_MASK) || has(DPORT_MASK)) {
+        return g
+            .extension_error("HMARK of ports and of an SPI")
+            .with_help("hash the ports in one rule and the SPI in another")
+            .into_err();
+    }
+    Ok(())
+}
