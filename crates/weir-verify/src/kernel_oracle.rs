@@ -20,7 +20,7 @@ use crate::packet_batch::PacketPath;
 use crate::testbed::LINK_ADDRS;
 
 /// Targets that change neither the packet nor anything that later rules see.
-const NON_MODIFYING_TARGETS: [&str; 5] = ["LOG", "NFLOG", "AUDIT", "TRACE", "CHECKSUM"];
+const NON_MODIFYING_TARGETS: &[&str] = &["LOG", "NFLOG", "AUDIT", "TRACE", "CHECKSUM"];
 
 /// What one packet is answered.
 #[derive(Debug)]

@@ -31,7 +31,7 @@ const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 /// Options that need what a namespace of the tests does not have: a file in the BPF file system, a
 /// policy of conntrack timeouts. `--localtz` and `--utc` are taken and change nothing.
-const WITHOUT: [&str; 4] = ["object-pinned", "timeout", "localtz", "utc"];
+const WITHOUT: &[&str] = &["object-pinned", "timeout", "localtz", "utc"];
 
 #[test]
 fn every_module_and_option_that_weir_reads_is_measured() {
@@ -108,7 +108,7 @@ fn every_target_does_what_interpreter_and_table_say() {
     println!("{} rows, {count} of {all} mutants caught", TARGET_ROWS.len());
     println!("not measured, taken as the cautious value: emits of {:?}", judge::NOTICED);
     println!("  reads of targets; other bytes of {:?}", judge::UNMODELLED);
-    println!("  barriers: {:?}", judge::HANDED.map(|(name, ..)| name));
+    println!("  barriers: {:?}", judge::HANDED.iter().map(|(name, ..)| name).collect::<Vec<_>>());
     println!("  rows that no rule reaches: {:?}", judge::UNREACHED);
     println!("  memory of {:?}, writes of {:?}", judge::MEMORIES, judge::UNSEEN);
     assert!(missed.is_empty(), "{missed}");

@@ -24,7 +24,7 @@ const SETS: &str = "create s hash:ip family inet skbinfo\n\
                     add s 127.0.0.1 skbmark 0x1\n\
                     create t hash:ip family inet\n";
 
-const TESTS: [&str; 16] = [
+const TESTS: &[&str] = &[
     "",
     "-m mark --mark 0x1",
     "-m mark --mark 0x1",
@@ -43,7 +43,7 @@ const TESTS: [&str; 16] = [
     "-m set --match-set s src",
 ];
 
-const TARGETS: [&str; 20] = [
+const TARGETS: &[&str] = &[
     "",
     "-j DROP",
     "-j DROP",
@@ -66,7 +66,7 @@ const TARGETS: [&str; 20] = [
     "-p tcp -j ECN --ecn-tcp-remove",
 ];
 
-const RAW: [&str; 5] = [
+const RAW: &[&str] = &[
     "-j CT --zone 5",
     "-j NOTRACK",
     "-j CT --notrack",

@@ -60,25 +60,25 @@ pub struct TargetFact {
 }
 
 /// Rows that keep a memory which no packet of the tests meets: taken as stateful.
-pub const MEMORIES: [&str; 4] = ["connlimit", "connbytes", "hashlimit", "bpf"];
+pub const MEMORIES: &[&str] = &["connlimit", "connbytes", "hashlimit", "bpf"];
 /// Fields that are written where no later rule can look: the table says that they are.
-pub const UNSEEN: [(&str, Field); 2] = [("SNAT", Field::CtState), ("MASQUERADE", Field::CtState)];
+pub const UNSEEN: &[(&str, Field)] = &[("SNAT", Field::CtState), ("MASQUERADE", Field::CtState)];
 /// Fields whose new value is known, and that the table takes for unknown all the same: the template
 /// of CT has no mark.
-const CAUTIOUS: [(&str, Field); 1] = [("CT", Field::CtMark)];
+const CAUTIOUS: &[(&str, Field)] = &[("CT", Field::CtMark)];
 /// Rows of targets that hand the packet to somebody, who may give it back: barriers, with what they
 /// may write and how they end.
-pub const HANDED: [(&str, FieldSet, TargetTermination); 4] = [
+pub const HANDED: &[(&str, FieldSet, TargetTermination)] = &[
     ("NFQUEUE", FieldSet::ALL, TargetTermination::Always),
     ("QUEUE", FieldSet::ALL, TargetTermination::Always),
     ("TPROXY", FieldSet::from_fields(&[Field::Mark]), TargetTermination::Always),
     ("SYNPROXY", FieldSet::NONE, TargetTermination::Perhaps),
 ];
 /// Rows that no rule reaches: HL is read as TTL, and QUEUE is not a target that iptables writes.
-pub const UNREACHED: [&str; 2] = ["HL", "QUEUE"];
+pub const UNREACHED: &[&str] = &["HL", "QUEUE"];
 /// Targets whose messages, clones, answers and connections are not observed: they are taken as
 /// noticed by others.
-pub const NOTICED: [&str; 19] = [
+pub const NOTICED: &[&str] = &[
     "REJECT",
     "LOG",
     "NFLOG",
@@ -103,9 +103,9 @@ pub const NOTICED: [&str; 19] = [
 /// others, whose tables take more packets than are sent.
 const FILLS_UP: &str = "hashlimit";
 /// Targets that change what no rule of the tests can see: priorities, queues, checksums, bytes.
-pub const UNMODELLED: [&str; 6] = ["CHECKSUM", "CLASSIFY", "CT", "ECN", "TCPMSS", "SET"];
+pub const UNMODELLED: &[&str] = &["CHECKSUM", "CLASSIFY", "CT", "ECN", "TCPMSS", "SET"];
 /// Targets that end packets because that is what they say.
-const END: [&str; 2] = ["DROP", "REJECT"];
+const END: &[&str] = &["DROP", "REJECT"];
 
 /// What the rows say otherwise than was seen, in words.
 pub fn wrong_matches(rows: &[MatchRow], facts: &[MatchFact]) -> Vec<String> {
