@@ -1,9 +1,10 @@
 //! Test support that several crates need.
 //!
-//! [`console_session`] runs the sessions in documents. [`testdata`] finds `testdata` and the folder
-//! of published rulesets. [`random_ruleset`] generates rulesets. [`verdict_cases`] reads the cases
-//! that every engine runs, [`option_samples`] the values of options. [`test_skip`] reports that this machine cannot run a test.
-//! [`TempFolder`] is a temporary folder. [`WallAndCpuClock`] measures benchmarks.
+//! [`console_session`] runs the sessions in documents. [`testdata`] finds `testdata` and the
+//! folder of published rulesets. [`random_ruleset`] generates rulesets. [`verdict_cases`] reads
+//! the cases that every engine runs, [`option_samples`] the values of options. [`test_skip`]
+//! reports that this machine cannot run a test. [`TempFolder`] is a temporary folder.
+//! [`WallAndCpuClock`] measures benchmarks.
 
 #![forbid(unsafe_code)]
 
