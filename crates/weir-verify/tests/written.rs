@@ -78,16 +78,16 @@ const RAW: &[&str] = &[
 fn ruleset(rng: &mut TestRng) -> String {
     let mut text = "*raw\n:OUTPUT ACCEPT [0:0]\n".to_owned();
     for _ in 0..rng.number_below(4) {
-        let _ = writeln!(text, "-A OUTPUT -p udp {}", rng.pick(&RAW));
+        let _ = writeln!(text, "-A OUTPUT -p udp {}", rng.pick(RAW));
     }
     text += "COMMIT\n*mangle\n:OUTPUT ACCEPT [0:0]\n:sub - [0:0]\n";
     for (chain, rules) in [("OUTPUT", 8), ("sub", 3)] {
         for _ in 0..rules {
-            let target = match rng.pick(&TARGETS) {
+            let target = match rng.pick(TARGETS) {
                 "-j sub" if chain == "sub" => "-j RETURN",
                 other => other,
             };
-            let _ = writeln!(text, "-A {chain} {} {target}", rng.pick(&TESTS));
+            let _ = writeln!(text, "-A {chain} {} {target}", rng.pick(TESTS));
         }
     }
     text + "COMMIT\n"

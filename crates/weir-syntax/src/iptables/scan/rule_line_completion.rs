@@ -48,7 +48,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
             given_letters: self.given_letters,
         };
         let mut target = None;
-        let mut check_rule_matches = None;
+        let mut check_rule_matches: fn(&[Match], Span) -> ParseResult<()> = |_, _| Ok(());
         for (owner, (open, span)) in self.named_extensions.into_iter().enumerate() {
             let given = |options, name| ExtensionArguments {
                 family: self.context.family,
@@ -76,7 +76,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
                 NamedExtension::Target(e) => {
                     let (t, hooks) = check_and_build_extension(&given(e.options, e.name), e)?;
                     target = Some((t, span));
-                    check_rule_matches = Some(e.check_rule_matches);
+                    check_rule_matches = e.check_rule_matches;
                     line.restrict_hooks(e.name, e.scope.hooks, hooks);
                 }
             }
@@ -87,9 +87,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
             ParsedJumpTarget::Opaque(o) => (Target::Opaque(Box::new(o)), self.jump_span),
             ParsedJumpTarget::Extension => target.unwrap_or((Target::None, self.jump_span)),
         };
-        if let Some(check) = check_rule_matches {
-            check(&line.matches, span)?;
-        }
+        check_rule_matches(&line.matches, span)?;
         line.target = target;
         line.match_and_target_spans.push(span);
         Ok(line)
