@@ -57,6 +57,14 @@ pub enum VerifyError {
         /// Its name.
         set: String,
     },
+    /// The kernel refused connections that packets belong to.
+    #[error("create connections: {refused} refused, the first: {reason}")]
+    CreateConnections {
+        /// How many.
+        refused: usize,
+        /// What the kernel says of the first one.
+        reason: String,
+    },
     /// A packet could not be sent.
     #[error("send packets: {0}")]
     SendPacket(std::io::Error),

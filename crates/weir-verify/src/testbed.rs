@@ -274,7 +274,11 @@ impl Testbed {
             self.has_connections = false;
         }
         if !entries.is_empty() {
-            connections.create_entries_collecting_refusals(&entries)?;
+            let refusals = connections.create_entries_collecting_refusals(&entries)?;
+            if let Some(first) = refusals.first() {
+                let (refused, reason) = (refusals.len(), first.to_string());
+                return Err(VerifyError::CreateConnections { refused, reason });
+            }
             self.has_connections = true;
         }
         Ok(())
