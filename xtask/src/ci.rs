@@ -23,7 +23,7 @@ pub fn run_ci_steps() -> Result<bool> {
     let mut steps = StepRunner::default();
     steps.run_if_installed("rustfmt", "fmt", &["fmt", "--all", "--check"])?;
     steps.run_if_installed("clippy", "clippy", &CLIPPY_ARGUMENTS)?;
-    steps.run_if_installed("clippy", "clippy extra", &OPT_IN_TESTS_CLIPPY_ARGUMENTS)?;
+    steps.run_if_installed("clippy", "clippy extra", &CLIPPY_CORPUS_AND_SUITE_ARGUMENTS)?;
     // Unit tests, the tests next to them, and the examples in the documentation.
     steps.run_step(
         "test",
@@ -33,7 +33,7 @@ pub fn run_ci_steps() -> Result<bool> {
     // A head comment may name the private modules below it: it is read in the source, too.
     docs.env("RUSTDOCFLAGS", "-Dwarnings -Arustdoc::private_intra_doc_links");
     steps.run_step("doc", docs)?;
-    steps.run_step("deny", prepare_cargo_deny_command()?)?;
+    steps.run_step("deny", install_cargo_deny_if_missing()?)?;
     let tidy_is_content =
         tidy::print_findings(&tidy::check_all_rules(&WorkingTreeFiles::read_nonignored_files()?));
     steps.steps.push(FinishedStep {
@@ -50,15 +50,15 @@ pub fn run_ci_steps() -> Result<bool> {
 /// Where cargo-deny cannot be built or started.
 pub fn run_cargo_deny_without_advisories() -> Result<bool> {
     let mut steps = StepRunner::default();
-    steps.run_step("deny", prepare_cargo_deny_command()?)?;
+    steps.run_step("deny", install_cargo_deny_if_missing()?)?;
     Ok(steps.print_summary())
 }
 
 /// Licences, sources and versions of the dependencies, by cargo-deny, which is built below the
 /// target directory where it is not installed. Its database of advisories is on the network, and
 /// changes without a change here: `cargo deny check advisories` is for a person to start.
-fn prepare_cargo_deny_command() -> Result<Command> {
-    const FALLBACK_CARGO_DENY_VERSION: &str = "0.20.2";
+fn install_cargo_deny_if_missing() -> Result<Command> {
+    const CARGO_DENY_VERSION_TO_INSTALL: &str = "0.20.2";
     let words = ["deny", "--workspace", "check", "bans", "licenses", "sources"];
     let is_installed = |c: &mut Command| c.output().is_ok_and(|o| o.status.success());
     if is_installed(&mut cargo_command(&["deny", "--version"])) {
@@ -68,14 +68,17 @@ fn prepare_cargo_deny_command() -> Result<Command> {
     let folder = repository_files::repository_root().join(target).join("tools");
     let program = folder.join("bin/cargo-deny");
     if !is_installed(Command::new(&program).arg("--version")) {
-        println!("\n== building cargo-deny {FALLBACK_CARGO_DENY_VERSION} in {}", folder.display());
+        println!(
+            "\n== building cargo-deny {CARGO_DENY_VERSION_TO_INSTALL} in {}",
+            folder.display()
+        );
         let mut install = cargo_command(&[
             "install",
             "--locked",
             "--debug",
             "--quiet",
             "--version",
-            FALLBACK_CARGO_DENY_VERSION,
+            CARGO_DENY_VERSION_TO_INSTALL,
         ]);
         install.arg("--root").arg(&folder).arg("cargo-deny");
         install.env("CARGO_TARGET_DIR", folder.join("build"));
@@ -93,7 +96,7 @@ const CLIPPY_ARGUMENTS: [&str; 8] =
     ["clippy", "--workspace", "--all-targets", "--profile", "test", "--", "-D", "warnings"];
 
 /// The targets that `--all-targets` leaves out, because a plain `cargo test` does not run them.
-const OPT_IN_TESTS_CLIPPY_ARGUMENTS: [&str; 11] = [
+const CLIPPY_CORPUS_AND_SUITE_ARGUMENTS: [&str; 11] = [
     "clippy",
     "--workspace",
     "--test",
@@ -139,7 +142,7 @@ pub fn run_corpus_and_suite_tests(folder: Option<&str>) -> Result<bool> {
     ensure!(
         steps.steps.iter().any(|s| s.seconds > 0.0),
         "nothing to run\n{}",
-        steps.skip_reasons()
+        steps.format_skip_reasons()
     );
     Ok(steps.print_summary())
 }
@@ -258,7 +261,7 @@ enum StepOutcome {
     Passed,
     Failed,
     /// Left out, and why.
-    Skipped(String),
+    SkippedWithoutFailing(String),
 }
 
 fn outcome_from_success(passed: bool) -> StepOutcome {
@@ -314,14 +317,14 @@ impl StepRunner {
         self.steps.push(FinishedStep {
             name,
             seconds: 0.0,
-            outcome: StepOutcome::Skipped(why.to_owned()),
+            outcome: StepOutcome::SkippedWithoutFailing(why.to_owned()),
         });
     }
 
     /// Why steps were omitted.
-    fn skip_reasons(&self) -> String {
+    fn format_skip_reasons(&self) -> String {
         let reason = |s: &FinishedStep| match &s.outcome {
-            StepOutcome::Skipped(why) => Some(format!("{}: {why}", s.name)),
+            StepOutcome::SkippedWithoutFailing(why) => Some(format!("{}: {why}", s.name)),
             _ => None,
         };
         self.steps.iter().filter_map(reason).collect::<Vec<_>>().join("\n")
@@ -334,7 +337,7 @@ impl StepRunner {
             match outcome {
                 StepOutcome::Passed => println!("{name:<12} passed {seconds:>7.1} s"),
                 StepOutcome::Failed => println!("{name:<12} FAILED {seconds:>7.1} s"),
-                StepOutcome::Skipped(why) => println!("{name:<12} LEFT OUT: {why}"),
+                StepOutcome::SkippedWithoutFailing(why) => println!("{name:<12} LEFT OUT: {why}"),
             }
         }
         self.steps.iter().all(|s| s.outcome != StepOutcome::Failed)
@@ -353,7 +356,7 @@ mod tests {
     fn one_failed_step_fails_the_whole() {
         let mut steps = StepRunner { steps: vec![step(StepOutcome::Passed)] };
         assert!(steps.print_summary());
-        steps.steps.push(step(StepOutcome::Skipped("not installed".to_owned())));
+        steps.steps.push(step(StepOutcome::SkippedWithoutFailing("not installed".to_owned())));
         assert!(steps.print_summary());
         steps.steps.insert(0, step(StepOutcome::Failed));
         assert!(!steps.print_summary());

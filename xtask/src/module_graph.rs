@@ -32,7 +32,7 @@ pub struct DefinedType {
 
 /// One file takes a name that another defines.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FileDependency {
+pub struct NamedFileDependency {
     /// The file that takes the name.
     pub from_file: usize,
     /// The file that defines it.
@@ -81,14 +81,14 @@ impl CrateModules {
     }
 
     /// Which file takes names from which other. A re-export alone takes nothing.
-    pub fn file_dependencies(&self) -> BTreeSet<FileDependency> {
+    pub fn file_dependencies(&self) -> BTreeSet<NamedFileDependency> {
         let mut edges = BTreeSet::new();
         for (at, module) in self.modules.iter().enumerate() {
             for path in &module.used_paths {
-                let Some(to) = self.defining_module(at, path, 0) else { continue };
+                let Some(to) = self.module_defining_item(at, path, 0) else { continue };
                 let (from, to) = (module.file, self.modules[to].file);
                 if from != to {
-                    edges.insert(FileDependency {
+                    edges.insert(NamedFileDependency {
                         from_file: from,
                         to_file: to,
                         name: path.join("::"),
@@ -152,7 +152,7 @@ impl CrateModules {
 
     /// The module that defines what a path names, seen from the module `at`; none for a module, and
     /// for names of other crates.
-    fn defining_module(&self, at: usize, path: &[String], depth: usize) -> Option<usize> {
+    fn module_defining_item(&self, at: usize, path: &[String], depth: usize) -> Option<usize> {
         // A re-export that leads back to itself is an error of the compiler's.
         if depth > 16 {
             return None;
@@ -170,11 +170,11 @@ impl CrateModules {
                     return None;
                 }
                 let whole: Vec<String> = imported.iter().chain(after).cloned().collect();
-                return self.defining_module(at, &whole, depth + 1);
+                return self.module_defining_item(at, &whole, depth + 1);
             } else {
                 return module.globs.iter().find_map(|glob| {
                     let whole: Vec<String> = glob.iter().chain(rest).cloned().collect();
-                    self.defining_module(at, &whole, depth + 1)
+                    self.module_defining_item(at, &whole, depth + 1)
                 });
             }
         }
@@ -231,22 +231,22 @@ impl ItemReader {
             syn::UseTree::Glob(_) => self.globs.push(path),
             syn::UseTree::Name(name) if name.ident == "self" => {
                 let last = path.last().cloned().unwrap_or_default();
-                self.record_import(last, path, takes);
+                self.record_import_name_and_path(last, path, takes);
             }
             syn::UseTree::Name(name) => {
                 path.push(name.ident.to_string());
-                self.record_import(name.ident.to_string(), path, takes);
+                self.record_import_name_and_path(name.ident.to_string(), path, takes);
             }
             syn::UseTree::Rename(rename) => {
                 if rename.ident != "self" {
                     path.push(rename.ident.to_string());
                 }
-                self.record_import(rename.rename.to_string(), path, takes);
+                self.record_import_name_and_path(rename.rename.to_string(), path, takes);
             }
         }
     }
 
-    fn record_import(&mut self, name: String, path: Vec<String>, takes: bool) {
+    fn record_import_name_and_path(&mut self, name: String, path: Vec<String>, takes: bool) {
         if takes {
             self.used_paths.insert(path.clone());
         }
@@ -261,27 +261,27 @@ impl ItemReader {
             match token {
                 TokenTree::Ident(name) => {
                     if colons != 2 {
-                        self.record_path(&mut path);
+                        self.take_and_record_macro_path(&mut path);
                     }
                     path.push(name.to_string());
                     colons = 0;
                 }
                 TokenTree::Punct(punct) if punct.as_char() == ':' => colons += 1,
                 TokenTree::Group(group) => {
-                    self.record_path(&mut path);
+                    self.take_and_record_macro_path(&mut path);
                     self.collect_macro_paths(group.stream());
                     colons = 0;
                 }
                 _ => {
-                    self.record_path(&mut path);
+                    self.take_and_record_macro_path(&mut path);
                     colons = 0;
                 }
             }
         }
-        self.record_path(&mut path);
+        self.take_and_record_macro_path(&mut path);
     }
 
-    fn record_path(&mut self, path: &mut Vec<String>) {
+    fn take_and_record_macro_path(&mut self, path: &mut Vec<String>) {
         if !path.is_empty() {
             self.used_paths.insert(std::mem::take(path));
         }
@@ -351,7 +351,7 @@ fn is_test_only(attributes: &[syn::Attribute]) -> bool {
 }
 
 /// The roots of all crates: `src/lib.rs` and `src/main.rs`.
-pub fn crate_roots(tree: &WorkingTreeFiles) -> Vec<String> {
+pub fn list_workspace_crate_roots(tree: &WorkingTreeFiles) -> Vec<String> {
     let is_root = |path: &&str| {
         (path.starts_with("crates/") || path.starts_with("xtask/"))
             && (path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs"))

@@ -19,7 +19,7 @@ pub fn blank_comments_and_strings(source: &str) -> String {
             (rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len()), b' ', 0, 0)
         } else if rest.starts_with(b"/*") {
             (block_comment_length(rest), b' ', 0, 0)
-        } else if let Some((len, open, close)) = raw_string_lengths(bytes, at) {
+        } else if let Some((len, open, close)) = measure_raw_string_and_delimiters(bytes, at) {
             (len, b'_', open, close)
         } else if rest[0] == b'"' {
             (quoted_literal_length(rest, b'"'), b'_', 1, 1)
@@ -60,7 +60,7 @@ fn block_comment_length(rest: &[u8]) -> usize {
 }
 
 /// Length of a raw string, of its opening and of its closing quote, where one begins at `at`.
-fn raw_string_lengths(bytes: &[u8], at: usize) -> Option<(usize, usize, usize)> {
+fn measure_raw_string_and_delimiters(bytes: &[u8], at: usize) -> Option<(usize, usize, usize)> {
     let before = at.checked_sub(1).map(|i| bytes[i]);
     if before.is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return None;

@@ -34,7 +34,7 @@ pub fn check_all_rules(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
         duplicate_types::find_duplicate_type_names,
         machine_paths::find_machine_paths,
         size_limits::find_oversized_code,
-        testdata_folders::check_testdata_folders,
+        testdata_folders::find_undescribed_or_unread_testdata,
     ];
     let mut found: Vec<_> = checks.iter().flat_map(|check| check(tree)).collect();
     found.retain(|f| !has_allow_comment(tree, f));

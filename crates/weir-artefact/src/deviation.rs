@@ -80,7 +80,7 @@ impl Deviation {
     ];
 
     /// Its identifier, in bold type in `docs/semantics.md`.
-    pub fn id(&self) -> &str {
+    pub fn id_in_documentation(&self) -> &str {
         match self {
             Deviation::TruncatedHeader => "truncated header",
             Deviation::TcpFragment => "TCP fragment at offset 1",
@@ -169,7 +169,12 @@ impl Deviation {
     /// The identifiers of those that a packet alone shows, for a sentence.
     pub fn join_ids_with_packet_predicate() -> String {
         let shown = |d: &&Deviation| matches!(d.trigger(), DeviationTrigger::PacketPredicate(_));
-        Deviation::ALL.iter().filter(shown).map(Deviation::id).collect::<Vec<_>>().join(", ")
+        Deviation::ALL
+            .iter()
+            .filter(shown)
+            .map(Deviation::id_in_documentation)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -209,7 +214,7 @@ mod tests {
         let words: Vec<&str> = section.split_whitespace().collect();
         let section = words.join(" ");
         for deviation in Deviation::ALL {
-            let (id, sentence) = (deviation.id(), deviation.sentence());
+            let (id, sentence) = (deviation.id_in_documentation(), deviation.sentence());
             let entry = format!("**{id}**: {sentence}");
             assert!(section.contains(&entry), "docs/semantics.md lacks this entry:\n{entry}");
         }

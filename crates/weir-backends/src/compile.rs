@@ -5,7 +5,7 @@ use weir_artefact::{
     Artefact, ArtefactRulesetTexts, Deviation, Footprint, Form, IpsetTexts, sha256_hex,
 };
 use weir_model::{Chain, Family, Firewall, IpSet, SharedName};
-use weir_passes::{CheckedPassesResult, passes};
+use weir_passes::{AcceptedPassesResult, passes};
 use weir_syntax::{ipset, iptables};
 
 use crate::compile_options::{CompileError, CompileOptions, ProgressFn};
@@ -50,7 +50,7 @@ fn compile_iptables_form(
     let names = form_passes::select_pass_names(form, options)?;
     let run = form_passes::run_form_passes(firewall, &names, options, &id, progress)?;
     let checked = form_passes::build_equality_check_record(&run.steps, options);
-    let CheckedPassesResult {
+    let AcceptedPassesResult {
         firewall: after,
         generated_sets: own,
         compiled_runs: compiled,
@@ -67,7 +67,7 @@ fn compile_iptables_form(
     let mut counters = iptables_credit::build_credit_map(firewall, &after, &own);
     let summed =
         iptables_credit::extract_summed_counter_groups(&mut counters, firewall, &after, &own);
-    let mut deviations = list_set_deviations(form, &own);
+    let mut deviations = list_deviations_of_ipv6_sets(form, &own);
     deviations.extend(by_passes);
     let manifest = Manifest {
         version: manifest::MANIFEST_VERSION,
@@ -193,7 +193,7 @@ fn print_artefact_texts(
     contents
 }
 
-fn list_set_deviations(form: Form, own: &[(Family, IpSet)]) -> Vec<Deviation> {
+fn list_deviations_of_ipv6_sets(form: Form, own: &[(Family, IpSet)]) -> Vec<Deviation> {
     let by_sets = form == Form::Ipset && own.iter().any(|(f, _)| *f == Family::V6);
     by_sets.then_some(Deviation::MalformedExtensionHeaders).into_iter().collect()
 }

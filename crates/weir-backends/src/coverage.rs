@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use weir_artefact::manifest::{
     FormRuleCoverage, HookRuleCoverage, LeaveCauseWithRuleCount, UnchangedRule,
 };
-use weir_model::managing_programs::{ManagingProgram, find_default_preserved_program};
+use weir_model::managing_programs::{ManagingProgram, find_preserved_program_of_chain};
 use weir_model::{
-    Chain, Family, Firewall, Rule, RuleIdTable, RuleIndex, Ruleset, SharedName, Table,
+    Chain, Family, Firewall, Rule, RuleIndex, Ruleset, RulesetRuleIdTable, SharedName, Table,
 };
 use weir_partition::find_barrier_reason;
 
@@ -29,13 +29,13 @@ pub(crate) fn compute_iptables_coverage(
     let mut share = FormRuleCoverage::default();
     for ruleset in before.rulesets() {
         let Some(after) = after.ruleset(ruleset.family) else { continue };
-        let places = RuleIdTable::from_ruleset(ruleset);
+        let places = RulesetRuleIdTable::from_ruleset(ruleset);
         for table in &ruleset.tables {
             let standing = find_unchanged_rules(after, table);
             let cause = |chain: &Chain, rule: &Rule| -> Option<String> {
                 let is_left = standing.contains(&(&*chain.name, *rule.credit.first()?));
                 is_left.then(|| {
-                    let program = find_default_preserved_program(&chain.name)
+                    let program = find_preserved_program_of_chain(&chain.name)
                         .filter(|p| !programs.contains(p));
                     let noted =
                         || Some((*kept.get(&*places.first_credited_id_text(rule)?)?).to_owned());

@@ -4,8 +4,8 @@ use weir_artefact::{CheckedPass, EqualityCheckRecord, Form};
 use weir_model::Firewall;
 use weir_passes::equivalence_check::PacketCheckOptions;
 use weir_passes::{
-    CheckedPassesOptions, CheckedPassesResult, Pass, PassOptions, PassReport, ProgressFn, passes,
-    run_checked_passes,
+    AcceptedPassesResult, CheckedPassesOptions, Pass, PassOptions, PassReport, ProgressFn, passes,
+    run_passes_until_first_refusal,
 };
 
 use crate::compile_options::{CompileError, CompileOptions};
@@ -65,7 +65,7 @@ pub(crate) fn run_form_passes(
     options: &CompileOptions,
     id: &str,
     progress: &mut ProgressFn<'_>,
-) -> Result<CheckedPassesResult, CompileError> {
+) -> Result<AcceptedPassesResult, CompileError> {
     let passes: Vec<&dyn Pass> = names.iter().filter_map(|n| passes::find_pass(n)).collect();
     let pass = build_pass_options(options, id);
     let check = PacketCheckOptions { seed: options.seed, packets: options.check_packets };
@@ -75,7 +75,7 @@ pub(crate) fn run_form_passes(
         trust: options.trust,
         ..CheckedPassesOptions::default()
     };
-    Ok(run_checked_passes(firewall, &passes, &options, progress)?)
+    Ok(run_passes_until_first_refusal(firewall, &passes, &options, progress)?)
 }
 
 /// How passes work.

@@ -26,13 +26,13 @@ const UNLOAD_SCRIPT: &str = include_str!("load/unload.sh");
 
 /// Programs that the scripts run beside those that load and save a form, the shell's own,
 /// coreutils, grep and sed.
-const COMMON_SCRIPT_UTILITIES: [&str; 4] = ["awk", "cmp", "find", "flock"];
+const SCRIPT_TOOLS_BESIDES_COREUTILS: [&str; 4] = ["awk", "cmp", "find", "flock"];
 
 /// Programs that the scripts of a form run, apart from the shell's own, coreutils, grep and sed.
 pub(crate) fn list_required_tools(footprint: &Footprint) -> Vec<String> {
     let loaders = footprint.kernel_facilities();
     let programs = loaders.iter().flat_map(|loader| loader.tools().iter().copied());
-    COMMON_SCRIPT_UTILITIES.into_iter().chain(programs).map(str::to_owned).collect()
+    SCRIPT_TOOLS_BESIDES_COREUTILS.into_iter().chain(programs).map(str::to_owned).collect()
 }
 
 /// Writes an artefact into a folder, with the scripts that load and unload it.
@@ -40,8 +40,8 @@ pub(crate) fn list_required_tools(footprint: &Footprint) -> Vec<String> {
 /// # Errors
 /// As [`weir_artefact::write_folder_contents`].
 pub fn write_artefact(artefact: &Artefact, dir: &Path) -> Result<(), WriteError> {
-    let scripts = LoadScripts::from_artefact(artefact);
-    weir_artefact::write_folder_contents(&scripts.to_folder_contents(artefact), dir)
+    let scripts = LoadScripts::print_for_artefact(artefact);
+    weir_artefact::write_folder_contents(&scripts.to_folder_contents_with_artefact(artefact), dir)
 }
 
 /// The scripts of an artefact.
@@ -58,7 +58,7 @@ impl LoadScripts {
     ///
     /// # Panics
     /// Where the identity is not hexadecimal: it is weir's own.
-    pub fn from_artefact(artefact: &Artefact) -> LoadScripts {
+    pub fn print_for_artefact(artefact: &Artefact) -> LoadScripts {
         let (form, id) = (artefact.manifest.form, &artefact.manifest.id);
         assert!(id.bytes().all(|b| b.is_ascii_hexdigit()), "an identity is hexadecimal");
         let touched = artefact.footprint();
@@ -91,7 +91,10 @@ impl LoadScripts {
     }
 
     /// An artefact together with them.
-    pub fn to_folder_contents<'a>(&'a self, artefact: &'a Artefact) -> FolderContents<'a> {
+    pub fn to_folder_contents_with_artefact<'a>(
+        &'a self,
+        artefact: &'a Artefact,
+    ) -> FolderContents<'a> {
         FolderContents::new(artefact, &self.load, &self.unload)
     }
 }

@@ -37,10 +37,11 @@ use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::managing_programs::ManagingProgram;
 use weir_model::nft::{self, CreditedOriginal};
 use weir_model::{
-    CreditMap, Family, Firewall, RuleId, RuleIdTable, RuleIndex, Ruleset, Span, iptables_tool_name,
+    CreditMap, Family, Firewall, RuleId, RuleIndex, Ruleset, RulesetRuleIdTable, Span,
+    iptables_tool_name,
 };
 use weir_passes::equivalence_check::{self, PacketCheckOptions};
-use weir_passes::{CheckedPassesResult, Pass as _, PassContext, passes};
+use weir_passes::{AcceptedPassesResult, Pass as _, PassContext, passes};
 
 use crate::compile_options::{CompileError, CompileOptions, FormRefusal, ProgressFn};
 use crate::form_passes;
@@ -56,7 +57,7 @@ use self::table_move_plan::{MAX_CALLS_BELOW_BASE_CHAIN, TableMovePlan};
 /// # Errors
 /// [`CompileError::Unsupported`] with every rule that nft cannot say, where no hook is left for
 /// nft; [`CompileError::NotEquivalent`] if the check finds a packet that is treated in another way.
-pub fn compile_nft_form(
+pub fn compile_nft_form_without_passes(
     firewall: &Firewall,
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
@@ -68,7 +69,7 @@ pub fn compile_nft_form(
 /// Compiles what passes made of a firewall; runs become verdict maps where `maps`.
 pub(crate) fn compile_nft_after_passes(
     original: &Firewall,
-    run: &CheckedPassesResult,
+    run: &AcceptedPassesResult,
     maps: bool,
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
@@ -148,7 +149,7 @@ fn compare_iptables_rest_with_trees(
         }
     }
     let check = PacketCheckOptions { seed: options.seed, packets: options.check_packets };
-    let checked = equivalence_check::compare_on_packets(
+    let checked = equivalence_check::compare_form_on_generated_packets(
         &was,
         &[after],
         &check,
@@ -238,7 +239,7 @@ impl NftFormBuilder {
         self.rest_before_tree.push(rest.clone());
         let rest = self.build_iptables_rest_trees(rest, original, options);
         credit::credit_iptables_rules(&mut self.counters, &rest, &places);
-        credit::credit_nft_counters(&mut self.counters, &self.nft_ruleset, family, &places);
+        credit::add_nft_counters_of_family(&mut self.counters, &self.nft_ruleset, family, &places);
         match family {
             Family::V4 => self.iptables_rest.v4 = Some(rest),
             Family::V6 => self.iptables_rest.v6 = Some(rest),
@@ -255,8 +256,10 @@ impl NftFormBuilder {
         if rest.rules_with_table_and_chain().next().is_none() {
             return rest;
         }
-        let (options, places) =
-            (form_passes::build_pass_options(options, "nft"), RuleIdTable::from_ruleset(original));
+        let (options, places) = (
+            form_passes::build_pass_options(options, "nft"),
+            RulesetRuleIdTable::from_ruleset(original),
+        );
         let context = PassContext { options: &options, rule_ids: &places, sets: &[] };
         let made = passes::chain_tree::ChainTreePass.run(&rest, &context);
         self.compiled_runs.extend(made.compiled_runs);
@@ -349,7 +352,7 @@ impl NftFormBuilder {
             self.nft_ruleset.tables.iter().flat_map(|t| &t.chains).flat_map(|c| &c.rules);
         self.has_limit = statements
             .flat_map(|r| &r.statements)
-            .any(|s| matches!(s, nft::Statement::Opaque(o) if o.text.starts_with("limit")));
+            .any(|s| matches!(s, nft::Statement::OpaqueTest(o) if o.text.starts_with("limit")));
         NftForm {
             nft_text: weir_syntax::nft::print(&self.nft_ruleset),
             memory_bytes: credit::estimate_nft_bytes(&self.nft_ruleset, options.cpus),
@@ -387,7 +390,7 @@ fn emit_table_dropping_runs_if_deep(
     let mut deepest = 0;
     for runs in [true, false].into_iter().filter(|runs| maps || !runs) {
         let (written, compiled) = plan.emit_table(guard, runs);
-        deepest = table_move_plan::max_call_depth(&written);
+        deepest = table_move_plan::find_deepest_call_of_table(&written);
         if deepest <= MAX_CALLS_BELOW_BASE_CHAIN {
             return Ok((written, compiled));
         }

@@ -53,7 +53,11 @@ fn find_ruleset_difference(a: &Ruleset, b: &Ruleset) -> Option<String> {
             if other.policy != chain.policy {
                 return Some(format!("{}/{}/policy", table.name, chain.name));
             }
-            let same = chain.rules.iter().zip(&other.rules).take_while(|(a, b)| is_same_rule(a, b));
+            let same = chain
+                .rules
+                .iter()
+                .zip(&other.rules)
+                .take_while(|(a, b)| have_same_tests_and_target(a, b));
             let same = same.count();
             if same != chain.rules.len() || same != other.rules.len() {
                 return Some(place(same + 1));
@@ -63,7 +67,7 @@ fn find_ruleset_difference(a: &Ruleset, b: &Ruleset) -> Option<String> {
     None
 }
 
-fn is_same_rule(a: &Rule, b: &Rule) -> bool {
+fn have_same_tests_and_target(a: &Rule, b: &Rule) -> bool {
     a.base == b.base && a.matches == b.matches && a.target == b.target
 }
 

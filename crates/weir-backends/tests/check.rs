@@ -1,7 +1,7 @@
 //! The check before writing: it accepts what is equal and finds what is not.
 
 use weir_backends::equivalence_check::{self, PacketCheckOptions};
-use weir_model::{Firewall, RuleIdTable, Target};
+use weir_model::{Firewall, RulesetRuleIdTable, Target};
 use weir_passes::prefix_tree::{self, TreeOptions};
 use weir_syntax::iptables::{self, ParserSettings};
 
@@ -30,7 +30,7 @@ fn tree_of(firewall: &Firewall) -> Firewall {
     let made = prefix_tree::build_prefix_trees(
         v4,
         &TreeOptions::default(),
-        &RuleIdTable::from_ruleset(v4),
+        &RulesetRuleIdTable::from_ruleset(v4),
     );
     assert!(!made.compiled_runs.is_empty());
     Firewall { v4: Some(made.ruleset), ..firewall.clone() }
@@ -41,7 +41,7 @@ fn spoiled(spoil: impl Fn(&mut Firewall)) -> Result<(), String> {
     let before = example();
     let mut after = tree_of(&before);
     spoil(&mut after);
-    let result = equivalence_check::compare_on_packets(
+    let result = equivalence_check::compare_form_on_generated_packets(
         &before,
         &[&after],
         &OPTIONS,

@@ -20,7 +20,7 @@ fn compiled(text: &str) -> String {
         Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
     };
     let options = CompileOptions { check_packets: 5000, ..CompileOptions::default() };
-    nft::compile_nft_form(&firewall, &options, &mut |_, _| {})
+    nft::compile_nft_form_without_passes(&firewall, &options, &mut |_, _| {})
         .unwrap_or_else(|e| panic!("{e}"))
         .nft_text
 }

@@ -28,7 +28,7 @@ fn firewall(text: &str, family: Family) -> Firewall {
 
 fn compiled(text: &str, family: Family) -> NftForm {
     let firewall = firewall(text, family);
-    nft::compile_nft_form(&firewall, &options(), &mut |_, _| {})
+    nft::compile_nft_form_without_passes(&firewall, &options(), &mut |_, _| {})
         .unwrap_or_else(|e| panic!("{e}\nof\n{text}"))
 }
 
@@ -191,7 +191,7 @@ fn a_form_without_the_look_at_fragments_is_caught() {
         for chain in &mut form.nft_ruleset.tables[0].chains {
             for rule in &mut chain.rules {
                 rule.statements
-                    .retain(|s| !matches!(s, Statement::Test(t) if t.expression == LoadExpression::FragmentOffset));
+                    .retain(|s| !matches!(s, Statement::Test(t) if t.expression == LoadExpression::Ipv4FragmentOffset));
             }
         }
     }));
@@ -285,7 +285,7 @@ fn deep_calls_are_refused() {
     };
     compiled(&deep(15), Family::V4);
     let firewall = firewall(&deep(16), Family::V4);
-    assert!(nft::compile_nft_form(&firewall, &options(), &mut |_, _| {}).is_err());
+    assert!(nft::compile_nft_form_without_passes(&firewall, &options(), &mut |_, _| {}).is_err());
 }
 
 /// Rules that share values, so that runs become maps, and ways out of a chain.
@@ -321,8 +321,12 @@ fn every_three_rules_amid_a_run_are_proven_to_mean_the_same_in_nft() {
             (4..10).map(host).chain(word.iter().map(ToString::to_string)).chain((10..16).map(host));
         let rules: String = amid.map(|r| format!("-A FORWARD {r}\n")).collect();
         let text = format!("{chains}{rules}COMMIT\n");
-        let form = nft::compile_nft_form(&firewall(&text, Family::V4), &options, &mut |_, _| {})
-            .unwrap_or_else(|e| panic!("{e}\nof\n{text}"));
+        let form = nft::compile_nft_form_without_passes(
+            &firewall(&text, Family::V4),
+            &options,
+            &mut |_, _| {},
+        )
+        .unwrap_or_else(|e| panic!("{e}\nof\n{text}"));
         let step = form.equality_check.passes.last().expect("the form's own pass");
         assert!(matches!(step.evidence, Evidence::Proven(_)), "{:?}\nof\n{text}", step.evidence);
         with_maps += usize::from(form.nft_ruleset.tables.iter().any(|t| !t.maps.is_empty()));

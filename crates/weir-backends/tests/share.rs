@@ -16,7 +16,7 @@ fn options() -> CompileOptions {
 }
 
 fn nft_form(text: &str) -> NftForm {
-    nft::compile_nft_form(&firewall(text), &options(), &mut |_, _| ())
+    nft::compile_nft_form_without_passes(&firewall(text), &options(), &mut |_, _| ())
         .expect("there is such a form")
 }
 
@@ -70,15 +70,18 @@ fn the_share_of_each_hook_that_nft_evaluates_is_told_with_what_keeps_the_rest() 
 fn a_strict_form_is_whole_or_refused_with_its_rules() {
     let whole = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -s 192.0.2.1/32 -j DROP\nCOMMIT\n";
     let strict = CompileOptions { strict: true, ..CompileOptions::default() };
-    assert!(nft::compile_nft_form(&firewall(whole), &strict, &mut |_, _| ()).is_ok());
+    assert!(
+        nft::compile_nft_form_without_passes(&firewall(whole), &strict, &mut |_, _| ()).is_ok()
+    );
     let text = whole.replace("COMMIT", "-A INPUT -m recent --set\nCOMMIT");
     let split = text.replace("*filter", "*filter\n:FORWARD DROP [0:0]");
     let default = CompileOptions::default();
     assert!(
-        nft::compile_nft_form(&firewall(&split), &default, &mut |_, _| ()).is_ok(),
+        nft::compile_nft_form_without_passes(&firewall(&split), &default, &mut |_, _| ()).is_ok(),
         "a mixture"
     );
-    let refused = nft::compile_nft_form(&firewall(&split), &strict, &mut |_, _| ()).unwrap_err();
+    let refused = nft::compile_nft_form_without_passes(&firewall(&split), &strict, &mut |_, _| ())
+        .unwrap_err();
     let CompileError::RulesLeftInIptables { share, refusals, .. } = refused else {
         panic!("{refused}")
     };

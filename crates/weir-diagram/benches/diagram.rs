@@ -45,7 +45,7 @@ fn ruleset(name: &str, text: &str) {
     let (chains, swapped) = swap_disjoint(&mut edit);
     let (before, after) = (firewall(ruleset), firewall(edit));
     let journey = CompareOptions::default();
-    let hook = CompareOptions { scope: CompareScope::Hook(Hook::Forward), ..journey.clone() };
+    let hook = CompareOptions { scope: CompareScope::OneHook(Hook::Forward), ..journey.clone() };
     let verdict = CompareOptions { level: CompareLevel::Verdict, ..hook.clone() };
     for (what, options) in
         [("FORWARD, verdict", verdict), ("FORWARD", hook), ("all journeys", journey.clone())]
@@ -164,7 +164,8 @@ fn prefixes() {
         shuffled.swap(at, (draw() >> 33) as usize % (at + 1));
     }
     println!("100,000 source prefixes");
-    let forward = CompareOptions { scope: CompareScope::Hook(Hook::Forward), ..Default::default() };
+    let forward =
+        CompareOptions { scope: CompareScope::OneHook(Hook::Forward), ..Default::default() };
     let [before, after] = [&rules, &shuffled].map(|rules| {
         let mut chain = Chain::new("FORWARD", Some(Policy::Accept));
         chain.rules = rules.clone();
@@ -177,8 +178,10 @@ fn prefixes() {
     });
     measure("FORWARD, shuffled", &before, &after, &forward);
     let clock = WallAndCpuClock::start();
-    let options =
-        PacketSpaceOptions { order: VariableOrder::SourceFirst, ..PacketSpaceOptions::default() };
+    let options = PacketSpaceOptions {
+        order: VariableOrder::SourceBeforeDestination,
+        ..PacketSpaceOptions::default()
+    };
     let mut space = PacketSpace::for_firewalls(Family::V4, &[&before], options).expect("room");
     let mut union = |rules: &[Rule]| {
         let of_rule = |r: &Rule| {

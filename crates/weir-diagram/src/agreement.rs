@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use weir_model::target::NatTarget;
 use weir_model::{Family, Firewall, Hook, Match, Packet};
-use weir_semantics::question_digest::{digest_content, digest_existing_nat_question};
+use weir_semantics::question_digest::{digest_debug_text, digest_existing_nat_question};
 use weir_semantics::{Interpreter, JourneyKind, Oracle, Verdict};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::random_ruleset::TestRng;
@@ -97,7 +97,8 @@ impl<'f> InterpreterAgreement<'f> {
                 self.interpreter.traverse_hook(packet, Hook::Input, &mut answers)
             }
         };
-        let effects = outcome.effects.iter().map(|e| (e.hook, e.table, digest_content(e.target)));
+        let effects =
+            outcome.effects.iter().map(|e| (e.hook, e.table, digest_debug_text(e.target)));
         VerdictEffectsAndQuestions {
             verdict: outcome.verdict,
             effects: effects.collect(),
@@ -149,7 +150,7 @@ impl<'f> InterpreterAgreement<'f> {
                 answers.stateless_answer(content, hook.expect("a hook"), &changed(change))
             }
             FreeVariable::StatefulTest { who, content, nth, .. } => {
-                answers.stateful_answer(who, content, nth)
+                answers.stateful_answer_by_occurrence(who, content, nth)
             }
             FreeVariable::StatefulTargetBit {
                 who,
@@ -187,7 +188,7 @@ impl<'f> InterpreterAgreement<'f> {
             }
             FreeVariable::StatelessTargetBit { content: digest, hook, change, bit } => {
                 let packet = changed(change);
-                let target = self.nat_targets.iter().find(|t| digest_content(**t) == digest);
+                let target = self.nat_targets.iter().find(|t| digest_debug_text(**t) == digest);
                 let (range, device) =
                     extract_nat_range_and_device_flag(target.expect("its target"))
                         .expect("a range");

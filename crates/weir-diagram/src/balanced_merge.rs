@@ -79,25 +79,25 @@ impl NodeStore {
     /// is neutral.
     ///
     /// `leaf` must not keep references from one call to the next.
-    pub fn merge_diagrams<O: Operator>(
+    pub fn build_and_merge_diagrams<O: Operator>(
         &mut self,
         op: O,
         count: usize,
         leaf: impl FnMut(&mut NodeStore, usize) -> Result<DiagramRef, LimitReached>,
     ) -> Result<DiagramRef, LimitReached> {
-        merge_balanced(&mut OperatorMerge { store: self, op, build_operand: leaf }, count)
+        merge_balanced(&mut BuiltOperandsMerge { store: self, op, build_operand: leaf }, count)
     }
 }
 
 /// Diagrams made by a function, joined by an operator.
-struct OperatorMerge<'s, O, L> {
+struct BuiltOperandsMerge<'s, O, L> {
     store: &'s mut NodeStore,
     op: O,
     build_operand: L,
 }
 
 impl<O: Operator, L: FnMut(&mut NodeStore, usize) -> Result<DiagramRef, LimitReached>> BalancedMerge
-    for OperatorMerge<'_, O, L>
+    for BuiltOperandsMerge<'_, O, L>
 {
     type Error = LimitReached;
 
@@ -136,7 +136,9 @@ mod tests {
             let sparse: Vec<[u32; 16]> =
                 tables.iter().map(|t| t.map(|v| if v > 1 { 0 } else { v })).collect();
             let merged = store
-                .merge_diagrams(OverlayOperator, count, |s, i| Ok(of_table(s, &sparse[i], 0)))
+                .build_and_merge_diagrams(OverlayOperator, count, |s, i| {
+                    Ok(of_table(s, &sparse[i], 0))
+                })
                 .expect("room");
             let first = |at: usize| sparse.iter().map(|t| t[at]).find(|v| *v != 0).unwrap_or(0);
             let want: [u32; 16] = std::array::from_fn(first);

@@ -10,19 +10,19 @@ use weir_model::{
     lower_to_tests_with_match_index, match_effects,
 };
 use weir_semantics::Verdict;
-use weir_semantics::question_digest::{digest_content, digest_drop_question};
+use weir_semantics::question_digest::{digest_debug_text, digest_drop_question};
 
 use crate::balanced_merge::{BalancedMerge, merge_balanced};
 use crate::chain_cache::{ChainCacheKey, ChainDiagramId, ChainDiagrams};
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
+use crate::evaluation_point_and_table::TableEvaluationPoint;
 use crate::free_variable::StatefulTestInput;
 use crate::merge_order::{MergeStep, plan_merge_steps};
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::packet_change::PacketChange;
 use crate::presence::build_span_union_predicate;
 use crate::stateful_test_id::StatefulTestIdResolver;
-use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
 
 /// Why there is no diagram.
@@ -64,7 +64,7 @@ impl<'t> TableChainDiagrams<'t> {
         }
     }
 
-    fn chain_diagram_id(&self, name: &str) -> Option<ChainDiagramId> {
+    fn chain_diagram_id_by_name(&self, name: &str) -> Option<ChainDiagramId> {
         self.graph.chain_index(name).and_then(|at| self.chain_ids[at])
     }
 }
@@ -89,7 +89,7 @@ impl<'f> DiagramContext<'f> {
             _ => return Ok(DiagramRef::ZERO),
         };
         let mut chains = TableChainDiagrams::new(table);
-        let order = chains.graph.callees_first(start).map_err(|at| {
+        let order = chains.graph.callees_first_from(start).map_err(|at| {
             let name = &table.chains[at].name;
             BuildError::OtherReason(format!(
                 "chain {name} of table {} leads back to itself",
@@ -103,7 +103,11 @@ impl<'f> DiagramContext<'f> {
                 return self.apply_chain_policy(made.rules, table.chains[at].policy);
             }
             if chains.is_goto_target[at] && made.goto.is_none() {
-                let goto = self.replace_exit(made.rules, RuleExit::Continue, RuleExit::Return)?;
+                let goto = self.replace_exit_by_other_exit(
+                    made.rules,
+                    RuleExit::Continue,
+                    RuleExit::Return,
+                )?;
                 self.chain_cache.set_goto_diagram(meant, goto);
             }
             chains.chain_ids[at] = Some(meant);
@@ -122,7 +126,7 @@ impl<'f> DiagramContext<'f> {
     ) -> Result<ChainDiagramId, BuildError> {
         let sets_of = self.space.first_firewall_with_active_ipsets();
         let said = ChainCacheKey::new(&chain.rules, (who, place, sets_of), |name| {
-            chains.chain_diagram_id(name)
+            chains.chain_diagram_id_by_name(name)
         });
         if let Some(meant) = self.chain_cache.find_by_key(&said) {
             return Ok(meant);
@@ -142,7 +146,8 @@ impl<'f> DiagramContext<'f> {
         let meant = match self.chain_cache.find_by_rules_diagram(rules) {
             Some(meant) => meant,
             None => {
-                let jump = self.replace_exit(rules, RuleExit::Return, RuleExit::Continue)?;
+                let jump =
+                    self.replace_exit_by_other_exit(rules, RuleExit::Return, RuleExit::Continue)?;
                 self.chain_cache.insert_diagrams(ChainDiagrams { rules, jump, goto: None })
             }
         };
@@ -167,7 +172,7 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// The diagram where one way of leaving is another.
-    fn replace_exit(
+    fn replace_exit_by_other_exit(
         &mut self,
         f: DiagramRef,
         from: RuleExit,
@@ -224,7 +229,9 @@ impl<'f> DiagramContext<'f> {
         place: TableEvaluationPoint,
     ) -> Result<DiagramRef, BuildError> {
         let made = |name: &str| {
-            chains.chain_diagram_id(name).map(|meant| self.chain_cache.diagrams_by_id(meant))
+            chains
+                .chain_diagram_id_by_name(name)
+                .map(|meant| self.chain_cache.diagrams_by_id(meant))
         };
         let mut out = match &rule.target {
             Target::None => DiagramRef::ZERO,
@@ -249,7 +256,7 @@ impl<'f> DiagramContext<'f> {
             // What a match writes is there for what follows, also where the rule fails later.
             out = self.apply_match_writes(rule, test, place, (lowered.matching_packets, out))?;
             if let Some(index) = self.stateful_match_index(rule, test) {
-                let digest = digest_content(&rule.matches[index]);
+                let digest = digest_debug_text(&rule.matches[index]);
                 let ask = self.stateful_question_of_match(rule, index, (who, digest), place);
                 out = self.branch_on_stateful_test(ask, lowered.matching_packets, out)?;
                 if let Some(then) = &mut dying {
@@ -302,7 +309,7 @@ impl<'f> DiagramContext<'f> {
             return Ok(then);
         }
         let mut change = PacketChange::default();
-        self.write_stateless_unknown_fields(&mut change, writes, digest_content(m), place);
+        self.write_stateless_unknown_fields(&mut change, writes, digest_debug_text(m), place);
         let change = self.terminals.intern_change(&change);
         let changed = Terminal { change, ..Terminal::from_exit(RuleExit::Continue) };
         let changed = self.terminals.intern_leaf(changed);

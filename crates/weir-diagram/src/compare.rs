@@ -1,6 +1,6 @@
 //! Compares two rulesets on every path, with one variable order after the other.
 
-use weir_model::effect::shared_objects::SharedObjects;
+use weir_model::effect::shared_objects::SharedObjectConfigurations;
 use weir_model::{Family, Firewall};
 use weir_semantics::JourneyKind;
 
@@ -35,7 +35,7 @@ use crate::variable_order_search::rank_variable_orders;
 ///     Firewall { v4: Some(ruleset), ..Firewall::default() }
 /// };
 /// let (open, shut) = (firewall(Policy::Accept), firewall(Policy::Drop));
-/// let options = CompareOptions { scope: CompareScope::Hook(Hook::Forward), ..Default::default() };
+/// let options = CompareOptions { scope: CompareScope::OneHook(Hook::Forward), ..Default::default() };
 /// assert!(compare_firewalls(&open, &open, &options)?.is_equal());
 /// let comparison = compare_firewalls(&open, &shut, &options)?;
 /// let (_, differs) = comparison.differences().next().expect("they differ");
@@ -65,7 +65,7 @@ pub fn compare_with_progress(
     progress: &mut dyn FnMut(Family, ComparedPath),
 ) -> Result<Comparison, CompareError> {
     let ways: Vec<ComparedPath> = match options.scope {
-        CompareScope::Hook(hook) => vec![ComparedPath::Hook(hook)],
+        CompareScope::OneHook(hook) => vec![ComparedPath::Hook(hook)],
         CompareScope::Journey => {
             let wanted = |e: &JourneyKind| options.entry.is_none_or(|o| o == *e);
             JourneyKind::ALL.into_iter().filter(wanted).map(ComparedPath::WholeJourney).collect()
@@ -110,7 +110,8 @@ pub fn compare_with_progress(
 
 /// A ruleset that the kernel refuses has no meaning that could be equal to that of another.
 fn check_same_objects_missing(before: &Firewall, after: &Firewall) -> Result<(), CompareError> {
-    let [old, new] = [before, after].map(|f| SharedObjects::from_rulesets(f.rulesets()));
+    let [old, new] =
+        [before, after].map(|f| SharedObjectConfigurations::from_rulesets(f.rulesets()));
     let Some((family, object)) = old.first_missing_object_difference(&new) else { return Ok(()) };
     let first = old.objects_missing_at_load().any(|missing| missing == (family, object));
     let which = if first { "first" } else { "second" };

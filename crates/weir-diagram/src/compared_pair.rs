@@ -13,7 +13,7 @@ use crate::comparison_types::{
 };
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
-use crate::fragment_drops::{find_whole_datagram_drop_rules, is_dropped_before_reassembly};
+use crate::fragment_drops::{find_rules_dropping_every_fragment, is_dropped_before_reassembly};
 use crate::journey::{ComparedRuleset, list_journey_stages};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_space::{PacketSet, PacketSpace, PacketSpaceOptions};
@@ -106,7 +106,7 @@ impl<'f> ComparedPair<'f> {
         meaning: &mut DiagramContext<'f>,
     ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
         meaning.terminals.with_effects = self.options.level == CompareLevel::Effects;
-        let dead = self.datagrams_never_reassembled(meaning)?;
+        let dead = self.datagrams_dropped_whole_by_side(meaning)?;
         let all_ways = dead[0] != dead[1];
         let from = meaning.space.store.node_count();
         let sides = [(0, self.before), (1, self.after)].map(|(number, firewall)| {
@@ -124,7 +124,7 @@ impl<'f> ComparedPair<'f> {
             }
         }
         let count = pieces.len();
-        let different = find_different_stages(&mut meaning.space, &mut keep)?;
+        let different = find_differing_stage_diagrams(&mut meaning.space, &mut keep)?;
         let first = match different.first() {
             _ if all_ways => 0,
             Some((first, _)) => *first,
@@ -132,7 +132,7 @@ impl<'f> ComparedPair<'f> {
         };
         // Up to the first that differs, packets and effects are the same.
         for i in 0..first {
-            keep[i] = meaning.strip_effects(keep[i])?;
+            keep[i] = meaning.strip_effects_of_shared_stage(keep[i])?;
             keep[count + i] = keep[i];
         }
         // If there is no other, all is the same outside of its difference.
@@ -155,12 +155,12 @@ impl<'f> ComparedPair<'f> {
         }
         let before = meaning.finalize_outcomes(ways.0, self.options.level)?;
         let after = meaning.finalize_outcomes(ways.1, self.options.level)?;
-        let mut differ = meaning.find_difference_if_possible(before, after)?;
+        let mut differ = meaning.find_difference_with_possible_packet(before, after)?;
         if differ.is_none()
             && self.options.level == CompareLevel::Effects
             && self.has_mark_writing_match()
         {
-            differ = self.find_mark_difference(meaning, ways)?;
+            differ = self.find_packet_mark_difference(meaning, ways)?;
         }
         match differ {
             None => Ok(Ok(ComparisonVerdict::Equal)),
@@ -170,7 +170,7 @@ impl<'f> ComparedPair<'f> {
 
     /// The datagrams that are never put together, on either side: PREROUTING drops all fragments.
     /// What both sides never put together is taken as not possible.
-    fn datagrams_never_reassembled(
+    fn datagrams_dropped_whole_by_side(
         &self,
         meaning: &mut DiagramContext<'f>,
     ) -> Result<[DiagramRef; 2], LimitReached> {
@@ -180,7 +180,7 @@ impl<'f> ComparedPair<'f> {
         }
         let space = &mut meaning.space;
         for (dead, firewall) in dead.iter_mut().zip([self.before, self.after]) {
-            for rule in find_whole_datagram_drop_rules(firewall) {
+            for rule in find_rules_dropping_every_fragment(firewall) {
                 let of = space
                     .packets_matching_rule(rule, EvaluationPoint::at_hook(Hook::Prerouting))?;
                 *dead = space.store.overlay(*dead, of.0)?;
@@ -192,7 +192,7 @@ impl<'f> ComparedPair<'f> {
     }
 
     /// Where the mark of a packet that leaves differs, in some bit.
-    fn find_mark_difference(
+    fn find_packet_mark_difference(
         &self,
         meaning: &mut DiagramContext<'f>,
         (before, after): (DiagramRef, DiagramRef),
@@ -200,14 +200,17 @@ impl<'f> ComparedPair<'f> {
         let levels = meaning.space.layout.field_levels(Field::Mark);
         let set = meaning.terminals.exit_leaf(RuleExit::Verdict(Verdict::Drop));
         for bit in 0..levels.bit_count {
-            let shown =
-                meaning.space.store.make_node(levels.level_of_bit(bit), DiagramRef::ZERO, set)?;
+            let shown = meaning.space.store.make_node(
+                levels.level_of_bit_from_lowest(bit),
+                DiagramRef::ZERO,
+                set,
+            )?;
             let mut shows = |way| {
                 let way = meaning.compose_sequential(way, shown)?;
                 meaning.finalize_outcomes(way, self.options.level)
             };
             let (before, after) = (shows(before)?, shows(after)?);
-            if let Some(differ) = meaning.find_difference_if_possible(before, after)? {
+            if let Some(differ) = meaning.find_difference_with_possible_packet(before, after)? {
                 return Ok(Some(differ));
             }
         }
@@ -376,7 +379,7 @@ impl<'f> ComparedPair<'f> {
 
 /// The stages that differ for a possible packet, by number, and where. Of a stage that differs for
 /// other packets only, both sides keep the diagram of the first.
-fn find_different_stages(
+fn find_differing_stage_diagrams(
     space: &mut PacketSpace<'_>,
     stages: &mut [DiagramRef],
 ) -> Result<Vec<(usize, DiagramRef)>, LimitReached> {

@@ -73,7 +73,7 @@ impl DiagramContext<'_> {
             return self.compose_independent(f, g);
         }
         let mut join =
-            ChangeGroupMerge { context: self, f, g, groups: groups.into_iter().collect() };
+            ChangeGroupBalancedMerge { context: self, f, g, groups: groups.into_iter().collect() };
         let count = join.groups.len();
         merge_balanced(&mut join, count)
     }
@@ -183,7 +183,8 @@ impl DiagramContext<'_> {
                     };
                     let same = |a: &&StatefulQuestion| (a.state_id, a.content) == (who, content);
                     let before = asked.iter().filter(same).count() as u32;
-                    let done = self.terminals.project_change(terminal.change, of.read_fields);
+                    let done =
+                        self.terminals.restrict_change_to_fields(terminal.change, of.read_fields);
                     if before > 0 || done > 0 {
                         seen.stateful_questions.push((*question, before, done));
                     }
@@ -229,8 +230,12 @@ impl DiagramContext<'_> {
         for question in support.free_variables {
             let DiagramContext { space, terminals, .. } = self;
             let (change, asked) = (terminal.change, terminal.stateful_questions);
-            let renamed =
-                terminals.rename_free_variable(question, change, asked, &mut space.free_variables);
+            let renamed = terminals.free_variable_after_change(
+                question,
+                change,
+                asked,
+                &mut space.free_variables,
+            );
             if renamed != question {
                 places.insert(end + question, XorBitSource::from_level(end + renamed, false));
             }
@@ -260,14 +265,14 @@ impl DiagramContext<'_> {
 }
 
 /// Merges the fillings of the places that belong to different changes.
-struct ChangeGroupMerge<'m, 'f> {
+struct ChangeGroupBalancedMerge<'m, 'f> {
     context: &'m mut DiagramContext<'f>,
     f: DiagramRef,
     g: DiagramRef,
     groups: Vec<(ChangeSeenByDiagram, Vec<DiagramRef>)>,
 }
 
-impl BalancedMerge for ChangeGroupMerge<'_, '_> {
+impl BalancedMerge for ChangeGroupBalancedMerge<'_, '_> {
     type Error = LimitReached;
 
     fn node_store(&mut self) -> &mut NodeStore {
@@ -438,7 +443,7 @@ impl BitSubstitution<'_> {
             row.push(at);
         }
         for bit in 0..8 {
-            let level = self.ttl_levels.level_of_bit(bit);
+            let level = self.ttl_levels.level_of_bit_from_lowest(bit);
             let mut next = Vec::with_capacity(row.len() / 2);
             for pair in row.chunks(2) {
                 next.push(match self.replacements.get(&level) {

@@ -10,7 +10,7 @@ use weir_model::target::NatTarget;
 use weir_model::{Addr, Family, Field, Firewall, Hook, Match, Packet};
 use weir_semantics::JourneyKind;
 use weir_semantics::interpreter::default_nat_mapping;
-use weir_semantics::question_digest::{digest_content, digest_existing_nat_question};
+use weir_semantics::question_digest::{digest_debug_text, digest_existing_nat_question};
 use weir_semantics::{ConnectionFact, NatQuestion, Oracle, OracleQuestion, UnknownWrite};
 use weir_semantics::{Outcome, Verdict};
 
@@ -42,7 +42,7 @@ pub struct DiagramLookup<'f> {
 
 impl<'f> DiagramLookup<'f> {
     /// The diagrams of a ruleset; `None` if they take more than `memory_bytes` or `steps_max`.
-    pub fn build_within_limits(
+    pub fn build_if_within_limits(
         firewall: &'f Firewall,
         family: Family,
         memory_bytes: usize,
@@ -127,14 +127,17 @@ impl<'f> DiagramLookup<'f> {
             let says = format!("the diagram says {:?}", terminal.exit);
             return Ok(Some(format!("the interpreter says {:?}, {says}", outcome.verdict)));
         }
-        let effects: Vec<_> =
-            outcome.effects.iter().map(|e| (e.hook, e.table, digest_content(e.target))).collect();
+        let effects: Vec<_> = outcome
+            .effects
+            .iter()
+            .map(|e| (e.hook, e.table, digest_debug_text(e.target)))
+            .collect();
         if effects != terminals.list_effects(terminal.effects) {
             return Ok(Some("the effects in the diagram and in the interpreter differ".to_owned()));
         }
         let asked = heard.tests.iter().filter_map(|ask| match ask.instance {
             QuestionInstance::Stateful { who, .. } => Some((who, ask.content)),
-            QuestionInstance::Stateless(_) => None,
+            QuestionInstance::StatelessAtHook(_) => None,
         });
         let same = asked.eq(terminals
             .list_questions(terminal.stateful_questions)
@@ -163,7 +166,7 @@ struct RecordedTest {
 
 #[derive(Clone, Debug)]
 enum QuestionInstance {
-    Stateless(Hook),
+    StatelessAtHook(Hook),
     Stateful { who: u64, nth: u32 },
 }
 
@@ -192,7 +195,7 @@ impl RecordedAnswers {
         let asked = self.tests.iter().filter(move |ask| match (variable, &ask.instance) {
             (
                 FreeVariable::StatelessTest { content, hook, .. },
-                QuestionInstance::Stateless(at),
+                QuestionInstance::StatelessAtHook(at),
             ) => ask.content == content && hook == Some(*at),
             (
                 FreeVariable::StatefulTest { who, content, nth, .. },
@@ -222,7 +225,7 @@ impl RecordedAnswers {
                         bit: TargetChoice::OtherFieldBit(FieldBit(field, bit)),
                         ..
                     },
-                    QuestionInstance::Stateless(at),
+                    QuestionInstance::StatelessAtHook(at),
                 ) => ((content, hook, field) == (written.content, *at, written.field))
                     .then_some(written.value >> bit & 1 == 1),
                 (
@@ -268,7 +271,7 @@ impl RecordingOracle<'_> {
 
     fn question_instance(&self, question: &OracleQuestion<'_>) -> QuestionInstance {
         if !question.stateful {
-            return QuestionInstance::Stateless(question.hook);
+            return QuestionInstance::StatelessAtHook(question.hook);
         }
         let who = self.state_ids.stateful_test_id(question.rule);
         QuestionInstance::Stateful {
@@ -290,11 +293,11 @@ impl Oracle for RecordingOracle<'_> {
         let (content, plain) = match question.match_in_question() {
             Some(Match::Set(set)) => {
                 let plain = Match::Set(SetMatch { negated: false, ..set.clone() });
-                (digest_content(&plain), answer != set.negated)
+                (digest_debug_text(&plain), answer != set.negated)
             }
             _ => (question.content_digest, answer),
         };
-        let of = QuestionInstance::Stateless(question.hook);
+        let of = QuestionInstance::StatelessAtHook(question.hook);
         self.recorded.tests.push(RecordedTest { content, instance: of, answer: plain });
         answer
     }
@@ -308,7 +311,7 @@ impl Oracle for RecordingOracle<'_> {
 
     fn is_fact_true(&mut self, fact: ConnectionFact, hook: Hook, packet: &Packet) -> bool {
         let answer = self.inner_oracle.is_fact_true(fact, hook, packet);
-        let (content, of) = (fact.digest(), QuestionInstance::Stateless(hook));
+        let (content, of) = (fact.digest(), QuestionInstance::StatelessAtHook(hook));
         self.recorded.tests.push(RecordedTest { content, instance: of, answer });
         answer
     }
@@ -347,7 +350,7 @@ impl Oracle for RecordingOracle<'_> {
             who: self.state_ids.stateful_test_id(rule),
             nth: nth.saturating_sub(1),
         };
-        for of in [whose, QuestionInstance::Stateless(hook)] {
+        for of in [whose, QuestionInstance::StatelessAtHook(hook)] {
             self.recorded.written_values.push(OracleChosenWrite {
                 content,
                 instance: of,
@@ -366,7 +369,7 @@ impl Oracle for RecordingOracle<'_> {
         let old = if source { packet.saddr } else { packet.daddr };
         let old_port = packet.ports().map(|(s, d)| if source { s } else { d });
         let changed = addr != old || port.is_some() && old_port.is_some() && port != old_port;
-        let content = digest_content(target);
+        let content = digest_debug_text(target);
         self.recorded.translations.push(RecordedTranslation {
             content,
             hook,

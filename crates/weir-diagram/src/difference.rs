@@ -21,7 +21,7 @@ const EXAMPLES_PER_REGION: usize = 8;
 
 impl DiagramContext<'_> {
     /// Where two diagrams differ; `None` if only packets do that are not possible.
-    pub fn find_difference_if_possible(
+    pub fn find_difference_with_possible_packet(
         &mut self,
         a: DiagramRef,
         b: DiagramRef,

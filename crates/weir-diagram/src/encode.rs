@@ -13,15 +13,15 @@ pub(crate) struct FieldBitAssignment(pub Vec<bool>);
 impl FieldBitAssignment {
     pub fn set_value(&mut self, levels: LevelRange, value: u128) {
         for bit in 0..levels.bit_count {
-            self.0[levels.level_of_bit(bit) as usize] = value >> bit & 1 == 1;
+            self.0[levels.level_of_bit_from_lowest(bit) as usize] = value >> bit & 1 == 1;
         }
     }
 
     /// The value of a block.
     pub fn value(&self, levels: LevelRange) -> u128 {
-        (0..levels.bit_count)
-            .rev()
-            .fold(0, |v, bit| v << 1 | u128::from(self.0[levels.level_of_bit(bit) as usize]))
+        (0..levels.bit_count).rev().fold(0, |v, bit| {
+            v << 1 | u128::from(self.0[levels.level_of_bit_from_lowest(bit) as usize])
+        })
     }
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn encode_packet(
     let mut out = FieldBitAssignment(vec![false; layout.fields_end as usize]);
     let mut put = |block, value: u128| out.set_value(layout.block_levels(block), value);
     let later = packet.fragment.offset != 0;
-    let (sport, dport) = encode_transport(packet, &mut put)?;
+    let (sport, dport) = encode_truncation_and_read_ports(packet, &mut put)?;
     put(VariableBlock::Field(Field::Sport), sport.into());
     put(VariableBlock::Field(Field::Dport), dport.into());
     put(VariableBlock::FragmentOffsetOne, (packet.fragment.offset == 1).into());
@@ -61,7 +61,7 @@ pub(crate) fn encode_packet(
         put(VariableBlock::Field(field), v);
     }
     put(VariableBlock::Field(Field::CtMark), packet.ct.mark.into());
-    put(VariableBlock::Field(Field::CtState), encode_ct(packet.ct).into());
+    put(VariableBlock::Field(Field::CtState), encode_ct_code_without_mark(packet.ct).into());
     if let FieldReading::Value(mac) = Field::SourceMac.read(packet) {
         put(VariableBlock::HasMac, 1);
         put(VariableBlock::Field(Field::SourceMac), mac);
@@ -83,7 +83,7 @@ pub(crate) const fn count_esp_or_ah_header_bytes(proto: u8, family: Family) -> u
 }
 
 /// What is in the variables of the transport header; the ports as multiport reads them.
-fn encode_transport(
+fn encode_truncation_and_read_ports(
     packet: &Packet,
     put: &mut impl FnMut(VariableBlock, u128),
 ) -> Option<(u16, u16)> {
@@ -96,7 +96,7 @@ fn encode_transport(
         Transport::Tcp { .. } => proto == 6,
         Transport::Udp { .. } => matches!(proto, 17 | 136),
         Transport::Sctp { .. } => proto == 132,
-        Transport::Dccp { .. } => proto == 33,
+        Transport::DccpPorts { .. } => proto == 33,
         Transport::Icmp { .. } => proto == icmp_protocol(packet.family),
         Transport::NoParsedHeader => !has_header,
         Transport::Truncated => has_header,
@@ -104,7 +104,7 @@ fn encode_transport(
     let bytes = count_esp_or_ah_header_bytes(proto, packet.family);
     let cut_ports = match (&packet.transport, &packet.payload[..]) {
         // xt_dccp.c wants twelve bytes, of which eight are the payload here.
-        (Transport::Dccp { sport, dport }, short) if short.len() < 8 => {
+        (Transport::DccpPorts { sport, dport }, short) if short.len() < 8 => {
             Some(Some((*sport, *dport)))
         }
         (Transport::Truncated, [a, b, c, d, ..]) => {
@@ -121,7 +121,7 @@ fn encode_transport(
     let ports = match cut_ports {
         None => packet.ports(),
         Some(ports) => {
-            put(VariableBlock::TruncatedHeader, 1);
+            put(VariableBlock::AnyHeaderTruncation, 1);
             put(VariableBlock::TruncatedAfterPorts, ports.is_some().into());
             ports
         }
@@ -130,7 +130,7 @@ fn encode_transport(
 }
 
 /// The code of a connection.
-pub(crate) fn encode_ct(ct: ConntrackInfo) -> u32 {
+pub(crate) fn encode_ct_code_without_mark(ct: ConntrackInfo) -> u32 {
     let state = match ct.state {
         CtState::New => 1 << ct_bit::ENTRY,
         CtState::Related => 1 << ct_bit::ENTRY | 1 << ct_bit::STATE_LOW,
@@ -179,7 +179,7 @@ pub(crate) fn decode_packet(layout: &VariableLayout, a: &FieldBitAssignment) -> 
 fn decode_transport(p: &mut Packet, block: &dyn Fn(VariableBlock) -> u128) {
     let field = |f| block(VariableBlock::Field(f));
     let (sport, dport) = (field(Field::Sport) as u16, field(Field::Dport) as u16);
-    if block(VariableBlock::TruncatedHeader) == 1 {
+    if block(VariableBlock::AnyHeaderTruncation) == 1 {
         let unmodelled = count_esp_or_ah_header_bytes(p.proto, p.family);
         if unmodelled == 0 {
             p.transport = Transport::Truncated;
@@ -211,7 +211,7 @@ fn decode_transport(p: &mut Packet, block: &dyn Fn(VariableBlock) -> u128) {
         }
         17 | 136 => Transport::Udp { sport, dport },
         132 => Transport::Sctp { sport, dport, tag: 0 },
-        33 => Transport::Dccp { sport, dport },
+        33 => Transport::DccpPorts { sport, dport },
         n if n == icmp_protocol(p.family) => {
             let [kind, code] = (field(Field::IcmpTypeAndCode) as u16).to_be_bytes();
             Transport::Icmp { kind, code, rest: [0; 4] }

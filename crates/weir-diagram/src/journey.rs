@@ -15,13 +15,13 @@ use crate::chain_cache::ChainCache;
 use crate::comparison_types::{CompareLevel, ComparedPath};
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
+use crate::evaluation_point_and_table::TableEvaluationPoint;
 use crate::free_variable::{FreeVariable, TargetChoice};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::packet_space::PacketSpace;
 use crate::presence::{build_code_predicate, build_masked_predicate, build_span_union_predicate};
 use crate::stateful_test_id::StatefulTestIdResolver;
-use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, Terminal};
 use crate::variable_layout::{VariableBlock, ct_bit};
 
@@ -59,7 +59,7 @@ impl<'f> ComparedRuleset<'f> {
     }
 
     /// Whether some rule sends packets to this host.
-    fn has_redirect(&self) -> bool {
+    fn has_redirect_target(&self) -> bool {
         let is_redirect = |t: &Target| match t {
             Target::Nat(nat) => matches!(**nat, NatTarget::Redirect(_)),
             _ => false,
@@ -72,7 +72,7 @@ impl<'f> ComparedRuleset<'f> {
 
 /// A table at a hook: a part of a journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct JourneyStage {
+pub(crate) struct TableAtHook {
     pub hook: Hook,
     pub table: TableName,
 }
@@ -81,8 +81,8 @@ pub(crate) struct JourneyStage {
 pub(crate) fn list_journey_stages(
     way: ComparedPath,
     sides: &[ComparedRuleset<'_>],
-) -> Vec<(JourneyStage, EvaluationPoint)> {
-    let redirects = sides.iter().any(ComparedRuleset::has_redirect);
+) -> Vec<(TableAtHook, EvaluationPoint)> {
+    let redirects = sides.iter().any(ComparedRuleset::has_redirect_target);
     let hooks: &[Hook] = match way {
         ComparedPath::Hook(Hook::Prerouting) => &[Hook::Prerouting],
         ComparedPath::Hook(Hook::Input) | ComparedPath::ReassembledInput => &[Hook::Input],
@@ -102,7 +102,7 @@ pub(crate) fn list_journey_stages(
             _ => EvaluationPoint::at_hook(*hook),
         };
         let hook = *hook;
-        tables_at_hook(hook).iter().map(move |table| (JourneyStage { hook, table: *table }, at))
+        tables_at_hook(hook).iter().map(move |table| (TableAtHook { hook, table: *table }, at))
     };
     hooks.iter().flat_map(tables).collect()
 }
@@ -112,7 +112,7 @@ impl<'f> DiagramContext<'f> {
     pub fn build_stage(
         &mut self,
         side: &ComparedRuleset<'f>,
-        piece: (JourneyStage, EvaluationPoint),
+        piece: (TableAtHook, EvaluationPoint),
         keep: &mut [DiagramRef],
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
@@ -130,7 +130,7 @@ impl<'f> DiagramContext<'f> {
     fn try_build_stage(
         &mut self,
         side: &ComparedRuleset<'f>,
-        (piece, at): (JourneyStage, EvaluationPoint),
+        (piece, at): (TableAtHook, EvaluationPoint),
         keep: &mut [DiagramRef],
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
@@ -168,7 +168,7 @@ impl<'f> DiagramContext<'f> {
     pub fn compose_stages(
         &mut self,
         way: ComparedPath,
-        pieces: &[(JourneyStage, EvaluationPoint)],
+        pieces: &[(TableAtHook, EvaluationPoint)],
         keep: &mut Vec<DiagramRef>,
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
@@ -275,7 +275,10 @@ impl<'f> DiagramContext<'f> {
 
     /// The diagram without its effects: of a piece that both sides share, before any that they do
     /// not.
-    pub fn strip_effects(&mut self, f: DiagramRef) -> Result<DiagramRef, LimitReached> {
+    pub fn strip_effects_of_shared_stage(
+        &mut self,
+        f: DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
         let DiagramContext { space, terminals, .. } = self;
         let code = space.store.fresh_cache_code();
         space.store.map_terminals(code, f, &mut |leaf| {
@@ -380,8 +383,12 @@ impl<'f> DiagramContext<'f> {
         let change = self.terminals.intern_change(change);
         for question in questions {
             let DiagramContext { space, terminals, .. } = self;
-            let renamed =
-                terminals.rename_free_variable(question, change, 0, &mut space.free_variables);
+            let renamed = terminals.free_variable_after_change(
+                question,
+                change,
+                0,
+                &mut space.free_variables,
+            );
             places.insert(end + question, XorBitSource::from_level(end + renamed, false));
         }
         let another = self.substitute_bits(raw, &places, TtlTransform::IDENTITY)?;
@@ -394,7 +401,7 @@ impl<'f> DiagramContext<'f> {
         let DiagramContext { space, terminals, .. } = self;
         let ct = space.layout.field_levels(Field::CtState);
         let mark = space.layout.field_levels(Field::CtMark);
-        let entry = ct.level_of_bit(ct_bit::ENTRY);
+        let entry = ct.level_of_bit_from_lowest(ct_bit::ENTRY);
         let code = space.store.fresh_cache_code();
         Ok(space.store.map_terminals(code, raw, &mut |leaf| {
             let terminal = terminals.terminal_of_leaf(leaf);
@@ -468,7 +475,7 @@ impl<'f> DiagramContext<'f> {
                     FreeVariable::StatelessTargetBit { content, hook, change: 0, bit: choice(bit) };
                 let number = space.free_variables.intern(variable, || None);
                 change.bit_sources.insert(
-                    levels.level_of_bit(bit),
+                    levels.level_of_bit_from_lowest(bit),
                     XorBitSource::from_level(end + number, false),
                 );
             }

@@ -54,6 +54,7 @@ mod diagram_lookup;
 mod difference;
 mod encode;
 mod evaluation_point;
+mod evaluation_point_and_table;
 mod fragment_drops;
 mod free_variable;
 mod journey;
@@ -72,7 +73,6 @@ mod reference_bdd;
 mod region;
 mod set_membership;
 mod stateful_test_id;
-mod table_evaluation_point;
 mod target;
 mod terminal;
 mod test_lowering;
@@ -95,9 +95,9 @@ pub use self::diagram_lookup::{
 pub use self::evaluation_point::EvaluationPoint;
 pub use self::node_store::LimitReached;
 pub use self::packet_space::{
-    PacketSet, PacketSpace, PacketSpaceOptions, describe_class_of_device_name,
+    PacketSet, PacketSpace, PacketSpaceOptions, describe_device_name_by_class,
 };
-pub use self::reassembly_difference::ReassemblyDifference;
+pub use self::reassembly_difference::OneSidedDefragmentingRule;
 pub use self::region::{ComparedExamplePacket, FieldValues, Region, RegionFieldSize};
 pub use self::variable_layout::VariableOrder;
 pub use self::witness::{Assumption, Witness};

@@ -18,7 +18,7 @@ const CT_STATE_MASK_WITHOUT_NAT: u16 = ct_state::INVALID
     | ct_state::UNTRACKED;
 
 /// A match as a rule would name it: `-m owner --uid-owner 0`, options as far as they say something.
-pub(crate) fn describe_match(m: &Match) -> String {
+pub(crate) fn format_match_as_iptables_option(m: &Match) -> String {
     match m {
         Match::Stateful(s) => describe_module_options(s.module, &s.options),
         Match::UnmodelledInput(h) => describe_module_options(h.module, &h.options),
@@ -131,7 +131,7 @@ pub(crate) fn describe_ct_states_with_nat(
 }
 
 /// A field in the words of `--packet`.
-pub(crate) fn format_packet_language_field(
+pub(crate) fn format_packet_language_field_name(
     field: Field,
     family: Family,
     proto: Option<u128>,

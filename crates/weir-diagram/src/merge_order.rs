@@ -20,7 +20,7 @@ pub(crate) enum MergeStep {
 
 /// An address and nothing else.
 #[derive(Clone)]
-struct SingleAddressRule {
+struct AddressOnlyRule {
     rule_index: usize,
     field: Field,
     span: (u128, u128),
@@ -28,9 +28,9 @@ struct SingleAddressRule {
 
 /// The steps of a chain, in an order that means the same as its rules.
 pub(crate) fn plan_merge_steps(rules: &[Rule], family: Family) -> Vec<MergeStep> {
-    let (mut out, mut run) = (Vec::with_capacity(rules.len()), Vec::<SingleAddressRule>::new());
+    let (mut out, mut run) = (Vec::with_capacity(rules.len()), Vec::<AddressOnlyRule>::new());
     for (number, rule) in rules.iter().enumerate() {
-        let alone = recognize_single_address_rule(number, rule, family);
+        let alone = recognize_address_only_rule(number, rule, family);
         let goes_on = alone.as_ref().is_some_and(|a| run.last().is_none_or(|r| r.field == a.field));
         if !goes_on {
             flush_address_run(&mut run, rules, &mut out);
@@ -44,11 +44,11 @@ pub(crate) fn plan_merge_steps(rules: &[Rule], family: Family) -> Vec<MergeStep>
     out
 }
 
-fn recognize_single_address_rule(
+fn recognize_address_only_rule(
     number: usize,
     rule: &Rule,
     family: Family,
-) -> Option<SingleAddressRule> {
+) -> Option<AddressOnlyRule> {
     if rule.base.saddr.is_some() == rule.base.daddr.is_some() {
         return None;
     }
@@ -65,18 +65,18 @@ fn recognize_single_address_rule(
         return None;
     }
     let span = masked_interval(*value, *mask, family.max_addr())?;
-    Some(SingleAddressRule { rule_index: number, field: *field, span })
+    Some(AddressOnlyRule { rule_index: number, field: *field, span })
 }
 
 /// The steps of a run, which is emptied.
-fn flush_address_run(run: &mut Vec<SingleAddressRule>, rules: &[Rule], out: &mut Vec<MergeStep>) {
+fn flush_address_run(run: &mut Vec<AddressOnlyRule>, rules: &[Rule], out: &mut Vec<MergeStep>) {
     let mut by_address = run.clone();
     by_address.sort_by_key(|alone| alone.span);
     if by_address.windows(2).all(|w| w[0].span.1 < w[1].span.0) {
         *run = by_address;
     }
-    let target = |alone: &SingleAddressRule| &rules[alone.rule_index].target;
-    let alike = |a: &SingleAddressRule, b: &SingleAddressRule| {
+    let target = |alone: &AddressOnlyRule| &rules[alone.rule_index].target;
+    let alike = |a: &AddressOnlyRule, b: &AddressOnlyRule| {
         is_always_terminating_target(target(a)) && target(a) == target(b)
     };
     for part in run.chunk_by(alike) {

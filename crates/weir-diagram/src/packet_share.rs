@@ -58,7 +58,7 @@ impl PacketSpace<'_> {
             Some((
                 VariableBlock::Field(Field::IsLaterFragment)
                 | VariableBlock::FragmentOffsetOne
-                | VariableBlock::TruncatedHeader
+                | VariableBlock::AnyHeaderTruncation
                 | VariableBlock::TruncatedAfterPorts,
                 _,
             )) => 1.0 / 1024.0,

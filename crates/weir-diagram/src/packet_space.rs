@@ -8,14 +8,14 @@ use weir_model::{
     ChangingSets, ElementPart, Family, Firewall, Hook, IpSet, Match, Packet, Rule,
     lower_to_tests_with_match_index,
 };
-use weir_semantics::question_digest::digest_content;
+use weir_semantics::question_digest::digest_debug_text;
 
 use crate::encode::encode_packet;
 use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::{FreeVariable, FreeVariableTable};
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::operators::OverlayOperator;
-use crate::possible_packets::build_possible_packets;
+use crate::possible_packets::build_packets_possible_anywhere;
 use crate::presence::PacketPartPresence;
 use crate::variable_layout::{DeviceNameClasses, VariableLayout, VariableOrder};
 
@@ -42,7 +42,7 @@ impl Default for PacketSpaceOptions {
 /// it, and void after [`PacketSpace::retain_packet_sets`] unless kept.
 ///
 /// Two equal values are the same set. Two different ones may still hold the same packets, since
-/// there are combinations of fields that no packet has: [`PacketSpace::is_same_set`].
+/// there are combinations of fields that no packet has: [`PacketSpace::has_same_possible_packets`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PacketSet(pub(crate) DiagramRef);
 
@@ -107,7 +107,7 @@ impl<'f> PacketSpace<'f> {
         let layout = VariableLayout::new(family, options.order, devices);
         let mut store = NodeStore::new(options.memory_bytes);
         let presence = PacketPartPresence::new(&mut store, &layout)?;
-        let possible = build_possible_packets(&mut store, &layout)?;
+        let possible = build_packets_possible_anywhere(&mut store, &layout)?;
         let changing = firewalls.iter().map(|f| ChangingSets::from_firewall(f));
         let changing = changing.fold(ChangingSets::default(), ChangingSets::union);
         Ok(PacketSpace {
@@ -233,7 +233,7 @@ impl<'f> PacketSpace<'f> {
         let mut sorted = sets.to_vec();
         sorted.sort_by_cached_key(|set| self.lowest_values_of_first_128_bits(set.0));
         self.store
-            .merge_diagrams(OverlayOperator, sorted.len(), |_, i| Ok(sorted[i].0))
+            .build_and_merge_diagrams(OverlayOperator, sorted.len(), |_, i| Ok(sorted[i].0))
             .map(PacketSet)
     }
 
@@ -281,7 +281,11 @@ impl<'f> PacketSpace<'f> {
     ///
     /// # Errors
     /// [`LimitReached`].
-    pub fn is_same_set(&mut self, a: PacketSet, b: PacketSet) -> Result<bool, LimitReached> {
+    pub fn has_same_possible_packets(
+        &mut self,
+        a: PacketSet,
+        b: PacketSet,
+    ) -> Result<bool, LimitReached> {
         let differ = self.store.disagreement(a.0, b.0)?;
         self.is_empty_set(PacketSet(differ))
     }
@@ -360,7 +364,7 @@ impl<'f> PacketSpace<'f> {
 /// Tells a rule's stateful tests from those of others: the original rule; else what it says.
 pub(crate) fn compute_original_rule_state_id(rule: &Rule) -> u64 {
     if rule.credit.is_empty() {
-        return digest_content(&(&rule.base, &rule.matches, &rule.target));
+        return digest_debug_text(&(&rule.base, &rule.matches, &rule.target));
     }
     let mut hasher = DefaultHasher::new();
     rule.credit.hash(&mut hasher);
@@ -369,7 +373,7 @@ pub(crate) fn compute_original_rule_state_id(rule: &Rule) -> u64 {
 
 /// The meaning of a device name in the packets of a comparison: `any other device`, `ppp+`; the
 /// name itself if rules test it.
-pub fn describe_class_of_device_name(
+pub fn describe_device_name_by_class(
     firewalls: &[&Firewall],
     family: Family,
     name: &str,

@@ -15,7 +15,7 @@ use crate::presence::{
 use crate::variable_layout::{VariableBlock, VariableLayout, ct_bit};
 
 /// Packets that there are.
-pub(crate) fn build_possible_packets(
+pub(crate) fn build_packets_possible_anywhere(
     store: &mut NodeStore,
     layout: &VariableLayout,
 ) -> Result<DiagramRef, LimitReached> {

@@ -54,12 +54,15 @@ impl PacketPartPresence {
         };
         let later = bit(store, VariableBlock::Field(Field::IsLaterFragment))?;
         let offset_one = bit(store, VariableBlock::FragmentOffsetOne)?;
-        let truncated = bit(store, VariableBlock::TruncatedHeader)?;
+        let truncated = bit(store, VariableBlock::AnyHeaderTruncation)?;
         let cut_ports = bit(store, VariableBlock::TruncatedAfterPorts)?;
         let mac = bit(store, VariableBlock::HasMac)?;
         let ct = layout.field_levels(Field::CtState);
-        let entry =
-            store.make_node(ct.level_of_bit(ct_bit::ENTRY), DiagramRef::ZERO, DiagramRef::ONE)?;
+        let entry = store.make_node(
+            ct.level_of_bit_from_lowest(ct_bit::ENTRY),
+            DiagramRef::ZERO,
+            DiagramRef::ONE,
+        )?;
         let protocols = layout.field_levels(Field::Proto);
         let first = store.minus(DiagramRef::ONE, later)?;
         let whole = store.minus(first, truncated)?;
@@ -132,7 +135,7 @@ pub(crate) fn build_masked_predicate(
     let mut out = DiagramRef::ONE;
     for bit in 0..levels.bit_count {
         if mask >> bit & 1 == 1 {
-            let level = levels.level_of_bit(bit);
+            let level = levels.level_of_bit_from_lowest(bit);
             out = match value >> bit & 1 {
                 1 => store.make_node(level, DiagramRef::ZERO, out)?,
                 _ => store.make_node(level, out, DiagramRef::ZERO)?,
@@ -171,7 +174,7 @@ fn build_span_subtree(
             let bit = bits - 1;
             let low = build_span_subtree(store, levels, bit, base, spans)?;
             let high = build_span_subtree(store, levels, bit, base | 1 << bit, spans)?;
-            store.make_node(levels.level_of_bit(bit), low, high)
+            store.make_node(levels.level_of_bit_from_lowest(bit), low, high)
         }
     }
 }

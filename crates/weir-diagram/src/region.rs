@@ -13,7 +13,7 @@ use weir_model::{Field, Match};
 use weir_semantics::{OutcomeDifference, Verdict};
 
 use crate::match_and_field_descriptions::{
-    describe_ct_states_with_nat, describe_value_span, format_packet_language_field,
+    describe_ct_states_with_nat, describe_value_span, format_packet_language_field_name,
     has_all_ct_states_but_invalid,
 };
 use crate::node_store::{DiagramRef, LimitReached};
@@ -75,7 +75,7 @@ pub struct RegionFieldSize {
 }
 
 impl FieldValues {
-    fn from_name(name: String) -> FieldValues {
+    fn from_phrase_alone(name: String) -> FieldValues {
         FieldValues { name, values: Vec::new(), omitted_count: 0, size: None, assumed_match: None }
     }
 }
@@ -304,7 +304,7 @@ impl PacketSpace<'_> {
             return;
         }
         let bit = bits - 1;
-        let (low, high) = self.store.cofactors(at, levels.level_of_bit(bit));
+        let (low, high) = self.store.cofactors(at, levels.level_of_bit_from_lowest(bit));
         self.collect_exit_spans(low, levels, bit, base, found, left);
         self.collect_exit_spans(high, levels, bit, base | 1 << bit, found, left);
     }
@@ -365,7 +365,7 @@ impl PacketSpace<'_> {
                 questions.iter().find(|o| o.description == words && Some(o.answer) == answer);
             let asked = asked.and_then(|o| Some((o.assumed_match.clone()?, o.answer)));
             let name = if answer == Some(false) { format!("not ({words})") } else { words };
-            FieldValues { assumed_match: asked, ..FieldValues::from_name(name) }
+            FieldValues { assumed_match: asked, ..FieldValues::from_phrase_alone(name) }
         }));
         out
     }
@@ -381,12 +381,12 @@ impl PacketSpace<'_> {
         let flag = |yes_words: &str, no_words: &str| {
             let name = if yes { yes_words } else { no_words }.to_owned();
             let is_said = yes || !ordinary || matches!(block, VariableBlock::HasMac);
-            is_said.then(|| FieldValues::from_name(name))
+            is_said.then(|| FieldValues::from_phrase_alone(name))
         };
         let field = match block {
             VariableBlock::Redirected => return None,
             VariableBlock::FragmentOffsetOne => return flag("at offset 1", "not at offset 1"),
-            VariableBlock::TruncatedHeader => {
+            VariableBlock::AnyHeaderTruncation => {
                 return flag("with a truncated header", "not a truncated header");
             }
             VariableBlock::TruncatedAfterPorts => {
@@ -432,7 +432,7 @@ impl PacketSpace<'_> {
         let more = words.len().saturating_sub(VALUES_SHOWN_PER_FIELD_MAX);
         let values: Vec<_> = words.into_iter().take(VALUES_SHOWN_PER_FIELD_MAX).collect();
         (!values.is_empty()).then(|| FieldValues {
-            name: format_packet_language_field(field, family, proto),
+            name: format_packet_language_field_name(field, family, proto),
             values,
             omitted_count: more,
             size: count_region_addresses_or_ports(field, spans, field.max_value(family)),

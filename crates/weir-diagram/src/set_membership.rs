@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use weir_model::ipset::{SetDataType, SetStorage};
 use weir_model::rule_match::SetMatch;
 use weir_model::{Element, ElementPart, Family, Field, IpSet, Match, SetOption};
-use weir_semantics::question_digest::digest_content;
+use weir_semantics::question_digest::digest_debug_text;
 
 use crate::PacketSpace;
 use crate::evaluation_point::EvaluationPoint;
@@ -29,14 +29,14 @@ const UNKNOWN_MEMBERSHIP_LEAF: DiagramRef = DiagramRef::leaf(3);
 
 /// What the options of a `-m set` require.
 #[derive(Clone, Copy, Debug, Default)]
-struct SetMatchOptions {
+struct SetMatchOptionRequirements {
     return_nomatch: bool,
     /// More than membership.
     needs_oracle: bool,
 }
 
-fn parse_set_match_options(m: &SetMatch) -> SetMatchOptions {
-    let mut options = SetMatchOptions::default();
+fn parse_set_match_options(m: &SetMatch) -> SetMatchOptionRequirements {
+    let mut options = SetMatchOptionRequirements::default();
     for word in m.options.iter().flat_map(|o| o.split_whitespace()) {
         match word.trim_start_matches('-') {
             "return-nomatch" => options.return_nomatch = true,
@@ -78,7 +78,7 @@ impl PacketSpace<'_> {
         // The negated test and the plain one are the same question.
         let plain = Match::Set(SetMatch { negated: false, ..m.clone() });
         let variable = FreeVariable::StatelessTest {
-            content: digest_content(&plain),
+            content: digest_debug_text(&plain),
             hook: at.hook,
             change: 0,
         };
@@ -178,16 +178,18 @@ impl PacketSpace<'_> {
         });
         let presence = self.presence;
         let layout = &self.layout;
-        let found = self.store.merge_diagrams(OverlayOperator, order.len(), |store, i| {
-            let element = order[i];
-            let mut out = if element.nomatch { NOMATCH_LEAF } else { MEMBER_LEAF };
-            for (part, src) in element.parts.iter().zip(dirs).rev() {
-                let reader = IpsetElementLowering { layout, presence, set, is_source: *src };
-                let holds = reader.lower_element_part(store, element, part)?;
-                out = store.and(holds, out)?;
-            }
-            Ok(out)
-        })?;
+        let found =
+            self.store.build_and_merge_diagrams(OverlayOperator, order.len(), |store, i| {
+                let element = order[i];
+                let mut out = if element.nomatch { NOMATCH_LEAF } else { MEMBER_LEAF };
+                for (part, src) in element.parts.iter().zip(dirs).rev() {
+                    let reader =
+                        IpsetElementPartLowering { layout, presence, set, is_source: *src };
+                    let holds = reader.lower_element_part(store, element, part)?;
+                    out = store.and(holds, out)?;
+                }
+                Ok(out)
+            })?;
         self.store.and(readable, found)
     }
 
@@ -251,14 +253,14 @@ fn find_set_netmask(set: &IpSet, family: Family) -> u128 {
 }
 
 /// Reads the parts of a packet that an element needs.
-struct IpsetElementLowering<'a> {
+struct IpsetElementPartLowering<'a> {
     layout: &'a VariableLayout,
     presence: PacketPartPresence,
     set: &'a IpSet,
     is_source: bool,
 }
 
-impl IpsetElementLowering<'_> {
+impl IpsetElementPartLowering<'_> {
     fn lower_element_part(
         &self,
         store: &mut NodeStore,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weir_model::effect::IpsetWrites;
 use weir_model::{Family, Firewall, Match, Rule, match_effects, target_effects};
-use weir_semantics::question_digest::digest_content;
+use weir_semantics::question_digest::digest_debug_text;
 use weir_semantics::shared_object_config_digests::{
     SharedObjectConfigDigests, rule_memory_address,
 };
@@ -34,9 +34,9 @@ impl StatefulTestIdResolver {
                 .filter(|(_, _, r)| can_rule_depend_on_state(r, family))
             {
                 let text = (ruleset.family, table.name, &rule.base, &rule.matches, &rule.target);
-                let text = digest_content(&text);
+                let text = digest_debug_text(&text);
                 let number = seen.entry(text).or_default();
-                by_rule.insert(rule_memory_address(rule), digest_content(&(text, *number)));
+                by_rule.insert(rule_memory_address(rule), digest_debug_text(&(text, *number)));
                 *number += 1;
             }
         }
@@ -52,7 +52,7 @@ impl StatefulTestIdResolver {
         };
         match self.configured_objects.digest_for_rule(rule) {
             0 => who,
-            configured => digest_content(&(who, configured)),
+            configured => digest_debug_text(&(who, configured)),
         }
     }
 }

@@ -9,15 +9,15 @@ use weir_model::{CtState, Field, FieldSet, Target, TargetTermination, target_eff
 use weir_packet::ConntrackInfo;
 use weir_semantics::Verdict;
 use weir_semantics::connmark::{ConnmarkOp, parse_connmark_target};
-use weir_semantics::question_digest::{digest_content, digest_drop_question};
+use weir_semantics::question_digest::{digest_debug_text, digest_drop_question};
 
 use crate::chain::BuildError;
 use crate::compose::DiagramContext;
+use crate::evaluation_point_and_table::TableEvaluationPoint;
 use crate::free_variable::{FieldBit, FreeVariable, StatefulTestInput, TargetChoice};
 use crate::node_store::DiagramRef;
 use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::presence::{build_code_predicate, decode_ct_state};
-use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
 use crate::variable_layout::ct_bit;
 
@@ -61,7 +61,7 @@ impl DiagramContext<'_> {
         (who, place): (u64, TableEvaluationPoint),
     ) -> Result<DiagramRef, BuildError> {
         let decided = |exit| Terminal { effects, ..Terminal::from_exit(exit) };
-        let digest = digest_content(extension);
+        let digest = digest_debug_text(extension);
         let ask = make_whole_packet_question(who, digest, place);
         let asked = self.terminals.intern_single_question_list(ask);
         let row = target_effects(target);
@@ -97,7 +97,7 @@ impl DiagramContext<'_> {
         (who, place): (u64, TableEvaluationPoint),
     ) -> Result<DiagramRef, BuildError> {
         let decided = |exit| Terminal { effects, ..Terminal::from_exit(exit) };
-        let digest = digest_content(opaque);
+        let digest = digest_debug_text(opaque);
         let asked = self
             .terminals
             .intern_single_question_list(make_whole_packet_question(who, digest, place));
@@ -129,7 +129,7 @@ impl DiagramContext<'_> {
         let only = Terminal { effects, ..Terminal::from_exit(RuleExit::Continue) };
         let mut change = PacketChange::default();
         if target_effects(target).changes_unmodelled_state {
-            change.unmodelled_targets.push(digest_content(effect));
+            change.unmodelled_targets.push(digest_debug_text(effect));
         }
         let mut untracks = false;
         match effect {
@@ -178,7 +178,7 @@ impl DiagramContext<'_> {
         (who, place): (u64, TableEvaluationPoint),
     ) -> Result<DiagramRef, BuildError> {
         let row = target_effects(target);
-        let digest = digest_content(extension);
+        let digest = digest_debug_text(extension);
         let mut change = PacketChange::default();
         if row.changes_unmodelled_state {
             change.unmodelled_targets.push(digest);
@@ -280,7 +280,8 @@ impl DiagramContext<'_> {
         for field in fields.iter() {
             let levels = self.space.layout.field_levels(field);
             bits.extend(
-                (0..levels.bit_count).map(|b| (levels.level_of_bit(b), FieldBit(field, b as u8))),
+                (0..levels.bit_count)
+                    .map(|b| (levels.level_of_bit_from_lowest(b), FieldBit(field, b as u8))),
             );
         }
         bits.sort_unstable_by_key(|(level, _)| *level);
@@ -304,7 +305,7 @@ impl DiagramContext<'_> {
     ) {
         let levels = self.space.layout.field_levels(field);
         for bit in 0..levels.bit_count {
-            let level = levels.level_of_bit(bit);
+            let level = levels.level_of_bit_from_lowest(bit);
             match (mask >> bit & 1 == 1, value >> bit & 1 == 1) {
                 (true, set) => drop(change.bit_sources.insert(level, XorBitSource::constant(set))),
                 (false, true) => {
@@ -317,7 +318,9 @@ impl DiagramContext<'_> {
 
     /// The connection of an untracked packet: nothing is known of it.
     pub fn write_untracked_state(&self, change: &mut PacketChange) {
-        let untracked = crate::encode::encode_ct(ConntrackInfo::from_state(CtState::Untracked));
+        let untracked = crate::encode::encode_ct_code_without_mark(ConntrackInfo::from_state(
+            CtState::Untracked,
+        ));
         self.write_ct_code_and_clear_mark(change, untracked);
     }
 
@@ -325,9 +328,10 @@ impl DiagramContext<'_> {
     pub fn write_ct_code_and_clear_mark(&self, change: &mut PacketChange, code: u32) {
         let ct = self.space.layout.field_levels(Field::CtState);
         for bit in 0..ct_bit::COUNT {
-            change
-                .bit_sources
-                .insert(ct.level_of_bit(bit), XorBitSource::constant(code >> bit & 1 == 1));
+            change.bit_sources.insert(
+                ct.level_of_bit_from_lowest(bit),
+                XorBitSource::constant(code >> bit & 1 == 1),
+            );
         }
         self.clear_mask_and_xor_field(change, Field::CtMark, 0, u32::MAX);
     }
@@ -353,7 +357,7 @@ impl DiagramContext<'_> {
         let (from_levels, to_levels) =
             (self.space.layout.field_levels(from.0), self.space.layout.field_levels(to.0));
         for bit in 0..32 {
-            let level = to_levels.level_of_bit(bit);
+            let level = to_levels.level_of_bit_from_lowest(bit);
             let kept = to.1 >> bit & 1 == 0;
             let mut source = if kept {
                 XorBitSource::from_level(level, false)
@@ -361,7 +365,10 @@ impl DiagramContext<'_> {
                 XorBitSource::constant(false)
             };
             if from.1 >> bit & 1 == 1 {
-                source.xor_with(&XorBitSource::from_level(from_levels.level_of_bit(bit), false));
+                source.xor_with(&XorBitSource::from_level(
+                    from_levels.level_of_bit_from_lowest(bit),
+                    false,
+                ));
             }
             if source != XorBitSource::from_level(level, false) {
                 change.bit_sources.insert(level, source);

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use weir_model::field::FIELDS;
 use weir_model::{Field, FieldSet, Hook, TableName, Target};
 use weir_semantics::Verdict;
-use weir_semantics::question_digest::digest_content;
+use weir_semantics::question_digest::digest_debug_text;
 
 use crate::free_variable::{FreeVariable, FreeVariableTable, StatefulTestInput};
 use crate::node_store::DiagramRef;
@@ -27,7 +27,7 @@ pub(crate) enum RuleExit {
     /// The table is decided.
     Verdict(Verdict),
     /// Nothing is said: a place that another diagram fills.
-    Placeholder,
+    PlaceholderForDiagram,
     /// Both rulesets that are compared do the same.
     SameInBoth,
 }
@@ -81,7 +81,7 @@ pub(crate) struct TerminalTable {
     field_levels: Vec<(Field, LevelRange)>,
     /// Pairs that were composed before.
     composed_pairs: HashMap<(u32, u32), u32>,
-    /// Results of [`TerminalTable::rename_free_variable`].
+    /// Results of [`TerminalTable::free_variable_after_change`].
     renamed_variables: HashMap<(u32, u32, u32), u32>,
     /// Some terminal continues with a change or a question.
     pub has_changes: bool,
@@ -95,7 +95,7 @@ pub(crate) const PLACEHOLDER_LEAF: DiagramRef = DiagramRef::ONE;
 impl TerminalTable {
     pub fn new(layout: &VariableLayout) -> TerminalTable {
         let mut all = ValueInterner::with_first_value(Terminal::from_exit(RuleExit::Continue));
-        all.intern(&Terminal::from_exit(RuleExit::Placeholder));
+        all.intern(&Terminal::from_exit(RuleExit::PlaceholderForDiagram));
         TerminalTable {
             terminals: all,
             effects: ValueInterner::with_first_value((Hook::Prerouting, TableName::Raw, 0)),
@@ -146,7 +146,7 @@ impl TerminalTable {
         if !self.with_effects {
             return 0;
         }
-        let effect = self.effects.intern(&(hook, table, digest_content(target)));
+        let effect = self.effects.intern(&(hook, table, digest_debug_text(target)));
         self.effect_lists.intern(&vec![effect])
     }
 
@@ -220,7 +220,7 @@ impl TerminalTable {
         let (a, b) = (self.changes.get(first).clone(), self.changes.get(second).clone());
         let end = self.fields_end;
         let both = a.followed_by(&b, end, &mut |level| {
-            end + self.rename_free_variable(level - end, first, asked, questions)
+            end + self.free_variable_after_change(level - end, first, asked, questions)
         });
         self.changes.intern(&both)
     }
@@ -232,7 +232,7 @@ impl TerminalTable {
     }
 
     /// The number of a question after a change and some questions.
-    pub fn rename_free_variable(
+    pub fn free_variable_after_change(
         &mut self,
         question: u32,
         change: u32,
@@ -288,11 +288,11 @@ impl TerminalTable {
             return of;
         }
         let both = self.compose_changes(change, of.change, asked, questions);
-        StatefulTestInput { change: self.project_change(both, of.read_fields), ..of }
+        StatefulTestInput { change: self.restrict_change_to_fields(both, of.read_fields), ..of }
     }
 
     /// What a change does to some fields.
-    pub fn project_change(&mut self, change: u32, fields: FieldSet) -> u32 {
+    pub fn restrict_change_to_fields(&mut self, change: u32, fields: FieldSet) -> u32 {
         if change == 0 || fields == FieldSet::ALL {
             return change;
         }

@@ -8,7 +8,7 @@
 
 use weir_model::rule_match::{ConntrackMatch, SetMatch, ct_state};
 use weir_model::{Field, FieldSet, Hotdrop, Match, Predicate, Rule, Test, match_effects};
-use weir_semantics::question_digest::{digest_content, digest_drop_question};
+use weir_semantics::question_digest::{digest_debug_text, digest_drop_question};
 
 use crate::PacketSpace;
 use crate::evaluation_point::EvaluationPoint;
@@ -61,8 +61,12 @@ impl PacketSpace<'_> {
                 if self.can_set_change(set) {
                     let of =
                         StatefulTestInput { hook: at.hook, read_fields: FieldSet::ALL, change: 0 };
-                    let variable =
-                        FreeVariable::StatefulTest { who, content: digest_content(m), nth: 0, of };
+                    let variable = FreeVariable::StatefulTest {
+                        who,
+                        content: digest_debug_text(m),
+                        nth: 0,
+                        of,
+                    };
                     return self
                         .free_variable_of_match(variable, || m.clone())
                         .map(LoweredTest::without_drop);
@@ -94,7 +98,7 @@ impl PacketSpace<'_> {
         )?;
         let either = self.store.overlay(sport, dport)?;
         let there = self.presence.multiport_ports;
-        let holds = self.apply_test_where_present(there, either, negated)?;
+        let holds = self.restrict_test_to_present_packets(there, either, negated)?;
         Ok(LoweredTest {
             matching_packets: holds,
             dropped_packets: self.presence.multiport_truncated,
@@ -117,7 +121,7 @@ impl PacketSpace<'_> {
             true => FreeVariable::StatefulTest { who, content, nth: 0, of },
             false => FreeVariable::StatelessTest { content, hook: at.hook, change: 0 },
         };
-        let digest = digest_content(m);
+        let digest = digest_debug_text(m);
         let asked = self.free_variable_of_match(variable(digest), || m.clone())?;
         let holds = match m {
             Match::Conntrack(c) => self.lower_whole_conntrack_match(c, asked, at)?,
@@ -143,7 +147,7 @@ impl PacketSpace<'_> {
     }
 
     /// `there` and what is tested, or `there` and its opposite.
-    fn apply_test_where_present(
+    fn restrict_test_to_present_packets(
         &mut self,
         there: DiagramRef,
         tested: DiagramRef,
@@ -199,7 +203,7 @@ impl PacketSpace<'_> {
             Predicate::Device { .. } => DiagramRef::ZERO,
         };
         let (there, drops) = self.presence.field_presence_and_hotdrop(field, multiport);
-        let holds = self.apply_test_where_present(there, tested, negated)?;
+        let holds = self.restrict_test_to_present_packets(there, tested, negated)?;
         Ok(LoweredTest { matching_packets: holds, dropped_packets: drops })
     }
 

@@ -26,7 +26,7 @@ pub(crate) enum VariableBlock {
     /// The packet is a fragment at offset 1.
     FragmentOffsetOne,
     /// Its transport header is truncated.
-    TruncatedHeader,
+    AnyHeaderTruncation,
     /// Of a truncated header, at least the four bytes of the ports are there.
     TruncatedAfterPorts,
     /// It has a source MAC address.
@@ -39,7 +39,7 @@ pub(crate) enum VariableBlock {
 const FRAGMENT_AND_PROTOCOL_BLOCKS: [VariableBlock; 5] = [
     VariableBlock::Field(Field::IsLaterFragment),
     VariableBlock::FragmentOffsetOne,
-    VariableBlock::TruncatedHeader,
+    VariableBlock::AnyHeaderTruncation,
     VariableBlock::TruncatedAfterPorts,
     VariableBlock::Field(Field::Proto),
 ];
@@ -67,31 +67,34 @@ const RARELY_TESTED_BLOCKS: [VariableBlock; 9] = [
 pub enum VariableOrder {
     /// State, devices, protocol, destination address and port, source port, source address.
     #[default]
-    DestinationFirst,
+    DestinationBeforeSource,
     /// Input device and source address, output device, state, protocol, destination, ports: for
     /// rules that check where packets come from before all else.
-    SourceFirst,
+    SourceBeforeDestination,
     /// State, devices, protocol, ports, destination address, source address.
     PortsFirst,
 }
 
 impl VariableOrder {
     /// All of them, the one that is tried first in front.
-    pub const ALL: [VariableOrder; 3] =
-        [VariableOrder::DestinationFirst, VariableOrder::SourceFirst, VariableOrder::PortsFirst];
+    pub const ALL: [VariableOrder; 3] = [
+        VariableOrder::DestinationBeforeSource,
+        VariableOrder::SourceBeforeDestination,
+        VariableOrder::PortsFirst,
+    ];
 
     fn blocks(self) -> Vec<VariableBlock> {
         use Field::{CtState, Daddr, Dport, Iif, Oif, Sport};
         let fields =
             |all: &[Field]| all.iter().copied().map(VariableBlock::Field).collect::<Vec<_>>();
         let parts = match self {
-            VariableOrder::DestinationFirst => [
+            VariableOrder::DestinationBeforeSource => [
                 fields(&[CtState, Iif, Oif]),
                 FRAGMENT_AND_PROTOCOL_BLOCKS.to_vec(),
                 fields(&[Daddr, Dport, Sport]),
                 SOURCE_ADDRESS_AND_MAC_BLOCKS.to_vec(),
             ],
-            VariableOrder::SourceFirst => [
+            VariableOrder::SourceBeforeDestination => [
                 [fields(&[Iif]), SOURCE_ADDRESS_AND_MAC_BLOCKS.to_vec()].concat(),
                 fields(&[Oif, CtState]),
                 FRAGMENT_AND_PROTOCOL_BLOCKS.to_vec(),
@@ -123,7 +126,7 @@ pub(crate) struct LevelRange {
 
 impl LevelRange {
     /// The level of a bit, counted from the lowest.
-    pub const fn level_of_bit(self, bit: u32) -> u32 {
+    pub const fn level_of_bit_from_lowest(self, bit: u32) -> u32 {
         self.first + self.bit_count - 1 - bit
     }
 

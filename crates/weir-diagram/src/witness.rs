@@ -6,7 +6,7 @@ use weir_semantics::ConnectionFact;
 
 use crate::encode::{FieldBitAssignment, decode_packet, encode_packet};
 use crate::free_variable::{FieldBit, FreeVariable, TargetChoice};
-use crate::match_and_field_descriptions::describe_match;
+use crate::match_and_field_descriptions::format_match_as_iptables_option;
 use crate::node_store::{DiagramRef, LEAF_LEVEL, LimitReached};
 use crate::packet_space::{PacketSet, PacketSpace};
 
@@ -206,7 +206,7 @@ impl PacketSpace<'_> {
             FreeVariable::StatelessTargetBit { hook, .. } => Some(hook),
         };
         let words = match (&asked, variable) {
-            (Some(m), _) => describe_match(m),
+            (Some(m), _) => format_match_as_iptables_option(m),
             (
                 None,
                 FreeVariable::StatelessTargetBit {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use weir_model::rule_match::SetMatch;
 use weir_model::{Addr, Firewall, Hook, Match, Packet};
 use weir_semantics::interpreter::default_nat_mapping;
-use weir_semantics::question_digest::{digest_content, digest_existing_nat_question};
+use weir_semantics::question_digest::{digest_debug_text, digest_existing_nat_question};
 use weir_semantics::{
     ConnectionFact, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
 };
@@ -25,12 +25,12 @@ pub struct WitnessOracle<'w> {
     state_ids: StatefulTestIdResolver,
     evaluation_counts: HashMap<(u64, u64), u32>,
     /// Stateful tests that were evaluated, with their results.
-    pub(crate) stateful_evaluations: Vec<StatefulEvaluation>,
+    pub(crate) stateful_evaluations: Vec<AnsweredStatefulTest>,
 }
 
 /// A stateful test that was evaluated, with its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StatefulEvaluation {
+pub(crate) struct AnsweredStatefulTest {
     state_id: u64,
     content: u64,
     hook: Hook,
@@ -74,8 +74,8 @@ impl Oracle for WitnessOracle<'_> {
             });
             let answer = best.is_some_and(|o| o.answer);
             *nth += 1;
-            let packet = digest_content(question.packet);
-            self.stateful_evaluations.push(StatefulEvaluation {
+            let packet = digest_debug_text(question.packet);
+            self.stateful_evaluations.push(AnsweredStatefulTest {
                 state_id: ask.0,
                 content: ask.1,
                 hook: question.hook,
@@ -87,7 +87,7 @@ impl Oracle for WitnessOracle<'_> {
         // The negated test of a set and the plain one are the same question.
         let (digest, negated) = match question.match_in_question() {
             Some(Match::Set(s)) if s.negated => {
-                (digest_content(&Match::Set(SetMatch { negated: false, ..s.clone() })), true)
+                (digest_debug_text(&Match::Set(SetMatch { negated: false, ..s.clone() })), true)
             }
             _ => (question.content_digest, false),
         };
@@ -184,7 +184,7 @@ impl Oracle for WitnessOracle<'_> {
 
     fn choose_nat_mapping(&mut self, translation: &NatQuestion<'_>) -> Option<(Addr, Option<u16>)> {
         let NatQuestion { hook, target, packet } = *translation;
-        let digest = digest_content(target);
+        let digest = digest_debug_text(target);
         let of = |o: &&Assumption| match o.variable {
             FreeVariable::StatelessTargetBit { content, hook: at, .. } => {
                 content == digest && at == hook
@@ -250,7 +250,7 @@ mod tests {
         let mut packet = Packet::new(Family::V4, Addr(1), Addr(2), 17);
         packet.transport = Transport::Udp { sport: 7, dport: 1500 };
         let hook = Hook::Prerouting;
-        let (content, bit) = (digest_content(&target), TargetChoice::AddrBit(0));
+        let (content, bit) = (digest_debug_text(&target), TargetChoice::AddrBit(0));
         let assumption = Assumption {
             assumed_match: None,
             description: String::new(),

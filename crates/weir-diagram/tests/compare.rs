@@ -254,7 +254,7 @@ fn one_hook_alone_is_a_view() {
             "*filter\n:INPUT {input} [0:0]\n:FORWARD DROP [0:0]\n-A FORWARD -p tcp -j ACCEPT\nCOMMIT\n"
         ))
     };
-    let hook = |hook| CompareOptions { scope: CompareScope::Hook(hook), ..by_text() };
+    let hook = |hook| CompareOptions { scope: CompareScope::OneHook(hook), ..by_text() };
     let (one, other) = (text("ACCEPT"), text("DROP"));
     assert!(compared(&one, &other, &hook(Hook::Forward)).is_equal());
     assert!(!compared(&one, &other, &hook(Hook::Input)).is_equal());

@@ -23,7 +23,7 @@ fn looked(
     answers: &mut dyn Oracle,
 ) -> Result<Option<String>, &'static str> {
     let lookup =
-        DiagramLookup::build_within_limits(one, Family::V4, 1 << 28, 1_000_000).expect("room");
+        DiagramLookup::build_if_within_limits(one, Family::V4, 1 << 28, 1_000_000).expect("room");
     let mut overhearing = lookup.recording_oracle(answers);
     let outcome = Interpreter::new(other).journey(packet, JourneyKind::Forward, &mut overhearing);
     let heard = overhearing.into_recorded_answers();
@@ -77,7 +77,7 @@ fn a_question_with_two_answers_is_no_difference() {
 #[test]
 fn a_diagram_beyond_its_limits_is_none() {
     let one = filter("-A FORWARD -p tcp -m tcp --dport 80 -j ACCEPT\n");
-    assert!(DiagramLookup::build_within_limits(&one, Family::V4, 1 << 28, 1_000_000).is_some());
-    assert!(DiagramLookup::build_within_limits(&one, Family::V4, 1 << 28, 10).is_none());
-    assert!(DiagramLookup::build_within_limits(&one, Family::V4, 0, 1_000_000).is_none());
+    assert!(DiagramLookup::build_if_within_limits(&one, Family::V4, 1 << 28, 1_000_000).is_some());
+    assert!(DiagramLookup::build_if_within_limits(&one, Family::V4, 1 << 28, 10).is_none());
+    assert!(DiagramLookup::build_if_within_limits(&one, Family::V4, 0, 1_000_000).is_none());
 }

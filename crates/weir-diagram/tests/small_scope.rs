@@ -73,7 +73,7 @@ fn some_packet_differs(one: &Firewall, other: &Firewall, sent: &[Packet]) -> boo
 fn every_short_chain_is_equal_to_its_reverse_exactly_when_no_packet_tells_them_apart() {
     let sent = packets();
     let options = CompareOptions {
-        scope: CompareScope::Hook(Hook::Forward),
+        scope: CompareScope::OneHook(Hook::Forward),
         stateful_pairing: StatefulTestPairing::ByRuleText,
         family: Some(Family::V4),
         regions_max: 1,

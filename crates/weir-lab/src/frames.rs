@@ -25,7 +25,7 @@ pub const SMALL_TABLE_MAX_FRAMES: usize = 1 << 20;
 /// Most frames of the other one: 96 MiB.
 pub const LARGE_TABLE_MAX_FRAMES: usize = 1 << 16;
 /// Longest frame that the devices take: a packet of 1500 bytes.
-const MAX_FRAME_BYTES: usize = 1514;
+const MAX_DEVICE_FRAME_BYTES: usize = 1514;
 
 const TRIAL_TAG_BYTES: usize = 8;
 const ETHERNET_HEADER_BYTES: usize = 14;
@@ -130,11 +130,11 @@ pub(crate) fn build_tagged_frame(
         [0x86, 0xdd] => extract_unpadded_ip_packet(&frame.bytes, 40, 4, 40)?,
         _ => return Err("neither IPv4 nor IPv6".to_owned()),
     };
-    if packet.len() + ETHERNET_HEADER_BYTES > MAX_FRAME_BYTES {
+    if packet.len() + ETHERNET_HEADER_BYTES > MAX_DEVICE_FRAME_BYTES {
         let bytes = packet.len() + ETHERNET_HEADER_BYTES;
-        return Err(format!("{bytes} bytes; {MAX_FRAME_BYTES} can be sent"));
+        return Err(format!("{bytes} bytes; {MAX_DEVICE_FRAME_BYTES} can be sent"));
     }
-    packet.truncate(MAX_FRAME_BYTES - ETHERNET_HEADER_BYTES - TRIAL_TAG_BYTES);
+    packet.truncate(MAX_DEVICE_FRAME_BYTES - ETHERNET_HEADER_BYTES - TRIAL_TAG_BYTES);
     let number_and_flag = (number << 1) | if frame.to_drop { TO_DROP_FLAG } else { 0 };
     packet.extend_from_slice(&magic.to_ne_bytes());
     packet.extend_from_slice(&number_and_flag.to_ne_bytes());
@@ -204,7 +204,7 @@ fn fix_transport_length_checksum(proto: u8, addresses: &[u8], transport: &mut [u
         6 => (16, true),
         17 => (6, true),
         58 => (2, true),
-        132 => return fix_sctp_checksum(transport),
+        132 => return recompute_sctp_crc32c(transport),
         _ => return,
     };
     if transport.len() < at + 2 {
@@ -230,7 +230,7 @@ fn fix_transport_length_checksum(proto: u8, addresses: &[u8], transport: &mut [u
     transport[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-fn fix_sctp_checksum(transport: &mut [u8]) {
+fn recompute_sctp_crc32c(transport: &mut [u8]) {
     if transport.len() >= 12 {
         transport[8..12].fill(0);
         let sum = crc32c(transport);

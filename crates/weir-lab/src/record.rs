@@ -111,14 +111,14 @@ fn build_record_subjects(run: &RunState<'_>) -> Vec<RunSubject> {
             load: subject.load.trim().to_owned(),
             lets_through_pps: subject.lets_through_pps,
             lacking: run.unmeasurable_subjects.get(name).cloned(),
-            limit: describe_nothing_to_measure(run, name),
+            limit: describe_unmeasured_subject_points(run, name),
         }
     };
     run.loaded_study.study.subjects.iter().map(|name| subject(name.get_ref())).collect()
 }
 
 /// A subject that reported that it has nothing to measure, or that its load has nothing to time.
-fn describe_nothing_to_measure(run: &RunState<'_>, name: &str) -> Option<String> {
+fn describe_unmeasured_subject_points(run: &RunState<'_>, name: &str) -> Option<String> {
     let nothing = "its command reports that there is nothing to measure";
     let left_out = run.nothing_to_measure.iter();
     // Where nothing but loads is measured, these are what is omitted.

@@ -113,7 +113,9 @@ enum SelfTestSetup {
 }
 
 /// The parts with their names, in their order; `direct` is the index of the link's device.
-fn list_self_test_parts(direct: u32) -> [(&'static str, SelfTestSetup); SELF_TEST_PART_COUNT] {
+fn build_named_self_test_setups(
+    direct: u32,
+) -> [(&'static str, SelfTestSetup); SELF_TEST_PART_COUNT] {
     let flows = |size| FlowSpec {
         size,
         flow_count: 1024,
@@ -164,7 +166,7 @@ pub fn run_self_test(
     let track = b"table ip weir {\nchain forward {\ntype filter hook forward priority 0\n\
         ct state new,established accept\n}\n}\n";
     tracked.namespace.run_command(&["nft", "-f", "-"], track)?;
-    let ways = list_self_test_parts(direct);
+    let ways = build_named_self_test_setups(direct);
     let many = (connection_load.endpoints.client_count, connection_load.endpoints.server_count);
     let mut parts: Vec<SelfTestMeasurement> =
         ways.iter().map(|(name, _)| SelfTestMeasurement::new(name)).collect();
@@ -202,7 +204,7 @@ pub fn run_self_test(
     }
     Ok(SelfTestReport::from_measurements(
         parts,
-        runner.describe_scheduling(options.trial_duration)?,
+        runner.describe_realtime_or_refusal(options.trial_duration)?,
     ))
 }
 
@@ -315,7 +317,7 @@ fn measure_connections(
         .tcp_ends
         .as_mut()
         .expect("a firewall is between them")
-        .set_active_endpoints(clients, servers);
+        .set_active_client_server_counts(clients, servers);
     let open = ConnectionPlan {
         duration: options.trial_duration,
         rate: 0,

@@ -24,7 +24,7 @@ use crate::LabError;
 use crate::bpf_program::sink::Sink;
 use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
 use crate::host::router_config::{FIREWALL_IN_MAC, SINK_ADDRESS, SOURCE_MAC};
-use crate::host::target::{Host, SharedExecTarget};
+use crate::host::target::{Host, RcExecTarget};
 use crate::observe::counters::DeviceDropReader;
 use crate::topology::local::{GatewayWithEndDevices, LocalTestbed};
 use crate::topology::remote::RemoteTestbed;
@@ -153,11 +153,11 @@ impl Topology {
     }
 
     /// A namespace that rulesets are loaded in to be timed, on the firewalls' machine.
-    pub(crate) fn create_load_timing_namespace(&mut self) -> Result<SharedExecTarget, LabError> {
+    pub(crate) fn create_load_timing_namespace(&mut self) -> Result<RcExecTarget, LabError> {
         if let Some(remote) = &self.remote {
             return remote.create_load_timing_namespace();
         }
-        let namespace = self.local.create_isolated_firewall_namespace()?;
+        let namespace = self.local.create_namespace_with_joined_devices()?;
         Ok(self.local.exec_target(&namespace))
     }
 

@@ -1,7 +1,7 @@
 //! The papers' tunings in a namespace. Needs root.
 
 use weir_kernel::Session;
-use weir_lab::paper_tunings::{ALL_PAPERS_TUNINGS, TuningScope, apply_namespace_tunings};
+use weir_lab::paper_tunings::{ALL_PAPERS_TUNINGS, TuningScope, apply_modern_namespace_tunings};
 
 #[test]
 fn a_namespace_gets_what_it_can_have_and_the_machine_keeps_its_own() {
@@ -11,7 +11,7 @@ fn a_namespace_gets_what_it_can_have_and_the_machine_keeps_its_own() {
         ALL_PAPERS_TUNINGS.iter().filter(|tuning| tuning.reach == TuningScope::Machine);
     let before: Vec<Option<String>> =
         of_machine.clone().map(|tuning| tuning.current_value()).collect();
-    let applied = apply_namespace_tunings(&namespace).unwrap();
+    let applied = apply_modern_namespace_tunings(&namespace).unwrap();
     assert!(applied.len() > 8, "{applied:?}");
     for tuning in applied {
         let now = namespace.read_sysctl(tuning.sysctl).unwrap().replace('\t', " ");

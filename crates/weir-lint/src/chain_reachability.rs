@@ -61,19 +61,20 @@ pub(crate) fn find_catch_all_rules(
     let family = ruleset.family;
     let takes_all = |rule: &Rule| {
         let leaves = rule.target.leaves_chain();
-        (leaves || terminating_rule_of_callee(rule, &closed).is_some())
+        (leaves || decider_of_callee_ignoring_tests(rule, &closed).is_some())
             && lower_to_tests(rule, family).is_empty()
     };
     let of = |(chain, c): (usize, &Chain)| {
         let rule = c.rules.iter().position(takes_all)?;
-        let decides = terminating_rule_of_callee(&c.rules[rule], &closed).unwrap_or((chain, rule));
+        let decides =
+            decider_of_callee_ignoring_tests(&c.rules[rule], &closed).unwrap_or((chain, rule));
         Some(CatchAllRule { rule, deciding_rule: decides })
     };
     table.chains.iter().enumerate().map(of).collect()
 }
 
 /// The rule that decides, where the rule leads into a chain that no packet leaves undecided.
-fn terminating_rule_of_callee(
+fn decider_of_callee_ignoring_tests(
     rule: &Rule,
     closed: &TerminatingChains<'_>,
 ) -> Option<(usize, usize)> {
@@ -103,7 +104,7 @@ fn terminating_rule_of_chain(
     closed: &TerminatingChains<'_>,
 ) -> Option<(usize, usize)> {
     for (i, rule) in chain.rules.iter().enumerate() {
-        let into = terminating_rule_of_callee(rule, closed);
+        let into = decider_of_callee_ignoring_tests(rule, closed);
         match rule.target {
             Target::Return => return None,
             Target::Goto(_) if into.is_none() => return None,

@@ -66,7 +66,8 @@ pub fn lint_without_grouping(firewall: &Firewall, options: &LintOptions) -> Chec
 
 /// How bad a finding is. What a program wrote is a note at most, unless the caller names the lint.
 fn assign_severity(finding: &mut Finding, options: &LintOptions) {
-    if let Some(LintLevel::Report(severity)) = options.levels.configured_or_off_level(finding.lint)
+    if let Some(LintLevel::ReportAs(severity)) =
+        options.levels.configured_or_off_level(finding.lint)
     {
         finding.severity = severity;
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_model::effect::shared_objects::{SharedObjects, uses_shared_objects};
+use weir_model::effect::shared_objects::{SharedObjectConfigurations, uses_shared_objects};
 use weir_model::effect::{ConntrackDemand, rule_conntrack_demand, total_conntrack_demand};
 use weir_model::managing_programs::program_of_chain_or_set;
 use weir_model::{Family, Firewall, Rule, SharedName};
@@ -89,7 +89,7 @@ pub fn apply_fixes(firewall: &Firewall, options: &FixOptions) -> FixResult {
     // A lint that is off by default is looked for where it is named.
     for lint in all_lints().filter(|l| options.lint_ids.contains(l.id) && !l.enabled_by_default) {
         if check_options.levels.configured_or_off_level(lint) == Some(LintLevel::Allow) {
-            check_options.levels.set_lint(lint, LintLevel::Report(lint.severity));
+            check_options.levels.set_lint(lint, LintLevel::ReportAs(lint.severity));
         }
     }
     let mut fixed = FixResult { firewall: firewall.clone(), ..FixResult::default() };
@@ -113,7 +113,7 @@ pub fn apply_fixes(firewall: &Firewall, options: &FixOptions) -> FixResult {
         if options.one_by_one {
             now.truncate(1);
         }
-        let mut after = apply_edits(&fixed.firewall, &collect_edits(&now));
+        let mut after = apply_edits(&fixed.firewall, &concatenate_edits_of_findings(&now));
         let lost = find_lost_conntrack_demands(&fixed.firewall, &after);
         for (family, what) in lost.into_iter().flatten() {
             let why = match what {
@@ -124,7 +124,7 @@ pub fn apply_fixes(firewall: &Firewall, options: &FixOptions) -> FixResult {
             after =
                 withhold_fixes_touching_rules(&fixed.firewall, why, switches, &mut now, &mut left);
         }
-        if changes_named_objects(&fixed.firewall, &after) {
+        if has_different_named_objects(&fixed.firewall, &after) {
             after = withhold_fixes_touching_rules(
                 &fixed.firewall,
                 UnfixedReason::ChangesNamedObject,
@@ -143,7 +143,7 @@ pub fn apply_fixes(firewall: &Firewall, options: &FixOptions) -> FixResult {
     fixed
 }
 
-fn collect_edits(findings: &[Finding]) -> Vec<RulesetEdit> {
+fn concatenate_edits_of_findings(findings: &[Finding]) -> Vec<RulesetEdit> {
     findings.iter().filter_map(|f| f.fix.as_ref()).flat_map(|x| x.edits.clone()).collect()
 }
 
@@ -181,8 +181,9 @@ fn find_lost_conntrack_demands(
 }
 
 /// Whether other rules configure some object that rules share by name afterwards, or none makes it.
-fn changes_named_objects(before: &Firewall, after: &Firewall) -> bool {
-    let [before, after] = [before, after].map(|f| SharedObjects::from_rulesets(f.rulesets()));
+fn has_different_named_objects(before: &Firewall, after: &Firewall) -> bool {
+    let [before, after] =
+        [before, after].map(|f| SharedObjectConfigurations::from_rulesets(f.rulesets()));
     before.first_differing_object(&after).is_some()
 }
 
@@ -196,14 +197,14 @@ fn withhold_fixes_touching_rules(
     left: &mut Vec<(Finding, UnfixedReason)>,
 ) -> Firewall {
     let (stay, rest): (Vec<_>, Vec<_>) =
-        std::mem::take(now).into_iter().partition(|f| fix_touches_rule(firewall, f, kind));
+        std::mem::take(now).into_iter().partition(|f| fix_touches_rule_of_kind(firewall, f, kind));
     left.extend(stay.into_iter().map(|f| (f, why)));
     *now = rest;
-    apply_edits(firewall, &collect_edits(now))
+    apply_edits(firewall, &concatenate_edits_of_findings(now))
 }
 
 /// Whether a fix touches a rule of that kind.
-fn fix_touches_rule(
+fn fix_touches_rule_of_kind(
     firewall: &Firewall,
     f: &Finding,
     kind: impl Fn(&Rule, Family) -> bool,

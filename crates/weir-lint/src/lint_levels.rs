@@ -10,7 +10,7 @@ pub enum LintLevel {
     /// Nothing is reported.
     Allow,
     /// Reported, as bad as that.
-    Report(Severity),
+    ReportAs(Severity),
 }
 
 /// The caller's settings per lint; the registry has the defaults.
@@ -25,7 +25,7 @@ pub struct LintLevels {
 
 impl LintLevels {
     /// Sets the level of every lint that is reported anyway.
-    pub(crate) fn set_all(&mut self, level: LintLevel) {
+    pub(crate) fn set_level_for_unnamed_lints(&mut self, level: LintLevel) {
         self.level_for_all = Some(level);
     }
 
@@ -50,6 +50,6 @@ impl LintLevels {
 
     /// The level of a lint.
     pub fn effective_level(&self, lint: &Lint) -> LintLevel {
-        self.configured_or_off_level(lint).unwrap_or(LintLevel::Report(lint.severity))
+        self.configured_or_off_level(lint).unwrap_or(LintLevel::ReportAs(lint.severity))
     }
 }

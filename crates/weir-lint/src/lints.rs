@@ -1,13 +1,13 @@
 //! The lints: one file for each, or for a few that are detected together.
 
 pub(crate) mod contradictory_tests;
-pub(crate) mod costly_match;
 pub(crate) mod fragments_bypassing_drop;
 pub(crate) mod ipv4_ipv6_mismatch;
 pub(crate) mod late_established_rule;
 pub(crate) mod linear_rule_runs;
 pub(crate) mod loopback_and_nat;
 pub(crate) mod malformed_weir_comments;
+pub(crate) mod matches_with_cheaper_equivalent;
 pub(crate) mod missing_final_drop;
 pub(crate) mod overlapping_rules;
 pub(crate) mod rules_after_catch_all;

@@ -17,7 +17,7 @@
 //! index of intervals ([`overlap_index`]) for the fields in which most rules differ; a rule is then
 //! compared only with those whose interval overlaps its own.
 
-mod outcome_without_rule;
+mod outcome_after_rule_removal;
 mod overlap_index;
 
 use std::cell::{Cell as Counter, OnceCell};
@@ -25,7 +25,7 @@ use std::cell::{Cell as Counter, OnceCell};
 use weir_model::{Chain, ChainGraph, ChainJump, Field, Firewall, Rule, Ruleset, Table, Target};
 use weir_partition::{BoxLowering, HyperRect, RulePacketBoxes};
 
-pub(crate) use self::outcome_without_rule::Decider;
+pub(crate) use self::outcome_after_rule_removal::Decider;
 use self::overlap_index::OverlapIndex;
 
 /// Maximum number of boxes of a set; with more, nothing is reported.
@@ -70,7 +70,8 @@ impl<'a> PacketSetFlow<'a> {
         let position = |jump: ChainJump| (jump.from, jump.rule);
         let callers = graph.jumps_by_callee().into_iter();
         let callers = callers.map(|jumps| jumps.into_iter().map(position).collect()).collect();
-        let entering = |c: &Chain| c.policy.map(|_| lowering.packets_entering_chain(&c.name));
+        let entering =
+            |c: &Chain| c.policy.map(|_| lowering.packets_possible_in_builtin_chain(&c.name));
         let entering = table.chains.iter().map(entering).collect();
         let reaches = table
             .chains
@@ -117,7 +118,7 @@ impl<'a> PacketSetFlow<'a> {
     }
 
     /// The deciding rules before one in its chain that have packets in common with it, in order.
-    pub fn earlier_overlapping_deciders(&self, at: RulePosition) -> Vec<RulePosition> {
+    pub fn overlapping_deciders_before_in_chain(&self, at: RulePosition) -> Vec<RulePosition> {
         let cells = &self.rule_packet_boxes(at).matched_boxes;
         let mut rules: Vec<usize> =
             cells.iter().flat_map(|cell| self.rules_maybe_removing_from_box(at.0, cell)).collect();

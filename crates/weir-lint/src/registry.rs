@@ -22,7 +22,7 @@ pub(crate) static LINT_FAMILIES: &[&LintFamily] = &[
     &linear_rule_runs::LINT_FAMILY,
     &late_established_rule::LINT_FAMILY,
     &unneeded_conntrack::LINT_FAMILY,
-    &costly_match::LINT_FAMILY,
+    &matches_with_cheaper_equivalent::LINT_FAMILY,
     &unlimited_log::LINT_FAMILY,
     &stateful_limits::LINT_FAMILY,
     &fragments_bypassing_drop::LINT_FAMILY,
@@ -55,7 +55,7 @@ impl LintLevels {
     /// [`UnknownLint`].
     pub fn set_level(&mut self, id: &str, level: LintLevel) -> Result<(), UnknownLint> {
         if id == "all" {
-            self.set_all(level);
+            self.set_level_for_unnamed_lints(level);
             return Ok(());
         }
         let lint = find_lint(id).ok_or_else(|| UnknownLint(id.to_owned()))?;

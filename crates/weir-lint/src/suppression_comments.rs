@@ -71,7 +71,7 @@ pub(crate) fn filter_suppressed_findings(
         }
     }
     for mut f in bad {
-        if let LintLevel::Report(severity) = levels.effective_level(f.lint) {
+        if let LintLevel::ReportAs(severity) = levels.effective_level(f.lint) {
             f.severity = severity;
             kept.push(f);
         }
@@ -97,11 +97,11 @@ fn unused_suppression_finding(c: &SuppressionComment) -> Finding {
         "the comment before this allows {}, which does not occur here",
         c.lint_ids.join(", ")
     );
-    set_place_from_scope(Finding::new_with_span_only(&ALLOWS_NOTHING, c.span, message), &c.scope)
+    place_finding_at_scope(Finding::new_with_span_only(&ALLOWS_NOTHING, c.span, message), &c.scope)
         .with_help("remove the comment")
 }
 
-fn set_place_from_scope(mut f: Finding, scope: &SuppressionScope) -> Finding {
+fn place_finding_at_scope(mut f: Finding, scope: &SuppressionScope) -> Finding {
     match scope {
         SuppressionScope::Table(family, _) => f.family = Some(*family),
         SuppressionScope::RuleOrChain(id) => {
@@ -172,7 +172,7 @@ fn parse_suppression_comments(
         let Some(words) = comment.trim_start_matches('#').trim().strip_prefix("weir:") else {
             continue;
         };
-        match parse_allowed_lint_ids(words.trim()) {
+        match parse_allow_or_describe_error(words.trim()) {
             Ok(ids) => out.push(SuppressionComment {
                 lint_ids: ids,
                 scope: scope.clone(),
@@ -182,7 +182,7 @@ fn parse_suppression_comments(
             Err(message) => {
                 let help = "write `# weir: allow(ID): reason`; `weir check --list` lists the IDs";
                 bad.push(
-                    set_place_from_scope(
+                    place_finding_at_scope(
                         Finding::new_with_span_only(&BAD_COMMENT, span, message),
                         scope,
                     )
@@ -194,7 +194,7 @@ fn parse_suppression_comments(
 }
 
 /// The ids of `allow(ID, ID): reason`.
-fn parse_allowed_lint_ids(words: &str) -> Result<Vec<String>, String> {
+fn parse_allow_or_describe_error(words: &str) -> Result<Vec<String>, String> {
     let rest = words.strip_prefix("allow(").and_then(|r| r.split_once(')'));
     let Some((ids, reason)) = rest else {
         return Err(format!("weir does not understand the comment before this: {words:?}"));

@@ -322,7 +322,7 @@ fn levels_of_one_lint_win_over_those_of_all() {
     };
     let (duplicate, never) = ("duplicate-rule", "never-matches");
     assert_eq!(with(&[]), [(duplicate, Severity::Note), (never, Severity::Warning)]);
-    let error = LintLevel::Report(Severity::Error);
+    let error = LintLevel::ReportAs(Severity::Error);
     assert_eq!(with(&[("all", error)]), [(duplicate, Severity::Error), (never, Severity::Error)]);
     assert_eq!(with(&[("all", error), (never, LintLevel::Allow)]), [(duplicate, Severity::Error)]);
     assert_eq!(with(&[(never, error), ("all", LintLevel::Allow)]), [(never, Severity::Error)]);
@@ -430,7 +430,7 @@ fn what_programs_write_is_a_note_unless_the_lint_is_named() {
     let severity = |rules: &str, asked: Option<&str>| {
         let mut levels = LintLevels::default();
         if let Some(id) = asked {
-            levels.set_level(id, LintLevel::Report(Severity::Error)).expect("a lint");
+            levels.set_level(id, LintLevel::ReportAs(Severity::Error)).expect("a lint");
         }
         let text = format!("*filter\n:FORWARD DROP [0:0]\n:INPUT DROP [0:0]\n{rules}COMMIT\n");
         let options = LintOptions { levels, ..LintOptions::default() };

@@ -29,7 +29,7 @@ pub struct ChainJump {
 /// let chains = [forward, Chain::new("tcp", None), Chain::new("unused", None)];
 /// let graph = ChainGraph::new(&chains);
 /// assert_eq!(graph.reachable_from([0]), [true, true, false]);
-/// assert_eq!(graph.callees_first(0), Ok(vec![1, 0]));
+/// assert_eq!(graph.callees_first_from(0), Ok(vec![1, 0]));
 /// assert_eq!(graph.max_jump_or_goto_depth(0), Ok(1));
 /// ```
 #[derive(Clone, Debug)]
@@ -144,7 +144,7 @@ impl<'n> ChainGraph<'n> {
     }
 
     /// The chains that `start` reaches with the fewest jumps to each, nearest first.
-    pub fn chains_by_jump_distance(&self, start: usize) -> Vec<(usize, usize)> {
+    pub fn chains_by_jump_distance_from(&self, start: usize) -> Vec<(usize, usize)> {
         let mut seen = vec![false; self.len()];
         seen[start] = true;
         let (mut open, mut out) = (VecDeque::from([(start, 0)]), Vec::new());
@@ -163,7 +163,7 @@ impl<'n> ChainGraph<'n> {
     ///
     /// # Errors
     /// A chain that reaches itself.
-    pub fn callees_first(&self, start: usize) -> Result<Vec<usize>, usize> {
+    pub fn callees_first_from(&self, start: usize) -> Result<Vec<usize>, usize> {
         let (mut order, mut closing) = (Vec::new(), None);
         let mut states = vec![DepthFirstState::Unvisited; self.len()];
         self.depth_first_from(start, &mut states, &mut order, &mut |j| {
@@ -196,7 +196,7 @@ impl<'n> ChainGraph<'n> {
     /// A chain that reaches itself.
     pub fn max_jump_or_goto_depth(&self, start: usize) -> Result<usize, usize> {
         let mut depths = vec![0; self.len()];
-        for chain in self.callees_first(start)? {
+        for chain in self.callees_first_from(start)? {
             depths[chain] = self.jumps[chain].iter().map(|j| depths[j.to] + 1).max().unwrap_or(0);
         }
         Ok(depths[start])

@@ -38,7 +38,7 @@ pub use self::rule_conntrack_activation::{
 };
 pub use self::targets::{
     IpsetWrites, OPAQUE_TARGET_ROWS, TARGET_ROWS, TargetRow, TargetTermination, UNKNOWN_TARGET_ROW,
-    find_fields_changed_for_next_rules, target_effects, target_effects_from_rows,
+    collect_fields_changed_within_table, target_effects, target_effects_from_rows,
     target_module_name,
 };
 pub use self::traffic_changed_sets::{ChangingSets, list_target_sets_with_write_flags};

@@ -72,11 +72,11 @@ pub enum Layer {
 
 /// How a pass may treat two rules that differ in a field (after pf's rule field classes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MergeClass {
+pub enum RuleMergeClass {
     /// The values may be folded into one set: an exact value, a prefix or a range.
     Mergeable,
     /// May differ inside a compiled run, but never merged: bit tests.
-    KeepSeparate,
+    MayDifferUnmerged,
     /// Must be equal inside a merged group.
     MustBeEqual,
 }
@@ -99,7 +99,7 @@ pub struct FieldRow {
     /// nft's expression for IPv4 and IPv6; `th` is a placeholder for the transport protocol's name.
     pub nft_expression: (&'static str, &'static str),
     /// How a pass may treat it.
-    pub merge_class: MergeClass,
+    pub merge_class: RuleMergeClass,
     /// The value of an ordinary packet, for a *plain* field: a number that every packet has, that
     /// may have any value of its width, and that can change alone.
     pub ordinary_value: Option<u128>,
@@ -114,7 +114,7 @@ const fn field_row(
     offset: Option<(u16, u16)>,
     iptables: &'static str,
     nft: (&'static str, &'static str),
-    merge: MergeClass,
+    merge: RuleMergeClass,
     usual: Option<u128>,
 ) -> FieldRow {
     FieldRow {
@@ -134,20 +134,20 @@ const fn field_row(
 #[rustfmt::skip]
 pub const FIELDS: [FieldRow; 18] = {
     use Layer::{Link, Meta, Network, Transport};
-    use MergeClass::{MustBeEqual, Mergeable, KeepSeparate};
+    use RuleMergeClass::{MustBeEqual, Mergeable, MayDifferUnmerged};
     [
         field_row(Field::Iif,       "iif",      Meta,      (0, 0),     None,           "-i",              ("iifname", "iifname"),             MustBeEqual,   None),
         field_row(Field::Oif,       "oif",      Meta,      (0, 0),     None,           "-o",              ("oifname", "oifname"),             MustBeEqual,   None),
         field_row(Field::Saddr,     "saddr",    Network,   (32, 128),  Some((12, 8)),  "-s",              ("ip saddr", "ip6 saddr"),          Mergeable, None),
         field_row(Field::Daddr,     "daddr",    Network,   (32, 128),  Some((16, 24)), "-d",              ("ip daddr", "ip6 daddr"),          Mergeable, None),
         field_row(Field::Proto,     "proto",    Network,   (8, 8),     Some((9, 6)),   "-p",              ("meta l4proto", "meta l4proto"),   Mergeable, None),
-        field_row(Field::IsLaterFragment,  "fragment", Network,   (1, 1),     Some((6, 40)),  "-f",              ("ip frag-off & 0x1fff != 0", ""),  KeepSeparate,    None),
+        field_row(Field::IsLaterFragment,  "fragment", Network,   (1, 1),     Some((6, 40)),  "-f",              ("ip frag-off & 0x1fff != 0", ""),  MayDifferUnmerged,    None),
         field_row(Field::Sport,     "sport",    Transport, (16, 16),   Some((0, 0)),   "--sport",         ("th sport", "th sport"),           Mergeable, None),
         field_row(Field::Dport,     "dport",    Transport, (16, 16),   Some((2, 2)),   "--dport",         ("th dport", "th dport"),           Mergeable, None),
-        field_row(Field::TcpFlags,  "flags",    Transport, (8, 8),     Some((13, 13)), "--tcp-flags",     ("tcp flags", "tcp flags"),         KeepSeparate,    None),
+        field_row(Field::TcpFlags,  "flags",    Transport, (8, 8),     Some((13, 13)), "--tcp-flags",     ("tcp flags", "tcp flags"),         MayDifferUnmerged,    None),
         field_row(Field::IcmpTypeAndCode,      "icmp",     Transport, (16, 16),   Some((0, 0)),   "--icmp-type",     ("icmp type", "icmpv6 type"),       Mergeable, None),
         field_row(Field::SourceMac, "smac",     Link,      (48, 48),   Some((6, 6)),   "--mac-source",    ("ether saddr", "ether saddr"),     Mergeable, None),
-        field_row(Field::CtState,   "ct state", Meta,      (7, 7),     None,           "--ctstate",       ("ct state", "ct state"),           KeepSeparate,    None),
+        field_row(Field::CtState,   "ct state", Meta,      (7, 7),     None,           "--ctstate",       ("ct state", "ct state"),           MayDifferUnmerged,    None),
         field_row(Field::Mark,      "mark",     Meta,      (32, 32),   None,           "--mark",          ("meta mark", "meta mark"),         Mergeable, Some(0)),
         field_row(Field::CtMark,    "ct mark",  Meta,      (32, 32),   None,           "--mark",          ("ct mark", "ct mark"),             Mergeable, None),
         field_row(Field::Length,    "length",   Network,   (16, 16),   None,           "--length",        ("meta length", "meta length"),     Mergeable, None),
@@ -288,14 +288,14 @@ impl Field {
                 Transport::Tcp { sport, .. }
                 | Transport::Udp { sport, .. }
                 | Transport::Sctp { sport, .. }
-                | Transport::Dccp { sport, .. },
+                | Transport::DccpPorts { sport, .. },
                 Field::Sport,
             ) => *sport = value as u16,
             (
                 Transport::Tcp { dport, .. }
                 | Transport::Udp { dport, .. }
                 | Transport::Sctp { dport, .. }
-                | Transport::Dccp { dport, .. },
+                | Transport::DccpPorts { dport, .. },
                 Field::Dport,
             ) => *dport = value as u16,
             (Transport::Tcp { flags, .. }, Field::TcpFlags) => *flags = value as u8,

@@ -98,11 +98,11 @@ impl fmt::Display for ManagingProgram {
 /// The program that keeps a chain of that name, if passes and forms leave its chains alone.
 ///
 /// ```
-/// use weir_model::managing_programs::{ManagingProgram, find_default_preserved_program};
-/// assert_eq!(find_default_preserved_program("DOCKER-USER"), Some(ManagingProgram::Docker));
-/// assert_eq!(find_default_preserved_program("FORWARD"), None);
+/// use weir_model::managing_programs::{ManagingProgram, find_preserved_program_of_chain};
+/// assert_eq!(find_preserved_program_of_chain("DOCKER-USER"), Some(ManagingProgram::Docker));
+/// assert_eq!(find_preserved_program_of_chain("FORWARD"), None);
 /// ```
-pub fn find_default_preserved_program(chain: &str) -> Option<ManagingProgram> {
+pub fn find_preserved_program_of_chain(chain: &str) -> Option<ManagingProgram> {
     program_of_chain_or_set(chain).filter(|program| program.is_preserved_by_default())
 }
 
@@ -216,7 +216,7 @@ pub fn count_preserved_rules_by_program(
     let mut rules = std::collections::BTreeMap::new();
     for chain in chains {
         if let Some(program) =
-            find_default_preserved_program(&chain.name).filter(|p| !touched.contains(p))
+            find_preserved_program_of_chain(&chain.name).filter(|p| !touched.contains(p))
         {
             *rules.entry(program).or_insert(0) += chain.rules.len();
         }
@@ -265,7 +265,7 @@ mod tests {
             ("IN_public_allow", ManagingProgram::Firewalld),
             ("ufw-before-input", ManagingProgram::Ufw),
         ] {
-            assert_eq!(find_default_preserved_program(chain), Some(program), "{chain}");
+            assert_eq!(find_preserved_program_of_chain(chain), Some(program), "{chain}");
         }
     }
 
@@ -287,7 +287,7 @@ mod tests {
             ("cali-INPUT", ManagingProgram::Calico),
         ] {
             assert_eq!(
-                (program_of_chain_or_set(chain), find_default_preserved_program(chain)),
+                (program_of_chain_or_set(chain), find_preserved_program_of_chain(chain)),
                 (Some(program), None),
                 "{chain}"
             );

@@ -82,7 +82,7 @@ pub enum Statement {
     /// The rule continues only if the test holds.
     Test(Test),
     /// The rule continues only if the caller says so.
-    Opaque(OpaqueStatement),
+    OpaqueTest(OpaqueNftTest),
     /// `counter`, and the originals it is part of.
     Counter(Vec<CreditedOriginal>),
     /// A verdict.
@@ -164,7 +164,7 @@ pub enum LoadExpression {
     /// `meta l4proto`.
     L4proto,
     /// `ip frag-off & 0x1fff` (IPv4 only).
-    FragmentOffset,
+    Ipv4FragmentOffset,
     /// `@th,0,24`: the first three bytes of the transport header. A length that the fast path does
     /// not take, so that later fragments have none (net/netfilter/nft_payload.c).
     TransportFirstThreeBytes,
@@ -224,7 +224,7 @@ impl LoadExpression {
             | LoadExpression::Tos => 0xff,
             LoadExpression::EtherSaddr => 0xffff_ffff_ffff,
             LoadExpression::TransportFirstThreeBytes => 0xff_ffff,
-            LoadExpression::FragmentOffset => 0x1fff,
+            LoadExpression::Ipv4FragmentOffset => 0x1fff,
             _ => u32::MAX as u128,
         }
     }
@@ -332,7 +332,7 @@ pub enum Comparand {
 
 /// A test that no loaded value models, as nft text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct OpaqueStatement {
+pub struct OpaqueNftTest {
     /// nft text of the test.
     pub text: String,
     /// The original rule.
@@ -345,7 +345,7 @@ pub struct OpaqueStatement {
     pub is_inverted: bool,
 }
 
-impl OpaqueStatement {
+impl OpaqueNftTest {
     /// It tests the packet's conntrack entry. Without one the rule ends there, negated or not
     /// (`nft_ct_get_eval` in net/netfilter/nft_ct.c).
     #[must_use]

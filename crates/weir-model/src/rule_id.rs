@@ -2,7 +2,7 @@
 //! content.
 //!
 //! [`RuleId`] is what people and manifests name a rule by. [`RuleIndex`] stands for it in the
-//! credit of rules and elements, which passes copy and merge by the million; [`RuleIdTable`] leads
+//! credit of rules and elements, which passes copy and merge by the million; [`RulesetRuleIdTable`] leads
 //! from one to the other. Both are those of one text: a rule that is inserted moves all behind it.
 //! The [`RuleContentKey`](crate::RuleContentKey) of a rule stays.
 
@@ -72,9 +72,9 @@ impl From<&RuleId> for CounterLocation {
 
 /// The identities of the rules of a ruleset as read, by index.
 #[derive(Clone, Debug, Default)]
-pub struct RuleIdTable(Vec<RuleId>);
+pub struct RulesetRuleIdTable(Vec<RuleId>);
 
-impl RuleIdTable {
+impl RulesetRuleIdTable {
     /// Those of a ruleset as read: rules in reading order.
     pub fn from_ruleset(ruleset: &Ruleset) -> Self {
         let credited = |(id, rule): (RuleId, &Rule)| Some((*rule.credit.first()?, id));
@@ -83,7 +83,7 @@ impl RuleIdTable {
         ids.sort_by_key(|(index, _)| *index);
         let dense = ids.iter().zip(0..).all(|((index, _), at)| index.0 == at);
         assert!(dense, "rules of a ruleset as read are numbered in order, each once");
-        RuleIdTable(ids.into_iter().map(|(_, id)| id).collect())
+        RulesetRuleIdTable(ids.into_iter().map(|(_, id)| id).collect())
     }
 
     /// The identity of a rule.

@@ -127,8 +127,8 @@ pub fn lower_to_tests_with_match_index(rule: &Rule, family: Family) -> Vec<(Opti
 
 fn push_base_tests(out: &mut RuleTests, rule: &Rule) {
     let base = &rule.base;
-    push_addr_test(out, Field::Saddr, base.saddr);
-    push_addr_test(out, Field::Daddr, base.daddr);
+    push_optional_masked_addr_test(out, Field::Saddr, base.saddr);
+    push_optional_masked_addr_test(out, Field::Daddr, base.daddr);
     push_optional_device_test(out, Field::Iif, base.iif.as_ref());
     push_optional_device_test(out, Field::Oif, base.oif.as_ref());
     if let Some(p) = base.proto {
@@ -147,7 +147,7 @@ fn push_exact_value_test(out: &mut RuleTests, f: Field, value: u128, negated: bo
     out.push(build_field_test(f, Predicate::InSpans(vec![(value, value)]), negated));
 }
 
-fn push_addr_test(out: &mut RuleTests, f: Field, m: Option<AddrMatch>) {
+fn push_optional_masked_addr_test(out: &mut RuleTests, f: Field, m: Option<AddrMatch>) {
     let Some(AddrMatch { negated, addr: Addr(value), mask: Addr(mask) }) = m else { return };
     out.push(build_field_test(f, Predicate::Masked { value, mask }, negated));
 }

@@ -51,7 +51,7 @@ proptest! {
             let reached: Vec<bool> = (0..CHAINS).map(|c| first(c).is_some()).collect();
             prop_assert_eq!(&graph.reachable_from([start]), &reached);
 
-            let distances = graph.chains_by_jump_distance(start);
+            let distances = graph.chains_by_jump_distance_from(start);
             prop_assert!(distances.is_sorted_by_key(|(_, distance)| *distance));
             prop_assert_eq!(distances.len(), reached.iter().filter(|r| **r).count());
             for (chain, distance) in distances {
@@ -77,7 +77,7 @@ proptest! {
         let graph = ChainGraph::new(&chains);
         let place = |order: &[usize], chain: usize| order.iter().position(|c| *c == chain);
         for start in 0..CHAINS {
-            let Ok(order) = graph.callees_first(start) else { continue };
+            let Ok(order) = graph.callees_first_from(start) else { continue };
             prop_assert_eq!(order.last(), Some(&start));
             prop_assert_eq!(order.len(), graph.reachable_from([start]).iter().filter(|r| **r).count());
             for jump in order.iter().flat_map(|c| graph.jumps_from(*c)) {
@@ -133,8 +133,8 @@ fn chains_may_nest_as_deeply_as_there_are_chains() {
     let next = |n: usize| names.get(n + 1).map(|name| (0, &**name)).into_iter().collect();
     let graph = ChainGraph::from_names_and_jumps(names.iter().map(|n| &**n), next);
     assert_eq!(graph.max_jump_or_goto_depth(0), Ok(DEEP));
-    assert_eq!(graph.callees_first(0).map(|order| order[0]), Ok(DEEP));
-    assert_eq!(graph.chains_by_jump_distance(0).last(), Some(&(DEEP, DEEP)));
+    assert_eq!(graph.callees_first_from(0).map(|order| order[0]), Ok(DEEP));
+    assert_eq!(graph.chains_by_jump_distance_from(0).last(), Some(&(DEEP, DEEP)));
     assert!(graph.reachable_from([0]).iter().all(|reached| *reached));
     assert!(!graph.has_loop());
 

@@ -141,7 +141,7 @@ impl Packet {
                 out.extend_from_slice(&tag.to_be_bytes());
                 out.extend_from_slice(&[0; 4]);
             }
-            Transport::Dccp { sport, dport } => push_ports(out, *sport, *dport),
+            Transport::DccpPorts { sport, dport } => push_ports(out, *sport, *dport),
             Transport::Icmp { kind, code, rest } => {
                 out.extend_from_slice(&[*kind, *code, 0, 0]);
                 out.extend_from_slice(rest);
@@ -161,7 +161,9 @@ impl Packet {
                 bytes[8..12].copy_from_slice(&crc);
                 return;
             }
-            Transport::Dccp { .. } | Transport::NoParsedHeader | Transport::Truncated => return,
+            Transport::DccpPorts { .. } | Transport::NoParsedHeader | Transport::Truncated => {
+                return;
+            }
         };
         let is_udp = matches!(self.transport, Transport::Udp { .. });
         if is_udp && self.family == Family::V4 && self.is_fragment() && self.proto == proto::UDP {

@@ -108,7 +108,7 @@ pub enum Transport {
         tag: u32,
     },
     /// DCCP; the rest of its header is in the payload.
-    Dccp {
+    DccpPorts {
         /// Source port.
         sport: u16,
         /// Destination port.
@@ -215,7 +215,7 @@ impl Packet {
             Transport::Tcp { sport, dport, .. }
             | Transport::Udp { sport, dport }
             | Transport::Sctp { sport, dport, .. }
-            | Transport::Dccp { sport, dport } => Some((sport, dport)),
+            | Transport::DccpPorts { sport, dport } => Some((sport, dport)),
             Transport::Icmp { .. } | Transport::NoParsedHeader | Transport::Truncated => None,
         }
     }
@@ -226,7 +226,7 @@ impl Packet {
             Transport::Tcp { options, .. } => 20 + options.len(),
             Transport::Udp { .. } | Transport::Icmp { .. } => 8,
             Transport::Sctp { .. } => 12,
-            Transport::Dccp { .. } => 4,
+            Transport::DccpPorts { .. } => 4,
             Transport::NoParsedHeader | Transport::Truncated => 0,
         }
     }

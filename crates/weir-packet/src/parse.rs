@@ -20,7 +20,7 @@ pub enum ParseError {
     /// built again would not have them.
     UnsupportedHeader(&'static str),
     /// A length field that contradicts itself.
-    InvalidLength(&'static str),
+    ImpossibleLengthField(&'static str),
 }
 
 impl std::fmt::Display for ParseError {
@@ -31,7 +31,7 @@ impl std::fmt::Display for ParseError {
             }
             ParseError::UnknownIpVersion(v) => write!(f, "packet of IP version {v}"),
             ParseError::UnsupportedHeader(what) => write!(f, "packet with {what}"),
-            ParseError::InvalidLength(what) => write!(f, "packet with a wrong {what}"),
+            ParseError::ImpossibleLengthField(what) => write!(f, "packet with a wrong {what}"),
         }
     }
 }
@@ -64,7 +64,7 @@ impl Packet {
     ///
     /// # Errors
     /// As [`parse`](Packet::parse).
-    pub fn parse_frame(frame: &[u8]) -> Result<Packet, ParseError> {
+    pub fn parse_frame_keeping_smac(frame: &[u8]) -> Result<Packet, ParseError> {
         let Some((header, rest)) = frame.split_first_chunk::<14>() else {
             return Err(ParseError::TooShort { bytes: frame.len(), wanted: 14 });
         };
@@ -84,12 +84,12 @@ fn parse_v4(bytes: &[u8]) -> Result<Packet, ParseError> {
     let header: [u8; 20] = read_array(bytes, 0)?;
     match header[0] & 0x0f {
         5 => {}
-        0..5 => return Err(ParseError::InvalidLength("header length")),
+        0..5 => return Err(ParseError::ImpossibleLengthField("header length")),
         _ => return Err(ParseError::UnsupportedHeader("IPv4 options")),
     }
     let total = usize::from(read_first_be16(&header[2..]));
     if total < 20 {
-        return Err(ParseError::InvalidLength("total length"));
+        return Err(ParseError::ImpossibleLengthField("total length"));
     }
     let body =
         bytes.get(20..total).ok_or(ParseError::TooShort { bytes: bytes.len(), wanted: total })?;
@@ -103,7 +103,7 @@ fn parse_v4(bytes: &[u8]) -> Result<Packet, ParseError> {
         more_fragments: flags & 0x2000 != 0,
         dont_fragment: flags & 0x4000 != 0,
     };
-    split_transport(&mut p, body);
+    parse_transport_and_payload(&mut p, body);
     Ok(p)
 }
 
@@ -136,12 +136,12 @@ fn parse_v6(bytes: &[u8]) -> Result<Packet, ParseError> {
     if p.fragment.offset == 0 && matches!(p.proto, 0 | 43 | 44 | 51 | 60 | 135) {
         return Err(ParseError::UnsupportedHeader("IPv6 extension headers"));
     }
-    split_transport(&mut p, body);
+    parse_transport_and_payload(&mut p, body);
     Ok(p)
 }
 
 /// The transport header and the payload out of what follows the network header.
-fn split_transport(p: &mut Packet, body: &[u8]) {
+fn parse_transport_and_payload(p: &mut Packet, body: &[u8]) {
     let (transport, header_bytes) = if p.fragment.offset != 0 {
         (Transport::NoParsedHeader, 0)
     } else {
@@ -178,7 +178,7 @@ fn parse_transport(family: Family, number: u8, body: &[u8]) -> (Transport, usize
             (Transport::Tcp { sport, dport, seq, ack, flags, options }, bytes)
         }
         proto::SCTP => (Transport::Sctp { sport, dport, tag: word(4) }, wanted),
-        proto::DCCP => (Transport::Dccp { sport, dport }, wanted),
+        proto::DCCP => (Transport::DccpPorts { sport, dport }, wanted),
         proto::ICMP | proto::ICMPV6 => {
             let rest = [body[4], body[5], body[6], body[7]];
             (Transport::Icmp { kind: body[0], code: body[1], rest }, wanted)

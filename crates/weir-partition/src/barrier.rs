@@ -20,7 +20,7 @@ pub enum BarrierReason {
     /// A match whose answer the packet does not give.
     OpaqueMatch,
     /// A match that tests a set, whose content may change.
-    SetMatch,
+    AnySetMatch,
     /// A target that weir does not know.
     UnknownTarget,
     /// A target whose effect depends on more than the packet.
@@ -32,7 +32,7 @@ impl fmt::Display for BarrierReason {
         f.write_str(match self {
             BarrierReason::StatefulMatch => "has a stateful match",
             BarrierReason::OpaqueMatch => "has a match that the packet does not determine",
-            BarrierReason::SetMatch => "tests a set, whose content may change",
+            BarrierReason::AnySetMatch => "tests a set, whose content may change",
             BarrierReason::UnknownTarget => "has a target that weir does not know",
             BarrierReason::StatefulTarget => {
                 "has a target whose effect depends on more than the packet"
@@ -51,14 +51,14 @@ impl fmt::Display for BarrierReason {
 /// assert_eq!(find_barrier_reason(&rule, Family::V4), None);
 /// let set = SetMatch { negated: false, name: "s".into(), src_directions: vec![true], options: vec![] };
 /// rule.matches.push(Match::Set(set));
-/// assert_eq!(find_barrier_reason(&rule, Family::V4), Some(BarrierReason::SetMatch));
+/// assert_eq!(find_barrier_reason(&rule, Family::V4), Some(BarrierReason::AnySetMatch));
 /// ```
 pub fn find_barrier_reason(rule: &Rule, family: Family) -> Option<BarrierReason> {
     for t in lower_to_tests(rule, family) {
         match t {
             Test::Opaque { stateful: true, .. } => return Some(BarrierReason::StatefulMatch),
             Test::Opaque { stateful: false, .. } => return Some(BarrierReason::OpaqueMatch),
-            Test::Set { .. } => return Some(BarrierReason::SetMatch),
+            Test::Set { .. } => return Some(BarrierReason::AnySetMatch),
             Test::Field { .. } | Test::EitherPort { .. } | Test::Never => {}
         }
     }
@@ -119,6 +119,6 @@ mod tests {
             options: vec![],
         };
         in_set.matches.push(Match::Set(set));
-        assert_eq!(find_barrier_reason(&in_set, Family::V4), Some(BarrierReason::SetMatch));
+        assert_eq!(find_barrier_reason(&in_set, Family::V4), Some(BarrierReason::AnySetMatch));
     }
 }

@@ -44,7 +44,7 @@ impl BitPattern {
     }
 
     /// Whether no number is in it.
-    pub const fn is_empty(self) -> bool {
+    pub const fn has_value_bit_outside_mask(self) -> bool {
         self.value & !self.mask != 0
     }
 
@@ -55,8 +55,8 @@ impl BitPattern {
 
     /// Whether no number is in both.
     pub const fn is_disjoint(self, other: BitPattern) -> bool {
-        self.is_empty()
-            || other.is_empty()
+        self.has_value_bit_outside_mask()
+            || other.has_value_bit_outside_mask()
             || (self.value ^ other.value) & self.mask & other.mask != 0
     }
 
@@ -70,8 +70,8 @@ impl BitPattern {
 
     /// Whether every number of the other is in it.
     pub const fn covers(self, other: BitPattern) -> bool {
-        other.is_empty()
-            || !self.is_empty()
+        other.has_value_bit_outside_mask()
+            || !self.has_value_bit_outside_mask()
                 && self.mask & !other.mask == 0
                 && other.value & self.mask == self.value
     }
@@ -80,7 +80,7 @@ impl BitPattern {
     pub fn minus(self, other: BitPattern) -> Vec<BitPattern> {
         let mut out = Vec::new();
         if self.is_disjoint(other) {
-            out.extend((!self.is_empty()).then_some(self));
+            out.extend((!self.has_value_bit_outside_mask()).then_some(self));
             return out;
         }
         // One bit after the other: those that differ in it first.

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use weir_model::effect::{UNKNOWN_TARGET_ROW, find_fields_changed_for_next_rules};
+use weir_model::effect::{UNKNOWN_TARGET_ROW, collect_fields_changed_within_table};
 use weir_model::ipset::SetDataType;
 use weir_model::mask::masked_interval;
 use weir_model::rule_match::ct_state;
@@ -89,7 +89,7 @@ impl<'a> BoxLowering<'a> {
             devices: devices.into_iter().take(254).collect(),
             atom_numbers: HashMap::new(),
             // Another CPU may change the connection's mark at the same time.
-            changing_fields: find_fields_changed_for_next_rules(table)
+            changing_fields: collect_fields_changed_within_table(table)
                 .union(FieldSet::from_fields(&[Field::CtMark])),
             has_unknown_target: rules().any(|r| target_effects(&r.target) == UNKNOWN_TARGET_ROW),
             changing_sets: ChangingSets::from_firewall(firewall),
@@ -102,7 +102,7 @@ impl<'a> BoxLowering<'a> {
     }
 
     /// The packets that a built-in chain may see: what has no device there has the empty name.
-    pub fn packets_entering_chain(&self, chain: &str) -> HyperRect {
+    pub fn packets_possible_in_builtin_chain(&self, chain: &str) -> HyperRect {
         let all = HyperRect::all_packets(self.family);
         let missing = CodeSet::from_codes([self.devices.len()]);
         let class = match chain {
@@ -180,7 +180,7 @@ impl<'a> BoxLowering<'a> {
                 }
                 reach.is_exact = false;
             }
-            Test::Set { index } => self.narrow_by_set_match(reach, rule, index),
+            Test::Set { index } => self.narrow_by_atomic_set_membership(reach, rule, index),
             Test::EitherPort { spans, negated } => {
                 self.require_transport_header(reach, from);
                 narrow_by_either_port(reach, &spans, negated);
@@ -255,7 +255,7 @@ impl<'a> BoxLowering<'a> {
             ),
             (Field::TcpFlags, Predicate::Masked { value, mask }) => {
                 let flags = CodeSet::from_codes((0..256).filter(|f| *f as u128 & mask == *value));
-                narrow_to_codes(reach, CodeAxis::TcpFlags, flags, negated);
+                narrow_to_codes(reach, CodeAxis::TcpFlagsByte, flags, negated);
             }
             (Field::CtState, Predicate::AnyBit(mask)) => {
                 narrow_to_codes(
@@ -374,7 +374,12 @@ impl<'a> BoxLowering<'a> {
         known.then(|| CodeSet::from_codes(values.map(|(i, _)| i)))
     }
 
-    fn narrow_by_set_match(&mut self, reach: &mut RulePacketBoxes, rule: &Rule, index: usize) {
+    fn narrow_by_atomic_set_membership(
+        &mut self,
+        reach: &mut RulePacketBoxes,
+        rule: &Rule,
+        index: usize,
+    ) {
         let Match::Set(m) = &rule.matches[index] else { return };
         let set = self.firewall.find_set(&m.name);
         let counts = |o: &SetOption| matches!(o, SetOption::Counters);

@@ -12,7 +12,7 @@
 //! boolean field. Boxes therefore describe more packets than exist; a proof that nothing is left
 //! holds for the existing ones as well.
 
-use weir_model::field::{FIELDS, FieldRow, MergeClass};
+use weir_model::field::{FIELDS, FieldRow, RuleMergeClass};
 use weir_model::{Family, Field};
 
 use crate::interval::Interval;
@@ -20,7 +20,7 @@ use crate::interval::Interval;
 /// Whether a field is an axis of numbers: what a rule asks of it is a span or a mask, and every
 /// packet that the rule can match has it. Of a connection's mark the latter is not known.
 const fn is_number_axis_field(row: &FieldRow) -> bool {
-    let is_combined = matches!(row.merge_class, MergeClass::Mergeable);
+    let is_combined = matches!(row.merge_class, RuleMergeClass::Mergeable);
     is_combined && !matches!(row.field, Field::PktType | Field::CtMark)
 }
 
@@ -87,7 +87,7 @@ pub enum CodeAxis {
     /// State of the connection and whether it is translated.
     CtState,
     /// TCP flags.
-    TcpFlags,
+    TcpFlagsByte,
     /// How the device classed the packet.
     PktType,
 }

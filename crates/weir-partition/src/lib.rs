@@ -67,4 +67,6 @@ pub use self::elementary_intervals::{
 pub use self::hyper_rect::{CodeAxis, CodeSet, HyperRect};
 pub use self::interval::{Interval, IntervalSet};
 pub use self::prefix::Prefix;
-pub use self::test_algebra::{TestAlgebra, is_disjoint_device, take_tests_before_transport};
+pub use self::test_algebra::{
+    TestAlgebra, is_disjoint_unnegated_device, take_tests_before_transport,
+};

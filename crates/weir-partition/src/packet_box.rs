@@ -39,7 +39,7 @@ impl BoxLowering<'_> {
             (CodeAxis::Oif, device(&packet.oif)),
             (CodeAxis::CtState, CodeSet::from_codes([encode_ct_state(packet)])),
             (
-                CodeAxis::TcpFlags,
+                CodeAxis::TcpFlagsByte,
                 CodeSet::from_codes([read_field_or_zero(packet, Field::TcpFlags) as usize]),
             ),
             (
@@ -101,7 +101,7 @@ fn encode_header_presence(packet: &Packet) -> usize {
             header_code::TRUNCATED_BEFORE_PORTS
         }
         (0, Transport::Truncated) => header_code::TRUNCATED_AFTER_PORTS,
-        (0, Transport::Dccp { .. }) if packet.payload.len() < 8 => {
+        (0, Transport::DccpPorts { .. }) if packet.payload.len() < 8 => {
             header_code::TRUNCATED_AFTER_PORTS
         }
         (0, _) => header_code::COMPLETE_HEADER,

@@ -2,10 +2,10 @@
 //!
 //! There are three questions: can a packet match both ([`TestAlgebra::is_disjoint`]), does one
 //! match whenever the other does ([`TestAlgebra::covers`]), may they be exchanged
-//! ([`TestAlgebra::can_commute`])? The answers are conservative: "no" may mean "unknown". A test of
+//! ([`TestAlgebra::can_commute_as_disjoint_rules`])? The answers are conservative: "no" may mean "unknown". A test of
 //! a field that some rule of the table may have changed in between proves nothing.
 
-use weir_model::effect::find_fields_changed_for_next_rules;
+use weir_model::effect::collect_fields_changed_within_table;
 use weir_model::{
     Family, Field, FieldSet, IfaceMatch, Match, Predicate, Rule, Table, Test, lower_to_tests,
 };
@@ -31,8 +31,8 @@ use crate::predicate_relations::{implies, is_disjoint};
 ///     trailing_comments: vec![],
 /// };
 /// let algebra = TestAlgebra::for_table(&table, Family::V4);
-/// assert!(algebra.can_commute(&rule(6), &rule(17)));
-/// assert!(!algebra.can_commute(&rule(6), &rule(6)));
+/// assert!(algebra.can_commute_as_disjoint_rules(&rule(6), &rule(17)));
+/// assert!(!algebra.can_commute_as_disjoint_rules(&rule(6), &rule(6)));
 /// let all = algebra.tests_of_rule(&Rule::unconditional(Target::Drop));
 /// assert!(algebra.covers(&all, &algebra.tests_of_rule(&rule(6))));
 /// ```
@@ -46,7 +46,7 @@ pub struct TestAlgebra {
 impl TestAlgebra {
     /// Of a table's rules.
     pub fn for_table(table: &Table, family: Family) -> TestAlgebra {
-        TestAlgebra { family, altered_fields: find_fields_changed_for_next_rules(table) }
+        TestAlgebra { family, altered_fields: collect_fields_changed_within_table(table) }
     }
 
     /// The tests of a rule.
@@ -129,7 +129,7 @@ impl TestAlgebra {
 
     /// Whether two rules that stand one after the other may change places: neither is a barrier,
     /// no packet matches both, and none with a truncated header meets another of the two first.
-    pub fn can_commute(self, a: &Rule, b: &Rule) -> bool {
+    pub fn can_commute_as_disjoint_rules(self, a: &Rule, b: &Rule) -> bool {
         if find_barrier_reason(a, self.family).is_some()
             || find_barrier_reason(b, self.family).is_some()
         {
@@ -144,8 +144,8 @@ impl TestAlgebra {
         let looks = p.len() < s.len() || q.len() < t.len();
         !looks
             || self.is_disjoint(p, q)
-            || (find_transport_match_kind(a).is_some()
-                && find_transport_match_kind(a) == find_transport_match_kind(b))
+            || (find_sole_transport_match_kind(a).is_some()
+                && find_sole_transport_match_kind(a) == find_sole_transport_match_kind(b))
     }
 }
 
@@ -157,7 +157,7 @@ pub fn take_tests_before_transport(tests: &[Test]) -> &[Test] {
 
 /// Which kind of match asks for the transport header: they want different numbers of bytes of it.
 /// `None` if none does, or several kinds do.
-fn find_transport_match_kind(rule: &Rule) -> Option<std::mem::Discriminant<Match>> {
+fn find_sole_transport_match_kind(rule: &Rule) -> Option<std::mem::Discriminant<Match>> {
     let mut kinds = rule.matches.iter().filter(|m| {
         matches!(
             m,
@@ -174,7 +174,7 @@ fn find_transport_match_kind(rule: &Rule) -> Option<std::mem::Discriminant<Match
 }
 
 /// Whether no packet has both devices.
-pub fn is_disjoint_device(a: Option<&IfaceMatch>, b: Option<&IfaceMatch>) -> bool {
+pub fn is_disjoint_unnegated_device(a: Option<&IfaceMatch>, b: Option<&IfaceMatch>) -> bool {
     let (Some(a), Some(b)) = (a, b) else { return false };
     let device = |m: &IfaceMatch| Predicate::Device { name: m.name.clone(), prefix: m.is_prefix };
     !a.negated && !b.negated && is_disjoint(&device(a), &device(b), Field::Iif, Family::V4)

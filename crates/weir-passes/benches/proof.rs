@@ -7,7 +7,9 @@
 use weir_diagram::{CompareOptions, CompareScope, ComparisonVerdict, compare_firewalls};
 use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_model::{Family, Firewall, Hook};
-use weir_passes::{CheckedPassesOptions, Equivalence, Evidence, Pass, passes, run_checked_passes};
+use weir_passes::{
+    CheckedPassesOptions, Equivalence, Evidence, Pass, passes, run_passes_until_first_refusal,
+};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::WallAndCpuClock;
 
@@ -37,8 +39,8 @@ fn proof(name: &str, text: &str) {
     let all: Vec<&dyn Pass> = passes::ALL_PASSES.into_iter().filter(strict).collect();
     let mut options = CheckedPassesOptions { trust: true, ..CheckedPassesOptions::default() };
     options.pass.allow_counter_loss = true;
-    let run =
-        run_checked_passes(&before, &all, &options, &mut |_, _| {}).expect("nothing is compared");
+    let run = run_passes_until_first_refusal(&before, &all, &options, &mut |_, _| {})
+        .expect("nothing is compared");
     let acted: Vec<&str> =
         run.steps.iter().filter(|s| s.evidence == Evidence::Trusted).map(|s| s.pass).collect();
     let rules =
@@ -50,7 +52,7 @@ fn proof(name: &str, text: &str) {
         acted.join(", ")
     );
     for (what, scope) in
-        [("FORWARD", CompareScope::Hook(Hook::Forward)), ("all journeys", CompareScope::Journey)]
+        [("FORWARD", CompareScope::OneHook(Hook::Forward)), ("all journeys", CompareScope::Journey)]
     {
         let clock = WallAndCpuClock::start();
         let options = CompareOptions { scope, ..CompareOptions::default() };

@@ -35,7 +35,7 @@ impl ChainNameAllocator {
     /// A name for the node below a prefix.
     pub fn allocate_node_name(&mut self, axis: AddressAxis, prefix: Prefix) -> SharedName {
         let family = self.family;
-        self.allocate_unused(|number| match family {
+        self.allocate_next_unused_by_number(|number| match family {
             Family::V4 => format!("w4:{number:05}:{}{}", axis.letter(), prefix.display(family)),
             Family::V6 => format!("w6:{number:05}:{}/{}", axis.letter(), prefix.len),
         })
@@ -47,20 +47,20 @@ impl ChainNameAllocator {
     }
 
     /// A name for the chain that a run is divided in.
-    pub fn allocate_tree_root_name(&mut self) -> SharedName {
+    pub fn allocate_numbered_tree_root_name(&mut self) -> SharedName {
         self.allocate_numbered_with_word("top")
     }
 
     /// A name that ends in a word, of at most 19 characters.
     pub fn allocate_numbered_with_word(&mut self, word: &str) -> SharedName {
         let family = self.family;
-        self.allocate_unused(|number| match family {
+        self.allocate_next_unused_by_number(|number| match family {
             Family::V4 => format!("w4:{number:05}:{word}"),
             Family::V6 => format!("w6:{number:05}:{word}"),
         })
     }
 
-    fn allocate_unused(&mut self, name: impl Fn(u32) -> String) -> SharedName {
+    fn allocate_next_unused_by_number(&mut self, name: impl Fn(u32) -> String) -> SharedName {
         loop {
             self.last_number += 1;
             let name: SharedName = name(self.last_number).into();

@@ -5,7 +5,7 @@
 //! the stateful matches evaluated, and the credit of every original rule must be the same. A
 //! difference is reported as a packet, with its path through both.
 //!
-//! Anything that evaluates a packet can be compared: [`compare_on_packets`] takes a function that
+//! Anything that evaluates a packet can be compared: [`compare_form_on_generated_packets`] takes a function that
 //! sends a packet through it and reports how the outcome differs. [`make_iptables_form_comparer`]
 //! is that function for a firewall.
 
@@ -41,7 +41,7 @@ pub struct PacketCheckOptions {
 
 /// The first of some packets that a pass's result treats in another way, in the pass's own sense of
 /// equal.
-pub fn find_counterexample(
+pub fn find_counterexample_in_packets(
     equivalence: Equivalence,
     before: &Firewall,
     after: &Firewall,
@@ -49,7 +49,9 @@ pub fn find_counterexample(
     answers: &mut dyn Oracle,
 ) -> Option<Box<Counterexample>> {
     let mut judge = EquivalenceJudge::new(equivalence, before, after);
-    packets.iter().find_map(|(entry, packet)| judge.find_counterexample(packet, *entry, answers))
+    packets
+        .iter()
+        .find_map(|(entry, packet)| judge.find_counterexample_on_journey(packet, *entry, answers))
 }
 
 /// Compares a firewall with a form of it.
@@ -60,7 +62,7 @@ pub fn find_counterexample(
 ///
 /// # Errors
 /// The first packet that is treated in another way.
-pub fn compare_on_packets<'f>(
+pub fn compare_form_on_generated_packets<'f>(
     before: &'f Firewall,
     boundaries: &[&Firewall],
     options: &PacketCheckOptions,

@@ -31,7 +31,7 @@ pub struct PacketStepCounts {
 
 impl PacketStepCounts {
     /// The kinds of steps with their number and cost, in the order of the fields.
-    pub fn cost_by_step_kind(&self, cost: &CostModel) -> [(&'static str, u64, f64); 6] {
+    pub fn counts_with_unit_costs(&self, cost: &CostModel) -> [(&'static str, u64, f64); 6] {
         [
             ("rules evaluated", self.checks, cost.check_ns),
             ("jumps followed", self.jumps, cost.jump_ns),
@@ -44,7 +44,7 @@ impl PacketStepCounts {
 
     /// The whole, in nanoseconds.
     pub fn total_ns(&self, cost: &CostModel) -> f64 {
-        self.cost_by_step_kind(cost).iter().map(|(_, steps, ns)| *steps as f64 * ns).sum()
+        self.counts_with_unit_costs(cost).iter().map(|(_, steps, ns)| *steps as f64 * ns).sum()
     }
 }
 

@@ -7,10 +7,10 @@
 
 use weir_artefact::Deviation;
 use weir_artefact::manifest::CompiledRun;
-use weir_model::{Chain, Family, IpSet, RuleIdTable, RuleIndex, Ruleset, TableName};
+use weir_model::{Chain, Family, IpSet, RuleIndex, Ruleset, RulesetRuleIdTable, TableName};
 
 use crate::{CostModel, RewrittenRuleset};
-use weir_model::managing_programs::{ManagingProgram, find_default_preserved_program};
+use weir_model::managing_programs::{ManagingProgram, find_preserved_program_of_chain};
 
 /// The outcome of the counters of rules that a pass removes, merges or moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub struct PassContext<'a> {
     /// How to work.
     pub options: &'a PassOptions,
     /// Places of the ruleset as read: reports name its rules.
-    pub rule_ids: &'a RuleIdTable,
+    pub rule_ids: &'a RulesetRuleIdTable,
     /// All sets that there are, those of earlier passes included.
     pub sets: &'a [IpSet],
 }
@@ -87,7 +87,7 @@ pub struct PassContext<'a> {
 impl PassContext<'_> {
     /// Whether the chain may be rewritten: it is not one that another program rewrites.
     pub fn may_rewrite(&self, chain: &Chain) -> bool {
-        find_default_preserved_program(&chain.name)
+        find_preserved_program_of_chain(&chain.name)
             .is_none_or(|p| self.options.rewritable_programs.contains(&p))
     }
 }
@@ -145,7 +145,7 @@ impl RewrittenRuleset {
 }
 
 /// The chain of a table, to be written.
-pub(crate) fn chain_mut<'r>(
+pub(crate) fn find_chain_mut<'r>(
     ruleset: &'r mut Ruleset,
     table: TableName,
     chain: &str,

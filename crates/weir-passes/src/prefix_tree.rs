@@ -26,7 +26,9 @@ mod tree_plan;
 use std::ops::Range;
 
 use weir_artefact::manifest::{CompiledRun, UnchangedRule};
-use weir_model::{Chain, Family, Rule, RuleIdTable, Ruleset, SharedName, Table, Target, rule_test};
+use weir_model::{
+    Chain, Family, Rule, Ruleset, RulesetRuleIdTable, SharedName, Table, Target, rule_test,
+};
 use weir_partition::is_count_only_rule;
 
 use crate::rule_runs::{self, AddressAxis, ChainSegment, RunCandidate};
@@ -48,7 +50,7 @@ pub struct TreeOptions {
 pub fn build_prefix_trees(
     ruleset: &Ruleset,
     options: &TreeOptions,
-    places: &RuleIdTable,
+    places: &RulesetRuleIdTable,
 ) -> RewrittenRuleset {
     let mut out = RewrittenRuleset {
         ruleset: Ruleset { tables: Vec::new(), ..ruleset.clone() },
@@ -91,7 +93,7 @@ fn table_without_chains(table: &Table) -> Table {
 struct TreeBuilder<'a> {
     family: Family,
     options: &'a TreeOptions,
-    rule_ids: &'a RuleIdTable,
+    rule_ids: &'a RulesetRuleIdTable,
     names: ChainNameAllocator,
     new_chains: Vec<Chain>,
     compiled_runs: Vec<CompiledRun>,
@@ -176,7 +178,7 @@ impl TreeBuilder<'_> {
                         self.record_tree(run, axis, before, at_root.len());
                     }
                     if comes_back {
-                        let top = self.names.allocate_tree_root_name();
+                        let top = self.names.allocate_numbered_tree_root_name();
                         self.new_chains
                             .push(Chain { rules: at_root, ..Chain::new(top.clone(), None) });
                         at_root = vec![Rule::unconditional(Target::Jump(top))];
@@ -242,7 +244,7 @@ impl TreeBuilder<'_> {
                 if range.len() < 2 || at < hopeless[a] {
                     continue;
                 }
-                match self.plan_tree(&items[range.clone()], axis) {
+                match self.plan_tree_on_axis(&items[range.clone()], axis) {
                     Ok(Some((plan, cost_ns))) => {
                         let gain = self.options.cost.full_list_scan_ns(range.len()) - cost_ns;
                         if best.as_ref().is_none_or(|(g, ..)| gain > *g) {
@@ -273,7 +275,7 @@ impl TreeBuilder<'_> {
         parts
     }
 
-    fn plan_tree(
+    fn plan_tree_on_axis(
         &self,
         items: &[RunCandidate<'_>],
         axis: AddressAxis,

@@ -10,8 +10,8 @@ use weir_model::{
 use weir_partition::TestAlgebra;
 
 use crate::RewrittenRuleset;
-use crate::pass::{PassContext, chain_mut};
-use weir_model::managing_programs::find_default_preserved_program;
+use crate::pass::{PassContext, find_chain_mut};
+use weir_model::managing_programs::find_preserved_program_of_chain;
 
 /// Runs a pass over the chains that are not another program's; those are restored as they were.
 pub(crate) fn rewrite_except_program_chains(
@@ -28,8 +28,9 @@ pub(crate) fn rewrite_except_program_chains(
     }
     let mut made = pass(&ours);
     for (table, name, rules) in theirs {
-        let chain = chain_mut(&mut made.ruleset, table, &name).expect("a pass keeps all chains");
-        if let (Some(program), true) = (find_default_preserved_program(&name), rules.len() > 1) {
+        let chain =
+            find_chain_mut(&mut made.ruleset, table, &name).expect("a pass keeps all chains");
+        if let (Some(program), true) = (find_preserved_program_of_chain(&name), rules.len() > 1) {
             let rule = format!("{}/{table}/{name}", iptables_tool_name(ruleset.family));
             made.unchanged_rules
                 .push(UnchangedRule { rule, why: format!("its chain belongs to {program}") });
@@ -40,7 +41,7 @@ pub(crate) fn rewrite_except_program_chains(
 }
 
 /// Chains that may be rewritten, with their tables.
-pub(crate) fn rewritable_chains<'r>(
+pub(crate) fn iter_rewritable_chains_of_ruleset<'r>(
     ruleset: &'r Ruleset,
     context: &'r PassContext<'_>,
 ) -> impl Iterator<Item = (&'r Table, &'r Chain)> {
@@ -103,6 +104,6 @@ pub(crate) fn ensure_raw_chain(ruleset: &mut Ruleset, hook: Hook) -> &mut Chain 
             trailing_comments: Vec::new(),
         });
     }
-    chain_mut(ruleset, TableName::Raw, hook.chain_name())
+    find_chain_mut(ruleset, TableName::Raw, hook.chain_name())
         .expect("a parser brings in built-in chains")
 }

@@ -44,7 +44,7 @@ impl AddressAxis {
 
     /// The prefix that a rule's header test names on this axis; `None` if there is no such test, or
     /// one that is negated or has a mask with holes.
-    pub fn prefix_of(self, rule: &Rule, family: Family) -> Option<Prefix> {
+    pub fn find_plain_prefix_of_rule(self, rule: &Rule, family: Family) -> Option<Prefix> {
         let m = match self {
             AddressAxis::Source => rule.base.saddr.as_ref(),
             AddressAxis::Destination => rule.base.daddr.as_ref(),
@@ -89,7 +89,8 @@ pub struct RunCandidate<'a> {
 impl<'a> RunCandidate<'a> {
     /// What there is to know of a rule.
     pub fn from_rule(rule: &'a Rule, family: Family) -> Self {
-        let prefix = |axis: AddressAxis| axis.prefix_of(rule, family).unwrap_or(Prefix::ALL);
+        let prefix =
+            |axis: AddressAxis| axis.find_plain_prefix_of_rule(rule, family).unwrap_or(Prefix::ALL);
         RunCandidate {
             rule,
             source_prefix: prefix(AddressAxis::Source),
@@ -108,7 +109,7 @@ impl<'a> RunCandidate<'a> {
     }
 
     /// Whether a run over the axis may hold the rule.
-    pub const fn can_join_run(&self, axis: AddressAxis) -> bool {
+    pub const fn can_join_run_on_axis(&self, axis: AddressAxis) -> bool {
         self.barrier.is_none() && !self.pinned_in_place && self.prefix(axis).len > 0
     }
 }
@@ -118,7 +119,7 @@ pub fn compute_run_lengths(items: &[RunCandidate<'_>]) -> Vec<[usize; 2]> {
     let mut out = vec![[0; 2]; items.len() + 1];
     for (i, item) in items.iter().enumerate().rev() {
         for (a, axis) in AddressAxis::BOTH.into_iter().enumerate() {
-            out[i][a] = if item.can_join_run(axis) { out[i + 1][a] + 1 } else { 0 };
+            out[i][a] = if item.can_join_run_on_axis(axis) { out[i + 1][a] + 1 } else { 0 };
         }
     }
     out.pop();
@@ -191,8 +192,11 @@ mod tests {
             Some(AddrMatch { negated: true, addr: Addr(0x0a00_0000), mask: Addr(0xff00_0000) });
         assert!(
             RunCandidate::from_rule(&rule(Some((0x0a00_0000, 8))), Family::V4)
-                .can_join_run(AddressAxis::Source)
+                .can_join_run_on_axis(AddressAxis::Source)
         );
-        assert!(!RunCandidate::from_rule(&negated, Family::V4).can_join_run(AddressAxis::Source));
+        assert!(
+            !RunCandidate::from_rule(&negated, Family::V4)
+                .can_join_run_on_axis(AddressAxis::Source)
+        );
     }
 }

@@ -13,9 +13,9 @@
 //! let host = |a: [u8; 4]| Prefix::containing_addr(Family::V4, u32::from_be_bytes(a).into(), 32);
 //! let mut tree =
 //!     Skeleton::new("bw", AddressAxis::Source, Family::V4, TableName::Mangle, &[8, 16, 24]).unwrap();
-//! tree.add_entry_chain("FORWARD");
-//! tree.insert_element(host([192, 0, 2, 33]), "customer1");
-//! tree.insert_element(host([192, 0, 2, 66]), "customer2");
+//! tree.add_chain_jumping_to_root("FORWARD");
+//! tree.insert_prefix(host([192, 0, 2, 33]), "customer1");
+//! tree.insert_prefix(host([192, 0, 2, 66]), "customer2");
 //! let ruleset = tree.build_ruleset();
 //! let chains: Vec<_> = ruleset.tables[0].chains.iter().map(|c| &*c.name).collect();
 //! assert!(chains.contains(&"bw_s192.0.2.0/24"));
@@ -105,19 +105,19 @@ impl Skeleton {
     }
 
     /// Sends a chain's packets into the tree: the chain's rule is a jump to the root.
-    pub fn add_entry_chain(&mut self, chain: &str) {
+    pub fn add_chain_jumping_to_root(&mut self, chain: &str) {
         self.entry_chains.insert(chain.into());
     }
 
     /// Sends packets of a prefix (or of one address) to a chain, and returns the chain that they
     /// went to before. Where prefixes overlap, the narrower is tried first.
-    pub fn insert_element(&mut self, prefix: Prefix, chain: &str) -> Option<SharedName> {
+    pub fn insert_prefix(&mut self, prefix: Prefix, chain: &str) -> Option<SharedName> {
         let prefix = Prefix::containing_addr(self.family, prefix.addr, prefix.len);
         self.elements.insert(prefix, chain.into())
     }
 
     /// Removes a prefix, with every node that is empty without it, and returns its chain.
-    pub fn delete_element(&mut self, prefix: Prefix) -> Option<SharedName> {
+    pub fn remove_prefix(&mut self, prefix: Prefix) -> Option<SharedName> {
         self.elements.remove(&Prefix::containing_addr(self.family, prefix.addr, prefix.len))
     }
 
@@ -232,21 +232,21 @@ mod tests {
     #[test]
     fn deleting_the_last_element_of_a_node_removes_the_node() {
         let mut s = skeleton();
-        s.add_entry_chain("FORWARD");
-        s.insert_element(prefix([192, 0, 2, 1], 32), "one");
+        s.add_chain_jumping_to_root("FORWARD");
+        s.insert_prefix(prefix([192, 0, 2, 1], 32), "one");
         let before = chains(&s);
-        s.insert_element(prefix([198, 51, 100, 1], 32), "two");
+        s.insert_prefix(prefix([198, 51, 100, 1], 32), "two");
         assert!(chains(&s).contains(&"bw_s198.51.100.0/24".to_owned()));
-        assert_eq!(s.delete_element(prefix([198, 51, 100, 1], 32)).as_deref(), Some("two"));
+        assert_eq!(s.remove_prefix(prefix([198, 51, 100, 1], 32)).as_deref(), Some("two"));
         assert_eq!(chains(&s), before);
-        assert_eq!(s.delete_element(prefix([198, 51, 100, 1], 32)), None);
+        assert_eq!(s.remove_prefix(prefix([198, 51, 100, 1], 32)), None);
     }
 
     #[test]
     fn two_elements_may_jump_to_one_chain() {
         let mut s = skeleton();
-        s.insert_element(prefix([192, 0, 2, 1], 32), "one");
-        s.insert_element(prefix([192, 0, 2, 2], 32), "one");
+        s.insert_prefix(prefix([192, 0, 2, 1], 32), "one");
+        s.insert_prefix(prefix([192, 0, 2, 2], 32), "one");
         assert_eq!(chains(&s).iter().filter(|c| *c == "one").count(), 1);
         assert_eq!(chains(&s).len(), 5);
     }
@@ -254,8 +254,8 @@ mod tests {
     #[test]
     fn a_narrower_element_is_tried_before_a_wider_one() {
         let mut s = skeleton();
-        s.insert_element(prefix([192, 0, 0, 0], 12), "wide");
-        s.insert_element(prefix([192, 0, 2, 1], 32), "narrow");
+        s.insert_prefix(prefix([192, 0, 0, 0], 12), "wide");
+        s.insert_prefix(prefix([192, 0, 2, 1], 32), "narrow");
         let ruleset = s.build_ruleset();
         let node = ruleset.tables[0].chain("bw_s192.0.0.0/8").unwrap();
         let targets: Vec<_> =
@@ -288,7 +288,7 @@ mod tests {
             &[32, 48, 64, 112],
         )
         .unwrap();
-        s.insert_element(
+        s.insert_prefix(
             Prefix::containing_addr(Family::V6, 0x2001_0db8 << 96 | 1, 128),
             "customer",
         );

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use weir_model::effect::shared_objects::SharedObjects;
+use weir_model::effect::shared_objects::SharedObjectConfigurations;
 use weir_model::effect::{ConntrackDemand, total_conntrack_demand};
 use weir_model::{Chain, Firewall, RuleIndex, Ruleset, TableName, Target};
 use weir_partition::is_stateful_rule;
@@ -92,7 +92,8 @@ pub fn check_shared_objects_unchanged(
     before: &Firewall,
     after: &Firewall,
 ) -> Result<(), StructureViolation> {
-    let [before, after] = [before, after].map(|f| SharedObjects::from_rulesets(f.rulesets()));
+    let [before, after] =
+        [before, after].map(|f| SharedObjectConfigurations::from_rulesets(f.rulesets()));
     match before.first_differing_object(&after) {
         Some(object) => Err(StructureViolation::SharedObjectChanged(object.to_string())),
         None => Ok(()),
@@ -113,7 +114,7 @@ pub fn check_user_sets_unchanged(
     }
 }
 
-fn collect_credited_rules(ruleset: &Ruleset) -> BTreeSet<RuleIndex> {
+fn collect_ids_credited_by_rules(ruleset: &Ruleset) -> BTreeSet<RuleIndex> {
     ruleset.rules_with_table_and_chain().flat_map(|(_, _, r)| r.credit.iter().copied()).collect()
 }
 
@@ -124,10 +125,10 @@ fn check_no_credit_lost(
     dead: &[RuleIndex],
     context: &PassContext<'_>,
 ) -> Result<(), StructureViolation> {
-    let mut left = collect_credited_rules(after);
+    let mut left = collect_ids_credited_by_rules(after);
     left.extend(context.sets.iter().flat_map(|s| &s.elements).flat_map(|e| &e.credit));
     left.extend(dead);
-    match collect_credited_rules(before).iter().find(|id| !left.contains(id)) {
+    match collect_ids_credited_by_rules(before).iter().find(|id| !left.contains(id)) {
         Some(id) => Err(StructureViolation::LostCredit(context.rule_ids.rule_id_text(*id))),
         None => Ok(()),
     }

@@ -1,7 +1,9 @@
 //! If a proof does not finish, the pass is checked on packets, and says so.
 
 use weir_model::{Family, Firewall};
-use weir_passes::{CheckedPassesOptions, Evidence, PacketCheckOptions, passes, run_checked_passes};
+use weir_passes::{
+    CheckedPassesOptions, Evidence, PacketCheckOptions, passes, run_passes_until_first_refusal,
+};
 use weir_syntax::iptables::{self, ParserSettings};
 
 fn read(rules: &str) -> Firewall {
@@ -22,8 +24,8 @@ fn a_pass_that_is_not_proven_within_its_steps_or_memory_is_checked_on_packets() 
         let mut options = CheckedPassesOptions { check, ..CheckedPassesOptions::default() };
         options.pass.allow_counter_loss = true;
         change(&mut options);
-        let run =
-            run_checked_passes(&firewall, &[pass], &options, &mut |_, _| {}).expect("it is right");
+        let run = run_passes_until_first_refusal(&firewall, &[pass], &options, &mut |_, _| {})
+            .expect("it is right");
         assert_eq!(run.steps[0].rule_counts, (2, 1));
         run.steps[0].evidence.clone()
     };

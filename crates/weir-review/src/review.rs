@@ -184,7 +184,7 @@ impl<'a> ComparedPartReviewer<'a> {
         let fields = region_words::region_fields(region, self.part.path, self.part.family);
         let mut decided_by = Vec::new();
         for example in &region.examples {
-            let decided = self.find_deciding_rules(&example.witness);
+            let decided = self.trace_and_find_deciding_rules(&example.witness);
             if !decided_by.contains(&decided) {
                 decided_by.push(decided);
             }
@@ -211,7 +211,10 @@ impl<'a> ComparedPartReviewer<'a> {
                 }
             },
             share: case.share,
-            decided_by: case.example.as_ref().map(|e| self.find_deciding_rules(&e.witness)),
+            decided_by: case
+                .example
+                .as_ref()
+                .map(|e| self.trace_and_find_deciding_rules(&e.witness)),
             example: case.example.as_ref().map(|e| self.review_example(e)),
         }
     }
@@ -247,7 +250,7 @@ impl<'a> ComparedPartReviewer<'a> {
         })
     }
 
-    fn find_deciding_rules(&self, witness: &Witness) -> DecisionsBeforeAndAfter {
+    fn trace_and_find_deciding_rules(&self, witness: &Witness) -> DecisionsBeforeAndAfter {
         let traces = self.trace_witness_through_both(witness);
         let [before, after] = find_deciding_rules(traces.each_ref(), self.sides, self.part.family);
         DecisionsBeforeAndAfter { before, after }

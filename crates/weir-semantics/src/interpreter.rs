@@ -108,7 +108,7 @@ impl<'f> Interpreter<'f> {
     }
 
     /// Whether conntrack is in use: some rule of the family's ruleset requires it.
-    pub fn conntrack_in_use(&self, family: Family) -> bool {
+    pub fn is_conntrack_used_by_family(&self, family: Family) -> bool {
         self.uses_conntrack[family_index(family)]
     }
 

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use weir_model::nft::{
     BaseChain, Comparand, CreditedOriginal, ElementKeyPart, LoadExpression, MapKeyExpression,
-    OpaqueStatement, Ruleset, Statement, Table, Test, Verdict, VerdictMap, ct_state, ct_status,
+    OpaqueNftTest, Ruleset, Statement, Table, Test, Verdict, VerdictMap, ct_state, ct_status,
 };
 use weir_model::{CtState, Effect, Family, Hook, NatTarget, Packet, Policy, TableName};
 use weir_packet::{PktType, Transport};
@@ -101,7 +101,7 @@ impl<'n> NftEvaluator<'n> {
         table: TableName,
         hook: Hook,
         packet: &mut Packet,
-        answer: &mut dyn FnMut(&OpaqueStatement, &Packet) -> bool,
+        answer: &mut dyn FnMut(&OpaqueNftTest, &Packet) -> bool,
     ) -> Option<NftWalkResult<'n>> {
         let index = self
             .tables
@@ -168,7 +168,7 @@ impl<'n> NftMapIndex<'n> {
 struct NftWalker<'n, 'p> {
     index: &'p NftTableIndex<'n>,
     packet: &'p mut Packet,
-    answer_opaque: &'p mut dyn FnMut(&OpaqueStatement, &Packet) -> bool,
+    answer_opaque: &'p mut dyn FnMut(&OpaqueNftTest, &Packet) -> bool,
     walk: NftWalkResult<'n>,
 }
 
@@ -234,7 +234,7 @@ impl<'n> NftWalker<'n, '_> {
                         return NftRuleEnd::NextRule;
                     }
                 }
-                Statement::Opaque(o) => {
+                Statement::OpaqueTest(o) => {
                     if o.needs_conntrack_entry() && !self.packet.ct.has_entry() {
                         return NftRuleEnd::NextRule;
                     }
@@ -314,7 +314,7 @@ fn load_expression_value(load: LoadExpression, packet: &Packet) -> Option<u128> 
         LoadExpression::Saddr => packet.saddr.0,
         LoadExpression::Daddr => packet.daddr.0,
         LoadExpression::L4proto => packet.proto.into(),
-        LoadExpression::FragmentOffset => packet.fragment.offset.into(),
+        LoadExpression::Ipv4FragmentOffset => packet.fragment.offset.into(),
         LoadExpression::TransportFirstThreeBytes if packet.fragment.offset != 0 => return None,
         LoadExpression::TransportFirstThreeBytes => load_transport_bytes(packet, 0, 3)?,
         LoadExpression::Sport => load_transport_bytes(packet, 0, 2)?,
@@ -353,7 +353,7 @@ fn load_expression_value(load: LoadExpression, packet: &Packet) -> Option<u128> 
 /// check.
 fn load_transport_bytes(packet: &Packet, offset: usize, len: usize) -> Option<u128> {
     if packet.family == Family::V6 && packet.fragment.offset != 0 {
-        return load_network_header_bytes(packet, offset, len);
+        return load_ipv6_header_bytes(packet, offset, len);
     }
     let mut header = Vec::with_capacity(20);
     match &packet.transport {
@@ -367,7 +367,7 @@ fn load_transport_bytes(packet: &Packet, offset: usize, len: usize) -> Option<u1
         }
         Transport::Udp { sport, dport }
         | Transport::Sctp { sport, dport, .. }
-        | Transport::Dccp { sport, dport } => {
+        | Transport::DccpPorts { sport, dport } => {
             header.extend(sport.to_be_bytes());
             header.extend(dport.to_be_bytes());
         }
@@ -386,7 +386,7 @@ fn load_transport_bytes(packet: &Packet, offset: usize, len: usize) -> Option<u1
 
 /// A later fragment of IPv6 leaves the transport offset at 0 (nft_set_pktinfo_ipv6 keeps what
 /// ipv6_find_hdr did not set): the load reads the network header.
-fn load_network_header_bytes(packet: &Packet, offset: usize, len: usize) -> Option<u128> {
+fn load_ipv6_header_bytes(packet: &Packet, offset: usize, len: usize) -> Option<u128> {
     let mut header = [0; 40];
     header[0] = 0x60 | packet.tos >> 4;
     header[1] = packet.tos << 4;

@@ -7,7 +7,7 @@ use weir_model::target::NatTarget;
 use weir_model::{Addr, Family, Field, Hook, Match, Packet, Rule, RuleIndex};
 
 use crate::journey_kind::JourneyKind;
-use crate::question_digest::digest_content;
+use crate::question_digest::digest_debug_text;
 
 /// A question that the walk cannot answer itself.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ pub enum ConnectionFact {
 impl ConnectionFact {
     /// The digest of the question, as [`OracleQuestion::content_digest`] for a question of a rule.
     pub fn digest(self) -> u64 {
-        digest_content(&("fact", self))
+        digest_debug_text(&("fact", self))
     }
 }
 

@@ -5,15 +5,15 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 /// The digest of what nat makes of a packet whose connection is translated already.
 pub fn digest_existing_nat_question() -> u64 {
-    digest_content(&"translated already")
+    digest_debug_text(&"translated already")
 }
 
 /// The digest of the question whether a match or target of that digest drops the packet.
 pub fn digest_drop_question(digest: u64) -> u64 {
-    digest_content(&("drops", digest))
+    digest_debug_text(&("drops", digest))
 }
 
 /// Digest of a match's or target's content, the same in every process.
-pub fn digest_content(of: &impl std::fmt::Debug) -> u64 {
+pub fn digest_debug_text(of: &impl std::fmt::Debug) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(format!("{of:?}"))
 }

@@ -29,7 +29,7 @@ pub(crate) enum SetMembership {
     Unknown,
 }
 
-type ElementKeyBits = [u128; 3];
+type ElementKeyPartValues = [u128; 3];
 
 /// A set, prepared for lookups.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct IpsetIndex<'f> {
     prefix_lens: Vec<[u8; 3]>,
     /// First element under a key; further ones (other devices) in `next`.
     first_element_by_key:
-        HashMap<(usize, ElementKeyBits), u32, BuildHasherDefault<MultiplicativeHasher>>,
+        HashMap<(usize, ElementKeyPartValues), u32, BuildHasherDefault<MultiplicativeHasher>>,
     next_with_same_key: Vec<u32>,
     /// Members of a list, by their index; `None` for a set that is not known.
     members: Vec<Option<usize>>,
@@ -90,7 +90,10 @@ impl<'f> IpsetIndex<'f> {
             index.prefix_lens.iter().enumerate().map(|(i, l)| (*l, i)).collect();
         // Later elements first, so that a chain of equal keys is in the order of the text.
         for (i, element) in set.elements.iter().enumerate().rev() {
-            let key = (at[&element_prefix_lens(&element.parts)], element_key_bits(&element.parts));
+            let key = (
+                at[&element_prefix_lens(&element.parts)],
+                read_element_key_part_values(&element.parts),
+            );
             let slot = index.first_element_by_key.entry(key).or_insert(NO_ELEMENT);
             index.next_with_same_key[i] = std::mem::replace(slot, i as u32);
         }
@@ -252,7 +255,7 @@ fn element_prefix_lens(parts: &[ElementPart]) -> [u8; 3] {
     lens
 }
 
-fn element_key_bits(parts: &[ElementPart]) -> ElementKeyBits {
+fn read_element_key_part_values(parts: &[ElementPart]) -> ElementKeyPartValues {
     let mut key = [0; 3];
     for (value, part) in key.iter_mut().zip(parts) {
         *value = match part {

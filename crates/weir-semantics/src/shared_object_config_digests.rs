@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
-use weir_model::effect::shared_objects::SharedObjects;
+use weir_model::effect::shared_objects::SharedObjectConfigurations;
 use weir_model::{Rule, Ruleset};
 
-use crate::question_digest::digest_content;
+use crate::question_digest::digest_debug_text;
 
 /// For each rule that shares objects with others, what configures them.
 ///
@@ -23,12 +23,14 @@ impl SharedObjectConfigDigests {
         rulesets: impl Iterator<Item = &'r Ruleset>,
     ) -> SharedObjectConfigDigests {
         let rulesets: Vec<&Ruleset> = rulesets.collect();
-        let objects = SharedObjects::from_rulesets(rulesets.iter().copied());
+        let objects = SharedObjectConfigurations::from_rulesets(rulesets.iter().copied());
         let mut by_rule = HashMap::new();
         for ruleset in rulesets {
             for (_, _, rule) in ruleset.rules_with_table_and_chain() {
-                if let Some(said) = objects.describe_object_configurations(rule, ruleset.family) {
-                    by_rule.insert(rule_memory_address(rule), digest_content(&said));
+                if let Some(said) =
+                    objects.describe_rule_object_configurations(rule, ruleset.family)
+                {
+                    by_rule.insert(rule_memory_address(rule), digest_debug_text(&said));
                 }
             }
         }

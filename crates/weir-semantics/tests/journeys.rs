@@ -213,10 +213,10 @@ fn other_users_of_conntrack_bring_the_nat_table_into_play() {
 #[test]
 fn notrack_alone_does_not_use_conntrack() {
     let notrack = firewall("*raw\n-A PREROUTING -j CT --notrack\nCOMMIT\n");
-    assert!(!Interpreter::new(&notrack).conntrack_in_use(weir_model::Family::V4));
+    assert!(!Interpreter::new(&notrack).is_conntrack_used_by_family(weir_model::Family::V4));
     let state = filter("-A FORWARD -m conntrack --ctstate NEW\n");
-    assert!(Interpreter::new(&state).conntrack_in_use(weir_model::Family::V4));
-    assert!(!Interpreter::new(&state).conntrack_in_use(weir_model::Family::V6));
+    assert!(Interpreter::new(&state).is_conntrack_used_by_family(weir_model::Family::V4));
+    assert!(!Interpreter::new(&state).is_conntrack_used_by_family(weir_model::Family::V6));
 }
 
 #[test]

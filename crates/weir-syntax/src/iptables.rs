@@ -45,5 +45,5 @@ pub fn parse(text: &str, options: &ParserSettings) -> Result<Ruleset, Vec<Diagno
 
 /// The family that a text looks like: by its comments, addresses and modules.
 pub fn guess_family(text: &str) -> Family {
-    family_guess::guess_family(text)
+    family_guess::guess_family_or_v4(text)
 }

@@ -33,7 +33,7 @@ use self::name_lookup::{
 pub use self::print::print_packet;
 
 /// The words a packet may begin a clause with.
-const CLAUSE_KEYWORDS: &str = "iif, oif, ip, ip6, tcp, udp, sctp, dccp, icmp, icmpv6, ether, ct, mark, \
+const CLAUSE_KEYWORDS_FOR_HELP: &str = "iif, oif, ip, ip6, tcp, udp, sctp, dccp, icmp, icmpv6, ether, ct, mark, \
                        pkttype, fragment, truncated, length, proto";
 
 /// Reads a packet.
@@ -163,7 +163,7 @@ impl<'t> PacketWordsParser<'t> {
             }
             _ if self.parse_plain_field(word, Layer::Meta, Family::V4)? => {}
             _ => {
-                let help = format!("begin with one of: {CLAUSE_KEYWORDS}");
+                let help = format!("begin with one of: {CLAUSE_KEYWORDS_FOR_HELP}");
                 return Err(word.error_at_word(format!("unknown word {}", word.text), &help));
             }
         }

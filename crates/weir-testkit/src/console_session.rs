@@ -64,7 +64,7 @@ pub fn run_console_session(
 ) -> Result<(), Box<ConsoleDifference>> {
     let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     let folder = ConsoleTempFolder::new();
-    let (blessed, differences) = run_and_bless_markdown_blocks(file, &text, &|command| {
+    let (blessed, differences) = run_markdown_to_corrected_text(file, &text, &|command| {
         folder.run_step(command, programs, env)
     });
     let has_commands = text.lines().any(|l| l.starts_with("$ "));
@@ -87,7 +87,7 @@ enum ConsoleStep<'a> {
 }
 
 /// Plays all blocks; the document as it would be right, and where it is not.
-fn run_and_bless_markdown_blocks(
+fn run_markdown_to_corrected_text(
     file: &Path,
     text: &str,
     sh: ConsoleStepRunner<'_>,
@@ -110,7 +110,7 @@ fn run_and_bless_markdown_blocks(
         }
         if info == "console" {
             let block = ConsoleBlock { file, first_line: at + 2, body: &body };
-            blessed.push_str(&block.run_and_bless_commands(sh, &mut differences));
+            blessed.push_str(&block.run_commands_to_corrected_body(sh, &mut differences));
         } else {
             let name = info.split(' ').find_map(|word| word.strip_prefix("file="));
             if let Some(name) = name {
@@ -134,7 +134,7 @@ struct ConsoleBlock<'a> {
 
 impl ConsoleBlock<'_> {
     /// Runs the commands of the block; the body as it would be right.
-    fn run_and_bless_commands(
+    fn run_commands_to_corrected_body(
         &self,
         sh: ConsoleStepRunner<'_>,
         differences: &mut Vec<ConsoleDifference>,
@@ -262,7 +262,7 @@ mod tests {
 
     fn played(text: &str) -> (String, Vec<ConsoleDifference>) {
         let folder = ConsoleTempFolder::new();
-        run_and_bless_markdown_blocks(Path::new("x.md"), text, &|step| {
+        run_markdown_to_corrected_text(Path::new("x.md"), text, &|step| {
             folder.run_step(step, Path::new("/nonexistent"), &[])
         })
     }

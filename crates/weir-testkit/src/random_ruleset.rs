@@ -8,7 +8,7 @@ mod rare_modules;
 mod ruleset_edit;
 mod ruleset_writer;
 
-pub use rare_modules::generate_ipset_text;
+pub use rare_modules::format_fixed_ipset_text;
 pub use ruleset_edit::{
     RandomRulesetEdit, make_meaning_changing_edit, make_meaning_preserving_edit,
 };

@@ -17,7 +17,7 @@
 /// With `WEIR_REQUIRE_ALL=1`.
 #[track_caller]
 pub fn skip_test(what: &str) {
-    report_skip(what, std::env::var_os("WEIR_REQUIRE_ALL").is_some_and(|v| v == "1"));
+    report_skip_or_panic(what, std::env::var_os("WEIR_REQUIRE_ALL").is_some_and(|v| v == "1"));
 }
 
 /// Whether the test must be skipped because it creates network namespaces; this has been reported
@@ -35,7 +35,7 @@ pub fn skip_without_root() -> bool {
 }
 
 #[track_caller]
-fn report_skip(what: &str, all_must_run: bool) {
+fn report_skip_or_panic(what: &str, all_must_run: bool) {
     assert!(!all_must_run, "did not run: {what}");
     eprintln!("did not run: {what}");
 }
@@ -46,9 +46,9 @@ mod tests {
 
     #[test]
     fn standing_aside_fails_where_all_must_run() {
-        report_skip("needs the moon", false);
-        let failed =
-            std::panic::catch_unwind(|| report_skip("needs the moon", true)).expect_err("fails");
+        report_skip_or_panic("needs the moon", false);
+        let failed = std::panic::catch_unwind(|| report_skip_or_panic("needs the moon", true))
+            .expect_err("fails");
         let text = failed.downcast_ref::<String>().expect("a message");
         assert_eq!(text, "did not run: needs the moon");
     }

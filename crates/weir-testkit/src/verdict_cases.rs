@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// One file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct VerdictCaseFile {
+struct VerdictCaseListFile {
     case: Vec<VerdictCase>,
 }
 
@@ -78,7 +78,7 @@ pub fn read_verdict_cases(folder: &Path) -> Vec<VerdictCase> {
     let mut cases = Vec::new();
     for path in crate::testdata::files_with_extension(folder, "toml") {
         let text = std::fs::read_to_string(&path).expect("a readable file");
-        let file: VerdictCaseFile =
+        let file: VerdictCaseListFile =
             toml::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         cases.extend(

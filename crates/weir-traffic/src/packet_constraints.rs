@@ -73,7 +73,7 @@ impl PacketConstraints {
     }
 
     /// Requires that all tests of a rule hold at `hook`; whether that is possible at all.
-    pub fn require_rule_match(
+    pub fn require_lowered_tests_of_rule(
         &mut self,
         rule: &Rule,
         hook: Hook,
@@ -101,7 +101,7 @@ impl PacketConstraints {
                     let side = if rng.one_in(2) { Field::Sport } else { Field::Dport };
                     self.field_tests.push((side, Predicate::InSpans(spans), false));
                 }
-                Test::Set { index } => self.require_set_membership(rule, index, sets, rng),
+                Test::Set { index } => self.require_random_element_of_set(rule, index, sets, rng),
                 Test::Opaque { index, .. } => {
                     if let Match::Conntrack(c) = &rule.matches[index]
                         && let Some(state) = &c.state
@@ -164,7 +164,7 @@ impl PacketConstraints {
     }
 
     /// Requires that the packet is an element of the set that a match names.
-    fn require_set_membership(
+    fn require_random_element_of_set(
         &mut self,
         rule: &Rule,
         index: usize,
@@ -338,7 +338,7 @@ impl PacketConstraints {
             132 => {
                 Transport::Sctp { sport: port(Field::Sport)?, dport: port(Field::Dport)?, tag: 0 }
             }
-            33 => Transport::Dccp { sport: port(Field::Sport)?, dport: port(Field::Dport)? },
+            33 => Transport::DccpPorts { sport: port(Field::Sport)?, dport: port(Field::Dport)? },
             1 | 58 => {
                 let usual = if proto == 1 { 8 << 8 } else { 128 << 8 };
                 let kind = self.solve_field(Field::IcmpTypeAndCode, usual, rng)? as u16;

@@ -27,10 +27,11 @@ pub fn generate_rule_boundary_packets(
         Family::V4 => [Some(ruleset), None],
         Family::V6 => [None, Some(ruleset)],
     };
-    let changing = ChangingSets::from_rulesets(rulesets.into_iter().flatten(), sets);
+    let changing =
+        ChangingSets::from_rulesets_with_set_definitions(rulesets.into_iter().flatten(), sets);
     let interpreter = Interpreter::from_rulesets_and_sets(rulesets, sets, &changing);
     let mut maker = BoundaryPacketMaker {
-        reach_hints: ChainReachHints::new(interpreter, |name| pool.names_device(name)),
+        reach_hints: ChainReachHints::new(interpreter, |name| pool.is_device_named_by_rule(name)),
         ruleset,
         options,
         sets_by_name: &by_name,
@@ -164,7 +165,12 @@ impl<'a> BoundaryPacketMaker<'a> {
             PacketConstraints::new(self.ruleset.family, self.options.journey_kind);
         let way = paths.pick_jump_path(reached, &mut self.rng);
         for rule in way.into_iter().chain([reached.rule]) {
-            if !constraints.require_rule_match(rule, hook, self.sets_by_name, &mut self.rng) {
+            if !constraints.require_lowered_tests_of_rule(
+                rule,
+                hook,
+                self.sets_by_name,
+                &mut self.rng,
+            ) {
                 return None;
             }
         }

@@ -63,13 +63,15 @@ pub(crate) fn generate_mutations(
                     field,
                     Field::Sport | Field::Dport | Field::TcpFlags | Field::IcmpTypeAndCode
                 );
-                push_boundary_mutations(&mut out, field, &predicate, family, hop, rng);
+                push_predicate_boundary_mutations(&mut out, field, &predicate, family, hop, rng);
             }
             Test::EitherPort { spans, .. } => {
                 header = true;
                 let predicate = Predicate::InSpans(spans);
                 for field in [Field::Sport, Field::Dport] {
-                    push_boundary_mutations(&mut out, field, &predicate, family, hop, rng);
+                    push_predicate_boundary_mutations(
+                        &mut out, field, &predicate, family, hop, rng,
+                    );
                 }
             }
             Test::Set { index } => {
@@ -106,7 +108,7 @@ pub(crate) fn generate_mutations(
     out
 }
 
-fn push_boundary_mutations(
+fn push_predicate_boundary_mutations(
     out: &mut Vec<PacketMutation>,
     field: Field,
     predicate: &Predicate,
@@ -191,7 +193,7 @@ fn push_sampled_element_mutations(
                     continue;
                 }
             };
-            push_boundary_mutations(out, field, &predicate, family, 0, rng);
+            push_predicate_boundary_mutations(out, field, &predicate, family, 0, rng);
         }
     }
 }

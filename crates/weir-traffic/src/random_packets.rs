@@ -63,7 +63,7 @@ impl RulesetValuePool {
     }
 
     /// Whether a rule names the device.
-    pub fn names_device(&self, device: &str) -> bool {
+    pub fn is_device_named_by_rule(&self, device: &str) -> bool {
         self.iifs.iter().chain(&self.oifs).any(|n| n == device)
     }
 
@@ -198,7 +198,7 @@ impl RulesetValuePool {
             });
         }
         if options.include_fragments && rng.one_in(16) {
-            self.fragment_packet(&mut p, rng);
+            self.make_first_or_later_fragment(&mut p, rng);
         }
         p
     }
@@ -216,7 +216,7 @@ impl RulesetValuePool {
             }
             17 | 136 => Transport::Udp { sport: port(Field::Sport), dport: port(Field::Dport) },
             132 => Transport::Sctp { sport: port(Field::Sport), dport: port(Field::Dport), tag: 0 },
-            33 => Transport::Dccp { sport: port(Field::Sport), dport: port(Field::Dport) },
+            33 => Transport::DccpPorts { sport: port(Field::Sport), dport: port(Field::Dport) },
             1 | 58 => {
                 let echo: u128 = if proto == 1 { 8 << 8 } else { 128 << 8 };
                 let [kind, code] =
@@ -228,7 +228,7 @@ impl RulesetValuePool {
         }
     }
 
-    fn fragment_packet(&self, p: &mut Packet, rng: &mut Rng) {
+    fn make_first_or_later_fragment(&self, p: &mut Packet, rng: &mut Rng) {
         if rng.one_in(2) {
             p.fragment =
                 FragmentOffsetAndFlags { offset: 0, more_fragments: true, dont_fragment: false };

@@ -78,7 +78,7 @@ impl<'r> ChainReachHints<'r> {
         }
         if let Some(rule) = help.return_rule {
             let hook = paths.walks[reached.walk_index].hook;
-            constraints.require_rule_match(rule, hook, &HashMap::new(), rng);
+            constraints.require_lowered_tests_of_rule(rule, hook, &HashMap::new(), rng);
         }
     }
 

@@ -54,7 +54,7 @@ impl<'r> RulePaths<'r> {
     fn add_table_at_hook(&mut self, table: &'r Table, hook: Hook) {
         let graph = table.chain_graph();
         let Some(base) = graph.chain_index(hook.chain_name()) else { return };
-        let order = graph.chains_by_jump_distance(base);
+        let order = graph.chains_by_jump_distance_from(base);
         let depth: HashMap<usize, usize> = order.iter().copied().collect();
         let mut jumps = vec![Vec::new(); table.chains.len()];
         for jump in order.iter().flat_map(|(chain, _)| graph.jumps_from(*chain)) {

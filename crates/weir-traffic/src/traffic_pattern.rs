@@ -176,7 +176,7 @@ impl<'a> PatternPacketMaker<'a> {
             }
             let at = self.rng.next_u64() as f64 / u64::MAX as f64 * sum;
             let reached = rules[sums.partition_point(|s| *s < at).min(rules.len() - 1)];
-            let Some(packet) = self.build_matching_packet(paths, reached) else { continue };
+            let Some(packet) = self.build_unconfirmed_rule_packet(paths, reached) else { continue };
             let outcome = self.evaluate_packet(&packet);
             if hits_credited_rule(&outcome, &reached.rule.credit) {
                 let verdict = outcome.verdict;
@@ -186,16 +186,21 @@ impl<'a> PatternPacketMaker<'a> {
     }
 
     /// A packet that satisfies a rule; what the rule leaves open is random.
-    fn build_matching_packet(
+    fn build_unconfirmed_rule_packet(
         &mut self,
         paths: &RulePaths<'_>,
         reached: &ReachableRule<'_>,
     ) -> Option<Packet> {
         let hook = paths.walks[reached.walk_index].hook;
-        let mut constraints = self.device_and_proto_constraints();
+        let mut constraints = self.fixed_device_and_proto_constraints();
         let way = paths.pick_jump_path(reached, &mut self.rng);
         for rule in way.into_iter().chain([reached.rule]) {
-            if !constraints.require_rule_match(rule, hook, self.sets_by_name, &mut self.rng) {
+            if !constraints.require_lowered_tests_of_rule(
+                rule,
+                hook,
+                self.sets_by_name,
+                &mut self.rng,
+            ) {
                 return None;
             }
         }
@@ -204,7 +209,7 @@ impl<'a> PatternPacketMaker<'a> {
         Some(packet)
     }
 
-    fn device_and_proto_constraints(&self) -> PacketConstraints {
+    fn fixed_device_and_proto_constraints(&self) -> PacketConstraints {
         let mut constraints =
             PacketConstraints::new(self.options.family, self.options.journey_kind);
         constraints.prefer_proto(self.options.default_proto);
@@ -236,10 +241,10 @@ impl<'a> PatternPacketMaker<'a> {
                 return;
             }
             let packet = match last {
-                Some(reached) => self.build_matching_packet(paths, reached),
-                None => {
-                    self.device_and_proto_constraints().build_packet(&self.defaults, &mut self.rng)
-                }
+                Some(reached) => self.build_unconfirmed_rule_packet(paths, reached),
+                None => self
+                    .fixed_device_and_proto_constraints()
+                    .build_packet(&self.defaults, &mut self.rng),
             };
             let Some(mut packet) = packet else { continue };
             if last.is_none() {
@@ -263,8 +268,9 @@ impl<'a> PatternPacketMaker<'a> {
             if self.has_enough_packets() {
                 return;
             }
-            let Some(mut packet) =
-                self.device_and_proto_constraints().build_packet(&self.defaults, &mut self.rng)
+            let Some(mut packet) = self
+                .fixed_device_and_proto_constraints()
+                .build_packet(&self.defaults, &mut self.rng)
             else {
                 return;
             };
@@ -317,7 +323,7 @@ fn set_sport(packet: &mut Packet, port: u16) {
     if let Transport::Tcp { sport, .. }
     | Transport::Udp { sport, .. }
     | Transport::Sctp { sport, .. }
-    | Transport::Dccp { sport, .. } = &mut packet.transport
+    | Transport::DccpPorts { sport, .. } = &mut packet.transport
     {
         *sport = port;
     }

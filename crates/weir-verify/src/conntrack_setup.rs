@@ -7,7 +7,10 @@ use weir_packet::{Addr, CtState, Family, Packet, Transport};
 /// so inherently (NEW, INVALID, UNTRACKED), or cannot be made so.
 ///
 /// `number` distinguishes the master connections of different packets.
-pub(crate) fn build_needed_conntrack_entries(packet: &Packet, number: u32) -> Vec<ConntrackEntry> {
+pub(crate) fn build_conntrack_entries_of_packet(
+    packet: &Packet,
+    number: u32,
+) -> Vec<ConntrackEntry> {
     let Some(tuple) = conntrack_tuple(packet) else { return Vec::new() };
     let original = if packet.ct.is_reply_direction { tuple.invert() } else { tuple };
     let entry = ConntrackEntry {
@@ -63,7 +66,7 @@ pub(crate) fn conntrack_tuple(packet: &Packet) -> Option<ConntrackTuple> {
         // GRE's key is in its payload; DCCP is not tracked by ports since Linux 6.16.
         Transport::NoParsedHeader if packet.proto != 47 => TupleL4Key::None,
         Transport::Icmp { .. }
-        | Transport::Dccp { .. }
+        | Transport::DccpPorts { .. }
         | Transport::NoParsedHeader
         | Transport::Truncated => return None,
     };

@@ -188,9 +188,9 @@ impl CreditCounters {
             }
         }
         if has_sets {
-            self.index_ipset_counters()?;
+            self.assign_readings_to_ipset_elements()?;
         }
-        self.index_nft_map_counters()?;
+        self.assign_readings_to_nft_elements()?;
         for (tool, table) in names {
             let family = family_of_tool(tool);
             let counters = TableCounterReader::open(&self.firewall, family, table)?;
@@ -232,7 +232,7 @@ impl CreditCounters {
     }
 
     /// Which elements there are, and their order.
-    fn index_ipset_counters(&mut self) -> Result<(), VerifyError> {
+    fn assign_readings_to_ipset_elements(&mut self) -> Result<(), VerifyError> {
         let mut printed = Vec::new();
         let text = self.firewall.run_command(&["ipset", "save"], b"")?;
         listing_parser::parse_ipset_counters(&String::from_utf8_lossy(&text), &mut printed);
@@ -251,7 +251,7 @@ impl CreditCounters {
     }
 
     /// Which key of a map is printed how.
-    fn index_nft_map_counters(&mut self) -> Result<(), VerifyError> {
+    fn assign_readings_to_nft_elements(&mut self) -> Result<(), VerifyError> {
         for table in self.nft.iter_mut().filter(|t| !t.maps.is_empty()) {
             let (family, name) = (&table.family, &table.name);
             let text =

@@ -20,7 +20,7 @@ impl<'f> FamilyDiagrams<'f> {
         let made = families.map(|f| {
             (
                 f,
-                DiagramLookup::build_within_limits(
+                DiagramLookup::build_if_within_limits(
                     firewall,
                     f,
                     DIAGRAM_MEMORY_BYTES,

@@ -74,7 +74,7 @@ fn serialize_after_network_header(packet: &Packet) -> Vec<u8> {
 }
 
 /// Whether a match may drop the packet, by its fields or by its bytes.
-pub(crate) fn can_match_drop_packet(m: &Match, packet: &Packet) -> bool {
+pub(crate) fn can_match_drop_given_packet(m: &Match, packet: &Packet) -> bool {
     let cut = packet.transport == Transport::Truncated || packet.fragment.offset == 1;
     match match_effects(m, packet.family).hotdrop {
         Hotdrop::Never => false,

@@ -17,7 +17,7 @@ use weir_semantics::{
 
 use crate::hotdrop;
 use crate::packet_batch::PacketPath;
-use crate::testbed::LINK_ADDRS;
+use crate::testbed::LINK_ADDRS_AS_NUMBERS;
 
 /// Targets that change neither the packet nor anything that later rules see.
 const NON_MODIFYING_TARGETS: &[&str] = &["LOG", "NFLOG", "AUDIT", "TRACE", "CHECKSUM"];
@@ -140,7 +140,7 @@ impl Oracle for KernelOracle<'_> {
             NatTarget::Masquerade(_) => 1,
             NatTarget::Dnat(_) | NatTarget::Snat(_) | NatTarget::Netmap(..) => return None,
         };
-        let addr = LINK_ADDRS[translation.packet.family as usize][link];
+        let addr = LINK_ADDRS_AS_NUMBERS[translation.packet.family as usize][link];
         Some((Addr(addr), None))
     }
 
@@ -256,7 +256,7 @@ fn may_later_match_drop(question: &OracleQuestion<'_>) -> bool {
     let QuestionSubject::Match(at) = question.subject else { return false };
     question.rule.matches[at + 1..]
         .iter()
-        .any(|m| hotdrop::can_match_drop_packet(m, question.packet))
+        .any(|m| hotdrop::can_match_drop_given_packet(m, question.packet))
 }
 
 /// What a match of the host says in our namespaces, where that is certain.
@@ -322,7 +322,7 @@ fn evaluate_addrtype(
 /// inet_addr_type: the local table, then UNICAST.
 fn classify_addrtype(addr: Addr, path: &PacketPath) -> Option<&'static str> {
     let first = (addr.0 >> 24) as u8;
-    let own = LINK_ADDRS[Family::V4 as usize].contains(&addr.0);
+    let own = LINK_ADDRS_AS_NUMBERS[Family::V4 as usize].contains(&addr.0);
     Some(match first {
         // Only these two are always broadcasts; the rest of 0.0.0.0/8 is routed like any other
         // network since Linux 5.3.

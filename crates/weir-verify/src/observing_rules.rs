@@ -69,12 +69,22 @@ pub(crate) fn write_observing_tables(states: &[Family]) -> String {
         let (begun, end) =
             (log(log_prefix::REACHED_FIRST_HOOK), log(log_prefix::REACHED_LAST_HOOK));
         out += &format!("table {name} {OBSERVING_TABLE} {{\n");
-        out +=
-            &format_base_chain("first_in", "prerouting", -450, &format!("{marker}    {begun}\n"));
+        out += &format_base_chain_with_rules(
+            "first_in",
+            "prerouting",
+            -450,
+            &format!("{marker}    {begun}\n"),
+        );
         let own = format!("    meta skuid 0 {begun} accept\n    drop\n");
-        out += &format_base_chain("first_out", "output", -450, &own);
-        out += &format_base_chain("last_in", "input", 1000, &format!("    {end} drop\n"));
-        out += &format_base_chain("last_out", "postrouting", 1000, &format!("    {end} drop\n"));
+        out += &format_base_chain_with_rules("first_out", "output", -450, &own);
+        out +=
+            &format_base_chain_with_rules("last_in", "input", 1000, &format!("    {end} drop\n"));
+        out += &format_base_chain_with_rules(
+            "last_out",
+            "postrouting",
+            1000,
+            &format!("    {end} drop\n"),
+        );
         if states.contains(&family) {
             let states: String = [
                 ("new", log_prefix::CT_NEW),
@@ -86,14 +96,14 @@ pub(crate) fn write_observing_tables(states: &[Family]) -> String {
             .iter()
             .map(|(state, prefix)| format!("    ct state {state} {} accept\n", log(prefix)))
             .collect();
-            out += &format_base_chain("state_in", "prerouting", -199, &states);
-            out += &format_base_chain("state_out", "output", -199, &states);
+            out += &format_base_chain_with_rules("state_in", "prerouting", -199, &states);
+            out += &format_base_chain_with_rules("state_out", "output", -199, &states);
         }
         out += "}\n";
     }
     out
 }
 
-fn format_base_chain(name: &str, hook: &str, priority: i32, rules: &str) -> String {
+fn format_base_chain_with_rules(name: &str, hook: &str, priority: i32, rules: &str) -> String {
     format!("  chain {name} {{\n    type filter hook {hook} priority {priority};\n{rules}  }}\n")
 }

@@ -11,7 +11,7 @@ use weir_packet::{Family, Packet, Transport};
 use weir_semantics::JourneyKind;
 
 use crate::conntrack_setup;
-use crate::link_macs::{FIREWALL_INPUT_MAC, NEIGHBOUR_MAC};
+use crate::link_macs::{FIREWALL_INPUT_MAC, OUTER_LINK_ENDS_MAC};
 
 /// Most packets of a batch: fewer than the kernel queues for one processor.
 pub(crate) const BATCH_PACKETS_MAX: usize = 900;
@@ -19,7 +19,7 @@ pub(crate) const BATCH_PACKETS_MAX: usize = 900;
 const PACKET_BYTES_MAX: usize = 1500;
 /// Protocol number of GRE, and the length of its longest header.
 pub(crate) const GRE_PROTOCOL: u8 = 47;
-pub(crate) const GRE_HEADER_BYTES_MAX: usize = 16;
+pub(crate) const GRE_BYTES_NEEDED_BY_NAT: usize = 16;
 /// Numbers of packets go from 1 to here, then begin again.
 const PACKET_NUMBER_MAX: u32 = 60_000;
 
@@ -88,7 +88,7 @@ impl BatchMaker {
 
     /// A batch of packets that all go `way`, at most `room`, taken out of `packets`. Those that
     /// belong to the connection of another packet of the batch are left for a later one.
-    pub fn take_next_batch(
+    pub fn take_batch_of_distinct_connections(
         &mut self,
         path: PacketPath,
         packets: &mut VecDeque<Packet>,
@@ -130,7 +130,7 @@ impl BatchMaker {
             packet.ident = number as u16;
         }
         if entry != JourneyKind::Output && packet.smac.is_none() {
-            packet.smac = Some(NEIGHBOUR_MAC);
+            packet.smac = Some(OUTER_LINK_ENDS_MAC);
         }
         let mut connections = Vec::new();
         let is_related = packet.ct.state == weir_packet::CtState::Related;
@@ -138,14 +138,14 @@ impl BatchMaker {
             connections
                 .push(conntrack_setup::quote_new_connection_in_icmp_error(&mut packet, number));
         } else {
-            connections.extend(conntrack_setup::build_needed_conntrack_entries(&packet, number));
+            connections.extend(conntrack_setup::build_conntrack_entries_of_packet(&packet, number));
         }
         if !self.length_tested_families.contains(&packet.family) {
             if packet.proto == GRE_PROTOCOL && !packet.is_fragment() {
                 // A shorter header cannot be translated.
-                packet.payload.resize(packet.payload.len().max(GRE_HEADER_BYTES_MAX), 0);
+                packet.payload.resize(packet.payload.len().max(GRE_BYTES_NEEDED_BY_NAT), 0);
             }
-            pad_to_unique_length(&mut packet, lengths);
+            pad_for_distinct_byte_counts(&mut packet, lengths);
         }
         let frame = match entry {
             JourneyKind::Output => write_number_to_flow_label(packet.to_bytes(), 0, number),
@@ -184,11 +184,11 @@ fn write_number_to_flow_label(mut bytes: Vec<u8>, at: usize, number: u32) -> Vec
 }
 
 /// Lengthens the payload until no other packet of the batch is as long.
-fn pad_to_unique_length(packet: &mut Packet, lengths: &mut HashSet<usize>) {
+fn pad_for_distinct_byte_counts(packet: &mut Packet, lengths: &mut HashSet<usize>) {
     let pads = match packet.transport {
         Transport::Tcp { .. } | Transport::Udp { .. } | Transport::Icmp { .. } => true,
         // What follows is read by conntrack, or is part of what is truncated.
-        Transport::Sctp { .. } | Transport::Dccp { .. } | Transport::Truncated => false,
+        Transport::Sctp { .. } | Transport::DccpPorts { .. } | Transport::Truncated => false,
         Transport::NoParsedHeader => packet.proto != GRE_PROTOCOL && packet.fragment.offset != 0,
     };
     // A piece before the last has a multiple of eight bytes.
@@ -266,7 +266,7 @@ mod tests {
             let path = PacketPath::from_packet(&udp(family, 1), JourneyKind::Forward, false);
             let mut maker = BatchMaker::new(Vec::new());
             maker.next_number = PACKET_NUMBER_MAX - 1;
-            let batch = maker.take_next_batch(path, &mut queue(family, 5), 10);
+            let batch = maker.take_batch_of_distinct_connections(path, &mut queue(family, 5), 10);
             let lengths: HashSet<_> = batch.packets.iter().map(|p| p.packet.len()).collect();
             assert_eq!(lengths.len(), 5);
             for (i, p) in batch.packets.iter().enumerate() {
@@ -282,7 +282,11 @@ mod tests {
     fn lengths_that_are_tested_are_left_alone() {
         let path = PacketPath::from_packet(&udp(Family::V4, 1), JourneyKind::Input, false);
         let mut packets = queue(Family::V4, 3);
-        let batch = BatchMaker::new(vec![Family::V4]).take_next_batch(path, &mut packets, 10);
+        let batch = BatchMaker::new(vec![Family::V4]).take_batch_of_distinct_connections(
+            path,
+            &mut packets,
+            10,
+        );
         assert!(batch.packets.iter().all(|p| p.packet.len() == 28));
     }
 
@@ -294,7 +298,8 @@ mod tests {
         (answer.saddr, answer.daddr) = (Addr(2), Addr(1));
         answer.transport = Transport::Udp { sport: 2, dport: 10 };
         packets.push_back(answer.clone());
-        let batch = BatchMaker::new(Vec::new()).take_next_batch(path, &mut packets, 10);
+        let batch =
+            BatchMaker::new(Vec::new()).take_batch_of_distinct_connections(path, &mut packets, 10);
         assert_eq!(batch.packets.len(), 2);
         assert_eq!(packets, [answer]);
     }

@@ -11,8 +11,8 @@ use weir_semantics::{AppliedTarget, Outcome, Verdict};
 
 use crate::counters::{CreditCounters, OriginalRulesAndPolicies};
 use crate::diagram_check::DiagramCheck;
-use crate::packet_batch::{GRE_HEADER_BYTES_MAX, GRE_PROTOCOL};
-use crate::testbed::ObservedPacket;
+use crate::packet_batch::{GRE_BYTES_NEEDED_BY_NAT, GRE_PROTOCOL};
+use crate::testbed::PacketAtLastHook;
 
 /// The interpreter's result for a packet.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl ExpectedResult {
     }
 
     /// How the packet's result differs, in words; `None` if it does not.
-    pub fn describe_difference(&self, left: Option<&ObservedPacket>) -> Option<String> {
+    pub fn describe_difference(&self, left: Option<&PacketAtLastHook>) -> Option<String> {
         match (self.arrives, left) {
             (false, None) => None,
             (true, None) => Some(format!("expected {}, but it did not arrive", self.verdict)),
@@ -82,7 +82,7 @@ impl ExpectedResult {
         }
     }
 
-    fn describe_packet_difference(&self, left: &ObservedPacket) -> Option<String> {
+    fn describe_packet_difference(&self, left: &PacketAtLastHook) -> Option<String> {
         let mut differs = Vec::new();
         let mut compare = |what: &str, expected: String, seen: String| {
             if expected != seen {
@@ -255,7 +255,7 @@ pub(crate) fn incomparable_outcome_cause(
     let version = sent.payload.get(1).map_or(0, |b| b & 7);
     if is_translated
         && sent.proto == GRE_PROTOCOL
-        && (sent.payload.len() < GRE_HEADER_BYTES_MAX || version > 1)
+        && (sent.payload.len() < GRE_BYTES_NEEDED_BY_NAT || version > 1)
     {
         return Some(
             "a translated packet with a GRE header that is truncated or of a version without nat",
@@ -289,7 +289,7 @@ fn is_ct_zone_target(target: &Target) -> bool {
 }
 
 /// A packet in a line.
-pub(crate) fn format_packet_line(packet: &Packet, way: &str) -> String {
+pub(crate) fn describe_packet_and_path(packet: &Packet, way: &str) -> String {
     let family = packet.family;
     let mut out = format!("{way}: ");
     for (word, device) in [("iif", &packet.iif), ("oif", &packet.oif)] {

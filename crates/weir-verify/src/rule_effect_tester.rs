@@ -29,12 +29,12 @@ pub use effect_test_ruleset::SOURCE_MAC_GIVEN_MARK_ONE;
 pub use measured_rule::MeasuredRule;
 
 use crate::VerifyError;
-use crate::link_macs::{FIREWALL_INPUT_MAC, NEIGHBOUR_MAC};
+use crate::link_macs::{FIREWALL_INPUT_MAC, OUTER_LINK_ENDS_MAC};
 use crate::packet_batch::{PacketBatch, PacketPath, PreparedPacket};
 use crate::testbed::Testbed;
 
 /// Maximum number of rules of one bench: one batch has a packet for each.
-pub const EFFECT_TEST_RULES_MAX: usize = 800;
+pub const EFFECT_TEST_RULES_PER_BATCH_MAX: usize = 800;
 
 /// What a copy of a packet did at one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl RuleEffectTester {
     /// If the kernel or weir does not accept a rule.
     ///
     /// # Panics
-    /// Where there are more than [`EFFECT_TEST_RULES_MAX`] rules, or weir does not read one of
+    /// If there are more than [`EFFECT_TEST_RULES_PER_BATCH_MAX`] rules, or weir does not read one of
     /// them.
     pub fn new(
         session: &Session,
@@ -97,7 +97,10 @@ impl RuleEffectTester {
         probes: &[String],
         sets: &str,
     ) -> Result<RuleEffectTester, VerifyError> {
-        assert!(subjects.len() <= EFFECT_TEST_RULES_MAX, "a batch holds a packet for each rule");
+        assert!(
+            subjects.len() <= EFFECT_TEST_RULES_PER_BATCH_MAX,
+            "a batch holds a packet for each rule"
+        );
         let text = effect_test_ruleset::write_effect_test_ruleset(family, &subjects, probes);
         let firewall = effect_test_ruleset::parse_effect_test_ruleset(family, &text, sets);
         let tool = match family {
@@ -105,7 +108,7 @@ impl RuleEffectTester {
             Family::V6 => "ip6tables-legacy-restore",
         };
         let fail = |source| VerifyError::LoadRuleset { way: name.to_owned(), source };
-        let tracked = Interpreter::new(&firewall).conntrack_in_use(family);
+        let tracked = Interpreter::new(&firewall).is_conntrack_used_by_family(family);
         let states = if tracked { &[family][..] } else { &[] };
         let testbed = Testbed::new(session, name, &[family], states, |ns| {
             if !sets.is_empty() {
@@ -123,7 +126,7 @@ impl RuleEffectTester {
             counter_positions: HashMap::new(),
             last_counts: Vec::new(),
         };
-        bench.find_counters()?;
+        bench.open_and_index_all_rule_counters()?;
         Ok(bench)
     }
 
@@ -145,7 +148,7 @@ impl RuleEffectTester {
         let chain = table
             .chains
             .iter()
-            .find(|c| *c.name == *effect_test_ruleset::measured_chain_name(which))?;
+            .find(|c| *c.name == *effect_test_ruleset::measured_chain_name_of_rule(which))?;
         chain.rules.first().filter(|_| !subject.rule.is_empty())
     }
 
@@ -154,7 +157,7 @@ impl RuleEffectTester {
         &self.parsed_firewall
     }
 
-    fn find_counters(&mut self) -> Result<(), VerifyError> {
+    fn open_and_index_all_rule_counters(&mut self) -> Result<(), VerifyError> {
         for ruleset in self.parsed_firewall.rulesets() {
             for name in ruleset.tables.iter().map(|t| t.name) {
                 let counters = TableCounterReader::open(
@@ -217,7 +220,7 @@ impl RuleEffectTester {
         let mut out = Vec::new();
         for ((i, left), state) in which.iter().zip(seen.observed_packets).zip(seen.ct_states) {
             let subject = &self.measured_rules[*i];
-            let chain = effect_test_ruleset::measured_chain_name(*i);
+            let chain = effect_test_ruleset::measured_chain_name_of_rule(*i);
             let count = |table: TableName, chain: &str, number: u32| {
                 let (table, at) = self.counter_positions[&(table, chain.to_owned(), number)];
                 counts[table][at] > 0
@@ -261,7 +264,7 @@ impl RuleEffectTester {
             let number = *i as u32 + 1;
             let prepared = PreparedPacket {
                 packet: placeholder.clone(),
-                frame: sample.frame_of_copy(FIREWALL_INPUT_MAC, NEIGHBOUR_MAC, number),
+                frame: sample.frame_of_copy(FIREWALL_INPUT_MAC, OUTER_LINK_ENDS_MAC, number),
                 conntrack_entries: std::mem::take(&mut connections),
                 is_local: false,
             };
@@ -287,7 +290,7 @@ impl RuleEffectTester {
         };
         packet.iif = effect_test_ruleset::INPUT_DEVICE.to_owned();
         packet.oif = effect_test_ruleset::OUTPUT_DEVICE.to_owned();
-        packet.smac = Some(sample.smac.unwrap_or(NEIGHBOUR_MAC));
+        packet.smac = Some(sample.smac.unwrap_or(OUTER_LINK_ENDS_MAC));
         let mut answers = ObservedRuleOracle {
             rule_index: which,
             observation: seen,
@@ -317,7 +320,7 @@ impl RuleEffectTester {
             .collect();
         let count = |table, chain: &str, number| hits.contains(&(table, chain, number));
         let (group, number) = effect_test_ruleset::find_dispatch_jump(&self.measured_rules, which);
-        let chain = effect_test_ruleset::measured_chain_name(which);
+        let chain = effect_test_ruleset::measured_chain_name_of_rule(which);
         let first = 1 + u32::from(!subject.rule.is_empty());
         let late = effect_test_ruleset::final_probe_chain_name(which);
         let is_late = self.probe_count > 0 && count(TableName::Mangle, &late, 1);

@@ -16,12 +16,12 @@ use weir_packet::{CtState, Family};
 use weir_semantics::JourneyKind;
 
 use crate::VerifyError;
-use crate::link_macs::{FIREWALL_INPUT_MAC, NEIGHBOUR_MAC};
+use crate::link_macs::{FIREWALL_INPUT_MAC, OUTER_LINK_ENDS_MAC};
 use crate::observing_rules::{self, RENAMED_LOOPBACK_DEVICE, log_prefix};
 use crate::packet_batch::{PacketBatch, PacketPath};
 
 /// Addresses of the two links, by family.
-pub(crate) const LINK_ADDRS: [[u128; 2]; 2] =
+pub(crate) const LINK_ADDRS_AS_NUMBERS: [[u128; 2]; 2] =
     [[0xc000_000a, 0xc000_000b], [0xfd57_6569 << 96 | 0x0a, 0xfd57_6569 << 96 | 0x0b]];
 
 const NFLOG_COPY_BYTES: u32 = 128;
@@ -38,14 +38,14 @@ pub(crate) struct BatchObservation {
     /// Their conntrack state, where it is logged.
     pub ct_states: Vec<Option<CtState>>,
     /// Those that arrived, as outgoing packets.
-    pub observed_packets: Vec<Option<ObservedPacket>>,
+    pub observed_packets: Vec<Option<PacketAtLastHook>>,
     /// Index of the device that the batch leaves by.
     output_ifindex: u32,
 }
 
 /// A packet as it left the firewall, or was delivered to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ObservedPacket {
+pub(crate) struct PacketAtLastHook {
     /// Its first bytes, from the network header on.
     pub bytes: Vec<u8>,
     /// Its mark.
@@ -83,7 +83,7 @@ enum IncomingRoute {
     /// To this host, though its address is not the host's (as for a transparent proxy).
     LocalTransparent,
     /// To this host: every address is its own.
-    LocalOwnAddress,
+    LocalEveryAddressOwn,
 }
 
 impl Testbed {
@@ -103,7 +103,7 @@ impl Testbed {
             let mac = if i == 0 { Some(FIREWALL_INPUT_MAC) } else { None };
             let options = VethOptions {
                 end_a: VethEndAddresses { mac, addrs: format_link_addr_prefixes(i, families) },
-                end_b: VethEndAddresses { mac: Some(NEIGHBOUR_MAC), addrs: Vec::new() },
+                end_b: VethEndAddresses { mac: Some(OUTER_LINK_ENDS_MAC), addrs: Vec::new() },
                 ..VethOptions::default()
             };
             session.create_veth_pair(&firewall, device, &world, &format!("w{i}"), &options)?;
@@ -162,7 +162,7 @@ impl Testbed {
         seen: &mut BatchObservation,
     ) -> Result<(), VerifyError> {
         let mut marker = observing_rules::make_end_of_batch_packet();
-        marker.smac = Some(NEIGHBOUR_MAC);
+        marker.smac = Some(OUTER_LINK_ENDS_MAC);
         let marker = marker.to_frame_with_dmac(FIREWALL_INPUT_MAC);
         let frames = batch.packets.iter().map(|p| p.frame.as_slice());
         let frames = frames.chain([marker.as_slice()]);
@@ -224,29 +224,33 @@ impl Testbed {
             self.device_names[i] = wanted.to_owned();
         }
         let route = match path.journey_kind {
-            JourneyKind::Input if path.is_own_address => IncomingRoute::LocalOwnAddress,
+            JourneyKind::Input if path.is_own_address => IncomingRoute::LocalEveryAddressOwn,
             JourneyKind::Input => IncomingRoute::LocalTransparent,
             JourneyKind::Forward if back => IncomingRoute::BackToFirstLink,
             JourneyKind::Forward | JourneyKind::Output => IncomingRoute::ToSecondLink,
         };
         if self.current_routes.get(&path.family) != Some(&route) {
-            self.set_incoming_route(path.family, route)?;
+            self.replace_incoming_route(path.family, route)?;
             self.current_routes.insert(path.family, route);
         }
         Ok(())
     }
 
-    fn set_incoming_route(&self, family: Family, route: IncomingRoute) -> Result<(), VerifyError> {
+    fn replace_incoming_route(
+        &self,
+        family: Family,
+        route: IncomingRoute,
+    ) -> Result<(), VerifyError> {
         let (flag, via) = ip_option_and_gateway(family);
         let device = match route {
             IncomingRoute::BackToFirstLink => &self.device_names[0],
             IncomingRoute::ToSecondLink
             | IncomingRoute::LocalTransparent
-            | IncomingRoute::LocalOwnAddress => &self.device_names[1],
+            | IncomingRoute::LocalEveryAddressOwn => &self.device_names[1],
         };
         let local = format!("local default dev {RENAMED_LOOPBACK_DEVICE}");
         let line = match route {
-            IncomingRoute::LocalOwnAddress => format!("route replace {local} table local"),
+            IncomingRoute::LocalEveryAddressOwn => format!("route replace {local} table local"),
             IncomingRoute::LocalTransparent => format!("route replace {local} table 100"),
             IncomingRoute::ToSecondLink | IncomingRoute::BackToFirstLink => {
                 format!("route replace default via {via} dev {device} onlink table 100")
@@ -254,7 +258,7 @@ impl Testbed {
         };
         // A local and a gateway route can coexist: the old one is removed first.
         let mut text = match self.current_routes.get(&family) {
-            Some(IncomingRoute::LocalOwnAddress) => format!("route del {local} table local\n"),
+            Some(IncomingRoute::LocalEveryAddressOwn) => format!("route del {local} table local\n"),
             Some(_) => "route flush table 100\n".to_owned(),
             None => String::new(),
         };
@@ -305,7 +309,7 @@ impl BatchObservation {
             log_prefix::REACHED_FIRST_HOOK => self.reached_first_hook[at] = true,
             log_prefix::REACHED_LAST_HOOK => {
                 let is_local = logged.hook == NF_INET_LOCAL_IN;
-                self.observed_packets[at] = Some(ObservedPacket {
+                self.observed_packets[at] = Some(PacketAtLastHook {
                     bytes: logged.payload.to_vec(),
                     mark: logged.mark,
                     is_local,
@@ -327,7 +331,7 @@ fn format_link_addr_prefixes(link: usize, families: &[Family]) -> Vec<String> {
     families
         .iter()
         .map(|f| {
-            let addr = weir_packet::Addr(LINK_ADDRS[*f as usize][link]);
+            let addr = weir_packet::Addr(LINK_ADDRS_AS_NUMBERS[*f as usize][link]);
             format!("{}/{}", addr.display(*f), f.addr_bits())
         })
         .collect()

@@ -86,7 +86,7 @@ pub struct PacketDifference {
 
 impl VerifyReport {
     /// Whether nothing differed, except what is named.
-    pub fn has_no_difference(&self) -> bool {
+    pub fn has_no_unintended_difference(&self) -> bool {
         self.ways.iter().all(|w| w.verdict_differences == 0 && w.counter_differences == 0)
             && self.diagram.as_ref().is_none_or(|d| d.differences == 0)
     }

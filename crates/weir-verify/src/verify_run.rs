@@ -93,7 +93,7 @@ pub(crate) fn run_verification(
     let originals = OriginalRulesAndPolicies::new(firewall);
     let families: Vec<Family> = firewall.rulesets().map(|r| r.family).collect();
     let tracked: Vec<Family> =
-        families.iter().copied().filter(|f| interpreter.conntrack_in_use(*f)).collect();
+        families.iter().copied().filter(|f| interpreter.is_conntrack_used_by_family(*f)).collect();
     let empty = Testbed::new(&session, "empty", &families, &tracked, |_| Ok(()))?;
     let mut tested =
         vec![RulesetUnderTest::set_up_original(&session, firewall, &families, &originals)?];
@@ -101,7 +101,7 @@ pub(crate) fn run_verification(
         tested.push(RulesetUnderTest::set_up_form(&session, form, &families, &originals)?);
     }
     let mut run = VerifyRun {
-        original_of_rule: map_rules_to_originals(firewall, &originals),
+        original_of_rule: index_original_positions_by_rule(firewall, &originals),
         batch_maker: BatchMaker::new(test_packets::families_testing_length(firewall)),
         report: VerifyReport { seed: options.seed, ..VerifyReport::default() },
         original_hit: vec![false; originals.keys.len()],
@@ -117,7 +117,7 @@ pub(crate) fn run_verification(
         empty_testbed: empty,
         rulesets_under_test: tested,
     };
-    let paths = test_packets::generate_packets_by_path(firewall, options);
+    let paths = test_packets::generate_packets_by_devices_and_kind(firewall, options);
     run.report.generated = paths.iter().map(|(_, p)| p.len() as u64).sum();
     run.compare_packets_in_rounds(paths, progress)?;
     drop(session);
@@ -125,7 +125,7 @@ pub(crate) fn run_verification(
 }
 
 /// The original of each rule.
-fn map_rules_to_originals(
+fn index_original_positions_by_rule(
     firewall: &Firewall,
     originals: &OriginalRulesAndPolicies,
 ) -> HashMap<(Family, RuleIndex), usize> {
@@ -150,7 +150,11 @@ impl VerifyRun<'_> {
         for (path, mut packets) in paths {
             while !packets.is_empty() {
                 let room = BATCH_PACKETS_MAX - rounds.packet_count();
-                let batch = self.batch_maker.take_next_batch(path.clone(), &mut packets, room);
+                let batch = self.batch_maker.take_batch_of_distinct_connections(
+                    path.clone(),
+                    &mut packets,
+                    room,
+                );
                 self.packets_sent += batch.packets.len() as u64;
                 self.send_to_empty_testbed_and_queue(&mut rounds, batch)?;
                 if rounds.packet_count() >= BATCH_PACKETS_MAX * 9 / 10 {
@@ -174,7 +178,7 @@ impl VerifyRun<'_> {
         mut batch: PacketBatch,
     ) -> Result<(), VerifyError> {
         let seen = self.empty_testbed.send_batch(&batch)?;
-        let tracked = self.interpreter.conntrack_in_use(batch.path.family);
+        let tracked = self.interpreter.is_conntrack_used_by_family(batch.path.family);
         let reassembling = self.reassembling_families.contains(&batch.path.family);
         let (mut plain, mut guessed, mut sample) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..batch.packets.len() {
@@ -225,7 +229,7 @@ impl VerifyRun<'_> {
 
     /// Whether a packet whose counters are only known within bounds is tried separately.
     fn has_ample_single_packet_budget(&self) -> bool {
-        self.remaining_single_packets() > self.single_packets_allowed() * 3 / 4
+        self.single_packets_left_for_now() > self.single_packets_allowed_so_far() * 3 / 4
     }
 
     fn compare_pending_rounds(&mut self, rounds: &mut PendingRounds) -> Result<(), VerifyError> {
@@ -246,12 +250,13 @@ impl VerifyRun<'_> {
                 continue;
             }
             if round.packet_count() > SINGLY_TRIED_ROUND_PACKETS_MAX
-                || self.remaining_single_packets() == 0
+                || self.single_packets_left_for_now() == 0
             {
                 let mut holds = true;
                 let began = Instant::now();
                 for tested in &mut self.rulesets_under_test {
-                    holds = holds && tested.is_round_as_expected(&round, &self.originals)?;
+                    holds = holds
+                        && tested.send_round_and_count_if_as_expected(&round, &self.originals)?;
                 }
                 // What was sent in vain is part of what single packets cost.
                 self.single_packets_time_spent +=
@@ -261,7 +266,7 @@ impl VerifyRun<'_> {
                     continue;
                 }
             }
-            if self.remaining_single_packets() == 0 {
+            if self.single_packets_left_for_now() == 0 {
                 self.report
                     .count_excluded_packets(SINGLE_PACKET_LIMIT_CAUSE, round.packet_count() as u64);
                 continue;
@@ -282,18 +287,18 @@ impl VerifyRun<'_> {
 
     /// How many packets may have been tried one at a time by now: in step with all packets, so
     /// that every way has its share.
-    fn single_packets_allowed(&self) -> u64 {
+    fn single_packets_allowed_so_far(&self) -> u64 {
         let part = self.packets_sent as f64 / self.report.generated.max(1) as f64;
         (self.options.single_packets_max as f64 * part) as u64
     }
 
     /// How many more may be tried now; none where they have taken their time.
-    fn remaining_single_packets(&self) -> u64 {
+    fn single_packets_left_for_now(&self) -> u64 {
         let part = self.packets_sent as f64 / self.report.generated.max(1) as f64;
         if self.single_packets_time_spent > self.options.single_packets_time_limit.mul_f64(part) {
             return 0;
         }
-        self.single_packets_allowed().saturating_sub(self.report.singles)
+        self.single_packets_allowed_so_far().saturating_sub(self.report.singles)
     }
 
     /// Sends a round through every ruleset and compares.
@@ -326,7 +331,7 @@ impl VerifyRun<'_> {
 
     /// One packet whose way depends on what only the kernel can say.
     fn compare_single_packet(&mut self, batch: &PacketBatch) -> Result<(), VerifyError> {
-        if self.remaining_single_packets() == 0 {
+        if self.single_packets_left_for_now() == 0 {
             self.report.count_excluded_packets(SINGLE_PACKET_LIMIT_CAUSE, 1);
             return Ok(());
         }

@@ -15,7 +15,7 @@ use weir_kernel::{KernelError, Namespace, RawIpSocket, Session};
 use weir_model::{Addr, Family, Firewall, Packet};
 use weir_packet::{Transport, tcp_flag};
 use weir_passes::{
-    CheckedPassesOptions, PacketCheckOptions, PassOptions, passes, run_checked_passes,
+    CheckedPassesOptions, PacketCheckOptions, PassOptions, passes, run_passes_until_first_refusal,
 };
 use weir_syntax::iptables::{ParserSettings, parse, print};
 use weir_testkit::random_ruleset::TestRng;
@@ -213,7 +213,7 @@ fn candidates(text: &str) -> (Vec<(String, String)>, Vec<String>) {
             check: PacketCheckOptions { seed: 1, packets: 200 },
             ..CheckedPassesOptions::default()
         };
-        let run = run_checked_passes(&before, &[pass], &options, &mut |_, _| {})
+        let run = run_passes_until_first_refusal(&before, &[pass], &options, &mut |_, _| {})
             .unwrap_or_else(|refused| panic!("{refused}\n{text}"));
         let after = print(run.firewall.v4.as_ref().expect("rules"), false);
         if run.steps.iter().any(|s| s.rule_counts.0 != s.rule_counts.1) {

@@ -2,27 +2,27 @@
 //! and its exit status, and has an example to copy.
 
 mod example;
+mod explain_and_traffic;
 mod form_commands;
 mod lab;
 mod machine_commands;
 mod operand;
-mod packet_commands;
 mod text_commands;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use example::ExampleCommand;
+pub use explain_and_traffic::{AssumedMatchResultArg, ExplainArgs, TrafficArgs, TrafficPatternArg};
 pub use form_commands::{
     AllowedCounterLossArg, CompileArgs, DiffArgs, DiffFormatArg, FormArg, VerifyArgs,
 };
 pub use lab::{
-    LabCommand, LabCompareArgs, LabIndexArgs, LabListArgs, LabReportArgs, LabRunArgs,
-    LabSelftestArgs, LabServeArgs, SearchLossArg,
+    LabCommand, LabCompareArgs, LabIndexArgs, LabListClaimsArgs, LabReportArgs, LabRunArgs,
+    LabSelftestDurationArgs, LabServeArgs, SearchLossArg,
 };
 pub use machine_commands::{CalibrateArgs, DoctorArgs, TuneArgs};
 pub use operand::{IptablesVariantArg, OperandOptionArgs};
-pub use packet_commands::{AssumedMatchResultArg, ExplainArgs, TrafficArgs, TrafficPatternArg};
-pub use text_commands::{CheckArgs, CheckFormatArg, FmtArgs, OptimizeArgs};
+pub use text_commands::{CheckArgs, CheckFormatArg, FmtPrintArgs, OptimizeArgs};
 
 /// Make large Linux firewall rulesets fast, prove that nothing else changed, and measure both.
 #[derive(Debug, Parser)]
@@ -65,7 +65,7 @@ pub enum ColorOption {
 pub enum Command {
     /// Print a ruleset back, normalised as the kernel would.
     #[command(after_help = "Example:\n  weir fmt office.rules\n  ipset save | weir fmt --ipset -")]
-    Fmt(FmtArgs),
+    Fmt(FmtPrintArgs),
     /// Summarise a ruleset and report likely mistakes in it.
     #[command(after_help = "\
 Each finding has an id and a page: weir check --explain shadowed-rule. A comment line before a rule,

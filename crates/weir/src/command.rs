@@ -13,7 +13,7 @@ pub mod lab_claims;
 pub mod lab_run_per_kernel;
 pub mod lab_run_reports;
 pub mod lab_selftest;
-pub mod lab_serve_in_browser;
+pub mod lab_serve_over_http;
 pub mod optimize;
 pub mod paper_tunings;
 pub mod traffic;

@@ -51,7 +51,7 @@ pub fn load_diff_operand(
     let (shown, text) = ruleset_texts::read_file_or_stdin(path)?;
     let mut texts = RulesetTexts::default();
     let mut tables = nft::Ruleset::default();
-    if weir_syntax::nft::is_nft_ruleset_text(&text) {
+    if weir_syntax::nft::is_nft_not_iptables_save(&text) {
         tables = parse_nft_tables(&shown, &text, color)?;
     } else {
         texts.main = Some((shown, text));
@@ -117,7 +117,7 @@ fn load_live_operand(files: &OperandOptionArgs, color: bool) -> Result<DiffOpera
         has_iptables_nft_rules: by_nft,
     } = live_ruleset::read_live_ruleset(files.variant)?;
     eprintln!("weir: --live: {read}");
-    left_out.extend(by_nft.then(live_ruleset::describe_nft_deviations));
+    left_out.extend(by_nft.then(live_ruleset::describe_iptables_nft_deviations));
     let LoadedFirewall { firewall, sources } =
         operand::parse_ruleset_texts(texts, None, files, color)?;
     let mut tables = nft::Ruleset::default();
@@ -176,7 +176,7 @@ impl DiffOperand {
 }
 
 /// Whether both sides have the same originals, which then are credited on both.
-pub fn credit_common_originals(
+pub fn credit_originals_if_identical(
     a: &mut DiffOperand,
     b: &mut DiffOperand,
 ) -> Option<OriginalRuleIds> {

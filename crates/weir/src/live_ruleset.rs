@@ -28,7 +28,7 @@ pub struct LiveRuleset {
 }
 
 /// What is not the same in iptables-nft as in legacy iptables, which gives every text its meaning.
-pub fn describe_nft_deviations() -> String {
+pub fn describe_iptables_nft_deviations() -> String {
     format!(
         "packets that iptables-nft treats differently from legacy iptables: {} \
          (docs/semantics.md, deviations)",
@@ -148,7 +148,7 @@ fn parse_incompatible_table(line: &str) -> Option<&str> {
 }
 
 /// A variant's text for a family.
-struct ChosenIptablesVariant {
+struct ChosenVariantSaveText {
     variant: IptablesVariantArg,
     text: Option<(String, String)>,
     /// What the other variant holds.
@@ -161,7 +161,7 @@ fn choose_iptables_variant(
     legacy: Option<(String, String)>,
     nft: Option<(String, String)>,
     variant: Option<IptablesVariantArg>,
-) -> Result<ChosenIptablesVariant> {
+) -> Result<ChosenVariantSaveText> {
     let held = |text: &Option<(String, String)>| {
         text.as_ref().map_or_else(IptablesVariantRuleCounts::default, |(_, text)| {
             IptablesVariantRuleCounts::count_rules_and_policies(text)
@@ -188,7 +188,7 @@ fn choose_iptables_variant(
         let (word, other) = (format_ip_version(family), other.display_name());
         format!("{word} rules of {other}: it has {left}, which packets traverse as well")
     });
-    Ok(ChosenIptablesVariant { variant, text, warning })
+    Ok(ChosenVariantSaveText { variant, text, warning })
 }
 
 /// What a variant holds of a family.

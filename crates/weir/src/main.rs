@@ -66,16 +66,18 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<ExitA
         Command::Verify(args) => command::verify::run(&args, colors.stderr),
         Command::Diff(args) => command::diff::run(&args, colors.stderr),
         Command::Traffic(args) => command::traffic::run(&args, colors.stderr),
-        Command::Lab(cli::LabCommand::Run(args)) => command::lab::run(&args),
+        Command::Lab(cli::LabCommand::Run(args)) => command::lab::run_study_and_write_report(&args),
         Command::Lab(cli::LabCommand::Selftest(args)) => command::lab_selftest::run(&args),
         Command::Lab(cli::LabCommand::Report(args)) => command::lab::write_report(&args),
         Command::Lab(cli::LabCommand::Index(args)) => {
             command::lab_claims::write_index_and_linked_files(&args)
         }
-        Command::Lab(cli::LabCommand::Serve(args)) => command::lab_serve_in_browser::run(&args),
+        Command::Lab(cli::LabCommand::Serve(args)) => command::lab_serve_over_http::run(&args),
         Command::Lab(cli::LabCommand::Compare(args)) => command::lab::compare_runs(&args),
         Command::Lab(cli::LabCommand::Agent) => command::lab::run_firewall_host_agent(),
-        Command::Lab(cli::LabCommand::List(args)) => command::lab_claims::run(&args),
+        Command::Lab(cli::LabCommand::List(args)) => {
+            command::lab_claims::print_or_write_claim_lists(&args)
+        }
         Command::Tune(args) => command::paper_tunings::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),
         Command::Calibrate(args) => command::calibrate::run(&args),

@@ -38,7 +38,9 @@ impl RunProgressDisplay {
         if self.lines.is_hidden() {
             return;
         }
-        for (subject, text) in format_estimates_of_new_trials(progress.trials, self.seen_trials) {
+        for (subject, text) in
+            format_estimate_of_updated_subjects(progress.trials, self.seen_trials)
+        {
             self.find_or_insert_subject_line(subject).set_message(format!("{subject:<20} {text}"));
         }
         self.seen_trials = progress.trials.len();
@@ -66,7 +68,7 @@ impl Drop for RunProgressDisplay {
 
 /// What the trials since number `seen` say: of each subject the last one that counts, with the
 /// median and the interval of its point so far.
-fn format_estimates_of_new_trials(trials: &[Trial], seen: usize) -> Vec<(&str, String)> {
+fn format_estimate_of_updated_subjects(trials: &[Trial], seen: usize) -> Vec<(&str, String)> {
     let mut found: Vec<(&str, String)> = Vec::new();
     let new = trials.iter().skip(seen).rev();
     for trial in new.filter(|trial| trial.state == TrialState::Accepted && trial.copy_index == 0) {
@@ -96,7 +98,7 @@ mod tests {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let run = root.join("studies/hagtheil-empty-tables/runs/2026-11-21-vm-2cpu");
         let record = weir_stats::run_folder::load_record(&run).unwrap();
-        let lines = format_estimates_of_new_trials(&record.trials, 0);
+        let lines = format_estimate_of_updated_subjects(&record.trials, 0);
         let mut subjects: Vec<&str> = lines.iter().map(|(subject, _)| *subject).collect();
         subjects.sort_unstable();
         assert_eq!(subjects, ["empty-filter", "empty-three", "nft-empty-three", "none"]);
@@ -104,7 +106,7 @@ mod tests {
             assert!(text.contains('[') && text.ends_with(" packets/s"), "{subject}: {text}");
         }
         assert!(
-            format_estimates_of_new_trials(&record.trials, record.trials.len()).is_empty(),
+            format_estimate_of_updated_subjects(&record.trials, record.trials.len()).is_empty(),
             "nothing new, no line"
         );
     }

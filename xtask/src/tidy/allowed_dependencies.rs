@@ -41,7 +41,7 @@ pub fn check_allowed_dependencies(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
             Ok(manifest) => {
                 seen.insert(manifest.name.clone());
                 found.extend(check_dependencies_and_lints(path, &manifest, &rows));
-                found.extend(check_forbid_unsafe(tree, path, &manifest, &rows));
+                found.extend(check_forbid_unsafe_where_required(tree, path, &manifest, &rows));
             }
             Err(message) => found.push(TidyFinding::new_error(RULE_ID, path, 0, message)),
         }
@@ -88,7 +88,7 @@ fn check_dependencies_and_lints(
 }
 
 /// Crates whose row says so begin with `#![forbid(unsafe_code)]`.
-fn check_forbid_unsafe(
+fn check_forbid_unsafe_where_required(
     tree: &WorkingTreeFiles,
     path: &str,
     manifest: &WeirCrateManifest,

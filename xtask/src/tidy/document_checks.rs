@@ -12,17 +12,21 @@ const DECISIONS_FOLDER: &str = "docs/decisions/";
 pub fn check_documents(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut found: Vec<_> = tree
         .files_with_suffix(".md")
-        .flat_map(|(path, text)| find_dead_links(tree, path, text))
+        .flat_map(|(path, text)| find_links_to_missing_files(tree, path, text))
         .collect();
-    found.extend(check_architecture_file_names(tree));
-    found.extend(check_decision_names_and_numbers(tree));
+    found.extend(check_architecture_crate_file_names(tree));
+    found.extend(check_decision_titles_and_duplicates(tree));
     found.extend(check_glossary(tree));
     found.extend(check_semantics_test_names(tree));
     found
 }
 
 /// Links to files of the repository that are not there.
-fn find_dead_links(tree: &WorkingTreeFiles, path: &str, text: &str) -> Vec<TidyFinding> {
+fn find_links_to_missing_files(
+    tree: &WorkingTreeFiles,
+    path: &str,
+    text: &str,
+) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     let mut in_code = false;
     for (i, line) in text.lines().enumerate() {
@@ -30,11 +34,11 @@ fn find_dead_links(tree: &WorkingTreeFiles, path: &str, text: &str) -> Vec<TidyF
         if in_code {
             continue;
         }
-        for file in
-            parse_link_targets(line).map(|target| target.split('#').next().unwrap_or_default())
+        for file in parse_link_targets_of_line(line)
+            .map(|target| target.split('#').next().unwrap_or_default())
         {
             let is_elsewhere = file.is_empty() || file.contains(':');
-            if !is_elsewhere && !tree.contains_path(&resolve_link(path, file)) {
+            if !is_elsewhere && !tree.contains_path(&resolve_relative_link(path, file)) {
                 let message = format!("link to {file}, which is not there");
                 found.push(TidyFinding::new_error("link", path, i + 1, message));
             }
@@ -44,7 +48,7 @@ fn find_dead_links(tree: &WorkingTreeFiles, path: &str, text: &str) -> Vec<TidyF
 }
 
 /// What a line links: `[text](target)`, `[text](target "title")`, and `[name]: target`.
-fn parse_link_targets(line: &str) -> impl Iterator<Item = &str> {
+fn parse_link_targets_of_line(line: &str) -> impl Iterator<Item = &str> {
     let inline = line.match_indices("](").map(|(at, _)| {
         let rest = &line[at + 2..];
         rest.split(')').next().unwrap_or_default()
@@ -57,7 +61,7 @@ fn parse_link_targets(line: &str) -> impl Iterator<Item = &str> {
 
 /// Files of crates that the architecture names (`weir-model/src/rule_test.rs`) and that are not
 /// there.
-fn check_architecture_file_names(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
+fn check_architecture_crate_file_names(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     for (i, line) in tree.file_text(ARCHITECTURE_PATH).unwrap_or_default().lines().enumerate() {
         let names = line.split('`').skip(1).step_by(2);
@@ -76,7 +80,7 @@ fn check_architecture_file_names(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
 }
 
 /// The path that a link in the file `from` means.
-fn resolve_link(from: &str, link: &str) -> String {
+fn resolve_relative_link(from: &str, link: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
     for part in link.trim_end_matches('/').split('/') {
@@ -92,7 +96,7 @@ fn resolve_link(from: &str, link: &str) -> String {
 }
 
 /// `NNNN-title.md` begins with `# NNNN Title`, and no number is used twice.
-fn check_decision_names_and_numbers(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
+fn check_decision_titles_and_duplicates(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     let mut last = String::new();
     for (path, text) in

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::tidy_finding::TidyFinding;
-use crate::module_graph::{CrateModules, DefinedType, crate_roots};
+use crate::module_graph::{CrateModules, DefinedType, list_workspace_crate_roots};
 use crate::repository_files::WorkingTreeFiles;
 
 const RULE_ID: &str = "name";
@@ -26,7 +26,7 @@ pub fn find_duplicate_type_names(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
             }
         };
     let mut types: BTreeMap<String, Vec<DefinedType>> = BTreeMap::new();
-    for root in crate_roots(tree) {
+    for root in list_workspace_crate_roots(tree) {
         // What cannot be read is a finding of the cycles.
         let Ok(modules) = CrateModules::read_crate(tree, &root) else { continue };
         for found in modules.defined_types() {

@@ -8,7 +8,7 @@ const RULE_ID: &str = "head";
 pub fn find_sources_without_head_comment(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     tree.text_files()
         .filter_map(|(path, text)| {
-            let wanted = suggest_head_comment(path, text)?;
+            let wanted = suggest_missing_head_comment(path, text)?;
             Some(TidyFinding::new_error(
                 RULE_ID,
                 path,
@@ -20,7 +20,7 @@ pub fn find_sources_without_head_comment(tree: &WorkingTreeFiles) -> Vec<TidyFin
 }
 
 /// The comment that should be on top and is not.
-fn suggest_head_comment(path: &str, text: &str) -> Option<&'static str> {
+fn suggest_missing_head_comment(path: &str, text: &str) -> Option<&'static str> {
     // Golden files and test inputs have their own rules, in `testdata/README.md`.
     if path.starts_with("testdata/") || text.trim().is_empty() {
         return None;

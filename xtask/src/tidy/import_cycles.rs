@@ -4,14 +4,14 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::tidy_finding::TidyFinding;
-use crate::module_graph::{CrateModules, crate_roots};
+use crate::module_graph::{CrateModules, list_workspace_crate_roots};
 use crate::repository_files::WorkingTreeFiles;
 
 const RULE_ID: &str = "cycle";
 
 pub fn find_import_cycles(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
-    for root in crate_roots(tree) {
+    for root in list_workspace_crate_roots(tree) {
         match CrateModules::read_crate(tree, &root) {
             Ok(modules) => found.extend(check_crate_cycles(&modules)),
             Err(message) => found.push(TidyFinding::new_error(RULE_ID, &root, 0, message)),

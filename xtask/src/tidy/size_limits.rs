@@ -5,9 +5,9 @@ use super::tidy_finding::TidyFinding;
 use crate::repository_files::WorkingTreeFiles;
 use crate::rust_source;
 
-const MAX_FILE_LINES: usize = 500;
+const MAX_CODE_FILE_LINES: usize = 500;
 const MAX_FUNCTION_CODE_LINES: usize = 70;
-const MAX_LINE_COLUMNS: usize = 100;
+const MAX_CODE_LINE_COLUMNS: usize = 100;
 
 pub fn find_oversized_code(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
@@ -17,14 +17,17 @@ pub fn find_oversized_code(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
             continue;
         }
         let lines = text.lines().count();
-        if lines > MAX_FILE_LINES {
-            let message = format!("{lines} lines, more than {MAX_FILE_LINES}: is this two ideas?");
+        if lines > MAX_CODE_FILE_LINES {
+            let message =
+                format!("{lines} lines, more than {MAX_CODE_FILE_LINES}: is this two ideas?");
             found.push(TidyFinding::new_warning("size", path, 0, message));
         }
         // A table that is laid out by hand may be as wide as it needs.
-        let columns = if text.contains("rustfmt::skip") { usize::MAX } else { MAX_LINE_COLUMNS };
+        let columns =
+            if text.contains("rustfmt::skip") { usize::MAX } else { MAX_CODE_LINE_COLUMNS };
         for (i, line) in text.lines().enumerate().filter(|(_, l)| l.chars().count() > columns) {
-            let message = format!("{} columns, more than {MAX_LINE_COLUMNS}", line.chars().count());
+            let message =
+                format!("{} columns, more than {MAX_CODE_LINE_COLUMNS}", line.chars().count());
             found.push(TidyFinding::new_warning("size", path, i + 1, message));
         }
         if path.ends_with(".rs") {
@@ -57,8 +60,8 @@ mod tests {
 
     #[test]
     fn a_long_file_is_told() {
-        assert!(messages(&"\n".repeat(MAX_FILE_LINES)).is_empty());
-        assert!(messages(&"\n".repeat(MAX_FILE_LINES + 1))[0].starts_with("501 lines"));
+        assert!(messages(&"\n".repeat(MAX_CODE_FILE_LINES)).is_empty());
+        assert!(messages(&"\n".repeat(MAX_CODE_FILE_LINES + 1))[0].starts_with("501 lines"));
     }
 
     #[test]
@@ -73,8 +76,8 @@ mod tests {
 
     #[test]
     fn a_long_line_is_told() {
-        assert!(messages(&"x".repeat(MAX_LINE_COLUMNS)).is_empty());
-        let long = "ä".repeat(MAX_LINE_COLUMNS + 1);
+        assert!(messages(&"x".repeat(MAX_CODE_LINE_COLUMNS)).is_empty());
+        let long = "ä".repeat(MAX_CODE_LINE_COLUMNS + 1);
         assert_eq!(messages(&long), ["101 columns, more than 100"]);
         assert!(messages(&format!("#[rustfmt::skip]\n{long}")).is_empty());
     }

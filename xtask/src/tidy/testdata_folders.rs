@@ -8,7 +8,7 @@ use crate::repository_files::WorkingTreeFiles;
 const RULE_ID: &str = "testdata";
 const TESTDATA_README_PATH: &str = "testdata/README.md";
 
-pub fn check_testdata_folders(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
+pub fn find_undescribed_or_unread_testdata(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let folders: BTreeSet<&str> = tree
         .text_files()
         .filter_map(|(path, _)| path.strip_prefix("testdata/")?.split_once('/'))
@@ -48,7 +48,7 @@ mod tests {
     const READER: (&str, &str) = ("crates/a/tests/v.rs", "open(\"testdata/verdicts\")");
 
     fn messages(files: &[(&str, &str)]) -> Vec<String> {
-        check_testdata_folders(&WorkingTreeFiles::from_texts(files))
+        find_undescribed_or_unread_testdata(&WorkingTreeFiles::from_texts(files))
             .into_iter()
             .map(|f| f.message)
             .collect()

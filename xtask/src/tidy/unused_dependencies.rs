@@ -15,7 +15,8 @@ pub fn find_unused_dependencies(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
         {
             let names = manifest.get(section).and_then(toml::Value::as_table).into_iter();
             for name in names.flat_map(|table| table.keys()) {
-                if !is_dependency_used(tree, folder, places, &name.replace('-', "_")) {
+                if !is_dependency_mentioned_in_places(tree, folder, places, &name.replace('-', "_"))
+                {
                     let message = format!("nothing in {} uses {name}", places.join(", "));
                     found.push(TidyFinding::new_error("dependency", path, 0, message));
                 }
@@ -25,7 +26,12 @@ pub fn find_unused_dependencies(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     found
 }
 
-fn is_dependency_used(tree: &WorkingTreeFiles, folder: &str, places: &[&str], name: &str) -> bool {
+fn is_dependency_mentioned_in_places(
+    tree: &WorkingTreeFiles,
+    folder: &str,
+    places: &[&str],
+    name: &str,
+) -> bool {
     tree.files_with_suffix(".rs")
         .filter_map(|(path, text)| Some((path.strip_prefix(folder)?, text)))
         .filter(|(path, _)| places.iter().any(|place| path.starts_with(place)))

@@ -18,7 +18,7 @@ use super::chain_names::NftChainNames;
 use super::class_body::{ClassChainSharingKey, SplitLookupClassBody};
 use super::condition::NftCondition;
 use super::lookup_classes::{
-    KeyedRule, LookupClasses, LookupKey, MIN_RUN_RULES, divide_run_into_classes,
+    LookupClasses, LookupKey, MIN_RUN_RULES, RuleLookupKeyValues, divide_run_into_classes,
 };
 use super::lowered_rule::{LoweredRule, NftRuleAction};
 
@@ -154,7 +154,7 @@ impl ChainEmitter {
         for (i, cond) in conds.iter().enumerate() {
             match cond {
                 NftCondition::Test(t) => statements.push(Statement::Test(t.clone())),
-                NftCondition::Opaque(o) => statements.push(Statement::Opaque(o.clone())),
+                NftCondition::Opaque(o) => statements.push(Statement::OpaqueTest(o.clone())),
                 NftCondition::UnlessStatement(_) | NftCondition::AnyTest(_) => {
                     return self.emit_rule_rest_in_own_chain(
                         body,
@@ -234,7 +234,7 @@ impl ChainEmitter {
     /// Holds for all but later fragments.
     fn fragment_guard_test(&self) -> nft::Test {
         let (load, last) = match self.family {
-            Family::V4 => (LoadExpression::FragmentOffset, 0),
+            Family::V4 => (LoadExpression::Ipv4FragmentOffset, 0),
             // An IPv6 packet has an offset only where it is a piece, and a test of what is not
             // there does not hold.
             Family::V6 => (LoadExpression::TransportFirstThreeBytes, 0xff_ffff),
@@ -271,7 +271,7 @@ impl ChosenRun {
 #[derive(Clone, Default)]
 struct KeyedRuleStretch {
     end_index: usize,
-    keyed_rules: Vec<KeyedRule>,
+    keyed_rules: Vec<RuleLookupKeyValues>,
     start_index: usize,
     /// No run on this axis needs to be tried before this position.
     retry_from: usize,
@@ -283,13 +283,13 @@ impl KeyedRuleStretch {
         axis: &LookupKey,
         items: &[LoweredRule],
         at: usize,
-    ) -> &[KeyedRule] {
+    ) -> &[RuleLookupKeyValues] {
         if at >= self.end_index {
             self.keyed_rules.clear();
             self.start_index = at;
             self.end_index = at;
             for item in &items[at..] {
-                let Some(place) = axis.to_keyed_rule(item) else { break };
+                let Some(place) = axis.key_values_of_rule(item) else { break };
                 if self.keyed_rules.first().is_some_and(|p| p.proto != place.proto) {
                     break;
                 }
@@ -345,13 +345,13 @@ impl ChainEmitter {
         &self,
         axis: &LookupKey,
         items: &[LoweredRule],
-        places: &[KeyedRule],
+        places: &[RuleLookupKeyValues],
     ) -> Option<(f64, ChosenRun)> {
         let decides: Vec<bool> = items
             .iter()
             .map(|i| i.action.is_end_of_chain_traversal() && axis.covers_all_tests(i))
             .collect();
-        let refs: Vec<&KeyedRule> = places.iter().collect();
+        let refs: Vec<&RuleLookupKeyValues> = places.iter().collect();
         let classes = divide_run_into_classes(&refs, &decides, self.family)?;
         let lookup = if classes.interval { 4.0 } else { 3.0 };
         let gain = items.len() as f64 - classes.mean_rules_per_element() - lookup;

@@ -12,7 +12,7 @@ pub(super) enum NftCondition {
     /// A test of one loaded value.
     Test(nft::Test),
     /// A test as nft text.
-    Opaque(nft::OpaqueStatement),
+    Opaque(nft::OpaqueNftTest),
     /// Holds unless the statement continues; also where the value is absent.
     UnlessStatement(Box<Statement>),
     /// Holds if one of the tests does.

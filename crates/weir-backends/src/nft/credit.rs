@@ -10,7 +10,7 @@ use weir_syntax::nft::{family_keyword, print_element_key};
 use super::table_move_plan::TableMovePlan;
 
 /// Notes the counters of a family's nft tables.
-pub(super) fn credit_nft_counters(
+pub(super) fn add_nft_counters_of_family(
     map: &mut CreditMap,
     ruleset: &Ruleset,
     family: Family,

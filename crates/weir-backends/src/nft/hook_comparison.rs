@@ -103,7 +103,7 @@ impl HookComparer<'_> {
     fn is_comparable(&self, packet: &Packet, family: Family) -> bool {
         let is_met = |deviation: &Deviation| match deviation {
             // Without conntrack the form guards its tests.
-            Deviation::LaterFragment => self.interpreter.conntrack_in_use(family),
+            Deviation::LaterFragment => self.interpreter.is_conntrack_used_by_family(family),
             _ => true,
         };
         !Deviation::ALL.iter().any(|d| d.is_triggered_by_packet_alone(packet) && is_met(d))
@@ -175,7 +175,7 @@ impl HookComparer<'_> {
         salt: u64,
     ) -> HookOutcome {
         let mut packet = packet.clone();
-        let mut answer = |o: &weir_model::nft::OpaqueStatement, _: &Packet| {
+        let mut answer = |o: &weir_model::nft::OpaqueNftTest, _: &Packet| {
             hash_answer(salt, o.rule.0, o.match_index)
         };
         let walk = self.evaluator.walk_base_chain(table, hook, &mut packet, &mut answer);

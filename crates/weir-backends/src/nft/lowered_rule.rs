@@ -66,7 +66,9 @@ impl LoweredRule {
     pub fn is_stateful(&self) -> bool {
         self.conditions.iter().any(|c| match c {
             NftCondition::Opaque(o) => o.stateful,
-            NftCondition::UnlessStatement(s) => matches!(&**s, Statement::Opaque(o) if o.stateful),
+            NftCondition::UnlessStatement(s) => {
+                matches!(&**s, Statement::OpaqueTest(o) if o.stateful)
+            }
             NftCondition::Test(_) | NftCondition::AnyTest(_) => false,
         })
     }
@@ -251,7 +253,11 @@ fn lower_fragment_test(p: Predicate, negated: bool, family: Family) -> Result<nf
         return Err("a test for fragments".into());
     }
     let with = Comparand::InSpans(vec![(0, 0)]);
-    Ok(nft::Test { expression: LoadExpression::FragmentOffset, comparand: with, negated: !negated })
+    Ok(nft::Test {
+        expression: LoadExpression::Ipv4FragmentOffset,
+        comparand: with,
+        negated: !negated,
+    })
 }
 
 /// A mask that is a prefix is a span, as sets and maps hold it; bit tests stay bit tests.

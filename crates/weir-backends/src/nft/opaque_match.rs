@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use weir_model::nft::{OpaqueStatement, SHARED_ROUTE_TYPE_NAMES, Statement};
+use weir_model::nft::{OpaqueNftTest, SHARED_ROUTE_TYPE_NAMES, Statement};
 use weir_model::rule_match::{ConntrackMatch, ExtensionOption, ExtensionValue, Negatable};
 use weir_model::{AddrMatch, Family, Match, PortSpan, RuleIndex};
 
@@ -21,9 +21,9 @@ pub(super) struct OpaqueMatchContext {
 }
 
 impl OpaqueMatchContext {
-    fn opaque_statement(self, text: String, inverted: bool) -> OpaqueStatement {
+    fn opaque_statement_from_text(self, text: String, inverted: bool) -> OpaqueNftTest {
         let OpaqueMatchContext { rule, index, stateful, .. } = self;
-        OpaqueStatement { text, rule, match_index: index, stateful, is_inverted: inverted }
+        OpaqueNftTest { text, rule, match_index: index, stateful, is_inverted: inverted }
     }
 }
 
@@ -33,7 +33,7 @@ pub(super) fn lower_opaque_match(
     place: OpaqueMatchContext,
 ) -> Result<Vec<NftCondition>, String> {
     let (module, options) = match m {
-        Match::Conntrack(c) => return lower_conntrack(c, place),
+        Match::Conntrack(c) => return lower_whole_conntrack_match(c, place),
         Match::Stateful(s) => (s.module, &s.options),
         Match::UnmodelledInput(h) => (h.module, &h.options),
         Match::Opaque(o) => return Err(format!("the unknown match {}", o.name)),
@@ -84,7 +84,7 @@ fn lower_limit(
         }
     }
     let text = format!("limit rate {rate} burst {burst} packets");
-    Ok(vec![NftCondition::Opaque(place.opaque_statement(text, false))])
+    Ok(vec![NftCondition::Opaque(place.opaque_statement_from_text(text, false))])
 }
 
 /// xt_statistic draws 31 bits and counts to `every`, `packet` being where it starts; numgen's
@@ -115,7 +115,7 @@ fn lower_statistic(
         }
         _ => return Err("-m statistic with these options".into()),
     };
-    Ok(vec![NftCondition::Opaque(place.opaque_statement(text, false))])
+    Ok(vec![NftCondition::Opaque(place.opaque_statement_from_text(text, false))])
 }
 
 /// Both use inet_dev_addr_type. For IPv6 xt_addrtype queries the routing table differently.
@@ -150,7 +150,7 @@ fn lower_addrtype(
         let types = types.ok_or_else(|| describe_unsupported_option("addrtype", o))?.join(", ");
         let not = if o.negated { "!= " } else { "" };
         let text = format!("fib {address}{device} type {not}{{ {types} }}");
-        out.push(NftCondition::Opaque(place.opaque_statement(text, false)));
+        out.push(NftCondition::Opaque(place.opaque_statement_from_text(text, false)));
     }
     Ok(out)
 }
@@ -178,10 +178,10 @@ fn lower_owner(
             _ => return Err(describe_unsupported_option("owner", o)),
         };
         if o.negated {
-            let opaque = place.opaque_statement(text, true);
-            out.push(NftCondition::UnlessStatement(Box::new(Statement::Opaque(opaque))));
+            let opaque = place.opaque_statement_from_text(text, true);
+            out.push(NftCondition::UnlessStatement(Box::new(Statement::OpaqueTest(opaque))));
         } else {
-            out.push(NftCondition::Opaque(place.opaque_statement(text, false)));
+            out.push(NftCondition::Opaque(place.opaque_statement_from_text(text, false)));
         }
     }
     if out.len() > 1 && out.iter().any(|c| matches!(c, NftCondition::UnlessStatement(_))) {
@@ -192,7 +192,7 @@ fn lower_owner(
 
 /// Without an entry xt_conntrack is done once the state matched; nft's tests of an entry then stop
 /// the rule. They agree if the state implies an entry, or if no state is tested.
-fn lower_conntrack(
+fn lower_whole_conntrack_match(
     c: &ConntrackMatch,
     place: OpaqueMatchContext,
 ) -> Result<Vec<NftCondition>, String> {
@@ -204,8 +204,9 @@ fn lower_conntrack(
         }
         lower_ct_state(&mut out, *value, false);
     }
-    let mut push =
-        |text: String| out.push(NftCondition::Opaque(place.opaque_statement(text, false)));
+    let mut push = |text: String| {
+        out.push(NftCondition::Opaque(place.opaque_statement_from_text(text, false)))
+    };
     if let Some(n) = &c.proto {
         push(format!("ct original protocol {}{}", negation_prefix(n.negated), n.value));
     }

@@ -1,6 +1,6 @@
 //! Objects that rules share by name, if nft replaces some of these rules.
 
-use weir_model::effect::shared_objects::{SharedObjects, uses_shared_objects};
+use weir_model::effect::shared_objects::{SharedObjectConfigurations, uses_shared_objects};
 use weir_model::{Chain, Firewall, Table};
 
 use super::manifest_rule_ids::map_rule_index_to_manifest_id;
@@ -9,7 +9,8 @@ use crate::compile_options::FormRefusal;
 /// Rules that nft cannot say, that no packet reaches, and that make or configure what rules that
 /// stay in iptables use by name.
 pub(super) fn refuse_lost_shared_objects(firewall: &Firewall, kept: &Firewall) -> Vec<FormRefusal> {
-    let [before, after] = [firewall, kept].map(|f| SharedObjects::from_rulesets(f.rulesets()));
+    let [before, after] =
+        [firewall, kept].map(|f| SharedObjectConfigurations::from_rulesets(f.rulesets()));
     let Some(object) = before.first_differing_object(&after) else { return Vec::new() };
     let mut refusals = Vec::new();
     for ruleset in firewall.rulesets() {

@@ -13,7 +13,7 @@ use weir_artefact::NFT_TABLE_PREFIX;
 use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::effect::shared_objects::uses_shared_objects;
 use weir_model::effect::{ConntrackDemand, rule_conntrack_demand};
-use weir_model::managing_programs::{ManagingProgram, find_default_preserved_program};
+use weir_model::managing_programs::{ManagingProgram, find_preserved_program_of_chain};
 use weir_model::nft::{self, BaseChain, ChainKind, CreditedOriginal, Statement, Verdict, ct_state};
 use weir_model::{Chain, ChainGraph, Family, Hook, Policy, Rule, SharedName, Table, TableName};
 
@@ -52,7 +52,7 @@ impl<'f> TableMovePlan<'f> {
     pub fn new(table: &'f Table, family: Family, programs: &[ManagingProgram]) -> Self {
         let foreign = |c: &'f Chain| {
             let program =
-                find_default_preserved_program(&c.name).filter(|p| !programs.contains(p))?;
+                find_preserved_program_of_chain(&c.name).filter(|p| !programs.contains(p))?;
             Some((&c.name, program))
         };
         let mut plan = TableMovePlan {
@@ -304,7 +304,7 @@ fn is_rule_with_load_side_effect(rule: &Rule, family: Family) -> bool {
 }
 
 /// The deepest call from any base chain of a table, and the base chain.
-pub(super) fn max_call_depth(table: &nft::Table) -> usize {
+pub(super) fn find_deepest_call_of_table(table: &nft::Table) -> usize {
     let maps: HashMap<&str, &nft::VerdictMap> =
         table.maps.iter().map(|m| (m.name.as_str(), m)).collect();
     let calls = |chain: usize| {

@@ -1,6 +1,6 @@
 //! Translates nft tables to iptables.
 //!
-//! [`super::compile_nft_form`] translates from iptables to nft; this is the inverse. The result is
+//! [`super::compile_nft_form_without_passes`] translates from iptables to nft; this is the inverse. The result is
 //! an ordinary ruleset of the model, so it can be compared and explained, and packets can be
 //! generated for it, as for a file. It is exact, or refused by name:
 //!
@@ -244,7 +244,7 @@ impl<'t> TableTranslator<'t> {
         let mut draft =
             RuleDraft::new(family, restrict_protocol_set_by_tests(&rule.statements, here));
         let (rest, taken) = self.dictionary.extract_multi_statement_matches(rule);
-        draft.add_matches(taken);
+        draft.append_multi_statement_matches(taken);
         let mut target = None;
         let mut lookup = None;
         for statement in rest {
@@ -253,7 +253,7 @@ impl<'t> TableTranslator<'t> {
             }
             match statement {
                 Statement::Test(test) => draft.add_test(test)?,
-                Statement::Opaque(opaque) => {
+                Statement::OpaqueTest(opaque) => {
                     draft.add_opaque_match(self.dictionary.match_for_statement(opaque)?)
                 }
                 Statement::Counter(_) => {}

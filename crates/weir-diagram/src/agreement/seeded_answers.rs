@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
 use weir_model::target::{NatRange, NatTarget};
 use weir_model::{Addr, Field, Hook, Match, Packet};
-use weir_semantics::question_digest::{digest_content, digest_existing_nat_question};
+use weir_semantics::question_digest::{digest_debug_text, digest_existing_nat_question};
 use weir_semantics::{
     ConnectionFact, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
 };
@@ -23,7 +23,7 @@ pub(super) const FIELDS_KEPT_BY_UNKNOWN_TARGET: [Field; 7] = [
     Field::Length,
 ];
 
-fn hash_value(of: impl Hash) -> u64 {
+fn hash_value_deterministically(of: impl Hash) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(of)
 }
 
@@ -46,16 +46,18 @@ impl SeededAnswers {
     }
 
     pub fn stateless_answer(&self, content: u64, hook: Hook, packet: &Packet) -> bool {
-        hash_value((self.seed, content, hook, extract_changeable_fields(packet))) & 1 == 1
+        hash_value_deterministically((self.seed, content, hook, extract_changeable_fields(packet)))
+            & 1
+            == 1
     }
 
-    pub fn stateful_answer(&self, who: u64, content: u64, nth: u32) -> bool {
-        hash_value((self.seed, who, content, nth)) & 1 == 1
+    pub fn stateful_answer_by_occurrence(&self, who: u64, content: u64, nth: u32) -> bool {
+        hash_value_deterministically((self.seed, who, content, nth)) & 1 == 1
     }
 
     /// What a target writes of which nothing is known.
     pub fn stateful_write_value(&self, who: u64, content: u64, nth: u32, field: Field) -> u128 {
-        hash_value((self.seed, who, content, nth, field)).into()
+        hash_value_deterministically((self.seed, who, content, nth, field)).into()
     }
 
     /// What a target writes into a packet.
@@ -66,7 +68,7 @@ impl SeededAnswers {
         packet: &Packet,
         field: Field,
     ) -> u128 {
-        let h = u128::from(hash_value((
+        let h = u128::from(hash_value_deterministically((
             self.seed,
             digest,
             hook,
@@ -88,7 +90,12 @@ impl SeededAnswers {
         range: &NatRange,
         device: bool,
     ) -> (Addr, Option<u16>) {
-        let h = hash_value((self.seed, digest, hook, extract_changeable_fields(packet)));
+        let h = hash_value_deterministically((
+            self.seed,
+            digest,
+            hook,
+            extract_changeable_fields(packet),
+        ));
         let (source, max) = (hook == Hook::Postrouting, packet.family.max_addr());
         let old = if source { packet.saddr } else { packet.daddr };
         let addr = match range.addrs {
@@ -125,11 +132,11 @@ impl Oracle for SeededAnswers {
             let ask = (self.state_ids.stateful_test_id(q.rule), q.content_digest);
             let nth = self.stateful_questions.iter().filter(|a| **a == ask).count() as u32;
             self.stateful_questions.push(ask);
-            return self.stateful_answer(ask.0, ask.1, nth);
+            return self.stateful_answer_by_occurrence(ask.0, ask.1, nth);
         }
         if let Some(Match::Set(s)) = q.match_in_question() {
             let plain = weir_model::rule_match::SetMatch { negated: false, ..s.clone() };
-            return self.stateless_answer(digest_content(&Match::Set(plain)), q.hook, q.packet)
+            return self.stateless_answer(digest_debug_text(&Match::Set(plain)), q.hook, q.packet)
                 != s.negated;
         }
         self.stateless_answer(q.content_digest, q.hook, q.packet)
@@ -148,7 +155,7 @@ impl Oracle for SeededAnswers {
         hook: Hook,
         packet: &Packet,
     ) -> Option<(Addr, Option<u16>)> {
-        let h = hash_value((
+        let h = hash_value_deterministically((
             self.seed,
             digest_existing_nat_question(),
             hook,
@@ -176,6 +183,6 @@ impl Oracle for SeededAnswers {
 
     fn choose_nat_mapping(&mut self, t: &NatQuestion<'_>) -> Option<(Addr, Option<u16>)> {
         let (range, device) = extract_nat_range_and_device_flag(t.target)?;
-        Some(self.nat_choice(digest_content(t.target), t.hook, t.packet, range, device))
+        Some(self.nat_choice(digest_debug_text(t.target), t.hook, t.packet, range, device))
     }
 }

@@ -3,14 +3,14 @@
 use weir_model::target::{NatRange, NatTarget};
 use weir_model::{Addr, Field, Hook};
 use weir_semantics::Verdict;
-use weir_semantics::question_digest::digest_content;
+use weir_semantics::question_digest::digest_debug_text;
 
 use crate::compose::DiagramContext;
+use crate::evaluation_point_and_table::TableEvaluationPoint;
 use crate::free_variable::{FreeVariable, TargetChoice};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_change::{PacketChange, XorBitSource};
 use crate::presence::build_masked_predicate;
-use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, Terminal};
 use crate::variable_layout::{VariableBlock, ct_bit};
 
@@ -40,9 +40,10 @@ impl DiagramContext<'_> {
         let addr = self.space.layout.field_levels(if source { Field::Saddr } else { Field::Daddr });
         if let Some((value, mask)) = new.addr {
             for bit in (0..addr.bit_count).filter(|b| mask >> b & 1 == 1) {
-                change
-                    .bit_sources
-                    .insert(addr.level_of_bit(bit), XorBitSource::constant(value >> bit & 1 == 1));
+                change.bit_sources.insert(
+                    addr.level_of_bit_from_lowest(bit),
+                    XorBitSource::constant(value >> bit & 1 == 1),
+                );
             }
         }
         if matches!(nat, NatTarget::Redirect(_)) {
@@ -54,9 +55,9 @@ impl DiagramContext<'_> {
         for bit in 0..16 {
             if let Some(value) = new.port {
                 let set = XorBitSource::constant(value >> bit & 1 == 1);
-                change.bit_sources.insert(port.level_of_bit(bit), set);
+                change.bit_sources.insert(port.level_of_bit_from_lowest(bit), set);
             } else if let Some(chosen) = new.port_bits.get(bit as usize) {
-                change.bit_sources.insert(port.level_of_bit(bit), chosen.clone());
+                change.bit_sources.insert(port.level_of_bit_from_lowest(bit), chosen.clone());
             }
         }
         // Where nothing becomes another, the connection is not taken as translated.
@@ -121,7 +122,7 @@ impl DiagramContext<'_> {
         let number = self.terminals.intern_change(&change);
         let kept = self.terminals.intern_leaf(Terminal { change: number, ..accept });
         let bit = if source { ct_bit::SNAT } else { ct_bit::DNAT };
-        let level = self.space.layout.field_levels(Field::CtState).level_of_bit(bit);
+        let level = self.space.layout.field_levels(Field::CtState).level_of_bit_from_lowest(bit);
         change.bit_sources.insert(level, XorBitSource::constant(true));
         let number = self.terminals.intern_change(&change);
         let changed = self.terminals.intern_leaf(Terminal { change: number, ..accept });
@@ -137,7 +138,7 @@ impl DiagramContext<'_> {
         place: TableEvaluationPoint,
         new: &mut TranslatedEndpoint,
     ) -> Result<(), LimitReached> {
-        let digest = digest_content(nat);
+        let digest = digest_debug_text(nat);
         let hook = place.hook_or_forward();
         let end = self.space.layout.fields_end;
         let questions = &mut self.space.free_variables;
@@ -161,7 +162,9 @@ impl DiagramContext<'_> {
                         }
                         false => XorBitSource::constant(lo.0 >> bit & 1 == 1),
                     };
-                    new.open_address_bits.bit_sources.insert(addr.level_of_bit(bit), source);
+                    new.open_address_bits
+                        .bit_sources
+                        .insert(addr.level_of_bit_from_lowest(bit), source);
                 }
             }
         }

@@ -55,7 +55,7 @@ impl ClientServerTallies {
     }
 
     /// What one side received, and so what the other sent.
-    pub(super) fn volume_received_by_side(side: &ClientOrServerTally) -> TrafficVolume {
+    pub(super) fn volume_received_by_one_side(side: &ClientOrServerTally) -> TrafficVolume {
         TrafficVolume { packets: side.received, bytes: side.bytes }
     }
 

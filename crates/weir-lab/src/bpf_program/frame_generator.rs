@@ -186,7 +186,7 @@ impl FrameGenerator {
         play: &SendPlan,
     ) -> Result<SendResult, LabError> {
         assert!(self.frames > 0, "the table of frames is filled first");
-        self.write_bpf_control(ifindex, play);
+        self.write_bpf_pace_and_device(ifindex, play);
         let pages = count_pages_for_trial(play.duration, play.rate_pps, play.packets_max);
         let first_page = vec![0; self.table.slot_bytes()];
         let program = &self.bpf_skeleton.progs.weir_generate;
@@ -204,7 +204,7 @@ impl FrameGenerator {
         Ok(to_send_result(&self.read_bpf_outcome()))
     }
 
-    fn write_bpf_control(&mut self, ifindex: u32, play: &SendPlan) {
+    fn write_bpf_pace_and_device(&mut self, ifindex: u32, play: &SendPlan) {
         let bss =
             self.bpf_skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
         bss.outcome = bpf_skeleton::types::outcome { random: play.seed | 1, ..Default::default() };

@@ -9,7 +9,7 @@ use weir_stats::DurationDistribution;
 pub(crate) const BUCKET_COUNT: usize = 1024;
 
 /// The middle of a bucket, in units.
-fn bucket_midpoint(bucket: usize) -> f64 {
+fn compute_bucket_midpoint_in_units(bucket: usize) -> f64 {
     if bucket < 32 {
         return bucket as f64;
     }
@@ -31,8 +31,9 @@ pub(crate) fn bucket(units: u32) -> usize {
 /// What is kept of the counts. A unit is `unit_ns` nanoseconds.
 pub(crate) fn summarise_histogram(counts: &[u64], unit_ns: f64) -> DurationDistribution {
     let filled = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-    let counts: Vec<(f64, u64)> =
-        filled.map(|(bucket, count)| (bucket_midpoint(bucket) * unit_ns, *count)).collect();
+    let counts: Vec<(f64, u64)> = filled
+        .map(|(bucket, count)| (compute_bucket_midpoint_in_units(bucket) * unit_ns, *count))
+        .collect();
     DurationDistribution::from_counts(&counts)
 }
 
@@ -54,7 +55,7 @@ mod tests {
     #[test]
     fn a_duration_is_known_to_three_percent() {
         for units in [1, 31, 32, 100, 4711, 1 << 20, u32::MAX] {
-            let known = bucket_midpoint(bucket(units));
+            let known = compute_bucket_midpoint_in_units(bucket(units));
             assert!((known / f64::from(units) - 1.0).abs() < 0.03, "{units} is {known}");
         }
     }

@@ -267,7 +267,7 @@ impl StatelessTcpEndpoints {
     }
 
     /// From now on the first this many clients open connections to the first so many servers.
-    pub fn set_active_endpoints(&mut self, clients: u32, servers: u32) {
+    pub fn set_active_client_server_counts(&mut self, clients: u32, servers: u32) {
         let bss =
             self.bpf_skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
         bss.control.clients = clients.max(1);
@@ -452,8 +452,8 @@ impl StatelessTcpEndpoints {
             icmp: ends.client.icmp + ends.server.icmp,
             given_up: opened.skipped_behind_schedule,
             translated: ends.server.translated,
-            from_clients: ClientServerTallies::volume_received_by_side(&ends.server),
-            from_servers: ClientServerTallies::volume_received_by_side(&ends.client),
+            from_clients: ClientServerTallies::volume_received_by_one_side(&ends.server),
+            from_servers: ClientServerTallies::volume_received_by_one_side(&ends.client),
             clients,
             servers,
             establish: latency_histogram::summarise_histogram(&establish, TIMESTAMP_TICK_NS),

@@ -82,7 +82,7 @@ impl FlowSpec {
                 FlowSpec::MAX_FLOWS
             ));
         }
-        let headers = self.build_flow_packet(0).to_frame_with_dmac([0; 6]).len();
+        let headers = self.build_flow_packet_without_payload(0).to_frame_with_dmac([0; 6]).len();
         let least = headers + TRIAL_TAG_BYTES + FCS_BYTES;
         if let FrameSize::Fixed(bytes) = self.size
             && !(least.max(64)..=1518).contains(&(bytes as usize))
@@ -96,15 +96,15 @@ impl FlowSpec {
                     (IMIX_FRAME_BYTES[at % IMIX_FRAME_BYTES.len()] as usize).max(least)
                 }
             };
-            let mut packet = self.build_flow_packet(flow);
+            let mut packet = self.build_flow_packet_without_payload(flow);
             packet.payload = vec![0; size - least];
             Frame { bytes: packet.to_frame_with_dmac([0; 6]), to_drop: false }
         };
-        Ok(self.draw_flow_order(seed).into_iter().enumerate().map(frame).collect())
+        Ok(self.choose_flow_per_frame(seed).into_iter().enumerate().map(frame).collect())
     }
 
     /// The flow of each frame.
-    fn draw_flow_order(&self, seed: u64) -> Vec<u32> {
+    fn choose_flow_per_frame(&self, seed: u64) -> Vec<u32> {
         match self.popularity {
             FlowPopularity::Uniform if self.size == FrameSize::Imix => {
                 // Each flow with each of the sizes, while there are few.
@@ -130,7 +130,7 @@ impl FlowSpec {
     }
 
     /// A packet of a flow, without payload.
-    fn build_flow_packet(&self, flow: u32) -> Packet {
+    fn build_flow_packet_without_payload(&self, flow: u32) -> Packet {
         let (saddr, daddr) = match self.family {
             // 10.0.0.0/8 and TEST-NET-2; the documentation prefix of RFC 3849.
             Family::V4 => (0x0a00_0001 + u128::from(flow), 0xc633_6402),
@@ -147,8 +147,8 @@ impl FlowSpec {
                 let (seq, ack) = (1, 1);
                 (6, Transport::Tcp { sport: ports.0, dport: ports.1, seq, ack, flags, options })
             }
-            (FlowProtocol::Icmp, Family::V4) => (1, build_echo_request(8)),
-            (FlowProtocol::Icmp, Family::V6) => (58, build_echo_request(128)),
+            (FlowProtocol::Icmp, Family::V4) => (1, build_echo_request_header(8)),
+            (FlowProtocol::Icmp, Family::V6) => (58, build_echo_request_header(128)),
         };
         let mut packet = Packet::new(self.family, Addr(saddr), Addr(daddr), proto);
         packet.transport = transport;
@@ -156,7 +156,7 @@ impl FlowSpec {
     }
 }
 
-fn build_echo_request(kind: u8) -> Transport {
+fn build_echo_request_header(kind: u8) -> Transport {
     Transport::Icmp { kind, code: 0, rest: [0, 1, 0, 1] }
 }
 

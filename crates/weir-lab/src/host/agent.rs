@@ -137,18 +137,20 @@ impl Agent {
                 self.host.read_proc_file(&require_path_inside_folder(&name)?.to_string_lossy())?,
             ),
             AgentRequest::StartDropWatch { room } => {
-                to_json(self.find_namespace(room)?.target.start_drop_watch()?)
+                to_json(self.find_namespace_by_number(room)?.target.start_drop_watch()?)
             }
             AgentRequest::TakeDropReasons => to_json(self.host.take_drop_reasons()?),
             AgentRequest::ReadKernelLog { most } => {
                 to_json(self.host.read_new_kernel_log_lines(most)?)
             }
             AgentRequest::FlushConntrack { room, settled } => {
-                to_json(self.find_namespace(room)?.target.flush_conntrack(settled)?)
+                to_json(self.find_namespace_by_number(room)?.target.flush_conntrack(settled)?)
             }
             AgentRequest::StartConntrackSampling { room, period_seconds } => {
                 let period = Duration::from_secs_f64(period_seconds.clamp(0.0, 1.0));
-                to_json(self.find_namespace(room)?.target.start_conntrack_sampling(period)?)
+                to_json(
+                    self.find_namespace_by_number(room)?.target.start_conntrack_sampling(period)?,
+                )
             }
             AgentRequest::TakeConntrackSamples => to_json(self.host.take_conntrack_samples()?),
             AgentRequest::ReadKernelMemory { settled } => {
@@ -192,14 +194,14 @@ impl Agent {
         Ok(place)
     }
 
-    fn find_namespace(&self, room: u32) -> Result<&NamespaceHandle, LabError> {
+    fn find_namespace_by_number(&self, room: u32) -> Result<&NamespaceHandle, LabError> {
         self.namespaces
             .get(&room)
             .ok_or_else(|| LabError::FirewallHostFailure(format!("no namespace {room}")))
     }
 
     fn remove_uncabled_namespace(&mut self, room: u32) -> Result<(), LabError> {
-        let namespace = self.find_namespace(room)?.target.namespace().clone();
+        let namespace = self.find_namespace_by_number(room)?.target.namespace().clone();
         if namespace.name() == self.interface_namespace.name() {
             return Err(LabError::FirewallHostFailure(
                 "the interfaces are in that namespace".to_owned(),
@@ -214,7 +216,7 @@ impl Agent {
         room: u32,
         neighbours: &Neighbours,
     ) -> Result<(), LabError> {
-        let NamespaceHandle { target, ipv6, .. } = self.find_namespace(room)?;
+        let NamespaceHandle { target, ipv6, .. } = self.find_namespace_by_number(room)?;
         let (namespace, ipv6) = (target.namespace().clone(), *ipv6);
         let [input, output] = self.interface_names.as_slice() else {
             return Err(LabError::FirewallHostFailure("two interfaces are taken first".to_owned()));
@@ -259,7 +261,7 @@ impl Agent {
             paths.push((name.as_str(), path));
         }
         let files: Vec<_> = paths.iter().map(|(name, path)| (*name, path.as_path())).collect();
-        self.find_namespace(work.namespace_number)?.target.run_command(&TargetCommand {
+        self.find_namespace_by_number(work.namespace_number)?.target.run_command(&TargetCommand {
             script: &work.command,
             variables: work.variables.clone(),
             file_variables: &files,

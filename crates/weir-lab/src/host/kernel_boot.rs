@@ -40,7 +40,7 @@ pub(crate) fn boot_kernel_and_read_release(
         hosts.error_at_value(&firewall.host, why)
     })?;
     let until = Instant::now() + limit;
-    let mut why = run_boot_command(hosts, kernel, until)?;
+    let mut why = run_boot_command_over_ssh(hosts, kernel, until)?;
     while Instant::now() < until {
         match read_boot_identity(hosts)? {
             Ok(now) if now.boot_id != before.boot_id => return Ok(now.release),
@@ -59,7 +59,7 @@ pub(crate) fn boot_kernel_and_read_release(
 
 /// Runs `boot`, and reports its result. It may close the connection (255 is a status of `ssh`
 /// itself, ssh(1)); any other status but 0 is from the command, and nothing is booting.
-fn run_boot_command(
+fn run_boot_command_over_ssh(
     hosts: &LabHostsFile,
     kernel: &BootKernel,
     until: Instant,
@@ -68,7 +68,7 @@ fn run_boot_command(
     let words = firewall.as_root.iter().map(String::as_str);
     let words = words.chain(["sh", "-c", kernel.boot.get_ref().as_str()]).map(shell_quote);
     let SshCommandResult { status, stderr: said, .. } =
-        run_over_ssh(hosts, &words.collect::<Vec<_>>().join(" "), until)?;
+        run_over_ssh_until(hosts, &words.collect::<Vec<_>>().join(" "), until)?;
     match status {
         Some(status) if !matches!(status.code(), Some(0 | 255)) => Err(hosts
             .error_at_value(&kernel.boot, format!("`boot` ended with {status}: {said}"))
@@ -81,7 +81,7 @@ fn run_boot_command(
 /// Which boot the host is in, or why it does not say.
 fn read_boot_identity(hosts: &LabHostsFile) -> Result<Result<BootIdentity, String>, LabError> {
     let SshCommandResult { status, stdout: text, stderr: said } =
-        run_over_ssh(hosts, BOOT_ID_COMMAND, Instant::now() + SSH_REPLY_TIMEOUT)?;
+        run_over_ssh_until(hosts, BOOT_ID_COMMAND, Instant::now() + SSH_REPLY_TIMEOUT)?;
     let mut lines = text.lines().map(str::to_owned);
     Ok(match (status.filter(ExitStatus::success), lines.next(), lines.next()) {
         (Some(_), Some(boot_id), Some(release)) => Ok(BootIdentity { boot_id, release }),
@@ -91,7 +91,7 @@ fn read_boot_identity(hosts: &LabHostsFile) -> Result<Result<BootIdentity, Strin
 }
 
 /// Has a command run there, until it ends or the time is over.
-fn run_over_ssh(
+fn run_over_ssh_until(
     hosts: &LabHostsFile,
     command: &str,
     until: Instant,
@@ -104,7 +104,7 @@ fn run_over_ssh(
     let mut child = ssh.spawn().map_err(failed)?;
     let text = spawn_pipe_reader(child.stdout.take().expect("piped"));
     let said = spawn_pipe_reader(child.stderr.take().expect("piped"));
-    let status = poll_for_exit_status(&mut child, until);
+    let status = poll_exit_status_without_killing(&mut child, until);
     // Where it has not ended it is of no use any more; the readers end with it.
     let _ = child.kill();
     let _ = child.wait();
@@ -130,7 +130,10 @@ struct SshCommandResult {
 }
 
 /// How a process ended; `None` if it did not in time, or if the user interrupted.
-fn poll_for_exit_status(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
+fn poll_exit_status_without_killing(
+    child: &mut Child,
+    until: Instant,
+) -> io::Result<Option<ExitStatus>> {
     loop {
         let status = child.try_wait()?;
         if status.is_some() || Instant::now() >= until || stop_signal::is_stop_requested() {
@@ -163,9 +166,11 @@ mod tests {
         let start = |program: &str, argument: &str| Command::new(program).arg(argument).spawn();
         let mut quick = start("true", "").unwrap();
         let far = Instant::now() + Duration::from_secs(60);
-        assert!(poll_for_exit_status(&mut quick, far).unwrap().expect("it ends").success());
+        assert!(
+            poll_exit_status_without_killing(&mut quick, far).unwrap().expect("it ends").success()
+        );
         let mut slow = start("sleep", "60").unwrap();
-        assert!(poll_for_exit_status(&mut slow, Instant::now()).unwrap().is_none());
+        assert!(poll_exit_status_without_killing(&mut slow, Instant::now()).unwrap().is_none());
         slow.kill().unwrap();
         slow.wait().unwrap();
     }

@@ -50,7 +50,7 @@ struct RemoteProcNetFile {
 
 impl RemoteHost {
     /// Starts an agent there, of the same version as this weir.
-    pub(crate) fn connect(
+    pub(crate) fn start_agent_of_same_version(
         hosts: &LabHostsFile,
         session: &Session,
         weir: &Path,
@@ -62,7 +62,11 @@ impl RemoteHost {
     }
 
     /// Takes an interface, the one towards the source first; its MAC address.
-    pub(crate) fn take_interface(&self, interface: &str, name: &str) -> Result<Mac, LabError> {
+    pub(crate) fn take_interface_and_get_mac(
+        &self,
+        interface: &str,
+        name: &str,
+    ) -> Result<Mac, LabError> {
         self.send_request(&AgentRequest::TakeInterface {
             interface: interface.to_owned(),
             name: name.to_owned(),
@@ -70,7 +74,10 @@ impl RemoteHost {
     }
 
     /// A firewall there that forwards.
-    pub(crate) fn create_firewall(&self, ipv6: bool) -> Result<Rc<RemoteNamespace>, LabError> {
+    pub(crate) fn create_uncabled_firewall(
+        &self,
+        ipv6: bool,
+    ) -> Result<Rc<RemoteNamespace>, LabError> {
         self.request_namespace(&AgentRequest::CreateFirewall { ipv6 })
     }
 

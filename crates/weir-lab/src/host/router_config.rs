@@ -21,9 +21,9 @@ pub(crate) const FIREWALL_OUT_MAC: Mac = [0x02, 0, 0, 0, 0, 0x03];
 pub(crate) const SINK_MAC: Mac = [0x02, 0, 0, 0, 0, 0x04];
 
 /// Address of the firewall, where the source reaches it.
-pub(crate) const FIREWALL_IN_ADDRESS: &str = "198.18.0.1";
+pub(crate) const FIREWALL_IN_GATEWAY_IP: &str = "198.18.0.1";
 /// Address of the firewall, where the sink reaches it.
-pub(crate) const FIREWALL_OUT_ADDRESS: &str = "198.18.1.1";
+pub(crate) const FIREWALL_OUT_GATEWAY_IP: &str = "198.18.1.1";
 /// Address of the source, for requests through a firewall.
 pub const SOURCE_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 /// Address of the sink, for replies after it.
@@ -41,8 +41,8 @@ pub(crate) fn configure_router(
     ipv6: bool,
 ) -> Result<(), LabError> {
     let FirewallDevices { input, output } = devices;
-    let inside = interface_addresses("198.18.0.1/24", "2001:2:0:1::1/64", ipv6);
-    let outside = interface_addresses("198.18.1.1/24", "2001:2:0:2::1/64", ipv6);
+    let inside = select_addresses_of_enabled_families("198.18.0.1/24", "2001:2:0:1::1/64", ipv6);
+    let outside = select_addresses_of_enabled_families("198.18.1.1/24", "2001:2:0:2::1/64", ipv6);
     let mut lines = Vec::new();
     for (device, addresses) in [(input, inside), (output, outside)] {
         lines.push(format!("link set dev {device} up"));
@@ -110,7 +110,7 @@ pub(crate) fn format_mac(mac: Mac) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-pub(crate) fn interface_addresses(v4: &str, v6: &str, ipv6: bool) -> Vec<String> {
+pub(crate) fn select_addresses_of_enabled_families(v4: &str, v6: &str, ipv6: bool) -> Vec<String> {
     let both = [(v4, true), (v6, ipv6)];
     both.iter().filter(|(_, wanted)| *wanted).map(|(addr, _)| (*addr).to_owned()).collect()
 }

@@ -14,7 +14,7 @@ use crate::host::target::{ExecTarget, TargetCommand};
 
 /// Variables that every command of a run sees.
 #[derive(Clone, Debug)]
-pub(crate) struct CommandEnv {
+pub(crate) struct RunWideCommandVariables {
     /// The weir that runs the study.
     pub(crate) weir: std::path::PathBuf,
     /// The run's seed.
@@ -40,7 +40,7 @@ pub(crate) struct StudyCommand<'a> {
     pub(crate) file_variables: Vec<(&'static str, &'a Path)>,
 }
 
-impl CommandEnv {
+impl RunWideCommandVariables {
     /// Runs a command inside a namespace; how long it took, and what it printed.
     ///
     /// What it starts is in the namespace too, so it ends with the session at the latest.
@@ -128,7 +128,7 @@ impl StudyCommand<'_> {
 }
 
 /// The number after `dropped` in the output of a `count` command.
-pub(crate) fn parse_dropped_count(text: &str) -> Option<u64> {
+pub(crate) fn find_number_after_dropped_word(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.trim().strip_prefix("dropped ")?.trim().parse().ok())
 }
 
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_count_is_found_among_other_lines() {
-        assert_eq!(parse_dropped_count("accepted 7\ndropped 12\n"), Some(12));
-        assert_eq!(parse_dropped_count("dropped many\n"), None);
+        assert_eq!(find_number_after_dropped_word("accepted 7\ndropped 12\n"), Some(12));
+        assert_eq!(find_number_after_dropped_word("dropped many\n"), None);
     }
 }

@@ -91,7 +91,7 @@ pub(crate) trait ExecTarget: ProcNetOpener {
 }
 
 /// An [`ExecTarget`] that is shared.
-pub(crate) type SharedExecTarget = Rc<dyn ExecTarget>;
+pub(crate) type RcExecTarget = Rc<dyn ExecTarget>;
 
 /// A command with its variables.
 #[derive(Clone, Debug)]

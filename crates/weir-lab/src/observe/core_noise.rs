@@ -30,10 +30,7 @@ impl CorePinGuard {
         let mut only = CpuSet::new();
         only.set(core as usize);
         sched_setaffinity(None, &only).map_err(failed)?;
-        Ok(CorePinGuard {
-            previous_affinity: before,
-            realtime: realtime && set_realtime_priority(1),
-        })
+        Ok(CorePinGuard { previous_affinity: before, realtime: realtime && set_fifo_priority(1) })
     }
 
     /// Whether it runs before everything else.
@@ -53,13 +50,13 @@ impl Drop for CorePinGuard {
 }
 
 /// Puts the current thread before everything else; false where the system does not allow it.
-pub(crate) fn set_realtime_priority(priority: libc::c_int) -> bool {
+pub(crate) fn set_fifo_priority(priority: libc::c_int) -> bool {
     set_scheduling_policy(libc::SCHED_FIFO, priority)
 }
 
 /// Puts a thread that ends the generator's calls before the generator.
 pub(crate) fn raise_priority_above_generator() {
-    set_realtime_priority(2);
+    set_fifo_priority(2);
 }
 
 /// Sets the policy of the current thread; false where the system does not allow it.
@@ -86,7 +83,7 @@ pub fn last_allowed_core() -> Result<u32, LabError> {
 }
 
 /// A core that this process may use and that is not `core`; `core` if there is no other.
-pub(crate) fn pick_other_core(core: u32) -> u32 {
+pub(crate) fn pick_other_core_or_same(core: u32) -> u32 {
     let allowed = sched_getaffinity(None).unwrap_or_default();
     let is_other = |other: &u32| *other != core && allowed.is_set(*other as usize);
     (0..CpuSet::MAX_CPU as u32).find(is_other).unwrap_or(core)

@@ -56,7 +56,7 @@ impl DeviceDropReader {
     pub fn dropped_packets(&self) -> Result<u64, LabError> {
         let mut sum = 0;
         for (file, device, columns) in &self.devices {
-            sum += sum_net_dev_columns(&file.read_text()?, device, columns);
+            sum += sum_net_dev_columns_of_device(&file.read_text()?, device, columns);
         }
         Ok(sum)
     }
@@ -83,7 +83,7 @@ impl RxPacketReader {
     /// # Errors
     /// Where the file cannot be read.
     pub fn received_packets(&self) -> Result<u64, LabError> {
-        Ok(parse_all_net_dev_columns(&self.file.read_text()?, &self.device)
+        Ok(parse_net_dev_columns_of_device(&self.file.read_text()?, &self.device)
             .get(1)
             .copied()
             .unwrap_or(0))
@@ -261,7 +261,7 @@ fn parse_conntrack_stat(text: &str) -> ConntrackCounters {
 }
 
 /// Columns of a device in `/proc/net/dev`.
-fn parse_all_net_dev_columns(text: &str, device: &str) -> Vec<u64> {
+fn parse_net_dev_columns_of_device(text: &str, device: &str) -> Vec<u64> {
     let line =
         text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'));
     let fields = line.unwrap_or_default().split_ascii_whitespace();
@@ -269,8 +269,8 @@ fn parse_all_net_dev_columns(text: &str, device: &str) -> Vec<u64> {
 }
 
 /// The sum of some columns of a device.
-fn sum_net_dev_columns(text: &str, device: &str, columns: &[usize]) -> u64 {
-    let fields = parse_all_net_dev_columns(text, device);
+fn sum_net_dev_columns_of_device(text: &str, device: &str, columns: &[usize]) -> u64 {
+    let fields = parse_net_dev_columns_of_device(text, device);
     columns.iter().filter_map(|at| fields.get(*at)).sum()
 }
 
@@ -336,9 +336,10 @@ mod tests {
         let text = "Inter-|   Receive\n face |bytes packets\n\
                     \u{20} eth0: 10 1 0 3 0 0 0 0 20 2 0 4 0 0 0 0\n\
                     eth01: 10 1 0 90 0 0 0 0 20 2 0 90 0 0 0 0\n";
-        let both = |device| sum_net_dev_columns(text, device, &[RX_DROP_COLUMN, TX_DROP_COLUMN]);
+        let both =
+            |device| sum_net_dev_columns_of_device(text, device, &[RX_DROP_COLUMN, TX_DROP_COLUMN]);
         assert_eq!((both("eth0"), both("eth01"), both("eth9")), (7, 180, 0));
-        assert_eq!(sum_net_dev_columns(text, "eth0", &[RX_DROP_COLUMN]), 3);
+        assert_eq!(sum_net_dev_columns_of_device(text, "eth0", &[RX_DROP_COLUMN]), 3);
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(crate) fn parse_core_network_load(softnet: &str, softirq: &str) -> Vec<CoreN
 }
 
 /// Interrupts by number or name with what they are for, all cores together.
-pub(crate) fn parse_interrupts(text: &str) -> CountersByName {
+pub(crate) fn parse_interrupts_summed_over_cores(text: &str) -> CountersByName {
     let line = |line: &str| {
         let (name, rest) = line.split_once(':')?;
         let words: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -109,7 +109,7 @@ mod tests {
     fn interrupts_are_summed_and_keep_what_they_are_for() {
         let text = "      CPU0  CPU1\n  24:  5  7  PCI-MSI-0000 virtio0-input.0\n\
                     LOC: 1 2 Local timer\nERR: 0\n";
-        let counts = parse_interrupts(text);
+        let counts = parse_interrupts_summed_over_cores(text);
         assert_eq!(counts["24 PCI-MSI-0000 virtio0-input.0"], 12);
         assert_eq!(counts["LOC Local timer"], 3);
         assert_eq!(counts["ERR"], 0);

@@ -12,7 +12,7 @@ use weir_study::{PlannedTrial, Variant, trial_plan};
 
 /// Loads a subject's ruleset into a namespace; how long it took, seconds. `None` if the subject
 /// says that there is nothing to measure at this point.
-pub(crate) fn run_subject_setup_and_load(
+pub(crate) fn run_setup_and_time_load(
     run: &RunState<'_>,
     target: &dyn ExecTarget,
     point: &Scenario,
@@ -22,7 +22,7 @@ pub(crate) fn run_subject_setup_and_load(
     let steps = [("setup", &subject.setup), ("load", &subject.load)];
     let mut seconds = 0.0;
     for (what, text) in steps.into_iter().filter(|(_, text)| !text.is_empty()) {
-        match time_subject_command(run, target, point, name, what, text) {
+        match run_subject_command_for_seconds(run, target, point, name, what, text) {
             Ok(taken) => seconds = taken,
             Err(error) if error.is_nothing_to_measure_exit_status() => return Ok(None),
             Err(error) => return Err(error),
@@ -88,7 +88,7 @@ fn time_ruleset_load_and_additions(
     let is_measured = run.loaded_study.study.memory;
     let memory = is_measured.then(|| target.host().read_kernel_memory(true)).transpose()?;
     let before = NoiseSnapshot::take(run.core);
-    let Some(seconds) = run_subject_setup_and_load(run, target, &step.scenario, name)? else {
+    let Some(seconds) = run_setup_and_time_load(run, target, &step.scenario, name)? else {
         run.nothing_to_time.insert((step.scenario.clone(), name.clone()));
         return target.remove_namespace();
     };
@@ -105,7 +105,7 @@ fn time_ruleset_load_and_additions(
     run.record_trials(trials)?;
     let unload = &run.loaded_study.subjects.0[name].unload;
     if !unload.is_empty() {
-        time_subject_command(run, target, &step.scenario, name, "unload", unload)?;
+        run_subject_command_for_seconds(run, target, &step.scenario, name, "unload", unload)?;
     }
     target.remove_namespace()
 }
@@ -122,7 +122,14 @@ fn time_rule_additions(
     let ready = if subject.prepare_add.is_empty() {
         Ok(0.0)
     } else {
-        time_subject_command(run, target, point, name, "prepare_add", &subject.prepare_add)
+        run_subject_command_for_seconds(
+            run,
+            target,
+            point,
+            name,
+            "prepare_add",
+            &subject.prepare_add,
+        )
     };
     if subject.add.is_empty()
         || ready.as_ref().is_err_and(LabError::is_nothing_to_measure_exit_status)
@@ -131,7 +138,7 @@ fn time_rule_additions(
     }
     ready?;
     let before = NoiseSnapshot::take(run.core);
-    let seconds = time_subject_command(run, target, point, name, "add", &subject.add)?;
+    let seconds = run_subject_command_for_seconds(run, target, point, name, "add", &subject.add)?;
     let mut trial = build_timed_trial(step, TrialKind::Add, seconds);
     let added = count_added_rules(&run.files.added_rules_path(&run.loaded_study.study, point))?;
     trial.results = TrialResults::AddedRules(added);
@@ -139,7 +146,7 @@ fn time_rule_additions(
     Ok(Some(trial))
 }
 
-fn time_subject_command(
+fn run_subject_command_for_seconds(
     run: &RunState<'_>,
     target: &dyn ExecTarget,
     point: &Scenario,
@@ -168,7 +175,7 @@ fn count_added_rules(more: &std::path::Path) -> Result<u64, LabError> {
 }
 
 fn noise_since(before: &NoiseSnapshot, run: &RunState<'_>) -> TrialNoise {
-    before.noise_until(&NoiseSnapshot::take(run.core), run.runner.fastest_spin_time())
+    before.noise_until(&NoiseSnapshot::take(run.core), run.runner.spin_time_at_calibration())
 }
 
 fn build_timed_trial(step: &PlannedTrial, kind: TrialKind, seconds: f64) -> Trial {

@@ -56,7 +56,7 @@ impl Default for StudyRunOptions {
 
 impl StudyRunOptions {
     /// What they require of a study.
-    pub(crate) fn required_study_features(&self) -> PresetAndRunMode<'_> {
+    pub(crate) fn requested_preset_and_run_mode(&self) -> PresetAndRunMode<'_> {
         PresetAndRunMode {
             preset_name: &self.preset,
             search_rate: self.search.is_some(),

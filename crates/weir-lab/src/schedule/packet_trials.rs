@@ -4,7 +4,7 @@ use weir_stats::{Scenario, Trial, TrialState};
 use weir_study::{LoadedStudy, PlannedTrial, Variant};
 
 use crate::LabError;
-use crate::host::study_command::{StudyCommand, parse_dropped_count};
+use crate::host::study_command::{StudyCommand, find_number_after_dropped_word};
 use crate::host::target::ExecTarget;
 use crate::schedule::generated_files::RunFiles;
 use crate::schedule::run_state::RunState;
@@ -18,7 +18,7 @@ const MAX_VALIDATION_SECONDS: f64 = 0.1;
 
 /// The first trial of a variant at a point: discarded as a warm-up, its counters checked against
 /// the rules' own and the kernel's reasons.
-pub(crate) fn run_validation_trial(
+pub(crate) fn run_counter_checking_warmup_trial(
     run: &mut RunState<'_>,
     point: &Scenario,
     variant: &Variant,
@@ -31,12 +31,12 @@ pub(crate) fn run_validation_trial(
         leg: 0,
     };
     let seconds = run.preset.trial_seconds.min(MAX_VALIDATION_SECONDS);
-    let (_, mut trial) = run_trial(run, &step, seconds, true)?;
+    let (_, mut trial) = run_step_and_build_trial(run, &step, seconds, true)?;
     trial.state = TrialState::Warmup;
     let told = run.runner.resources.topology.firewall_host().knows_drop_reasons()
         && !run.loaded_study.subjects.0[&step.variant.subject].before_netfilter;
     let unlike = told.then(|| judge::judge_rule_drops_against_kernel(&trial)).flatten();
-    if let Some((state, why)) = judge_packets_and_connections(run, &trial).or(unlike) {
+    if let Some((state, why)) = judge_packet_and_connection_counts(run, &trial).or(unlike) {
         trial.state = state;
         trial.rejection_reason = Some(why);
     }
@@ -50,9 +50,10 @@ pub(crate) fn measure_packet_trial(
 ) -> Result<(), LabError> {
     let limits = run.loaded_study.study.noise.clone();
     let realtime = run.scheduling.starts_with("fifo");
-    let Some(first) = run.finished_trials.next_repeat_number(step) else { return Ok(()) };
+    let Some(first) = run.finished_trials.next_repeat_unless_settled(step) else { return Ok(()) };
     for repeat in first..=limits.repeats {
-        let (seen, mut trial) = run_trial(run, step, run.preset.trial_seconds, false)?;
+        let (seen, mut trial) =
+            run_step_and_build_trial(run, step, run.preset.trial_seconds, false)?;
         trial.repeat_count = repeat;
         let is_last = repeat == limits.repeats;
         let mut disturbance = judge::judge_noise(&trial, &limits, realtime);
@@ -70,7 +71,7 @@ pub(crate) fn measure_packet_trial(
             ));
         }
         let (verdict, usable) =
-            (judge_packets_and_connections(run, &trial), is_last && seen.send_result.finished);
+            (judge_packet_and_connection_counts(run, &trial), is_last && seen.send_result.finished);
         if record_trial_with_verdict(run, trial, verdict, disturbance, usable)? {
             break;
         }
@@ -106,7 +107,7 @@ fn requested_packets_or_connections(seen: &TrialObservation, trial: &Trial) -> u
 }
 
 /// What the packets of a trial say, and its connections.
-fn judge_packets_and_connections(
+fn judge_packet_and_connection_counts(
     run: &RunState<'_>,
     trial: &Trial,
 ) -> Option<(TrialState, String)> {
@@ -120,15 +121,15 @@ fn judge_packets_and_connections(
     };
     let is_flooded =
         run.loaded_study.study.connection_load().is_some_and(|c| c.flood_axis.is_some());
-    judge::judge_connection_integrity(trial).or_else(|| match is_flooded {
+    judge::judge_damaged_or_absent_connections(trial).or_else(|| match is_flooded {
         // The arrivals of a flood, and of connections that a firewall treats as a flood, are the
         // result itself.
         true => judge::judge_packet_balance(trial, tolerance),
-        false => judge::judge_packets(trial, tolerance),
+        false => judge::judge_leaks_drops_and_balance(trial, tolerance),
     })
 }
 
-fn run_trial(
+fn run_step_and_build_trial(
     run: &mut RunState<'_>,
     step: &PlannedTrial,
     seconds: f64,
@@ -148,7 +149,7 @@ fn run_trial(
         (_, _, true) => DropCountSource::KernelReasons,
     };
     let seen = run.runner.run_trial(firewall, &mut *of_study.workload, drops)?;
-    let mut trial = trial_record::trial_from_observation(step, run.preset.rate_pps, &seen);
+    let mut trial = trial_record::build_unjudged_trial(step, run.preset.rate_pps, &seen);
     of_study.set_trial_kind_and_client(&mut trial);
     Ok((seen, trial))
 }
@@ -171,7 +172,7 @@ fn query_total_rule_drops(
         file_variables: vec![("RULESET", &ruleset), ("DIR", &folder)],
     };
     let (_, text) = files.run_command_on_target(target, &job, false)?;
-    parse_dropped_count(&text).ok_or_else(|| LabError::CommandFailed {
+    find_number_after_dropped_word(&text).ok_or_else(|| LabError::CommandFailed {
         what: job.label.clone(),
         scenario: point.clone(),
         command: job.script.to_owned(),

@@ -58,7 +58,7 @@ impl PerKernelStudy {
             let message = "a subject is measured against itself on one kernel: remove these";
             return Err(hosts.error_at_value(&first.name, message).into());
         }
-        loaded.check_request_and_find_preset(&options.required_study_features())?;
+        loaded.check_request_and_find_preset(&options.requested_preset_and_run_mode())?;
         if !options.resume {
             record::refuse_nonempty_folder(out)?;
         }

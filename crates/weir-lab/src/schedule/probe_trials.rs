@@ -27,7 +27,7 @@ pub(crate) fn measure_probe_until_undisturbed(
     step: &PlannedTrial,
     case: ProbeKindAndLoad,
 ) -> Result<(), LabError> {
-    let Some(first) = run.finished_trials.next_repeat_number(step) else { return Ok(()) };
+    let Some(first) = run.finished_trials.next_repeat_unless_settled(step) else { return Ok(()) };
     // Questions take the generator off its core: that is their purpose.
     let limits = NoiseLimits { switches: u64::MAX, ..run.loaded_study.study.noise.clone() };
     for repeat in first..=limits.repeats {
@@ -91,6 +91,6 @@ fn run_probe_trial_with_load_retries(
     Ok(Trial {
         kind,
         rate_pps,
-        ..trial_record::trial_from_observation(step, run.preset.rate_pps, &seen)
+        ..trial_record::build_unjudged_trial(step, run.preset.rate_pps, &seen)
     })
 }

@@ -17,25 +17,25 @@ use weir_study::LoadedStudy;
 use weir_study::{PlannedTrial, Variant};
 
 /// What makes a step the same one.
-type TrialKey = (u32, u32, u32, Scenario, Variant);
+type PlanPositionKey = (u32, u32, u32, Scenario, Variant);
 
-fn key_of_trial(trial: &Trial) -> TrialKey {
+fn key_of_trial(trial: &Trial) -> PlanPositionKey {
     let variant = Variant { subject: trial.subject.clone(), copy_index: trial.copy_index };
     (trial.block, trial.order_in_block, trial.leg, trial.scenario.clone(), variant)
 }
 
-fn key_of_planned_trial(step: &PlannedTrial) -> TrialKey {
+fn key_of_planned_trial(step: &PlannedTrial) -> PlanPositionKey {
     (step.block, step.order_in_block, step.leg, step.scenario.clone(), step.variant.clone())
 }
 
 /// What was done before.
 #[derive(Debug, Default)]
 pub(crate) struct FinishedTrials {
-    timed_loads: BTreeSet<TrialKey>,
+    timed_loads: BTreeSet<PlanPositionKey>,
     /// Validation trials: the first trials of packets in the records, in the order of the plan.
     pub(crate) validation_count: usize,
     /// Repeats that a step had, and whether the last of them settled it.
-    packet_repeats: BTreeMap<TrialKey, (u32, bool)>,
+    packet_repeats: BTreeMap<PlanPositionKey, (u32, bool)>,
 }
 
 impl FinishedTrials {
@@ -69,7 +69,7 @@ impl FinishedTrials {
     }
 
     /// The repeat that a step continues with; `None` if it is settled.
-    pub(crate) fn next_repeat_number(&self, step: &PlannedTrial) -> Option<u32> {
+    pub(crate) fn next_repeat_unless_settled(&self, step: &PlannedTrial) -> Option<u32> {
         match self.packet_repeats.get(&key_of_planned_trial(step)) {
             None => Some(0),
             Some((next, false)) => Some(*next),
@@ -137,7 +137,7 @@ mod tests {
         ];
         let done = FinishedTrials::from_records(&trials, 1, 2);
         let next: Vec<Option<u32>> =
-            (0..4).map(|order| done.next_repeat_number(&step(order))).collect();
+            (0..4).map(|order| done.next_repeat_unless_settled(&step(order))).collect();
         assert_eq!(next, [None, Some(1), None, Some(0)]);
         assert_eq!(done.validation_count, 1);
     }
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_validation_that_failed_is_not_taken_for_the_first_step() {
         let done = FinishedTrials::from_records(&[trial(0, 0, TrialState::Failed)], 1, 2);
-        assert_eq!(done.next_repeat_number(&step(0)), Some(0));
+        assert_eq!(done.next_repeat_unless_settled(&step(0)), Some(0));
         assert_eq!(trial_plan::list_grid_points(&BTreeMap::new()).len(), 1);
     }
 }

@@ -14,7 +14,7 @@ use weir_kernel::{Session, stop_signal};
 use weir_stats::{Coordinate, RunRecord, Scenario, run_folder};
 
 use crate::LabError;
-use crate::host::study_command::CommandEnv;
+use crate::host::study_command::RunWideCommandVariables;
 use crate::host::target::Host;
 use crate::observe::core_noise::last_allowed_core;
 use crate::observe::environment;
@@ -52,7 +52,7 @@ pub fn execute_study(
     if let Some(subject) = &options.against_itself {
         loaded.convert_to_aa_study(subject, SELF_COMPARISON_RUNS)?;
     }
-    let preset = loaded.check_request_and_find_preset(&options.required_study_features())?;
+    let preset = loaded.check_request_and_find_preset(&options.requested_preset_and_run_mode())?;
     let hosts = read_hosts_file(&loaded, options)?;
     let load_prior = || resume::load_and_verify_prior_run(out, &loaded, options);
     let prior = options.resume.then(load_prior).transpose()?;
@@ -80,7 +80,8 @@ pub fn execute_study(
         record::create_record_folder_with_files(out, &loaded)?;
     }
     let runner = TrialRunner::new(topology, core, options.realtime)?;
-    let scheduling = runner.describe_scheduling(Duration::from_secs_f64(preset.trial_seconds))?;
+    let scheduling =
+        runner.describe_realtime_or_refusal(Duration::from_secs_f64(preset.trial_seconds))?;
     let firewall_host = runner.resources.topology.firewall_host();
     let command_env = build_command_env(&loaded, preset.trial_seconds, core, options);
     let run = RunState {
@@ -136,8 +137,8 @@ fn build_command_env(
     trial_seconds: f64,
     core: u32,
     options: &StudyRunOptions,
-) -> CommandEnv {
-    CommandEnv {
+) -> RunWideCommandVariables {
+    RunWideCommandVariables {
         weir: options.weir.clone(),
         seed: options.seed,
         devices: loaded.study.devices.clone(),
@@ -176,7 +177,7 @@ impl RunState<'_> {
         if self.loaded_study.study.traffic.is_none() {
             return Ok(());
         }
-        self.set_up_firewalls(&rulesets)?;
+        self.set_up_all_firewalls(&rulesets)?;
         for said in raise_nofile_and_describe_limits(
             &self.runner.resources.topology,
             self.loaded_study,
@@ -212,7 +213,8 @@ impl RunState<'_> {
                     &format!("check {} at {point}", variant.subject),
                     self.expected_trial_seconds(),
                 )?;
-                let trial = packet_trials::run_validation_trial(self, point, &variant)?;
+                let trial =
+                    packet_trials::run_counter_checking_warmup_trial(self, point, &variant)?;
                 validated += 1;
                 rates.push((point.clone(), variant.clone(), trial.pps));
                 if validated > self.finished_trials.validation_count {

@@ -32,13 +32,13 @@ impl RunState<'_> {
         }
         for point in points {
             self.report_step_or_interrupt(&format!("generate the frames at {point}"), 0.1)?;
-            self.files.generate_frames(study, point)?;
+            self.files.generate_frames_by_study_command(study, point)?;
         }
         Ok(())
     }
 
     /// Makes every firewall, probes it empty, and loads its ruleset.
-    pub(super) fn set_up_firewalls(&mut self, rulesets: &[Scenario]) -> Result<(), LabError> {
+    pub(super) fn set_up_all_firewalls(&mut self, rulesets: &[Scenario]) -> Result<(), LabError> {
         let study = &self.loaded_study.study;
         let again = study.again.as_ref().map(|again| again.subject.get_ref().clone());
         let ipv6 = self.files.has_ipv6_frames();
@@ -61,7 +61,7 @@ impl RunState<'_> {
                 let planner = workloads::choose_subject_planner(self, &variant.subject);
                 let firewall = planner.create_firewall(&mut self.runner.resources, ipv6)?;
                 self.check_firewall_without_rules(&*planner, &firewall, point)?;
-                match load::run_subject_setup_and_load(
+                match load::run_setup_and_time_load(
                     self,
                     &*firewall.target,
                     point,

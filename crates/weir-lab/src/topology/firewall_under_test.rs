@@ -2,7 +2,7 @@
 
 use weir_kernel::Namespace;
 
-use crate::host::target::SharedExecTarget;
+use crate::host::target::RcExecTarget;
 use crate::observe::counters::{
     ConntrackStatReader, DeviceDropReader, IpStackReader, RxPacketReader,
 };
@@ -28,7 +28,7 @@ pub struct FirewallWithCounters {
     /// It forwards nothing: what it gets is for itself.
     pub is_end_host: bool,
     /// Where commands of its subject run.
-    pub(crate) target: SharedExecTarget,
+    pub(crate) target: RcExecTarget,
 }
 
 impl FirewallWithCounters {

@@ -7,7 +7,7 @@ use weir_study::traffic::FIRST_KERNEL_SOCKET_CLIENT_PORT;
 use crate::LabError;
 use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
 use crate::host::router_config::{
-    FIREWALL_IN_ADDRESS, FIREWALL_IN_MAC, FIREWALL_OUT_ADDRESS, FIREWALL_OUT_MAC, SOURCE_MAC,
+    FIREWALL_IN_GATEWAY_IP, FIREWALL_IN_MAC, FIREWALL_OUT_GATEWAY_IP, FIREWALL_OUT_MAC, SOURCE_MAC,
     format_mac, neighbour_and_client_route_commands,
 };
 use crate::observe::counters::DeviceDropReader;
@@ -63,11 +63,18 @@ pub(super) fn create_kernel_socket_gateway(
             &testbed.source_namespace,
             &clients,
             &servers,
-            FIREWALL_IN_ADDRESS,
+            FIREWALL_IN_GATEWAY_IP,
             FIREWALL_IN_MAC,
             &near,
         ),
-        (&testbed.sink_namespace, &servers, &clients, FIREWALL_OUT_ADDRESS, FIREWALL_OUT_MAC, &far),
+        (
+            &testbed.sink_namespace,
+            &servers,
+            &clients,
+            FIREWALL_OUT_GATEWAY_IP,
+            FIREWALL_OUT_MAC,
+            &far,
+        ),
     ] {
         for part in ["all", "default"] {
             side.set_sysctl(&format!("net.ipv4.conf.{part}.rp_filter"), "0")?;

@@ -13,9 +13,9 @@ use crate::LabError;
 use crate::host::local::{LocalHost, LocalNamespace};
 use crate::host::router_config::{
     FIREWALL_IN_MAC, FIREWALL_OUT_MAC, SINK_MAC, SOURCE_MAC, add_default_routes_to_sink,
-    interface_addresses, set_router_sysctls, source_neighbour_command,
+    select_addresses_of_enabled_families, set_router_sysctls, source_neighbour_command,
 };
-use crate::host::target::SharedExecTarget;
+use crate::host::target::RcExecTarget;
 use crate::observe::counters::{
     ConntrackStatReader, DeviceDropReader, IpStackReader, RxPacketReader,
 };
@@ -64,7 +64,7 @@ impl LocalTestbed {
     }
 
     /// A namespace as a target of commands.
-    pub(super) fn exec_target(&self, namespace: &Namespace) -> SharedExecTarget {
+    pub(super) fn exec_target(&self, namespace: &Namespace) -> RcExecTarget {
         Rc::new(LocalNamespace::new(Rc::clone(&self.host), namespace.clone()))
     }
 
@@ -75,15 +75,15 @@ impl LocalTestbed {
 
     /// A namespace with the firewall's devices, connected to each other: loaded rules find the
     /// devices, and no packets arrive.
-    pub(super) fn create_isolated_firewall_namespace(&mut self) -> Result<Namespace, LabError> {
+    pub(super) fn create_namespace_with_joined_devices(&mut self) -> Result<Namespace, LabError> {
         self.link_count += 1;
         let namespace = self.session.create_namespace(&format!("load{}", self.link_count))?;
         let FirewallDevices { input, output } = &self.devices;
         if input != output {
             set_router_sysctls(&namespace, false)?;
             let options = VethOptions {
-                end_a: veth_end_with_mac(FIREWALL_IN_MAC),
-                end_b: veth_end_with_mac(FIREWALL_OUT_MAC),
+                end_a: describe_veth_end_mac_only(FIREWALL_IN_MAC),
+                end_b: describe_veth_end_mac_only(FIREWALL_OUT_MAC),
                 gro: true,
                 ..VethOptions::default()
             };
@@ -98,8 +98,8 @@ impl LocalTestbed {
         self.link_count += 1;
         let (near, far) = (format!("f{number}"), format!("k{number}"));
         let options = VethOptions {
-            end_a: veth_end_with_mac(SOURCE_MAC),
-            end_b: veth_end_with_mac(FIREWALL_IN_MAC),
+            end_a: describe_veth_end_mac_only(SOURCE_MAC),
+            end_b: describe_veth_end_mac_only(FIREWALL_IN_MAC),
             gro: true,
             ..VethOptions::default()
         };
@@ -123,10 +123,10 @@ impl LocalTestbed {
         let namespace = self.session.create_namespace(&format!("fw{number}"))?;
         set_router_sysctls(&namespace, ipv6)?;
         let near = format!("f{number}");
-        let addrs = interface_addresses("198.18.0.1/24", "2001:2:0:1::1/64", ipv6);
+        let addrs = select_addresses_of_enabled_families("198.18.0.1/24", "2001:2:0:1::1/64", ipv6);
         let options = VethOptions {
-            end_a: veth_end_with_mac(SOURCE_MAC),
-            end_b: VethEndAddresses { addrs, ..veth_end_with_mac(FIREWALL_IN_MAC) },
+            end_a: describe_veth_end_mac_only(SOURCE_MAC),
+            end_b: VethEndAddresses { addrs, ..describe_veth_end_mac_only(FIREWALL_IN_MAC) },
             gro: true,
             ..VethOptions::default()
         };
@@ -148,10 +148,10 @@ impl LocalTestbed {
         let (namespace, near) = self.create_one_link_gateway(ipv6)?;
         let far = near.replacen('f', "k", 1);
         let output = self.devices.output.clone();
-        let addrs = interface_addresses("198.18.1.1/24", "2001:2:0:2::1/64", ipv6);
+        let addrs = select_addresses_of_enabled_families("198.18.1.1/24", "2001:2:0:2::1/64", ipv6);
         let outside = VethOptions {
-            end_a: VethEndAddresses { addrs, ..veth_end_with_mac(FIREWALL_OUT_MAC) },
-            end_b: veth_end_with_mac(SINK_MAC),
+            end_a: VethEndAddresses { addrs, ..describe_veth_end_mac_only(FIREWALL_OUT_MAC) },
+            end_b: describe_veth_end_mac_only(SINK_MAC),
             ..VethOptions::default()
         };
         self.session.create_veth_pair(&namespace, &output, &self.sink_namespace, &far, &outside)?;
@@ -230,6 +230,6 @@ impl LocalTestbed {
     }
 }
 
-fn veth_end_with_mac(mac: Mac) -> VethEndAddresses {
+fn describe_veth_end_mac_only(mac: Mac) -> VethEndAddresses {
     VethEndAddresses { mac: Some(mac), addrs: Vec::new() }
 }

@@ -5,7 +5,7 @@ use weir_packet::Mac;
 
 use crate::LabError;
 use crate::host::router_config::{
-    FIREWALL_IN_ADDRESS, FIREWALL_OUT_ADDRESS, SINK_ADDRESS, SOURCE_ADDRESS, format_mac,
+    FIREWALL_IN_GATEWAY_IP, FIREWALL_OUT_GATEWAY_IP, SINK_ADDRESS, SOURCE_ADDRESS, format_mac,
 };
 
 /// The links by which questions and streams go through a firewall.
@@ -32,8 +32,8 @@ pub(crate) fn add_probe_routes(
     let [inner, outer] = macs.map(format_mac);
     let (source, sink) = (SOURCE_ADDRESS, SINK_ADDRESS);
     for (side, device, own, other, gateway, mac) in [
-        (ends.source, ends.source_device, source, sink, FIREWALL_IN_ADDRESS, inner),
-        (ends.sink, ends.sink_device, sink, source, FIREWALL_OUT_ADDRESS, outer),
+        (ends.source, ends.source_device, source, sink, FIREWALL_IN_GATEWAY_IP, inner),
+        (ends.sink, ends.sink_device, sink, source, FIREWALL_OUT_GATEWAY_IP, outer),
     ] {
         side.run_ip_batch(&[
             "link set dev lo up".to_owned(),

@@ -17,7 +17,7 @@ use crate::bpf_program::sink::Sink;
 use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
 use crate::host::remote::{RemoteHost, RemoteNamespace};
 use crate::host::router_config::{SOURCE_MAC, wait_for_carrier};
-use crate::host::target::{Neighbours, ReturnRoute, SharedExecTarget};
+use crate::host::target::{Neighbours, RcExecTarget, ReturnRoute};
 use crate::observe::counters::{
     ConntrackStatReader, DeviceDropReader, IpStackReader, RxPacketReader,
 };
@@ -58,10 +58,10 @@ impl RemoteTestbed {
                 .read_unused_host_device(name.get_ref())
                 .map_err(|error| hosts.error_at_value(name, error))?;
         }
-        let host = RemoteHost::connect(hosts, session, weir, version)?;
+        let host = RemoteHost::start_agent_of_same_version(hosts, session, weir, version)?;
         let FirewallDevices { input, output } = &local.devices;
         let take = |interface: &toml::Spanned<String>, name: &str| {
-            host.take_interface(interface.get_ref(), name)
+            host.take_interface_and_get_mac(interface.get_ref(), name)
                 .map_err(|error| LabError::from(hosts.error_at_value(interface, error)))
         };
         let firewall_mac = take(&hosts.firewall.input, input)?;
@@ -91,7 +91,7 @@ impl RemoteTestbed {
     }
 
     /// A namespace there that rulesets are loaded in to be timed.
-    pub(super) fn create_load_timing_namespace(&self) -> Result<SharedExecTarget, LabError> {
+    pub(super) fn create_load_timing_namespace(&self) -> Result<RcExecTarget, LabError> {
         Ok(self.host.create_detached_namespace()?)
     }
 
@@ -128,7 +128,7 @@ impl RemoteTestbed {
         }
         let devices = DeviceDropReader::default()
             .add_devices_rx_and_tx_drops(&local.sink_namespace, &[SINK_DEVICE_NAME])?;
-        assemble_remote_firewall(local, self.host.create_firewall(ipv6)?, devices)
+        assemble_remote_firewall(local, self.host.create_uncabled_firewall(ipv6)?, devices)
     }
 
     /// A firewall there, between clients and servers.
@@ -155,7 +155,7 @@ impl RemoteTestbed {
         let devices = DeviceDropReader::default()
             .add_devices_rx_drops_only(&local.source_namespace, &[SOURCE_DEVICE_NAME])?
             .add_devices_rx_drops_only(&local.sink_namespace, &[SINK_DEVICE_NAME])?;
-        assemble_remote_firewall(local, self.host.create_firewall(false)?, devices)
+        assemble_remote_firewall(local, self.host.create_uncabled_firewall(false)?, devices)
     }
 
     /// The routes of streams between this host's two interfaces. A card segments their packets; its
@@ -194,7 +194,7 @@ fn assemble_remote_firewall(
         is_end_host: false,
         // What forgets that the firewall is elsewhere finds nothing here, rather than another
         // firewall.
-        namespace: local.create_isolated_firewall_namespace()?,
+        namespace: local.create_namespace_with_joined_devices()?,
         target: there,
     })
 }

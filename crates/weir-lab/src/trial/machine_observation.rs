@@ -48,7 +48,9 @@ impl MachineObserver {
             softnet: proc_parsers::sum_softnet_stat_columns(
                 &host.read_proc_file("net/softnet_stat")?,
             ),
-            interrupts: proc_parsers::parse_interrupts(&host.read_proc_file("interrupts")?),
+            interrupts: proc_parsers::parse_interrupts_summed_over_cores(
+                &host.read_proc_file("interrupts")?,
+            ),
             softirqs: proc_parsers::parse_softirqs_of_core_or_all(
                 &host.read_proc_file("softirqs")?,
                 core,
@@ -112,7 +114,9 @@ impl MachineObserver {
                 &self.softnet,
             ),
             interrupts: proc_parsers::compute_counter_growth(
-                &proc_parsers::parse_interrupts(&host.read_proc_file("interrupts")?),
+                &proc_parsers::parse_interrupts_summed_over_cores(
+                    &host.read_proc_file("interrupts")?,
+                ),
                 &self.interrupts,
             ),
             softirqs: proc_parsers::compute_counter_growth(

@@ -87,12 +87,15 @@ impl TrialRunner {
     }
 
     /// Time of the fixed loop on a quiet core.
-    pub(crate) fn fastest_spin_time(&self) -> Duration {
+    pub(crate) fn spin_time_at_calibration(&self) -> Duration {
         self.fastest_spin_time
     }
 
     /// Whether trials of that length run before everything else, and else why not.
-    pub(crate) fn describe_scheduling(&self, duration: Duration) -> Result<String, LabError> {
+    pub(crate) fn describe_realtime_or_refusal(
+        &self,
+        duration: Duration,
+    ) -> Result<String, LabError> {
         if duration > MAX_REALTIME_TRIAL {
             return Ok("other: trials are too long for real-time priority".to_owned());
         }
@@ -137,7 +140,7 @@ impl TrialRunner {
             collected: MachineObservations::default(),
         };
         let is_on_links = workload.can_attribute_link_losses();
-        self.collect_drops_after(firewall, drops, before, is_on_links, &mut observation)?;
+        self.record_drops_of_every_counter(firewall, drops, before, is_on_links, &mut observation)?;
         workload.clean_up(firewall)?;
         Ok(observation)
     }
@@ -165,7 +168,7 @@ impl TrialRunner {
         drops: DropCountSource<'_>,
         expected: Duration,
     ) -> Result<TrialBaseline, LabError> {
-        let by_rules = read_rule_drops(drops)?;
+        let by_rules = read_total_rule_drops_so_far(drops)?;
         let is_watched = match drops {
             DropCountSource::NotCounted | DropCountSource::RuleCounters(_) => false,
             DropCountSource::RuleCountersAndReasons(_) | DropCountSource::KernelReasons => {
@@ -182,7 +185,7 @@ impl TrialRunner {
     }
 
     /// Reads every counter again, and says what was dropped by which.
-    fn collect_drops_after(
+    fn record_drops_of_every_counter(
         &mut self,
         firewall: &FirewallWithCounters,
         drops: DropCountSource<'_>,
@@ -194,22 +197,22 @@ impl TrialRunner {
         seen.collected = before.collector.finish(firewall)?;
         let counters = &before.counters;
         seen.dropped = vec![
-            build_drop_count("device", after.device_drops - counters.device_drops),
-            build_drop_count("stack", after.stack_drops - counters.stack_drops),
+            pair_counter_name_with_packets("device", after.device_drops - counters.device_drops),
+            pair_counter_name_with_packets("stack", after.stack_drops - counters.stack_drops),
         ];
         let tracking = after.conntrack.dropped.saturating_sub(counters.conntrack.dropped);
         for (counter, packets) in
             [("conntrack", tracking), ("softnet", after.softnet_drops - counters.softnet_drops)]
         {
             if packets > 0 {
-                seen.dropped.push(build_drop_count(counter, packets));
+                seen.dropped.push(pair_counter_name_with_packets(counter, packets));
             }
         }
         let reasons = match before.is_drop_watch_on {
             true => firewall.target.host().take_drop_reasons()?,
             false => DropReasonCounts::new(),
         };
-        let by_rules = match (drops, read_rule_drops(drops)?, before.rule_drops) {
+        let by_rules = match (drops, read_total_rule_drops_so_far(drops)?, before.rule_drops) {
             (_, Some(after), Some(before)) => after.saturating_sub(before),
             // The table's drops come out of the same hook.
             (DropCountSource::KernelReasons, ..) => {
@@ -217,12 +220,12 @@ impl TrialRunner {
             }
             _ => 0,
         };
-        seen.dropped.insert(0, build_drop_count("rules", by_rules));
+        seen.dropped.insert(0, pair_counter_name_with_packets("rules", by_rules));
         if is_on_links && self.resources.tcp_ends.is_none() {
             attribute_uncounted_losses(counters, &after, seen);
         }
         for (reason, packets) in reasons {
-            seen.dropped.push(build_drop_count(&format!("skb: {reason}"), packets));
+            seen.dropped.push(pair_counter_name_with_packets(&format!("skb: {reason}"), packets));
         }
         Ok(())
     }
@@ -266,12 +269,12 @@ fn attribute_uncounted_losses(
     let uncounted = came.saturating_sub(arrived + seen.arrived.foreign).min(missing - on_link);
     for (counter, packets) in [("link", on_link), ("sink", uncounted)] {
         if packets > 0 {
-            seen.dropped.push(build_drop_count(counter, packets));
+            seen.dropped.push(pair_counter_name_with_packets(counter, packets));
         }
     }
 }
 
-fn read_rule_drops(drops: DropCountSource<'_>) -> Result<Option<u64>, LabError> {
+fn read_total_rule_drops_so_far(drops: DropCountSource<'_>) -> Result<Option<u64>, LabError> {
     match drops {
         DropCountSource::RuleCounters(count) | DropCountSource::RuleCountersAndReasons(count) => {
             count().map(Some)
@@ -280,7 +283,7 @@ fn read_rule_drops(drops: DropCountSource<'_>) -> Result<Option<u64>, LabError> 
     }
 }
 
-fn build_drop_count(counter: &str, packets: u64) -> DropCount {
+fn pair_counter_name_with_packets(counter: &str, packets: u64) -> DropCount {
     DropCount { counter: counter.to_owned(), packets }
 }
 

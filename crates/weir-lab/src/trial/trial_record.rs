@@ -17,7 +17,7 @@ pub(crate) fn blank_trial(step: &PlannedTrial, kind: TrialKind) -> Trial {
 }
 
 /// The trial of a step as it was observed; `rate_pps` is that of the preset, 0 without one.
-pub(crate) fn trial_from_observation(
+pub(crate) fn build_unjudged_trial(
     step: &PlannedTrial,
     rate_pps: u64,
     seen: &TrialObservation,

@@ -10,7 +10,7 @@ use crate::workload::workload_resources::WorkloadResources;
 
 /// How a trial opens the connections of a study. At ends of the small TCP, the clients and servers
 /// of the trial's point become active.
-pub(crate) fn plan_connections(
+pub(crate) fn plan_connections_and_set_endpoints(
     resources: &mut WorkloadResources,
     load: &ConnectionLoad,
     trial: &TrialParameters<'_>,
@@ -20,7 +20,7 @@ pub(crate) fn plan_connections(
     let (clients, servers) = load.active_endpoint_counts_at(point);
     // Sockets need no programs at the ends.
     if let Some(ends) = &mut resources.tcp_ends {
-        ends.set_active_endpoints(clients, servers);
+        ends.set_active_client_server_counts(clients, servers);
     }
     let on = |axis: &Option<String>| point.coordinate(axis.as_ref()?)?.as_number();
     Ok(ConnectionPlan {

@@ -9,7 +9,7 @@ use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
 use crate::bpf_program::sink::SinkPacketCounts;
 use crate::topology::FirewallWithCounters;
-use crate::workload::settle::{TransitProgress, wait_until_settled};
+use crate::workload::settle::{MovedPacketsReading, wait_until_settled};
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::WorkloadOutcome;
 
@@ -50,7 +50,7 @@ impl ArrivalCounters {
 
 impl SentFrameTracker {
     /// Reads the counters before anything is sent.
-    pub(crate) fn read_counters_before(
+    pub(crate) fn store_counters_before(
         &mut self,
         stage: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
@@ -72,7 +72,7 @@ impl SentFrameTracker {
             let arrived = after.arrived.since(before.arrived);
             let moved = arrived.delivered + arrived.leaked + after.dropped - before.dropped;
             let is_complete = moved >= played.offered;
-            Ok(TransitProgress { moved_packets: moved, is_complete, value: arrived })
+            Ok(MovedPacketsReading { moved_packets: moved, is_complete, value: arrived })
         })?;
         Ok(WorkloadOutcome { send_result: played, arrived, measured })
     }

@@ -117,7 +117,7 @@ impl Workload for FrameWorkload {
         stage: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
-        self.frame_tracker.read_counters_before(stage, firewall)
+        self.frame_tracker.store_counters_before(stage, firewall)
     }
 
     fn send_traffic(

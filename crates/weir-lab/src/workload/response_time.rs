@@ -19,7 +19,10 @@ pub(crate) fn new_latency_histogram() -> Histogram<u64> {
 }
 
 /// Waits for an answer, so long at most.
-pub(crate) fn wait_readable(readable: BorrowedFd<'_>, limit: Duration) -> io::Result<()> {
+pub(crate) fn sleep_until_readable_or_limit(
+    readable: BorrowedFd<'_>,
+    limit: Duration,
+) -> io::Result<()> {
     let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
     let mut fds = [PollFd::from_borrowed_fd(readable, PollFlags::IN)];
     match poll(&mut fds, Some(&limit)) {

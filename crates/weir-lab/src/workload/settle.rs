@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::LabError;
 
 /// What is seen of packets that are under way.
-pub(crate) struct TransitProgress<T> {
+pub(crate) struct MovedPacketsReading<T> {
     /// Packets so far; as long as it changes, something moves.
     pub(crate) moved_packets: u64,
     /// Nothing is under way any more.
@@ -19,12 +19,12 @@ pub(crate) struct TransitProgress<T> {
 pub(crate) fn wait_until_settled<T>(
     limit: Duration,
     still: Duration,
-    mut read: impl FnMut() -> Result<TransitProgress<T>, LabError>,
+    mut read: impl FnMut() -> Result<MovedPacketsReading<T>, LabError>,
 ) -> Result<T, LabError> {
     let begun = Instant::now();
     let mut last: Option<(u64, Instant)> = None;
     loop {
-        let TransitProgress { moved_packets: moved, is_complete, value } = read()?;
+        let MovedPacketsReading { moved_packets: moved, is_complete, value } = read()?;
         let now = Instant::now();
         let since = match last {
             Some((before, since)) if before == moved => since,
@@ -50,7 +50,11 @@ mod tests {
         let value = wait_until_settled(limit, still, || {
             let moved = counts[reads.min(counts.len() - 1)];
             reads += 1;
-            Ok(TransitProgress { moved_packets: moved, is_complete: moved >= enough, value: moved })
+            Ok(MovedPacketsReading {
+                moved_packets: moved,
+                is_complete: moved >= enough,
+                value: moved,
+            })
         });
         (value.unwrap(), reads)
     }

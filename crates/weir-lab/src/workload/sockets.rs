@@ -35,12 +35,14 @@ use weir_study::{ClientKind, ConnectionLoad, KernelSocketClients};
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
 use crate::bpf_program::sink::SinkPacketCounts;
-use crate::observe::core_noise::pick_other_core;
+use crate::observe::core_noise::pick_other_core_or_same;
 use crate::topology::FirewallWithCounters;
-use crate::workload::connection_planning::{choose_connection_trial_kind, plan_connections};
+use crate::workload::connection_planning::{
+    choose_connection_trial_kind, plan_connections_and_set_endpoints,
+};
 use crate::workload::response_time::summarise_latencies;
 use crate::workload::workload_planner::{
-    MissingArrivals, PlannedWorkload, TrialParameters, WorkloadPlanner, expect_connection_counts,
+    MissingArrivals, PlannedWorkload, TrialParameters, WorkloadPlanner, unwrap_connection_counts,
 };
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadOutcome, WorkloadScheduling};
@@ -52,7 +54,8 @@ use client_result::{ClientCountsAndSeconds, socket_io_error, to_failure_records}
 use link_counters::LinkCounters;
 use server::ServerThread;
 use socket_plan::{
-    DEFAULT_CONCURRENT_CONNECTIONS, SocketPlan, build_socket_plan, read_client_resources,
+    DEFAULT_CONCURRENT_CONNECTIONS, SocketPlan, assemble_socket_plan_at_point,
+    read_client_resources,
 };
 
 /// Connections through a firewall without rules, and their rate.
@@ -89,8 +92,14 @@ impl<'a> WorkloadPlanner<'a> for SocketWorkloadPlanner<'a> {
         trial: &TrialParameters<'_>,
     ) -> Result<PlannedWorkload<'a>, LabError> {
         let (load, client) = (self.load, self.client);
-        let open = plan_connections(resources, load, trial)?;
-        let plan = build_socket_plan(&resources.topology, load, client, &trial.scenario, &open);
+        let open = plan_connections_and_set_endpoints(resources, load, trial)?;
+        let plan = assemble_socket_plan_at_point(
+            &resources.topology,
+            load,
+            client,
+            &trial.scenario,
+            &open,
+        );
         let rate_pps = if client.opens_at_fixed_rate() { open.rate as f64 } else { 0.0 };
         Ok(PlannedWorkload::of_connections(
             SocketWorkload::new(plan),
@@ -126,7 +135,7 @@ impl<'a> WorkloadPlanner<'a> for SocketWorkloadPlanner<'a> {
         outcome: &WorkloadOutcome,
         _dropped: &[DropCount],
     ) -> Option<MissingArrivals> {
-        let record = expect_connection_counts(outcome);
+        let record = unwrap_connection_counts(outcome);
         if record.completed > 0 && record.failed.is_empty() {
             return None;
         }
@@ -178,7 +187,11 @@ impl Workload for SocketWorkload<'_> {
         let (sink, port) = (stage.topology.sink_namespace(), self.plan.endpoints.server_port);
         let serving = sink
             .call_inside(|| {
-                ServerThread::start(&firewall.end_devices.1, port, pick_other_core(stage.core))
+                ServerThread::start_in_current_namespace(
+                    &firewall.end_devices.1,
+                    port,
+                    pick_other_core_or_same(stage.core),
+                )
             })?
             .map_err(socket_io_error)?;
         let before = links.read_packets_entered_and_left()?;
@@ -241,17 +254,17 @@ fn run_clients(
     first: u32,
 ) -> Result<ClientCountsAndSeconds, LabError> {
     if let Some(program) = external_clients::choose_program_adapter(plan.client) {
-        return external_clients::run_program_through_firewall(
+        return external_clients::run_program_for_connection_counts(
             source, firewall, plan, first, &program,
         );
     }
     let fetching = FetchPlan { plan: *plan, first_client: first, device: &firewall.end_devices.0 };
     let fetched =
         source.call_inside(|| client::run_fetches(&fetching))?.map_err(socket_io_error)?;
-    Ok((build_connections_record(&fetched, &plan.resources), fetched.seconds))
+    Ok((build_record_from_client_results(&fetched, &plan.resources), fetched.seconds))
 }
 
-fn build_connections_record(
+fn build_record_from_client_results(
     fetched: &FetchResult,
     resources: &ClientResources,
 ) -> ConnectionCounts {

@@ -13,11 +13,13 @@ use crate::bpf_program::stateless_tcp::{
 };
 use crate::topology::FirewallWithCounters;
 use crate::workload::completed_connection_sampling::CompletedConnectionSampler;
-use crate::workload::connection_planning::{choose_connection_trial_kind, plan_connections};
-use crate::workload::settle::{TransitProgress, wait_until_settled};
+use crate::workload::connection_planning::{
+    choose_connection_trial_kind, plan_connections_and_set_endpoints,
+};
+use crate::workload::settle::{MovedPacketsReading, wait_until_settled};
 use crate::workload::workload_planner::{
     MissingArrivals, NEW_LINK_TRIES, PlannedWorkload, TrialParameters, WorkloadPlanner,
-    describe_drop_counts, expect_connection_counts,
+    describe_drop_counts, unwrap_connection_counts,
 };
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadOutcome};
@@ -63,7 +65,7 @@ impl<'a> WorkloadPlanner<'a> for StatelessTcpPlanner<'a> {
         resources: &mut WorkloadResources,
         trial: &TrialParameters<'_>,
     ) -> Result<PlannedWorkload<'a>, LabError> {
-        let open = plan_connections(resources, self.load, trial)?;
+        let open = plan_connections_and_set_endpoints(resources, self.load, trial)?;
         let rate = open.rate as f64;
         Ok(PlannedWorkload::of_connections(
             StatelessTcpWorkload::new(open),
@@ -99,7 +101,7 @@ impl<'a> WorkloadPlanner<'a> for StatelessTcpPlanner<'a> {
         outcome: &WorkloadOutcome,
         dropped: &[DropCount],
     ) -> Option<MissingArrivals> {
-        let record = expect_connection_counts(outcome);
+        let record = unwrap_connection_counts(outcome);
         if record.completed >= EMPTY_FIREWALL_CONNECTIONS {
             return None;
         }
@@ -147,7 +149,7 @@ impl Workload for StatelessTcpWorkload {
     ) -> Result<(), LabError> {
         firewall.target.flush_conntrack(self.leaves_connections_open())?;
         self.sampler = CompletedConnectionSampler::start(
-            borrow_tcp_ends_from_resources(stage),
+            expect_tcp_ends(stage),
             self.connection_plan.duration,
         )?;
         Ok(())
@@ -159,7 +161,7 @@ impl Workload for StatelessTcpWorkload {
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         let source = stage.topology.source_namespace().clone();
-        self.open_result = borrow_tcp_ends_from_resources(stage).open_connections(
+        self.open_result = expect_tcp_ends(stage).open_connections(
             &source,
             firewall.send_ifindex,
             &self.connection_plan,
@@ -172,7 +174,7 @@ impl Workload for StatelessTcpWorkload {
         stage: &mut WorkloadResources,
         _firewall: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError> {
-        let (ends, opened) = (borrow_tcp_ends_from_resources(stage), self.open_result);
+        let (ends, opened) = (expect_tcp_ends(stage), self.open_result);
         await_all_packets(ends, opened.offered + opened.flood)?;
         let both = ends.read_tallies()?;
         let mut record =
@@ -202,7 +204,7 @@ impl Workload for StatelessTcpWorkload {
     }
 }
 
-fn borrow_tcp_ends_from_resources(stage: &mut WorkloadResources) -> &mut StatelessTcpEndpoints {
+fn expect_tcp_ends(stage: &mut WorkloadResources) -> &mut StatelessTcpEndpoints {
     stage.tcp_ends.as_mut().expect("a study of connections has both ends")
 }
 
@@ -212,6 +214,6 @@ fn await_all_packets(ends: &StatelessTcpEndpoints, opened: u64) -> Result<(), La
         let both = ends.read_tallies()?;
         let moved = both.connection_packets_received() + both.server.flood;
         let is_complete = moved >= opened + both.answers_sent();
-        Ok(TransitProgress { moved_packets: moved, is_complete, value: () })
+        Ok(MovedPacketsReading { moved_packets: moved, is_complete, value: () })
     })
 }

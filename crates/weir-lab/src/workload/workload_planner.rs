@@ -169,7 +169,7 @@ pub(crate) fn describe_drop_counts(dropped: &[DropCount]) -> Vec<String> {
 }
 
 /// The connections of a workload that opens them.
-pub(crate) fn expect_connection_counts(outcome: &WorkloadOutcome) -> &ConnectionCounts {
+pub(crate) fn unwrap_connection_counts(outcome: &WorkloadOutcome) -> &ConnectionCounts {
     match &outcome.measured {
         TrialResults::Connections(record) => record,
         _ => unreachable!("a workload of connections records them"),

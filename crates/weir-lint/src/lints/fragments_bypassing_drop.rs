@@ -32,8 +32,10 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
             if !is_met || !accepts_by_default(table, at) {
                 continue;
             }
-            let drops_fragments =
-                chain.rules.iter().position(|r| is_drop_or_reject(r) && matches_later_fragments(r));
+            let drops_fragments = chain
+                .rules
+                .iter()
+                .position(|r| is_drop_or_reject(r) && matches_only_later_fragments(r));
             let by_port = |r: &Rule| is_drop_or_reject(r) && tests_port(r, table);
             let Some(i) = chain.rules.iter().position(by_port) else { continue };
             if drops_fragments.is_some_and(|f| f < i) {
@@ -64,7 +66,7 @@ fn is_drop_or_reject(rule: &Rule) -> bool {
     matches!(rule.target, Target::Drop | Target::Reject(_))
 }
 
-fn matches_later_fragments(rule: &Rule) -> bool {
+fn matches_only_later_fragments(rule: &Rule) -> bool {
     rule.base.fragment.is_some_and(|f| !f.negated)
 }
 

@@ -19,7 +19,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
         context.tables.iter().find(is)
     };
     if let Some(v6) = filter(Family::V6) {
-        report_dropped_ndp(v6, out);
+        report_ndp_accepted_by_no_rule(v6, out);
         if let Some(v4) = filter(Family::V4) {
             report_differing_defaults(v4, v6, out);
         }
@@ -62,7 +62,7 @@ fn report_differing_defaults(v4: &TableContext<'_>, v6: &TableContext<'_>, out: 
 }
 
 /// Without neighbour discovery (ICMPv6 types 133 to 136) no IPv6 packet can be delivered.
-fn report_dropped_ndp(table: &TableContext<'_>, out: &mut Vec<Finding>) {
+fn report_ndp_accepted_by_no_rule(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     let Some((at, true)) = chain_drops_by_default(table, "INPUT") else { return };
     let may_be =
         |chain: usize, rule: usize| table.flow.may_match_neighbour_discovery((chain, rule));

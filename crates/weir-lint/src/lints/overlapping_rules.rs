@@ -25,18 +25,21 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
             if table.reachable_chains[chain] && rule.target.is_terminating() {
-                out.extend(find_overlaps_with_earlier(table, (chain, i)));
+                out.extend(build_first_overlap_finding_per_kind(table, (chain, i)));
             }
         }
     }
 }
 
 /// The first earlier rule of each kind.
-fn find_overlaps_with_earlier(table: &TableContext<'_>, at: RulePosition) -> Vec<Finding> {
+fn build_first_overlap_finding_per_kind(
+    table: &TableContext<'_>,
+    at: RulePosition,
+) -> Vec<Finding> {
     let target = |at: RulePosition| &table.chain_at(at.0).rules[at.1].target;
     let accepts = |t: &Target| matches!(t, Target::Accept | Target::Nat(_));
     let (mut correlated, mut general) = (None, None);
-    for earlier in table.flow.earlier_overlapping_deciders(at) {
+    for earlier in table.flow.overlapping_deciders_before_in_chain(at) {
         if accepts(target(earlier)) == accepts(target(at)) {
             continue;
         }

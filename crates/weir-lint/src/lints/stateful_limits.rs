@@ -31,7 +31,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
             out.extend(find_limit_before_tests(table, chain, i, rule));
-            out.extend(find_limit_after_accept(table, chain, i));
+            out.extend(find_limit_after_partial_accept(table, chain, i));
             for m in rule.matches.iter().filter_map(as_stateful_match) {
                 out.extend(find_slow_bucket(table, chain, i, m));
             }
@@ -76,7 +76,11 @@ fn find_limit_before_tests(
 }
 
 /// Rules before a budget that accept some of the packets it is about.
-fn find_limit_after_accept(table: &TableContext<'_>, chain: usize, i: usize) -> Option<Finding> {
+fn find_limit_after_partial_accept(
+    table: &TableContext<'_>,
+    chain: usize,
+    i: usize,
+) -> Option<Finding> {
     let asks = &table.flow.rule_packet_boxes((chain, i)).stateful_boxes;
     if asks.is_empty() {
         return None;

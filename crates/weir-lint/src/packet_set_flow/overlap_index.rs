@@ -10,7 +10,7 @@ use weir_partition::{HyperRect, Interval, RulePacketBoxes};
 /// The fields that large rulesets differ in.
 const INDEXED_FIELDS: [Field; 4] = [Field::Saddr, Field::Daddr, Field::Dport, Field::SourceMac];
 /// Chains this short are looked through.
-const MAX_UNINDEXED_RULES: usize = 16;
+const MAX_CHAIN_RULES_SCANNED_LINEARLY: usize = 16;
 
 /// The rules of a chain by their spans.
 pub(super) struct OverlapIndex {
@@ -29,7 +29,7 @@ impl OverlapIndex {
             })
         };
         let rules: Vec<usize> = (0..reaches.len()).filter(|i| wanted(*i)).collect();
-        let axes = (rules.len() > MAX_UNINDEXED_RULES).then(|| {
+        let axes = (rules.len() > MAX_CHAIN_RULES_SCANNED_LINEARLY).then(|| {
             INDEXED_FIELDS
                 .map(|axis| IntervalTree::new(cells().map(|(i, c)| (c.interval_of_field(axis), i))))
         });

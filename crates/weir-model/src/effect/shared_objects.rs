@@ -8,7 +8,7 @@
 //!
 //! So a rule that no packet reaches may still matter: without it another rule creates the object,
 //! or none does. [`SHARED_OBJECT_ROWS`] has a row for each module that shares objects;
-//! [`SharedObjects`] lists the objects that the rules of a host share, what configures each, and
+//! [`SharedObjectConfigurations`] lists the objects that the rules of a host share, what configures each, and
 //! which are missing.
 //!
 //! *Load order* is the order in which the kernel checks rules: tables in the order of the file;
@@ -214,16 +214,18 @@ struct ObjectUse {
 
 /// The objects that the rules of a host share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SharedObjects {
+pub struct SharedObjectConfigurations {
     /// What configures each object that is made, by rules of IPv4 and of IPv6.
     configurations: BTreeMap<SharedObjectId, [Option<Vec<String>>; 2]>,
     missing: BTreeSet<(Family, SharedObjectId)>,
 }
 
-impl SharedObjects {
+impl SharedObjectConfigurations {
     /// The objects of some rulesets, one for each family at most.
-    pub fn from_rulesets<'r>(rulesets: impl Iterator<Item = &'r Ruleset>) -> SharedObjects {
-        let mut objects = SharedObjects::default();
+    pub fn from_rulesets<'r>(
+        rulesets: impl Iterator<Item = &'r Ruleset>,
+    ) -> SharedObjectConfigurations {
+        let mut objects = SharedObjectConfigurations::default();
         let mut wanted: Vec<(Family, SharedObjectId)> = Vec::new();
         for ruleset in rulesets {
             let family = ruleset.family;
@@ -272,7 +274,11 @@ impl SharedObjects {
     ///
     /// Where both families share an object, the configuration is that of either: which of them is
     /// loaded first is not known.
-    pub fn describe_object_configurations(&self, rule: &Rule, family: Family) -> Option<String> {
+    pub fn describe_rule_object_configurations(
+        &self,
+        rule: &Rule,
+        family: Family,
+    ) -> Option<String> {
         let uses = collect_object_uses(rule, family);
         if uses.is_empty() {
             return None;
@@ -289,7 +295,7 @@ impl SharedObjects {
     /// An object that is missing in one of the two and not in the other.
     pub fn first_missing_object_difference<'o>(
         &'o self,
-        other: &'o SharedObjects,
+        other: &'o SharedObjectConfigurations,
     ) -> Option<(Family, &'o SharedObjectId)> {
         self.missing.symmetric_difference(&other.missing).next().map(|(f, o)| (*f, o))
     }
@@ -298,7 +304,7 @@ impl SharedObjects {
     /// of the two.
     pub fn first_differing_object<'o>(
         &'o self,
-        other: &'o SharedObjects,
+        other: &'o SharedObjectConfigurations,
     ) -> Option<&'o SharedObjectId> {
         let changed = |(o, of): &(&'o SharedObjectId, _)| {
             other.configurations.get(*o).is_some_and(|x| x != *of)
@@ -440,7 +446,7 @@ fn parse_option_words(words: &[String]) -> Vec<OptionText> {
                 let (name, text) = option.split_once('=').unwrap_or((option, ""));
                 out.push(OptionText {
                     negated,
-                    name: expand_object_naming_option(name),
+                    name: expand_abbreviated_naming_option(name),
                     text: text.to_owned(),
                 });
                 negated = false;
@@ -460,7 +466,7 @@ fn parse_option_words(words: &[String]) -> Vec<OptionText> {
 }
 
 /// The option that names an object, where a word is the beginning of no other.
-fn expand_object_naming_option(name: &str) -> String {
+fn expand_abbreviated_naming_option(name: &str) -> String {
     let names = SHARED_OBJECT_ROWS.iter().flat_map(|row| match row.key {
         SharedObjectKey::OptionValues(names) => names.iter().copied(),
         SharedObjectKey::DestinationAddress => [].iter().copied(),

@@ -324,7 +324,7 @@ pub fn target_effects_from_rows(rows: &[TargetRow], target: &Target) -> TargetRo
 
 /// The fields that rules of a table may change for the rules after them: a target that ends the
 /// table changes nothing there.
-pub fn find_fields_changed_for_next_rules(table: &Table) -> FieldSet {
+pub fn collect_fields_changed_within_table(table: &Table) -> FieldSet {
     let rules = || table.chains.iter().flat_map(|c| &c.rules);
     let rows = rules()
         .map(|r| target_effects(&r.target))

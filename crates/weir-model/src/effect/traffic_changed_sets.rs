@@ -25,11 +25,11 @@ pub struct ChangingSets {
 impl ChangingSets {
     /// The sets that some rule of the firewall may change.
     pub fn from_firewall(firewall: &Firewall) -> ChangingSets {
-        Self::from_rulesets(firewall.rulesets(), &firewall.sets)
+        Self::from_rulesets_with_set_definitions(firewall.rulesets(), &firewall.sets)
     }
 
     /// The same of rulesets and sets.
-    pub fn from_rulesets<'r>(
+    pub fn from_rulesets_with_set_definitions<'r>(
         rulesets: impl Iterator<Item = &'r Ruleset>,
         sets: &[crate::ipset::IpSet],
     ) -> ChangingSets {

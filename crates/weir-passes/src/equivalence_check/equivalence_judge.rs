@@ -53,7 +53,7 @@ impl<'f> EquivalenceJudge<'f> {
     }
 
     /// The packet, if the two differ for it.
-    pub fn find_counterexample(
+    pub fn find_counterexample_on_journey(
         &mut self,
         packet: &Packet,
         entry: JourneyKind,
@@ -93,7 +93,7 @@ impl<'f> EquivalenceJudge<'f> {
                 let fate = match was.verdict {
                     // Conntrack reassembles datagrams before raw: there are no fragments.
                     Verdict::HeldForReassembly
-                        if self.interpreter_before.conntrack_in_use(packet.family) =>
+                        if self.interpreter_before.is_conntrack_used_by_family(packet.family) =>
                     {
                         return None;
                     }
@@ -108,7 +108,7 @@ impl<'f> EquivalenceJudge<'f> {
             Equivalence::Untracked => match count_notrack_pass_hits(&is) {
                 0 => self.compare_except_new_policies(&was, &is, packet.family),
                 rules => self
-                    .compare_untracked(&was, &is, rules, packet.family)
+                    .compare_except_notrack_effects(&was, &is, rules, packet.family)
                     .or_else(|| self.find_conntrack_dependence(packet, entry, &was, answers)),
             },
         }?;
@@ -219,7 +219,7 @@ impl<'f> EquivalenceJudge<'f> {
     }
 
     /// As strict, but for the last `rules` of NOTRACK, conntrack itself and nat's policies.
-    fn compare_untracked(
+    fn compare_except_notrack_effects(
         &self,
         was: &Outcome<'_>,
         is: &Outcome<'_>,
@@ -304,7 +304,7 @@ fn build_reply(packet: &Packet, entry: JourneyKind) -> (Packet, JourneyKind) {
         Transport::Tcp { sport, dport, .. }
         | Transport::Udp { sport, dport }
         | Transport::Sctp { sport, dport, .. }
-        | Transport::Dccp { sport, dport } => std::mem::swap(sport, dport),
+        | Transport::DccpPorts { sport, dport } => std::mem::swap(sport, dport),
         Transport::Icmp { kind, .. } => *kind = if *kind == 8 { 0 } else { *kind },
         Transport::NoParsedHeader | Transport::Truncated => {}
     }

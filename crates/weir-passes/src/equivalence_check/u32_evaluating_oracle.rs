@@ -89,7 +89,8 @@ pub fn evaluate_u32_expression(text: &str, bytes: &[u8]) -> Option<bool> {
         let mut holds = false;
         for range in ranges.split(',') {
             let (lo, hi) = range.split_once(':').unwrap_or((range, range));
-            holds |= (parse_u32_number(lo)?..=parse_u32_number(hi)?).contains(&value);
+            holds |=
+                (parse_hex_or_decimal_u32(lo)?..=parse_hex_or_decimal_u32(hi)?).contains(&value);
         }
         if !holds {
             return Some(false);
@@ -107,7 +108,7 @@ fn read_u32_location(location: &str, bytes: &[u8]) -> Option<Option<u32>> {
     };
     let first = end(location);
     let mut base = 0usize;
-    let Some(mut value) = read(parse_u32_number(&location[..first])? as usize) else {
+    let Some(mut value) = read(parse_hex_or_decimal_u32(&location[..first])? as usize) else {
         return Some(None);
     };
     let mut rest = &location[first..];
@@ -115,7 +116,7 @@ fn read_u32_location(location: &str, bytes: &[u8]) -> Option<Option<u32>> {
         let operator = if rest.starts_with(['&', '@']) { 1 } else { 2 };
         let (word, after) = rest.split_at_checked(operator)?;
         let at = end(after);
-        let operand = parse_u32_number(&after[..at])?;
+        let operand = parse_hex_or_decimal_u32(&after[..at])?;
         match word {
             "&" => value &= operand,
             "<<" => value = value.checked_shl(operand).unwrap_or(0),
@@ -134,7 +135,7 @@ fn read_u32_location(location: &str, bytes: &[u8]) -> Option<Option<u32>> {
     Some(Some(value))
 }
 
-fn parse_u32_number(text: &str) -> Option<u32> {
+fn parse_hex_or_decimal_u32(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(hex) => u32::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),

@@ -55,7 +55,7 @@ impl Pass for CheaperMatchPass {
             let mut rules = chain.rules.clone();
             for rule in &mut rules {
                 if is_stateful_rule(rule, family)
-                    || find_barrier_reason(rule, family) == Some(BarrierReason::SetMatch)
+                    || find_barrier_reason(rule, family) == Some(BarrierReason::AnySetMatch)
                 {
                     continue;
                 }
@@ -89,7 +89,7 @@ fn replace_u32_by_header_test(rule: &mut Rule, family: Family) {
             return;
         }
         match parse_u32_comparison(&rule.matches[i])
-            .and_then(|e| convert_u32_comparison(&mut rule.base, e))
+            .and_then(|e| apply_or_return_u32_replacement(&mut rule.base, e))
         {
             Some(U32Replacement::HeaderTest) => {
                 rule.matches.remove(i);
@@ -138,7 +138,10 @@ enum U32Replacement {
 }
 
 /// The header test that says the same (offsets of the IPv4 header, RFC 791).
-fn convert_u32_comparison(base: &mut BaseMatch, e: U32Comparison) -> Option<U32Replacement> {
+fn apply_or_return_u32_replacement(
+    base: &mut BaseMatch,
+    e: U32Comparison,
+) -> Option<U32Replacement> {
     let U32Comparison { offset, mask, lo, hi } = e;
     let one = lo == hi;
     match (offset, mask) {

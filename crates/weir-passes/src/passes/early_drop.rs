@@ -39,7 +39,7 @@ use weir_semantics::tables_at_hook;
 
 use super::packet_class::{PacketClass, PacketClassOutcome};
 use crate::pass::{CounterPreservation, Equivalence, Pass, PassContext};
-use crate::rewrite::{ensure_raw_chain, rewritable_chains};
+use crate::rewrite::{ensure_raw_chain, iter_rewritable_chains_of_ruleset};
 use crate::{ChainNameAllocator, RewrittenRuleset};
 
 /// The pass.
@@ -77,7 +77,7 @@ impl Pass for EarlyDropPass {
             return made;
         }
         let mut early: Vec<Rule> = Vec::new();
-        for (_, _, rule) in rewritable_chains(ruleset, context)
+        for (_, _, rule) in iter_rewritable_chains_of_ruleset(ruleset, context)
             .flat_map(|(t, c)| c.rules.iter().map(move |r| (t, c, r)))
         {
             if is_drop_testing_early_fields(rule, ruleset)
@@ -191,10 +191,10 @@ fn table_drops_all(rule: &Rule, ruleset: &Ruleset, table: &Table, hook: Hook) ->
     let mut accepts = false;
     let kind = PacketClass { table, algebra, tests: &tests };
     let way = kind.walk(hook.chain_name(), &mut |rule, _| {
-        use weir_partition::BarrierReason::{OpaqueMatch, SetMatch};
+        use weir_partition::BarrierReason::{AnySetMatch, OpaqueMatch};
         accepts |= rule.target == Target::Accept;
         let asked = find_barrier_reason(rule, ruleset.family)
-            .filter(|b| !matches!(b, SetMatch | OpaqueMatch));
+            .filter(|b| !matches!(b, AnySetMatch | OpaqueMatch));
         asked.is_none() && is_unobservable_target(&rule.target)
     });
     match way {

@@ -79,10 +79,10 @@ fn merge_rules(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
         return None;
     }
     let tests = if a.matches == b.matches {
-        merge_prefix_halves(a, b, family)?
+        merge_rules_of_prefix_halves(a, b, family)?
     } else {
         (a.base == b.base).then_some(())?;
-        merge_port_spans(a, b)?
+        merge_rules_of_adjacent_ports(a, b)?
     };
     let mut merged = Rule { span: Span::NONE, match_spans: Vec::new(), ..tests };
     merged.credit.extend(&b.credit);
@@ -92,9 +92,11 @@ fn merge_rules(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
 }
 
 /// The two halves of a prefix.
-fn merge_prefix_halves(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
+fn merge_rules_of_prefix_halves(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
     for axis in AddressAxis::BOTH {
-        let (Some(p), Some(q)) = (axis.prefix_of(a, family), axis.prefix_of(b, family)) else {
+        let (Some(p), Some(q)) =
+            (axis.find_plain_prefix_of_rule(a, family), axis.find_plain_prefix_of_rule(b, family))
+        else {
             continue;
         };
         let wider = p.len.checked_sub(1).map(|len| Prefix::containing_addr(family, p.addr, len))?;
@@ -112,7 +114,7 @@ fn merge_prefix_halves(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
 }
 
 /// Two spans of ports, one right after the other.
-fn merge_port_spans(a: &Rule, b: &Rule) -> Option<Rule> {
+fn merge_rules_of_adjacent_ports(a: &Rule, b: &Rule) -> Option<Rule> {
     let mut merged = a.clone();
     if a.matches.len() != b.matches.len() {
         return None;
@@ -123,7 +125,9 @@ fn merge_port_spans(a: &Rule, b: &Rule) -> Option<Rule> {
         return None;
     }
     for i in 0..2 {
-        let (Some(x), Some(y)) = (port_test(mine, i).cloned(), port_test(theirs, i)) else {
+        let (Some(x), Some(y)) =
+            (nth_port_test_of_match(mine, i).cloned(), nth_port_test_of_match(theirs, i))
+        else {
             continue;
         };
         let touch = |x: &PortSpan, y: &PortSpan| x.hi.checked_add(1) == Some(y.lo);
@@ -134,7 +138,8 @@ fn merge_port_spans(a: &Rule, b: &Rule) -> Option<Rule> {
         let hi = x.value.hi.max(y.value.hi);
         let mut both = (mine.clone(), theirs.clone());
         for m in [&mut both.0, &mut both.1] {
-            *port_test_mut(m, i)? = Some(Negatable { negated: false, value: PortSpan { lo, hi } });
+            *nth_port_test_of_match_mut(m, i)? =
+                Some(Negatable { negated: false, value: PortSpan { lo, hi } });
         }
         if both.0 == both.1 {
             *mine = both.0;
@@ -144,7 +149,7 @@ fn merge_port_spans(a: &Rule, b: &Rule) -> Option<Rule> {
     None
 }
 
-fn port_test(m: &Match, i: usize) -> Option<&Negatable<PortSpan>> {
+fn nth_port_test_of_match(m: &Match, i: usize) -> Option<&Negatable<PortSpan>> {
     match m {
         Match::Tcp { sport, dport, .. }
         | Match::Udp { sport, dport }
@@ -154,7 +159,7 @@ fn port_test(m: &Match, i: usize) -> Option<&Negatable<PortSpan>> {
     }
 }
 
-fn port_test_mut(m: &mut Match, i: usize) -> Option<&mut Option<Negatable<PortSpan>>> {
+fn nth_port_test_of_match_mut(m: &mut Match, i: usize) -> Option<&mut Option<Negatable<PortSpan>>> {
     match m {
         Match::Tcp { sport, dport, .. }
         | Match::Udp { sport, dport }

@@ -36,7 +36,7 @@ use weir_semantics::tables_at_hook;
 
 use super::packet_class::{PacketClass, PacketClassOutcome};
 use crate::pass::{Equivalence, Pass, PassContext};
-use crate::rewrite::{ensure_raw_chain, rewritable_chains};
+use crate::rewrite::{ensure_raw_chain, iter_rewritable_chains_of_ruleset};
 use crate::{ChainNameAllocator, RewrittenRuleset};
 
 /// Last word of the chain's name, by which the check knows the pass's rules.
@@ -77,7 +77,7 @@ impl Pass for NotrackPass {
             return made;
         }
         let mut kinds: Vec<Rule> = Vec::new();
-        for (table, chain) in rewritable_chains(ruleset, context) {
+        for (table, chain) in iter_rewritable_chains_of_ruleset(ruleset, context) {
             if table.name != TableName::Filter {
                 continue;
             }
@@ -198,7 +198,7 @@ fn is_conntrack_independent_in_table(
             let untracks = matches!(&rule.target, Target::Effect(e)
             if matches!(**e, Effect::Notrack | Effect::CtNotrack));
             let kept =
-                find_barrier_reason(rule, family).is_some_and(|b| b != BarrierReason::SetMatch);
+                find_barrier_reason(rule, family).is_some_and(|b| b != BarrierReason::AnySetMatch);
             !asks && !untracks && !kept && !is_conntrack_enabling_rule(rule)
         });
     way != PacketClassOutcome::CallbackRejectedRule

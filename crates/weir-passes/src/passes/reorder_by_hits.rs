@@ -37,7 +37,7 @@ impl Pass for ReorderByHitsPass {
                 while at > 0
                     && i - at < MAX_POSITIONS_MOVED
                     && hits(&rules[at]) > hits(&rules[at - 1])
-                    && algebra.can_commute(&rules[at - 1], &rules[at])
+                    && algebra.can_commute_as_disjoint_rules(&rules[at - 1], &rules[at])
                 {
                     rules.swap(at - 1, at);
                     at -= 1;

@@ -12,8 +12,8 @@
 use weir_model::{Chain, Family, ProtoMatch, Rule, Ruleset, Target};
 use weir_partition::find_barrier_reason;
 
-use crate::pass::{CounterPreservation, Pass, PassContext, chain_mut};
-use crate::rewrite::rewritable_chains;
+use crate::pass::{CounterPreservation, Pass, PassContext, find_chain_mut};
+use crate::rewrite::iter_rewritable_chains_of_ruleset;
 use crate::{ChainNameAllocator, CostModel, RewrittenRuleset};
 
 /// The pass.
@@ -38,8 +38,8 @@ impl Pass for SplitByProtocolPass {
         let family = ruleset.family;
         for table in &ruleset.tables {
             let mut names = ChainNameAllocator::new(family, table);
-            for (of, chain) in
-                rewritable_chains(ruleset, context).filter(|(t, _)| t.name == table.name)
+            for (of, chain) in iter_rewritable_chains_of_ruleset(ruleset, context)
+                .filter(|(t, _)| t.name == table.name)
             {
                 let barriers =
                     chain.rules.iter().rposition(|r| find_barrier_reason(r, family).is_some());
@@ -53,7 +53,8 @@ impl Pass for SplitByProtocolPass {
                 let here: Vec<Rule> = chain.rules[..from].iter().cloned().chain(ways).collect();
                 let into = format!("{} chains by protocol", chains.len());
                 made.record_compiled_run(context, &rules[0].credit, rules.len(), into);
-                chain_mut(&mut made.ruleset, of.name, &chain.name).expect("a copy").rules = here;
+                find_chain_mut(&mut made.ruleset, of.name, &chain.name).expect("a copy").rules =
+                    here;
                 let table = made.ruleset.tables.iter_mut().find(|t| t.name == of.name);
                 table.expect("a copy").chains.extend(chains);
             }

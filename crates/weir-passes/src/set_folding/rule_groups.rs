@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use weir_model::rule_match::{Match, Negatable, PortSpan};
 use weir_model::{Family, Rule, Span, Target};
-use weir_partition::{is_count_only_rule, is_disjoint_device};
+use weir_partition::{is_count_only_rule, is_disjoint_unnegated_device};
 
 use crate::Prefix;
 use crate::rule_runs::{AddressAxis, RunCandidate};
@@ -49,7 +49,7 @@ pub(super) struct RuleGroup<'a> {
 }
 
 impl<'a> RuleGroup<'a> {
-    fn from_rule(item: RunCandidate<'a>, family: Family) -> Self {
+    fn with_single_rule(item: RunCandidate<'a>, family: Family) -> Self {
         let mut group = RuleGroup {
             members: Vec::new(),
             varying_part: None,
@@ -114,8 +114,8 @@ impl<'a> RuleGroup<'a> {
         {
             return true;
         }
-        if is_disjoint_device(a.iif.as_ref(), b.iif.as_ref())
-            || is_disjoint_device(a.oif.as_ref(), b.oif.as_ref())
+        if is_disjoint_unnegated_device(a.iif.as_ref(), b.iif.as_ref())
+            || is_disjoint_unnegated_device(a.oif.as_ref(), b.oif.as_ref())
         {
             return true;
         }
@@ -139,7 +139,7 @@ pub(super) fn group_similar_rules<'a>(
                 break;
             }
         }
-        groups.push(RuleGroup::from_rule(*item, family));
+        groups.push(RuleGroup::with_single_rule(*item, family));
     }
     groups
 }

@@ -14,7 +14,8 @@ use std::fmt;
 use weir_model::{Family, Firewall, Rule, Ruleset, TableName};
 use weir_passes::{
     CheckedPassesOptions, CounterPreservation, Equivalence, PacketCheckOptions, Pass, PassContext,
-    PassOptions, PassRefusalReason, RefusedPass, RewrittenRuleset, passes, run_checked_passes,
+    PassOptions, PassRefusalReason, RefusedPass, RewrittenRuleset, passes,
+    run_passes_until_first_refusal,
 };
 use weir_syntax::iptables::{self, ParserSettings};
 
@@ -116,9 +117,14 @@ impl List {
     ) -> String {
         let firewall = read(rules);
         let right = passes::find_pass(of).expect("the pass is there");
-        run_checked_passes(&firewall, &[right], &options(), &mut |_, _| {})
+        run_passes_until_first_refusal(&firewall, &[right], &options(), &mut |_, _| {})
             .unwrap_or_else(|e| panic!("{of} is refused where it is right ({what}): {e}"));
-        match run_checked_passes(&firewall, &[&Wrong { of, spoil }], &options(), &mut |_, _| {}) {
+        match run_passes_until_first_refusal(
+            &firewall,
+            &[&Wrong { of, spoil }],
+            &options(),
+            &mut |_, _| {},
+        ) {
             Err(refused) => {
                 let said = refused.to_string();
                 self.0.push((of, what, refused));
@@ -187,10 +193,10 @@ fn a_pass_that_loses_counters_runs_only_where_that_is_allowed() {
     ));
     let pass = passes::find_pass("merge_adjacent").unwrap();
     let mut options = options();
-    let run = run_checked_passes(&firewall, &[pass], &options, &mut |_, _| {}).unwrap();
+    let run = run_passes_until_first_refusal(&firewall, &[pass], &options, &mut |_, _| {}).unwrap();
     assert_eq!(run.steps[0].rule_counts, (2, 1));
     options.pass.allow_counter_loss = false;
-    let run = run_checked_passes(&firewall, &[pass], &options, &mut |_, _| {}).unwrap();
+    let run = run_passes_until_first_refusal(&firewall, &[pass], &options, &mut |_, _| {}).unwrap();
     assert!(matches!(run.steps[0].evidence, weir_passes::Evidence::PassNotRun(_)));
     assert_eq!(run.firewall, firewall);
 }
@@ -200,7 +206,7 @@ fn what_is_trusted_is_not_compared_and_says_so() {
     let firewall = read(&forward(HOSTS));
     let wrong = Wrong { of: "chain_tree", spoil: |made| chain(made, "FORWARD").clear() };
     let trust = CheckedPassesOptions { trust: true, ..options() };
-    let run = run_checked_passes(&firewall, &[&wrong], &trust, &mut |_, _| {}).unwrap();
+    let run = run_passes_until_first_refusal(&firewall, &[&wrong], &trust, &mut |_, _| {}).unwrap();
     assert_eq!(run.steps[0].evidence, weir_passes::Evidence::Trusted);
-    run_checked_passes(&firewall, &[&wrong], &options(), &mut |_, _| {}).unwrap_err();
+    run_passes_until_first_refusal(&firewall, &[&wrong], &options(), &mut |_, _| {}).unwrap_err();
 }

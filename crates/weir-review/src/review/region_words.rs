@@ -1,6 +1,6 @@
 //! A region for readers: its fields, its size, and an example.
 
-use weir_diagram::{ComparedPath, FieldValues, Region, Witness, describe_class_of_device_name};
+use weir_diagram::{ComparedPath, FieldValues, Region, Witness, describe_device_name_by_class};
 use weir_model::{Family, Field, Firewall, Hook, Match, match_effects};
 use weir_semantics::{JourneyKind, OutcomeDifference};
 use weir_syntax::iptables::print_match;
@@ -68,7 +68,7 @@ pub(super) fn build_example_review(
             name.clear();
             continue;
         }
-        let words = describe_class_of_device_name(&firewalls, family, name);
+        let words = describe_device_name_by_class(&firewalls, family, name);
         let said = format!("{name} stands for {words}");
         if !name.is_empty() && words != *name && !stands_for.contains(&said) {
             stands_for.push(said);

@@ -169,25 +169,25 @@ fn push_treatment_change(out: &mut String, change: &TreatmentChange) {
         }
         if let Some(example) = &region.example {
             if change.kind == TreatmentChangeKind::Effects {
-                let _ = writeln!(out, "    differs in {}", describe_effect_difference(example));
+                let _ = writeln!(out, "    differs in {}", name_effect_difference_kind(example));
             }
             push_example_packet(out, example);
         }
     }
-    if let Some(line) = differing_corner_cases_line(&change.corner_cases) {
+    if let Some(line) = differing_corner_case_names_line(&change.corner_cases) {
         let _ = writeln!(out, "  {line}");
     }
 }
 
 /// The rule of one side with its place, and the rules that jumped to it.
 fn push_decision(out: &mut String, side: &str, decision: &RulesetDecision) {
-    let _ = writeln!(out, "    {side:<7} {}", decision_words(decision));
+    let _ = writeln!(out, "    {side:<7} {}", verdict_and_rule_words(decision));
     for jump in decision.reached_by.iter().rev() {
         let _ = writeln!(out, "              from {}", rule_place_and_text(jump));
     }
 }
 
-fn decision_words(decision: &RulesetDecision) -> String {
+fn verdict_and_rule_words(decision: &RulesetDecision) -> String {
     match &decision.rule {
         Some(rule) => format!("{} by {}", decision.verdict, rule_place_and_text(rule)),
         None => format!("{}: no such rule", decision.verdict),
@@ -206,7 +206,7 @@ fn rule_place(rule: &LocatedRuleOrPolicy) -> String {
     }
 }
 
-fn describe_effect_difference(example: &ExamplePacketReview) -> &'static str {
+fn name_effect_difference_kind(example: &ExamplePacketReview) -> &'static str {
     match &*example.differs_in {
         "packet" => "the packet as it leaves",
         "stateful" => "which stateful matches (limit, recent, …) are evaluated, or their order",
@@ -247,7 +247,7 @@ fn push_example_packet(out: &mut String, example: &ExamplePacketReview) {
 }
 
 /// Corner cases in one line.
-fn differing_corner_cases_line(cases: &[CornerCaseReview]) -> Option<String> {
+fn differing_corner_case_names_line(cases: &[CornerCaseReview]) -> Option<String> {
     let names: Vec<&str> = cases.iter().map(|c| c.packets).collect();
     (!names.is_empty()).then(|| format!("corner cases that differ as well: {}", names.join(", ")))
 }
@@ -305,7 +305,7 @@ fn push_change_regions_table(out: &mut String, change: &TreatmentChange) {
     for region in &change.regions {
         let first = region.decided_by.first();
         let by = |decision: Option<&RulesetDecision>| {
-            decision.map_or(String::new(), |d| to_markdown_code_span(&decision_words(d)))
+            decision.map_or(String::new(), |d| to_markdown_code_span(&verdict_and_rule_words(d)))
         };
         let _ = writeln!(
             out,
@@ -317,7 +317,7 @@ fn push_change_regions_table(out: &mut String, change: &TreatmentChange) {
         );
     }
     out.push('\n');
-    if let Some(line) = differing_corner_cases_line(&change.corner_cases) {
+    if let Some(line) = differing_corner_case_names_line(&change.corner_cases) {
         let _ = writeln!(out, "{}.\n", capitalize(&line));
     }
 }

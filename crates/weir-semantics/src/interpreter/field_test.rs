@@ -8,7 +8,7 @@ use super::rule_lowering::{CompactTest, LoweredTable};
 
 /// Whether a test is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RuleTestResult {
+pub(crate) enum SingleTestResult {
     Holds,
     Fails,
     /// The packet is dropped immediately.
@@ -17,9 +17,9 @@ pub(crate) enum RuleTestResult {
     HoldsThenDropsAfterRule,
 }
 
-impl From<bool> for RuleTestResult {
+impl From<bool> for SingleTestResult {
     fn from(held: bool) -> Self {
-        if held { RuleTestResult::Holds } else { RuleTestResult::Fails }
+        if held { SingleTestResult::Holds } else { SingleTestResult::Fails }
     }
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn evaluate_field_test(
     test: &CompactTest,
     view: &PacketView,
     packet: &Packet,
-) -> RuleTestResult {
+) -> SingleTestResult {
     let (slot, negated, holds) = match *test {
         CompactTest::Masked { slot, negated, value, mask } => {
             (slot, negated, view.narrow_values[slot as usize] & mask == value)
@@ -59,16 +59,17 @@ pub(crate) fn evaluate_field_test(
         CompactTest::FieldPresent { slot } => (slot, false, true),
         CompactTest::WideMasked { slot, negated, at } => {
             let (value, mask) = table.wide_pairs[at as usize];
-            (slot, negated, read_wide_value(view, slot) & mask == value)
+            (slot, negated, read_address_or_mac_value(view, slot) & mask == value)
         }
         CompactTest::WideSpan { slot, negated, at } => {
-            let ((lo, hi), v) = (table.wide_pairs[at as usize], read_wide_value(view, slot));
+            let ((lo, hi), v) =
+                (table.wide_pairs[at as usize], read_address_or_mac_value(view, slot));
             (slot, negated, lo <= v && v <= hi)
         }
         CompactTest::WidePredicate { slot, negated, at } => (
             slot,
             negated,
-            table.predicates[at as usize].holds_for_value(read_wide_value(view, slot)),
+            table.predicates[at as usize].holds_for_value(read_address_or_mac_value(view, slot)),
         ),
         CompactTest::Device { out, negated, at } => {
             let (name, prefix) = &table.devices[at as usize];
@@ -77,7 +78,7 @@ pub(crate) fn evaluate_field_test(
                 true => device.starts_with(&**name),
                 false => **device == **name,
             };
-            return RuleTestResult::from(holds != negated);
+            return SingleTestResult::from(holds != negated);
         }
         CompactTest::EitherPort { negated, count, first } => {
             let port = |slot: u8| {
@@ -92,22 +93,22 @@ pub(crate) fn evaluate_field_test(
         CompactTest::NeverMatches
         | CompactTest::SetLookup { .. }
         | CompactTest::ConntrackBeyondState { .. }
-        | CompactTest::Opaque { .. } => return RuleTestResult::Fails,
+        | CompactTest::Opaque { .. } => return SingleTestResult::Fails,
     };
     if view.missing_slots >> slot & 1 != 0 {
         return if view.truncated_slots >> slot & 1 != 0 {
-            RuleTestResult::Hotdrop
+            SingleTestResult::Hotdrop
         } else {
-            RuleTestResult::Fails
+            SingleTestResult::Fails
         };
     }
-    RuleTestResult::from(holds != negated)
+    SingleTestResult::from(holds != negated)
 }
 
-fn read_wide_value(view: &PacketView, slot: u8) -> u128 {
+fn read_address_or_mac_value(view: &PacketView, slot: u8) -> u128 {
     const SADDR_FIELD_SLOT: u8 = Field::Saddr as u8;
     const DADDR_FIELD_SLOT: u8 = Field::Daddr as u8;
-    // As `wide_value_slot` numbers them; the MAC address is the other one.
+    // As `find_wide_values_index` numbers them; the MAC address is the other one.
     view.wide_values[match slot {
         SADDR_FIELD_SLOT => 0,
         DADDR_FIELD_SLOT => 1,

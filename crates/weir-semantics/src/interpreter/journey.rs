@@ -152,7 +152,7 @@ impl<'f> Interpreter<'f> {
 
 /// ip_local_deliver in ip_input.c reassembles datagrams before the INPUT hook, whether conntrack is
 /// in use or not; IPv6 does so behind it.
-fn awaits_ipv4_reassembly(packet: &Packet) -> bool {
+fn is_ipv4_fragment_held_before_input(packet: &Packet) -> bool {
     packet.family == Family::V4 && packet.is_fragment()
 }
 
@@ -210,7 +210,7 @@ impl<'f> Journey<'_, 'f> {
         answers: &mut dyn Oracle,
         observer: &mut O,
     ) -> Verdict {
-        if hook == Hook::Input && awaits_ipv4_reassembly(&self.packet) {
+        if hook == Hook::Input && is_ipv4_fragment_held_before_input(&self.packet) {
             return Verdict::HeldForReassembly;
         }
         for table in tables_at_hook(hook) {
@@ -219,7 +219,7 @@ impl<'f> Journey<'_, 'f> {
                     self.apply_existing_nat_destination(hook, answers);
                     continue;
                 }
-                TableName::Raw => self.walk_raw_table(hook, answers, observer),
+                TableName::Raw => self.walk_raw_table_before_conntrack(hook, answers, observer),
                 _ => self.walk_table(*table, hook, answers, observer),
             };
             if verdict != Verdict::Accept {
@@ -246,7 +246,7 @@ impl<'f> Journey<'_, 'f> {
     /// The raw table runs before conntrack: there is no entry yet, except over `lo`, where the
     /// packet has the one that OUTPUT created, and for packets that the host sends in reply to a
     /// packet.
-    fn walk_raw_table<O: WalkObserver<'f>>(
+    fn walk_raw_table_before_conntrack<O: WalkObserver<'f>>(
         &mut self,
         hook: Hook,
         answers: &mut dyn Oracle,
@@ -285,7 +285,7 @@ impl<'f> Journey<'_, 'f> {
         };
         starts
             && !done
-            && self.is_nat_in_use()
+            && self.is_conntrack_used_with_nat_table()
             && !answers.is_fact_true(ConnectionFact::NatTableAlreadyTraversed, hook, &self.packet)
     }
 
@@ -294,7 +294,11 @@ impl<'f> Journey<'_, 'f> {
     fn apply_existing_nat_destination(&mut self, hook: Hook, answers: &mut dyn Oracle) {
         let is_translated = self.initial_ct.snat || self.initial_ct.dnat;
         let early = matches!(hook, Hook::Prerouting | Hook::Output);
-        if !early || !is_translated || !self.packet.ct.has_entry() || !self.is_nat_in_use() {
+        if !early
+            || !is_translated
+            || !self.packet.ct.has_entry()
+            || !self.is_conntrack_used_with_nat_table()
+        {
             return;
         }
         if let Some((addr, port)) = answers.existing_nat_destination(hook, &self.packet) {
@@ -305,8 +309,9 @@ impl<'f> Journey<'_, 'f> {
         }
     }
 
-    fn is_nat_in_use(&self) -> bool {
-        self.interpreter.conntrack_in_use(self.packet.family) && self.has_table(TableName::Nat)
+    fn is_conntrack_used_with_nat_table(&self) -> bool {
+        self.interpreter.is_conntrack_used_by_family(self.packet.family)
+            && self.has_table(TableName::Nat)
     }
 
     fn has_table(&self, name: TableName) -> bool {

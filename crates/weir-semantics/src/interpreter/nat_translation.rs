@@ -29,7 +29,7 @@ pub(crate) fn apply_nat_target(
                 true => None,
                 false => answers.choose_nat_mapping(&NatQuestion { hook, target, packet }),
             };
-            let (addr, port) = choose_first_mapping_in_range(r, old, old_port);
+            let (addr, port) = keep_port_or_choose_lowest_in_range(r, old, old_port);
             chosen.map_or((addr, port), |(addr, chosen)| (addr, chosen.or(port)))
         }
     };
@@ -66,10 +66,10 @@ pub fn default_nat_mapping(target: &NatTarget, packet: &Packet) -> (Addr, Option
         NatTarget::Dnat(r) | NatTarget::Redirect(r) => (r, packet.daddr, ports.map(|p| p.1)),
         NatTarget::Netmap(..) => return (packet.daddr, None),
     };
-    choose_first_mapping_in_range(range, old, old_port)
+    keep_port_or_choose_lowest_in_range(range, old, old_port)
 }
 
-fn choose_first_mapping_in_range(
+fn keep_port_or_choose_lowest_in_range(
     range: &NatRange,
     old: Addr,
     old_port: Option<u16>,
@@ -87,7 +87,7 @@ pub(super) fn set_transport_port(packet: &mut Packet, source: bool, port: u16) {
     if let Transport::Tcp { sport, dport, .. }
     | Transport::Udp { sport, dport }
     | Transport::Sctp { sport, dport, .. }
-    | Transport::Dccp { sport, dport } = &mut packet.transport
+    | Transport::DccpPorts { sport, dport } = &mut packet.transport
     {
         *(if source { sport } else { dport }) = port;
     }

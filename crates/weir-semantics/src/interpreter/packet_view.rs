@@ -28,7 +28,7 @@ pub(crate) struct PacketView {
 }
 
 /// Where a wide field is in [`PacketView::wide_values`].
-pub(crate) fn wide_value_slot(field: Field) -> Option<usize> {
+pub(crate) fn find_wide_values_index(field: Field) -> Option<usize> {
     match field {
         Field::Saddr => Some(0),
         Field::Daddr => Some(1),
@@ -56,7 +56,7 @@ impl PacketView {
                 _ => field.read(packet),
             };
             view.store_field_value(field as u8, read);
-            if let (Some(i), FieldReading::Value(v)) = (wide_value_slot(field), read) {
+            if let (Some(i), FieldReading::Value(v)) = (find_wide_values_index(field), read) {
                 view.wide_values[i] = v;
             }
         }
@@ -82,7 +82,7 @@ impl PacketView {
 /// requires twelve bytes (xt_dccp.c), of which eight are the packet's payload.
 fn read_field_as_protocol_match(field: Field, packet: &Packet) -> FieldReading {
     match packet.transport {
-        Transport::Dccp { .. } if packet.payload.len() < 8 && packet.fragment.offset == 0 => {
+        Transport::DccpPorts { .. } if packet.payload.len() < 8 && packet.fragment.offset == 0 => {
             FieldReading::Truncated
         }
         _ => field.read(packet),
@@ -109,6 +109,6 @@ fn read_multiport_ports(packet: &Packet) -> (FieldReading, FieldReading) {
 }
 
 /// Whether a narrow slot holds the field in this family.
-pub(crate) fn is_narrow_field(field: Field, family: Family) -> bool {
+pub(crate) fn is_field_at_most_32_bits(field: Field, family: Family) -> bool {
     field.bit_width(family) <= 32
 }

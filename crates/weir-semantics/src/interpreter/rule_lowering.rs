@@ -13,9 +13,9 @@ use weir_model::{
 };
 
 use super::packet_view::{
-    MULTIPORT_DPORT_SLOT, MULTIPORT_SPORT_SLOT, is_narrow_field, wide_value_slot,
+    MULTIPORT_DPORT_SLOT, MULTIPORT_SPORT_SLOT, find_wide_values_index, is_field_at_most_32_bits,
 };
-use crate::question_digest::digest_content;
+use crate::question_digest::digest_debug_text;
 
 /// One test. `slot` is a field's place in the view, `at` a place in a pool.
 #[derive(Clone, Copy, Debug)]
@@ -299,11 +299,15 @@ impl<'f> LoweredTable<'f> {
                     panic!("a set test stands for a match that is none")
                 };
                 let at = self.set_tests.len() as u32;
-                self.set_tests.push(lower_set_match(m, sets, digest_content(&rule.matches[index])));
+                self.set_tests.push(lower_set_match(
+                    m,
+                    sets,
+                    digest_debug_text(&rule.matches[index]),
+                ));
                 CompactTest::SetLookup { index: index as u16, at }
             }
             Test::Opaque { index, stateful, hotdrop } => {
-                let digest = digest_content(&rule.matches[index]);
+                let digest = digest_debug_text(&rule.matches[index]);
                 if let Match::Conntrack(c) = &rule.matches[index] {
                     let at = self.conntrack_tests.len() as u32;
                     self.conntrack_tests.push(ConntrackBeyondStateTest {
@@ -335,7 +339,7 @@ impl<'f> LoweredTable<'f> {
         negated: bool,
         family: Family,
     ) -> CompactTest {
-        let narrow = is_narrow_field(field, family);
+        let narrow = is_field_at_most_32_bits(field, family);
         match predicate {
             Predicate::Device { name, prefix } => {
                 self.devices.push((name, prefix));
@@ -365,7 +369,7 @@ impl<'f> LoweredTable<'f> {
                 CompactTest::WideSpan { slot, negated, at: self.wide_pairs.len() as u32 - 1 }
             }
             other => {
-                debug_assert!(wide_value_slot(field).is_some(), "{field:?} is narrow");
+                debug_assert!(find_wide_values_index(field).is_some(), "{field:?} is narrow");
                 self.predicates.push(other);
                 CompactTest::WidePredicate { slot, negated, at: self.predicates.len() as u32 - 1 }
             }

@@ -12,7 +12,7 @@ use weir_model::{
     target_effects,
 };
 
-use super::field_test::{RuleTestResult, ct_state_matches, evaluate_field_test};
+use super::field_test::{SingleTestResult, ct_state_matches, evaluate_field_test};
 use super::packet_view::PacketView;
 use super::rule_lowering::{
     CompactRule, CompactTest, LoweredTable, OpaqueTestProperties, RuleAction, hook_index,
@@ -23,7 +23,7 @@ use super::{Interpreter, nat_translation};
 use crate::effects::{self, apply_effect};
 use crate::oracle::{Oracle, QuestionSubject, UnknownWrite};
 use crate::outcome::{AppliedTarget, CountedObject, CounterHitWithCredit, TraversalLog, Verdict};
-use crate::question_digest::{digest_content, digest_drop_question};
+use crate::question_digest::{digest_debug_text, digest_drop_question};
 use crate::set_membership::{SetMembership, test_membership};
 
 /// A walk under way.
@@ -74,7 +74,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             let chain = &table.chains[at.chain as usize];
             if at.rule == chain.end_rule {
                 let Some(back) = stack.pop() else { return self.apply_policy(table, start) };
-                at = self.return_to_chain(table, back, stack.len());
+                at = self.report_resumed_position(table, back, stack.len());
                 continue;
             }
             let compact = table.rules[at.rule as usize];
@@ -105,7 +105,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                 RuleAction::Accept => return self.report_verdict(Verdict::Accept),
                 RuleAction::Drop => return self.report_verdict(Verdict::Drop),
                 RuleAction::Return => match stack.pop() {
-                    Some(back) => self.return_to_chain(table, back, stack.len()),
+                    Some(back) => self.report_resumed_position(table, back, stack.len()),
                     None => return self.apply_policy(table, start),
                 },
                 RuleAction::Jump(to) | RuleAction::Goto(to) => {
@@ -137,7 +137,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         WalkPosition { chain, rule: index.first_rule }
     }
 
-    fn return_to_chain(
+    fn report_resumed_position(
         &mut self,
         table: &LoweredTable<'f>,
         to: WalkPosition,
@@ -181,7 +181,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             }
             Target::Divert(extension) => {
                 self.log.effects.push(seen);
-                self.divert_packet(rule, extension.module, digest_content(&**extension))
+                self.divert_packet(rule, extension.module, digest_debug_text(&**extension))
             }
             Target::Nat(nat) => {
                 self.log.effects.push(seen);
@@ -193,7 +193,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                 self.log.effects.push(seen);
                 match &**effect {
                     Effect::Other(e) => {
-                        self.apply_target_by_effects_row(rule, effect, digest_content(e))
+                        self.apply_target_by_effects_row(rule, effect, digest_debug_text(e))
                     }
                     _ if apply_effect(effect, self.packet) => TargetOutcome::RereadPacket,
                     _ => TargetOutcome::Continue,
@@ -201,7 +201,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             }
             Target::Opaque(opaque) => {
                 self.log.effects.push(seen);
-                let digest = digest_content(opaque);
+                let digest = digest_debug_text(opaque);
                 if self.ask_oracle(rule, QuestionSubject::Target, true, digest) {
                     return TargetOutcome::Decide(Verdict::Unknown);
                 }
@@ -306,7 +306,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                     let held = self.evaluate_non_field_test(table, *t, rule);
                     if matches!(
                         held,
-                        RuleTestResult::Holds | RuleTestResult::HoldsThenDropsAfterRule
+                        SingleTestResult::Holds | SingleTestResult::HoldsThenDropsAfterRule
                     ) {
                         self.apply_match_writes(table, *t, rule, view);
                     }
@@ -315,14 +315,14 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                 _ => evaluate_field_test(table, t, view, self.packet),
             };
             match held {
-                RuleTestResult::Holds => {}
-                RuleTestResult::Fails => {
+                SingleTestResult::Holds => {}
+                SingleTestResult::Fails => {
                     return (Some(FailedOrHotdropTest { test_index: test, hotdrop: dying }), dying);
                 }
-                RuleTestResult::Hotdrop => {
+                SingleTestResult::Hotdrop => {
                     return (Some(FailedOrHotdropTest { test_index: test, hotdrop: true }), true);
                 }
-                RuleTestResult::HoldsThenDropsAfterRule => dying = true,
+                SingleTestResult::HoldsThenDropsAfterRule => dying = true,
             }
         }
         (None, dying)
@@ -351,7 +351,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         table: &LoweredTable<'f>,
         test: CompactTest,
         rule: &'f Rule,
-    ) -> RuleTestResult {
+    ) -> SingleTestResult {
         match test {
             CompactTest::SetLookup { index, at } => self.evaluate_set_test(table, index, at, rule),
             CompactTest::ConntrackBeyondState { index, at } => {
@@ -359,7 +359,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                 let state = test.state.map(|s| ct_state_matches(self.packet, s.negated, s.value));
                 // conntrack_mt in xt_conntrack.c: without an entry only the state is looked at.
                 if state == Some(false) || !self.packet.ct.has_entry() {
-                    return RuleTestResult::from(state == Some(true));
+                    return SingleTestResult::from(state == Some(true));
                 }
                 self.ask_oracle(
                     rule,
@@ -373,7 +373,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                 let test = table.opaque_tests[at as usize];
                 self.evaluate_opaque_test(rule, QuestionSubject::Match(index.into()), test)
             }
-            _ => RuleTestResult::Fails,
+            _ => SingleTestResult::Fails,
         }
     }
 
@@ -383,25 +383,25 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         rule: &'f Rule,
         subject: QuestionSubject,
         test: OpaqueTestProperties,
-    ) -> RuleTestResult {
+    ) -> SingleTestResult {
         match test.hotdrop {
             Hotdrop::Never => {}
             // xt_esp.c, ipt_ah.c: not for later fragments.
             Hotdrop::OnTruncatedHeader if self.packet.fragment.offset != 0 => {
-                return RuleTestResult::Fails;
+                return SingleTestResult::Fails;
             }
             Hotdrop::OnTruncatedHeader if self.packet.payload.len() < test.header_bytes.into() => {
-                return RuleTestResult::Hotdrop;
+                return SingleTestResult::Hotdrop;
             }
             Hotdrop::OnTruncatedHeader => {}
             Hotdrop::Unpredictable => {
                 if self.ask_whether_dropped(rule, subject, test.stateful, test.content_digest) {
-                    return RuleTestResult::Hotdrop;
+                    return SingleTestResult::Hotdrop;
                 }
             }
             Hotdrop::DespiteMatch => {
                 if self.ask_whether_dropped(rule, subject, test.stateful, test.content_digest) {
-                    return RuleTestResult::HoldsThenDropsAfterRule;
+                    return SingleTestResult::HoldsThenDropsAfterRule;
                 }
             }
         }
@@ -414,7 +414,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         index: u16,
         at: u32,
         rule: &'f Rule,
-    ) -> RuleTestResult {
+    ) -> SingleTestResult {
         let interpreter = self.interpreter;
         let test = &table.set_tests[at as usize];
         let found = match test.set {
@@ -447,7 +447,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             }
             SetMembership::NomatchElement { .. } => test.return_nomatch,
         };
-        RuleTestResult::from(inside != test.negated)
+        SingleTestResult::from(inside != test.negated)
     }
 
     /// Whether a match or a target itself drops the packet.

@@ -67,8 +67,11 @@ pub(super) fn parse_set_kind_and_options(
             .with_help(format!("use one of {}, list:set", NON_LIST_SET_KIND_NAMES.join(", ")))
             .into_err();
     };
-    let mut out =
-        ParsedSetKindAndOptions { family: default_set_family(&kind), kind, options: Vec::new() };
+    let mut out = ParsedSetKindAndOptions {
+        family: default_family_by_data_types(&kind),
+        kind,
+        options: Vec::new(),
+    };
     let mut at = 1;
     while at < words.len() {
         at += parse_create_option(&words[at], words.get(at + 1), &mut out)?;
@@ -91,7 +94,7 @@ pub(super) fn parse_set_kind_and_options(
     Ok(out)
 }
 
-fn default_set_family(kind: &SetKind) -> Option<Family> {
+fn default_family_by_data_types(kind: &SetKind) -> Option<Family> {
     kind.data_types
         .iter()
         .any(|p| matches!(p, SetDataType::Ip | SetDataType::Net))
@@ -195,11 +198,12 @@ fn parse_bitmap_range(value: &Word, out: &ParsedSetKindAndOptions) -> ParseResul
         }
         let (lo, hi) = match value.text.split_once('-') {
             Some((lo, hi)) => (
-                address::parse_xtables_addr(lo, Family::V4)?,
-                address::parse_xtables_addr(hi, Family::V4)?,
+                address::parse_xtables_numeric_addr(lo, Family::V4)?,
+                address::parse_xtables_numeric_addr(hi, Family::V4)?,
             ),
             None => {
-                let (a, mask) = address::parse_xtables_net(&value.text, Family::V4).ok()?;
+                let (a, mask) =
+                    address::parse_xtables_addr_and_mask(&value.text, Family::V4).ok()?;
                 Family::V4.prefix_len_of_mask(mask.0)?;
                 (Addr(a.0 & mask.0), Addr(a.0 & mask.0 | (!mask.0 & Family::V4.max_addr())))
             }

@@ -16,7 +16,7 @@ const EXPANDED_ELEMENTS_MAX: usize = 1 << 20;
 const DEFAULT_MAXELEM: usize = 65_536;
 
 /// Maximum size of a set.
-pub(super) fn max_elements_of_set(set: &IpSet) -> usize {
+pub(super) fn maxelem_or_default(set: &IpSet) -> usize {
     let given = set.options.iter().find_map(|o| match o {
         SetOption::MaxElem(n) => Some(*n as usize),
         _ => None,
@@ -49,7 +49,7 @@ pub(super) fn parse_and_expand_element(
             }
             continue;
         }
-        if out.len() * values.len() > EXPANDED_ELEMENTS_MAX.min(max_elements_of_set(set)) {
+        if out.len() * values.len() > EXPANDED_ELEMENTS_MAX.min(maxelem_or_default(set)) {
             return Diagnostic::new(format!("{text} expands to too many elements"), word.span)
                 .with_help("use a set of prefixes (hash:net, …)")
                 .into_err();
@@ -172,7 +172,7 @@ fn expand_addresses(
             .into_err();
     }
     let count = (hi - first) / step + 1;
-    if count > EXPANDED_ELEMENTS_MAX.min(max_elements_of_set(set)) as u128 {
+    if count > EXPANDED_ELEMENTS_MAX.min(maxelem_or_default(set)) as u128 {
         return Diagnostic::new(format!("{text} expands to too many elements"), span)
             .with_help("use hash:net")
             .into_err();

@@ -145,12 +145,13 @@ impl IpsetSaveReader {
         {
             self.check_list_member(member, value)?;
         }
-        let max = element_expansion::max_elements_of_set(&self.sets[at]);
+        let max = element_expansion::maxelem_or_default(&self.sets[at]);
         for parts in expanded {
-            if !self.seen_elements[at].insert(element_uniqueness_key(&parts)) {
+            if !self.seen_elements[at].insert(element_key_without_bitmap_mac(&parts)) {
                 if exist {
                     self.sets[at].elements.retain(|e| {
-                        element_uniqueness_key(&e.parts) != element_uniqueness_key(&parts)
+                        element_key_without_bitmap_mac(&e.parts)
+                            != element_key_without_bitmap_mac(&parts)
                     });
                 } else {
                     return Diagnostic::new(
@@ -187,7 +188,7 @@ impl IpsetSaveReader {
 }
 
 /// What makes an element the same: of bitmap:ip,mac the address alone.
-fn element_uniqueness_key(parts: &[ElementPart]) -> Vec<ElementPart> {
+fn element_key_without_bitmap_mac(parts: &[ElementPart]) -> Vec<ElementPart> {
     match parts {
         [address @ ElementPart::AddrOrPrefix { .. }, ElementPart::Mac(_)] => vec![address.clone()],
         _ => parts.to_vec(),
@@ -255,7 +256,7 @@ fn check_nomatch_allowed(set: &IpSet, word: &Word) -> ParseResult<()> {
 }
 
 /// An element without parts, with what its set gives each that says nothing else.
-fn build_element_without_parts(set: &IpSet, span: Span) -> Element {
+fn build_element_with_set_defaults(set: &IpSet, span: Span) -> Element {
     let timeout = set.options.iter().find_map(|o| match o {
         SetOption::DefaultElementTimeout(t) => Some(*t),
         _ => None,
@@ -276,7 +277,7 @@ fn build_element_without_parts(set: &IpSet, span: Span) -> Element {
 /// What follows the parts of an element.
 fn parse_element_options(set: &IpSet, words: &[Word], span: Span) -> ParseResult<Element> {
     let has = |o: &SetOption| set.options.contains(o);
-    let mut out = build_element_without_parts(set, span);
+    let mut out = build_element_with_set_defaults(set, span);
     let (has_timeout, has_counters) = (out.timeout.is_some(), out.counters.is_some());
     let mut at = 0;
     while at < words.len() {

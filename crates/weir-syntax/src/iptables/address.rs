@@ -7,7 +7,7 @@ use crate::strtoul;
 /// A numeric address.
 ///
 /// IPv4 takes fewer than four parts (`10.1` is 10.1.0.0), and each part in any base.
-pub(crate) fn parse_xtables_addr(text: &str, family: Family) -> Option<Addr> {
+pub(crate) fn parse_xtables_numeric_addr(text: &str, family: Family) -> Option<Addr> {
     match family {
         Family::V4 => parse_dotted_ipv4(text, false).map(|a| Addr(a.into())),
         Family::V6 => text.parse::<std::net::Ipv6Addr>().ok().map(Addr::from),
@@ -33,7 +33,7 @@ pub(crate) fn parse_inet_aton_or_ipv6_net(
 pub(crate) fn parse_inet_pton(text: &str, family: Family) -> Option<Addr> {
     match family {
         Family::V4 => text.parse::<std::net::Ipv4Addr>().ok().map(Addr::from),
-        Family::V6 => parse_xtables_addr(text, family),
+        Family::V6 => parse_xtables_numeric_addr(text, family),
     }
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn parse_inet_pton(text: &str, family: Family) -> Option<Addr> {
 /// 10.0.0.1).
 pub(crate) fn parse_inet_aton_or_ipv6(text: &str, family: Family) -> Option<Addr> {
     if family == Family::V6 {
-        return parse_xtables_addr(text, family);
+        return parse_xtables_numeric_addr(text, family);
     }
     let parts: Vec<&str> = text.split('.').collect();
     let (last, first) = parts.split_last()?;
@@ -83,7 +83,7 @@ fn parse_dotted_ipv4(text: &str, whole: bool) -> Option<u32> {
 pub(crate) fn parse_mask(text: &str, family: Family) -> Option<Addr> {
     let spelled = match family {
         Family::V4 => parse_dotted_ipv4(text, true).map(|m| Addr(m.into())),
-        Family::V6 => parse_xtables_addr(text, family),
+        Family::V6 => parse_xtables_numeric_addr(text, family),
     };
     spelled.or_else(|| {
         let len = strtoul::parse_number_in_range(text, 0, family.addr_bits().into())?;
@@ -103,7 +103,10 @@ pub(crate) enum BadAddr {
 }
 
 /// `address[/mask]`, the address not yet under its mask.
-pub(crate) fn parse_xtables_net(text: &str, family: Family) -> Result<(Addr, Addr), BadAddr> {
+pub(crate) fn parse_xtables_addr_and_mask(
+    text: &str,
+    family: Family,
+) -> Result<(Addr, Addr), BadAddr> {
     let (name, mask) = match text.rsplit_once('/') {
         Some((name, m)) => (name, parse_mask(m, family).ok_or(BadAddr::InvalidMask)?),
         None => (text, Addr(family.max_addr())),
@@ -112,7 +115,7 @@ pub(crate) fn parse_xtables_net(text: &str, family: Family) -> Result<(Addr, Add
     if mask.0 == 0 {
         return Ok((Addr(0), mask));
     }
-    match parse_xtables_addr(name, family) {
+    match parse_xtables_numeric_addr(name, family) {
         Some(a) => Ok((a, mask)),
         None => Err(classify_bad_addr(name, family)),
     }
@@ -151,10 +154,10 @@ mod tests {
 
     #[test]
     fn short_addresses_are_filled_up_with_zeros() {
-        assert_eq!(parse_xtables_addr("10.1", Family::V4), Some(Addr(0x0a01_0000)));
-        assert_eq!(parse_xtables_addr("0x7f.0.0.010", Family::V4), Some(Addr(0x7f00_0008)));
-        assert_eq!(parse_xtables_addr("10.1.2.300", Family::V4), None);
-        assert_eq!(parse_xtables_addr("10.1.2.3.4", Family::V4), None);
+        assert_eq!(parse_xtables_numeric_addr("10.1", Family::V4), Some(Addr(0x0a01_0000)));
+        assert_eq!(parse_xtables_numeric_addr("0x7f.0.0.010", Family::V4), Some(Addr(0x7f00_0008)));
+        assert_eq!(parse_xtables_numeric_addr("10.1.2.300", Family::V4), None);
+        assert_eq!(parse_xtables_numeric_addr("10.1.2.3.4", Family::V4), None);
     }
 
     #[test]
@@ -163,6 +166,6 @@ mod tests {
         assert_eq!(parse_mask("255.0.255.0", Family::V4), Some(Addr(0xff00_ff00)));
         assert_eq!(parse_mask("33", Family::V4), None);
         assert_eq!(parse_mask("255.255", Family::V4), None);
-        assert_eq!(parse_xtables_net("any/0", Family::V4), Ok((Addr(0), Addr(0))));
+        assert_eq!(parse_xtables_addr_and_mask("any/0", Family::V4), Ok((Addr(0), Addr(0))));
     }
 }

@@ -58,7 +58,7 @@ pub(super) const MODPROBE_LETTER: u8 = b'M';
 /// of names, which were found in the sources of iptables 1.2 to 1.8 and patch-o-matic, of
 /// xtables-addons 1.0 to 3.x, and in the packages and kernels of OpenWrt and of routers by their
 /// vendors. A chain that a table declares under one of these names is the chain.
-pub(super) const CHAIN_LIKE_OPAQUE_TARGET_NAMES: &[&str] = &[
+pub(super) const OPTIONLESS_OPAQUE_TARGET_NAMES: &[&str] = &[
     // iptables and the kernel, now or once.
     "BALANCE",
     "FTOS",
@@ -129,7 +129,7 @@ pub(super) fn is_invertible(letter: u8) -> bool {
 }
 
 /// The letter of a long name.
-pub(super) fn long_option_letter(name: &str, family: Family) -> Option<u8> {
+pub(super) fn letter_of_exact_long_option(name: &str, family: Family) -> Option<u8> {
     let letter = BASE_LONG_OPTION_LETTERS.iter().find(|(n, _)| *n == name)?.1;
     option_arity(letter, family).map(|_| letter)
 }
@@ -149,7 +149,7 @@ pub(super) fn long_options_with_prefix(
 /// Whether a word is a base option that ends the words of an unknown module.
 pub(super) fn is_option_ending_opaque_words(word: &str, family: Family) -> bool {
     match word.as_bytes() {
-        [b'-', b'-', ..] => long_option_letter(&word[2..], family)
+        [b'-', b'-', ..] => letter_of_exact_long_option(&word[2..], family)
             .is_some_and(|letter| b"mjgpsdiofc".contains(&letter)),
         [b'-', letter] => b"mjgpsdiofc".contains(letter) && option_arity(*letter, family).is_some(),
         _ => false,

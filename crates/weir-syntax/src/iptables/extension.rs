@@ -7,7 +7,6 @@
 //! that has a row in the table of effects.
 
 mod checked_verbatim;
-mod conntrack_matches;
 mod divert_targets;
 mod effect_targets;
 mod esp_ah_spi_matches;
@@ -30,6 +29,7 @@ mod port_matches;
 mod reject;
 mod sctp_chunks;
 mod set_match_and_target;
+mod state_and_conntrack_matches;
 mod stateful_matches;
 mod tcpmss_ecn_matches;
 mod time_match;
@@ -47,8 +47,8 @@ pub(super) static MATCH_EXTENSIONS: &[&Extension<Match>] = &[
     &port_matches::TCP_MATCH,
     &port_matches::UDP_MATCH,
     &port_matches::MULTIPORT_MATCH,
-    &conntrack_matches::STATE_MATCH,
-    &conntrack_matches::CONNTRACK_MATCH,
+    &state_and_conntrack_matches::STATE_MATCH,
+    &state_and_conntrack_matches::CONNTRACK_MATCH,
     &mac_mark_comment::COMMENT_MATCH,
     &mac_mark_comment::MAC_MATCH,
     &limit::LIMIT_MATCH,
@@ -234,8 +234,8 @@ pub(super) fn print_match(out: &mut String, m: &Match, family: Family) {
         Match::Mac(m) => mac_mark_comment::print_mac_match(out, m),
         Match::Mark(m) => mac_mark_comment::print_mark_match(out, "mark", m),
         Match::ConnMark(m) => mac_mark_comment::print_mark_match(out, "connmark", m),
-        Match::State(s) => conntrack_matches::print_state_match(out, s),
-        Match::Conntrack(c) => conntrack_matches::print_conntrack_match(out, c, family),
+        Match::State(s) => state_and_conntrack_matches::print_state_match(out, s),
+        Match::Conntrack(c) => state_and_conntrack_matches::print_conntrack_match(out, c, family),
         Match::Comment(text) => mac_mark_comment::print_comment_match(out, text),
         Match::Stateful(s) => print_match_options(out, s.module, &s.options, family),
         Match::UnmodelledInput(h) => print_match_options(out, h.module, &h.options, family),
@@ -244,7 +244,9 @@ pub(super) fn print_match(out: &mut String, m: &Match, family: Family) {
             header_field_matches::print_iprange_match(out, src, dst, family)
         }
         Match::Length(m) => header_field_matches::print_length_match(out, m),
-        Match::Ttl { op, value } => header_field_matches::print_ttl_match(out, *op, *value, family),
+        Match::Ttl { op, value } => {
+            header_field_matches::print_ttl_or_hl_comparison(out, *op, *value, family)
+        }
         Match::Dscp(m) => header_field_matches::print_dscp_match(out, m),
         Match::Tos(m) => header_field_matches::print_tos_match(out, m),
         Match::PktType(m) => header_field_matches::print_pkttype_match(out, m),

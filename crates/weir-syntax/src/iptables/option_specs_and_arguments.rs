@@ -149,7 +149,7 @@ impl OptionSpec {
     }
 
     /// Only together with the options of these bits.
-    pub const fn requires(self, bits: u32) -> Self {
+    pub const fn requires_all(self, bits: u32) -> Self {
         OptionSpec { requires: bits, ..self }
     }
 }
@@ -232,7 +232,7 @@ impl<'r, 'w> ExtensionArguments<'r, 'w> {
     }
 
     /// The name of an option, as the table spells it first.
-    pub fn option_name(&self, id: u8) -> &'static str {
+    pub fn option_name_without_dashes(&self, id: u8) -> &'static str {
         self.option_specs.iter().find(|o| o.id == id).map_or("", |o| o.name)
     }
 

@@ -15,11 +15,11 @@ pub fn print(ruleset: &Ruleset, counters: bool) -> String {
     for table in &ruleset.tables {
         print_table(&mut out, table, ruleset.family, counters);
     }
-    print_comments(&mut out, &ruleset.trailing_comments);
+    print_preserved_comments(&mut out, &ruleset.trailing_comments);
     out
 }
 
-fn print_comments(out: &mut String, comments: &[String]) {
+fn print_preserved_comments(out: &mut String, comments: &[String]) {
     for c in comments {
         out.push_str(c);
         out.push('\n');
@@ -27,13 +27,13 @@ fn print_comments(out: &mut String, comments: &[String]) {
 }
 
 fn print_table(out: &mut String, table: &Table, family: Family, counters: bool) {
-    print_comments(out, &table.leading_comments);
+    print_preserved_comments(out, &table.leading_comments);
     out.push('*');
     out.push_str(table.name.as_str());
     out.push('\n');
     let chains = sort_chains_as_saved(table);
     for chain in &chains {
-        print_comments(out, &chain.leading_comments);
+        print_preserved_comments(out, &chain.leading_comments);
         out.push(':');
         out.push_str(&chain.name);
         out.push_str(match chain.policy {
@@ -41,16 +41,16 @@ fn print_table(out: &mut String, table: &Table, family: Family, counters: bool) 
             Some(Policy::Drop) => " DROP ",
             None => " - ",
         });
-        print_counters(out, chain.counters);
+        print_counters_or_zeros(out, chain.counters);
         out.push('\n');
     }
     for chain in &chains {
         let mut append_command = "-A ".to_owned();
         append_text::append_word_quoted_if_needed(&mut append_command, &chain.name);
         for rule in &chain.rules {
-            print_comments(out, &rule.leading_comments);
+            print_preserved_comments(out, &rule.leading_comments);
             if counters {
-                print_counters(out, rule.counters);
+                print_counters_or_zeros(out, rule.counters);
                 out.push(' ');
             }
             out.push_str(&append_command);
@@ -58,7 +58,7 @@ fn print_table(out: &mut String, table: &Table, family: Family, counters: bool) 
             out.push('\n');
         }
     }
-    print_comments(out, &table.trailing_comments);
+    print_preserved_comments(out, &table.trailing_comments);
     out.push_str("COMMIT\n");
 }
 
@@ -73,7 +73,7 @@ fn sort_chains_as_saved(table: &Table) -> Vec<&Chain> {
     chains
 }
 
-fn print_counters(out: &mut String, counters: Option<Counters>) {
+fn print_counters_or_zeros(out: &mut String, counters: Option<Counters>) {
     let c = counters.unwrap_or_default();
     out.push('[');
     append_text::append_decimal(out, c.packets);

@@ -15,7 +15,7 @@ pub(super) fn read_iptables_save(
     text: &str,
     options: &ParserSettings,
 ) -> Result<Ruleset, Vec<Diagnostic>> {
-    let family = options.family.unwrap_or_else(|| family_guess::guess_family(text));
+    let family = options.family.unwrap_or_else(|| family_guess::guess_family_or_v4(text));
     if u32::try_from(text.len()).is_err() {
         return Err(vec![Diagnostic::new("text of 4 GiB or more", Span { start: 0, end: 0 })]);
     }
@@ -79,7 +79,7 @@ impl<'a> IptablesSaveReader<'a, '_> {
                 Ok(())
             }
             [b'*', ..] if self.draft.is_none() && !self.skipping_table => {
-                self.read_table_line(&line[1..], span)
+                self.start_or_skip_table(&line[1..], span)
             }
             _ if self.skipping_table => {
                 self.skipping_table = line != "COMMIT";
@@ -127,7 +127,7 @@ impl<'a> IptablesSaveReader<'a, '_> {
             .into_err()
     }
 
-    fn read_table_line(&mut self, rest: &'a str, span: Span) -> ParseResult<()> {
+    fn start_or_skip_table(&mut self, rest: &'a str, span: Span) -> ParseResult<()> {
         self.seen_table = true;
         let name = rest.split([' ', '\t']).find(|w| !w.is_empty()).unwrap_or("");
         let Some(table) = TableName::parse(name) else {

@@ -51,7 +51,7 @@ impl NamedExtension {
         }
     }
 
-    fn known_extension_name(&self) -> &'static str {
+    fn known_extension_name_or_empty(&self) -> &'static str {
         match self {
             NamedExtension::Match(e) => e.name,
             NamedExtension::Target(e) => e.name,
@@ -190,7 +190,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                 _ if at < text.len() => {
                     let attached = &text[at..];
                     at = text.len();
-                    Some(self.short_option_attached_argument(letter, attached, word))
+                    Some(self.attached_argument_or_whole_word(letter, attached, word))
                 }
                 _ => Some(self.take_argument(word.span, &text[..2])?),
             };
@@ -216,7 +216,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
     ///
     /// iptables 1.8 takes the whole word for the argument of `-s -d -i -o -p`: `-ieth0` is a device
     /// of the name `-ieth0`.
-    fn short_option_attached_argument(
+    fn attached_argument_or_whole_word(
         &self,
         letter: u8,
         text: &'w str,

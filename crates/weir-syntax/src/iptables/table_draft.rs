@@ -98,7 +98,7 @@ impl TableDraft {
         let built_in = at.is_some_and(|i| self.chains[i].policy.is_some());
         match (built_in, word) {
             (true, "-") => {}
-            (true, _) => match (parse_policy(word), at) {
+            (true, _) => match (parse_accept_or_drop(word), at) {
                 (Some(p), Some(i)) => self.chains[i].policy = Some(p),
                 _ => return policy_error(&name, word, span).into_err(),
             },
@@ -188,7 +188,7 @@ impl TableDraft {
         {
             let len = self.chains[at].rules.len();
             if n == 0 || n > len {
-                return rule_number_error(&line.command, n, len).into_err();
+                return rule_number_beyond_chain_error(&line.command, n, len).into_err();
             }
             if letter == b'D' {
                 self.chains[at].rules.remove(n - 1);
@@ -260,7 +260,7 @@ impl TableDraft {
             b'I' => {
                 let n = number.unwrap_or(1);
                 if n == 0 || n > len + 1 {
-                    return rule_number_error(command, n, len).into_err();
+                    return rule_number_beyond_chain_error(command, n, len).into_err();
                 }
                 chain.rules.insert(n - 1, rule);
                 narrowings.insert(n - 1, narrowing);
@@ -358,7 +358,7 @@ fn parse_rule_number(c: &CommandWithOperands) -> ParseResult<Option<usize>> {
     }
 }
 
-fn rule_number_error(c: &CommandWithOperands, n: usize, len: usize) -> Diagnostic {
+fn rule_number_beyond_chain_error(c: &CommandWithOperands, n: usize, len: usize) -> Diagnostic {
     Diagnostic::new(format!("no place {n} in a chain of {len} rules"), c.operand_span)
 }
 
@@ -418,7 +418,7 @@ fn policy_error(name: &SharedName, word: &str, span: Span) -> Diagnostic {
 }
 
 /// The policy of a chain's line.
-fn parse_policy(word: &str) -> Option<Policy> {
+fn parse_accept_or_drop(word: &str) -> Option<Policy> {
     match word {
         "ACCEPT" => Some(Policy::Accept),
         "DROP" => Some(Policy::Drop),

@@ -42,7 +42,7 @@ pub(crate) fn split_words<'a>(line: &'a str, start: usize, words: &mut Vec<Word<
             words.push(Word { text: line[from..at].into(), span: span(at), quoted: false });
             continue;
         }
-        let (text, end, closed) = unquote_word(line, from, at);
+        let (text, end, closed) = read_word_with_open_quote(line, from, at);
         words.push(Word { text, span: span(end), quoted: true });
         if !closed {
             return false;
@@ -56,7 +56,7 @@ fn is_blank(b: u8) -> bool {
 }
 
 /// The word from `from` with a quote at `open`: its text, its end, and whether the quote closes.
-fn unquote_word(line: &str, from: usize, open: usize) -> (Cow<'_, str>, usize, bool) {
+fn read_word_with_open_quote(line: &str, from: usize, open: usize) -> (Cow<'_, str>, usize, bool) {
     let bytes = line.as_bytes();
     let mut at = open + 1;
     while at < bytes.len() && bytes[at] != b'"' && bytes[at] != b'\\' {

@@ -17,7 +17,7 @@ use weir_model::rule_match::ExtensionValue;
 use weir_model::target::ExtensionTarget;
 
 use super::statement_parser::{
-    EnclosingTableAndChain, parse_statement, prepend_implied_l4proto_test,
+    EnclosingTableAndChain, parse_statement, prepend_l4proto_test_of_action,
     push_implied_l4proto_test,
 };
 use super::token_cursor::{NftToken, NftTokenCursor};
@@ -147,13 +147,15 @@ fn sort_tests_and_add_implied(table: &Table, chain: &Chain, of: &Rule) -> Rule {
     let mut written = Vec::new();
     for s in &of.statements {
         match s {
-            Statement::Opaque(o) => match parse_opaque_text(&o.text, table, chain) {
+            Statement::OpaqueTest(o) => match parse_opaque_text(&o.text, table, chain) {
                 Some(again) => written.extend(again),
                 None => written
                     .push(super::opaque_test_parser::opaque_statement(o.text.clone(), o.stateful)),
             },
             Statement::Counter(_) => written.push(Statement::Counter(Vec::new())),
-            Statement::Effect(e) => written.push(Statement::Effect(normalize_effect(e))),
+            Statement::Effect(e) => {
+                written.push(Statement::Effect(normalize_effect_and_drop_defaults(e)))
+            }
             Statement::Test(t) => {
                 match t.expression {
                     LoadExpression::TcpFlags => push_implied_l4proto_test(&mut written, 6),
@@ -168,7 +170,7 @@ fn sort_tests_and_add_implied(table: &Table, chain: &Chain, of: &Rule) -> Rule {
             // At a rule's end there is nothing to continue from.
             Statement::Verdict(Verdict::Continue) => {}
             Statement::Reject("tcp-reset") => {
-                prepend_implied_l4proto_test(&mut written, 6);
+                prepend_l4proto_test_of_action(&mut written, 6);
                 written.push(s.clone());
             }
             other => written.push(other.clone()),
@@ -204,7 +206,7 @@ fn sort_stateless_tests(statements: Vec<Statement>, family: Family) -> Vec<State
                 let s = Statement::Test(unify_test_spelling(t, family));
                 tests.push((format!("{s:?}"), s));
             }
-            Statement::Opaque(o) if !o.stateful => tests.push((format!("{s:?}"), s)),
+            Statement::OpaqueTest(o) if !o.stateful => tests.push((format!("{s:?}"), s)),
             _ => {
                 flush_sorted_tests(&mut out, &mut tests);
                 out.push(s);
@@ -256,7 +258,7 @@ fn unify_test_spelling(of: &Test, family: Family) -> Test {
     Test { expression: of.expression, comparand: with, negated }
 }
 
-fn normalize_effect(of: &Effect) -> Effect {
+fn normalize_effect_and_drop_defaults(of: &Effect) -> Effect {
     match of {
         Effect::CtNotrack => Effect::Notrack,
         Effect::Tos { value, mask: 0xfc } if value & 3 == 0 => Effect::Dscp(value >> 2),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_model::nft::{LoadExpression, OpaqueStatement, SHARED_ROUTE_TYPE_NAMES, Statement};
+use weir_model::nft::{LoadExpression, OpaqueNftTest, SHARED_ROUTE_TYPE_NAMES, Statement};
 use weir_model::{Family, RuleIndex};
 
 use super::token_cursor::{NftToken, NftTokenCursor};
@@ -30,7 +30,7 @@ pub(super) fn parse_opaque_statement(
         && matches!(what, "original" | "reply" | "protocol" | "direction")
     {
         cursor.next();
-        parse_conntrack_test_to_text(cursor, family)?
+        parse_ct_tuple_test_to_text(cursor, family)?
     } else {
         return Ok(None);
     };
@@ -40,7 +40,13 @@ pub(super) fn parse_opaque_statement(
 /// Some test that has this text.
 pub(super) fn opaque_statement(text: String, stateful: bool) -> Statement {
     let rule = RuleIndex(u32::MAX);
-    Statement::Opaque(OpaqueStatement { text, rule, match_index: 0, stateful, is_inverted: false })
+    Statement::OpaqueTest(OpaqueNftTest {
+        text,
+        rule,
+        match_index: 0,
+        stateful,
+        is_inverted: false,
+    })
 }
 
 /// iptables' default, too.
@@ -172,7 +178,7 @@ fn parse_skuid_or_skgid_to_text(cursor: &mut NftTokenCursor<'_>, key: &str) -> P
 }
 
 /// What follows `ct`.
-fn parse_conntrack_test_to_text(
+fn parse_ct_tuple_test_to_text(
     cursor: &mut NftTokenCursor<'_>,
     family: Family,
 ) -> ParseResult<String> {

@@ -143,7 +143,7 @@ fn push_rule(out: &mut String, rule: &Rule, family: Family) {
 }
 
 /// The value that a negated test excludes, where it is a single one.
-fn single_excluded_value(test: &Test) -> Option<u128> {
+fn value_of_negated_single_value_test(test: &Test) -> Option<u128> {
     match &test.comparand {
         Comparand::InSpans(spans) if test.negated => match spans[..] {
             [(lo, hi)] if lo == hi => Some(lo),
@@ -168,12 +168,13 @@ fn is_port_exclusion_merged_by_nft(test: &Test, rule: &Rule) -> bool {
         _ => None,
     });
     let mut neighbours = tests.filter(|t| t.expression == LoadExpression::Sport);
-    single_excluded_value(test).is_some() && neighbours.any(|t| single_excluded_value(t).is_some())
+    value_of_negated_single_value_test(test).is_some()
+        && neighbours.any(|t| value_of_negated_single_value_test(t).is_some())
 }
 
 /// The same test after a mask of all bits, which nft does not combine.
 fn add_all_ones_mask(test: &Test, family: Family) -> Test {
-    let wanted = single_excluded_value(test).expect("only such tests are masked");
+    let wanted = value_of_negated_single_value_test(test).expect("only such tests are masked");
     let with = Comparand::Masked { mask: test.expression.max_value(family), wanted };
     Test { comparand: with, ..test.clone() }
 }
@@ -181,12 +182,11 @@ fn add_all_ones_mask(test: &Test, family: Family) -> Test {
 fn push_statement(out: &mut String, statement: &Statement, family: Family) {
     match statement {
         Statement::Test(t) => push_test(out, t, family),
-        Statement::Opaque(o) => out.push_str(&o.text),
+        Statement::OpaqueTest(o) => out.push_str(&o.text),
         Statement::Counter(_) => out.push_str("counter"),
         Statement::Verdict(v) => out.push_str(&verdict_text(v)),
         Statement::Vmap { key, map } => {
-            let keys: Vec<String> =
-                key.iter().map(|k| map_key_expression_text(k, family)).collect();
+            let keys: Vec<String> = key.iter().map(|k| map_key_part_text(k, family)).collect();
             let _ = write!(out, "{} vmap @{map}", keys.join(" . "));
         }
         Statement::Effect(e) => {
@@ -201,7 +201,7 @@ fn push_statement(out: &mut String, statement: &Statement, family: Family) {
     }
 }
 
-fn map_key_expression_text(key: &MapKeyExpression, family: Family) -> String {
+fn map_key_part_text(key: &MapKeyExpression, family: Family) -> String {
     let load = load_expression_text(key.expression, family);
     match key.mask {
         Some(mask) => format!("{load} & {}", value_text(key.expression, mask, family)),
@@ -230,7 +230,7 @@ const fn load_expression_text(load: LoadExpression, family: Family) -> &'static 
         LoadExpression::Daddr if v4 => "ip daddr",
         LoadExpression::Daddr => "ip6 daddr",
         LoadExpression::L4proto => "meta l4proto",
-        LoadExpression::FragmentOffset => "ip frag-off & 0x1fff",
+        LoadExpression::Ipv4FragmentOffset => "ip frag-off & 0x1fff",
         LoadExpression::TransportFirstThreeBytes => "@th,0,24",
         LoadExpression::Sport => "th sport",
         LoadExpression::Dport => "th dport",

@@ -52,17 +52,17 @@ pub(super) fn parse_statement(
         out.push(Statement::Verdict(verdict));
     } else if let Some(action) = action_parser::parse_effect_reject_or_nat(cursor, family)? {
         if action == Statement::Reject("tcp-reset") {
-            prepend_implied_l4proto_test(out, 6);
+            prepend_l4proto_test_of_action(out, 6);
         }
         out.push(action);
     } else if let Some(opaque) = opaque_test_parser::parse_opaque_statement(cursor, family)? {
         out.push(opaque);
     } else if cursor.take_keyword_sequence(&[icmp_keyword_and_number(family).0, "code"]) {
         parse_icmp_code_after_type(cursor, out, family)?;
-    } else if cursor.take_keyword_sequence(&[ip_keyword(family), "dscp"]) {
-        let test = parse_dscp_or_ecn_test(cursor, 0xfc, 2, value_parser::parse_dscp)?;
+    } else if cursor.take_keyword_sequence(&[ip_keyword_of_family(family), "dscp"]) {
+        let test = parse_dscp_or_ecn_test(cursor, 0xfc, 2, value_parser::parse_unshifted_dscp)?;
         out.push(Statement::Test(test));
-    } else if cursor.take_keyword_sequence(&[ip_keyword(family), "ecn"]) {
+    } else if cursor.take_keyword_sequence(&[ip_keyword_of_family(family), "ecn"]) {
         let test = parse_dscp_or_ecn_test(cursor, 3, 0, value_parser::parse_ecn)?;
         merge_or_push_ecn_test(cursor, out, test)?;
     } else if let Some((load, proto)) = parse_load_expression(cursor, family) {
@@ -84,7 +84,7 @@ pub(super) fn parse_statement(
     Ok(())
 }
 
-fn ip_keyword(family: Family) -> &'static str {
+fn ip_keyword_of_family(family: Family) -> &'static str {
     if family == Family::V4 { "ip" } else { "ip6" }
 }
 
@@ -132,9 +132,9 @@ fn two_word_load_expression(
         ("meta", "length") => LoadExpression::MetaLength,
         ("ip", "ttl") if v4 => LoadExpression::Ttl,
         ("ip6", "hoplimit") if !v4 => LoadExpression::Ttl,
-        ("ip", "frag-off") if v4 => LoadExpression::FragmentOffset,
-        (i, "saddr") if i == ip_keyword(family) => LoadExpression::Saddr,
-        (i, "daddr") if i == ip_keyword(family) => LoadExpression::Daddr,
+        ("ip", "frag-off") if v4 => LoadExpression::Ipv4FragmentOffset,
+        (i, "saddr") if i == ip_keyword_of_family(family) => LoadExpression::Saddr,
+        (i, "daddr") if i == ip_keyword_of_family(family) => LoadExpression::Daddr,
         ("ether", "saddr") => LoadExpression::EtherSaddr,
         ("ct", "state") => LoadExpression::CtState,
         ("ct", "status") => LoadExpression::CtStatus,
@@ -182,7 +182,7 @@ pub(super) fn push_implied_l4proto_test(out: &mut Vec<Statement>, proto: u8) {
 }
 
 /// The same for actions: nft puts the test before all actions of the rule.
-pub(super) fn prepend_implied_l4proto_test(out: &mut Vec<Statement>, proto: u8) {
+pub(super) fn prepend_l4proto_test_of_action(out: &mut Vec<Statement>, proto: u8) {
     let test = Statement::Test(l4proto_test(proto));
     if !out.contains(&test) {
         out.insert(0, test);
@@ -196,7 +196,7 @@ fn parse_lookup_or_comparison(
     load: LoadExpression,
     family: Family,
 ) -> ParseResult<()> {
-    if load == LoadExpression::FragmentOffset {
+    if load == LoadExpression::Ipv4FragmentOffset {
         let is_offset = cursor.take_keyword("&") && {
             let word = cursor.expect_word("0x1fff")?;
             value_parser::parse_integer(word, 0xffff) == Some(0x1fff)

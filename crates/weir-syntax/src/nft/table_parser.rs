@@ -144,7 +144,7 @@ impl<'t> NftReader<'t> {
         let used: Vec<(String, Vec<MapKeyExpression>)> =
             map_lookups(table).map(|(name, key)| (name.clone(), key.clone())).collect();
         let same_type = |a: LoadExpression, b: LoadExpression| {
-            canonical_load_of_key_type(a) == canonical_load_of_key_type(b)
+            representative_load_of_same_type(a) == representative_load_of_same_type(b)
         };
         for (name, key) in used {
             let Some(map) = table.maps.iter_mut().find(|m| m.name == name) else { continue };
@@ -359,7 +359,7 @@ impl<'t> NftReader<'t> {
 }
 
 /// The load that represents all of its type.
-fn canonical_load_of_key_type(load: LoadExpression) -> LoadExpression {
+fn representative_load_of_same_type(load: LoadExpression) -> LoadExpression {
     match load {
         LoadExpression::Daddr => LoadExpression::Saddr,
         LoadExpression::Dport => LoadExpression::Sport,

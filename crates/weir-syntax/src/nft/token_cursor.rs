@@ -46,18 +46,18 @@ impl<'t> NftTokenCursor<'t> {
                 b',' => NftToken::Comma,
                 b if b.is_ascii_whitespace() => continue,
                 b'#' => {
-                    at = find_byte(bytes, at, |b| b == b'\n');
+                    at = find_byte_satisfying_or_end(bytes, at, |b| b == b'\n');
                     continue;
                 }
                 b'"' => {
-                    at = find_byte(bytes, at, |b| matches!(b, b'"' | b'\n'));
+                    at = find_byte_satisfying_or_end(bytes, at, |b| matches!(b, b'"' | b'\n'));
                     let inside = &text[start + 1..at];
                     at += usize::from(bytes.get(at) == Some(&b'"'));
                     NftToken::Quoted(inside)
                 }
                 _ => {
                     let ends = |b: u8| b.is_ascii_whitespace() || b"{};\"".contains(&b);
-                    at = find_byte(bytes, at, ends);
+                    at = find_byte_satisfying_or_end(bytes, at, ends);
                     at -= bytes[start + 1..at].iter().rev().take_while(|b| **b == b',').count();
                     NftToken::Word(&text[start..at])
                 }
@@ -197,7 +197,7 @@ impl<'t> NftTokenCursor<'t> {
     }
 }
 
-fn find_byte(bytes: &[u8], from: usize, is: impl Fn(u8) -> bool) -> usize {
+fn find_byte_satisfying_or_end(bytes: &[u8], from: usize, is: impl Fn(u8) -> bool) -> usize {
     bytes[from..].iter().position(|b| is(*b)).map_or(bytes.len(), |i| from + i)
 }
 

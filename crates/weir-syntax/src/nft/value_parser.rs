@@ -180,7 +180,7 @@ pub(super) fn parse_icmp_code(word: &str, family: Family) -> Option<u128> {
 }
 
 /// A code point of type of service.
-pub(super) fn parse_dscp(word: &str) -> Option<u128> {
+pub(super) fn parse_unshifted_dscp(word: &str) -> Option<u128> {
     value_of_name(DSCP_NAMES, word).or_else(|| parse_integer(word, 63))
 }
 

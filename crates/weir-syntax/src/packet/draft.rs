@@ -121,7 +121,7 @@ impl PacketDraft {
             }
             17 | 136 => Transport::Udp { sport, dport },
             132 => Transport::Sctp { sport, dport, tag: 0 },
-            33 => Transport::Dccp { sport, dport },
+            33 => Transport::DccpPorts { sport, dport },
             1 | 58 => {
                 let echo = if proto == 1 { 8 } else { 128 };
                 let (kind, code) = self.icmp_type_code.unwrap_or((echo, 0));

@@ -92,7 +92,7 @@ fn append_transport(out: &mut String, p: &Packet) {
             let _ = write!(out, " proto udplite udp sport {sport} udp dport {dport}");
         }
         Transport::Sctp { sport, dport, .. } => ports(out, "sctp", *sport, *dport),
-        Transport::Dccp { sport, dport } => ports(out, "dccp", *sport, *dport),
+        Transport::DccpPorts { sport, dport } => ports(out, "dccp", *sport, *dport),
         Transport::Icmp { kind, code, .. } => {
             let of = if p.proto == 1 { "icmp" } else { "icmpv6" };
             let _ = write!(out, " {of} type {kind} {of} code {code}");

@@ -1,7 +1,9 @@
 //! Lines generated from the option tables: mostly valid, often wrong in one place.
 
 use weir_model::{Family, Hook, TableName};
-use weir_syntax::iptables::extension_descriptions::{ExtensionDescription, OptionDescription};
+use weir_syntax::iptables::extension_descriptions::{
+    ExtensionDescriptionForGenerators, OptionDescription,
+};
 use weir_testkit::option_samples::ModuleOptionSamples;
 use weir_testkit::random_ruleset::TestRng;
 
@@ -12,7 +14,7 @@ use crate::values::{
 
 /// A module with the values of its options.
 pub struct ModuleSubject {
-    pub description: ExtensionDescription,
+    pub description: ExtensionDescriptionForGenerators,
     pub samples: ModuleOptionSamples,
 }
 
@@ -63,7 +65,7 @@ fn line(subject: Option<&ModuleSubject>, family: Family, random: &mut TestRng) -
 }
 
 fn protocol(
-    module: Option<&ExtensionDescription>,
+    module: Option<&ExtensionDescriptionForGenerators>,
     family: Family,
     base: usize,
     random: &mut TestRng,
@@ -237,7 +239,7 @@ fn option_words(
 }
 
 /// The names of an option.
-fn spellings<'m>(m: &'m ExtensionDescription, o: &OptionDescription) -> Vec<&'m str> {
+fn spellings<'m>(m: &'m ExtensionDescriptionForGenerators, o: &OptionDescription) -> Vec<&'m str> {
     // Its own first: spellings may take other words.
     let (own, others): (Vec<_>, Vec<_>) =
         m.options.iter().filter(|other| other.id == o.id).partition(|other| other.name == o.name);

@@ -6,7 +6,7 @@ use super::TestRng;
 
 /// Sets that wide rulesets name: two that targets change, and some that stay. Text for
 /// `ipset restore`.
-pub fn generate_ipset_text(v6: bool) -> String {
+pub fn format_fixed_ipset_text(v6: bool) -> String {
     let (family, addr, net, large) = match v6 {
         false => ("inet", "192.0.2.1", "198.51.100.0/25", "10.0.0.0/8"),
         true => ("inet6", "2001:db8:1:2::1", "2001:db8:ff::/48", "2001:db8::/32"),

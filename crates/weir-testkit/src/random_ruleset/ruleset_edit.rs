@@ -44,7 +44,7 @@ pub fn make_meaning_changing_edit(text: &str, rng: &mut TestRng) -> Option<Rando
             "behind the next"
         }
         6 => {
-            lines[at] = toggle_negation(&old)?;
+            lines[at] = toggle_first_negatable_option(&old)?;
             "a test turned round"
         }
         _ => {
@@ -84,7 +84,7 @@ pub fn make_meaning_preserving_edit(text: &str, rng: &mut TestRng) -> Option<Ran
             "disjoint rules exchanged"
         }
         _ => {
-            let shadowed = copy_as_shadowed_rule(&old, rng)?;
+            let shadowed = build_shadowed_rule_line(&old, rng)?;
             lines.insert(at + 1, shadowed);
             "shadowed rule added"
         }
@@ -117,7 +117,7 @@ fn chain_of_rule_line(line: &str) -> &str {
     strip_counters(line).split_whitespace().nth(1).unwrap_or_default()
 }
 
-fn split_words(line: &str) -> Vec<&str> {
+fn split_at_spaces(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
 
@@ -128,7 +128,7 @@ fn find_option(words: &[&str], options: &[&str]) -> Option<usize> {
 
 fn replace_verdict(line: &str) -> Option<String> {
     let pairs = [("ACCEPT", "DROP"), ("DROP", "ACCEPT"), ("RETURN", "DROP"), ("REJECT", "ACCEPT")];
-    let words = split_words(line);
+    let words = split_at_spaces(line);
     let at = find_option(&words, &["-j", "-g"])?;
     let (_, new) = pairs.iter().find(|(old, _)| words.get(at + 1) == Some(old))?;
     Some([&words[..=at], &[new]].concat().join(" "))
@@ -136,7 +136,7 @@ fn replace_verdict(line: &str) -> Option<String> {
 
 /// An IPv4 address with one bit of its prefix flipped.
 fn flip_address_bit(line: &str, rng: &mut TestRng) -> Option<String> {
-    let mut words: Vec<String> = split_words(line).into_iter().map(str::to_owned).collect();
+    let mut words: Vec<String> = split_at_spaces(line).into_iter().map(str::to_owned).collect();
     let at = words.iter().position(|w| matches!(w.as_str(), "-s" | "-d"))? + 1;
     let (addr, len) = parse_ipv4_prefix(words.get(at)?)?;
     let bit = 32 - 1 - rng.number_below(len.max(1) as usize) as u32;
@@ -153,7 +153,7 @@ fn parse_ipv4_prefix(word: &str) -> Option<(u32, u32)> {
 }
 
 fn change_port(line: &str) -> Option<String> {
-    let mut words: Vec<String> = split_words(line).into_iter().map(str::to_owned).collect();
+    let mut words: Vec<String> = split_at_spaces(line).into_iter().map(str::to_owned).collect();
     let at = words.iter().position(|w| matches!(w.as_str(), "--dport" | "--sport"))? + 1;
     let port: u16 = words.get(at)?.parse().ok()?;
     words[at] = (port ^ 1).to_string();
@@ -173,8 +173,8 @@ const NEGATABLE_OPTIONS: [&str; 10] = [
     "--icmp-type",
 ];
 
-fn toggle_negation(line: &str) -> Option<String> {
-    let mut words = split_words(line);
+fn toggle_first_negatable_option(line: &str) -> Option<String> {
+    let mut words = split_at_spaces(line);
     let at = find_option(&words, &NEGATABLE_OPTIONS)?;
     if words[at - 1] == "!" {
         words.remove(at - 1);
@@ -185,7 +185,7 @@ fn toggle_negation(line: &str) -> Option<String> {
 }
 
 fn remove_match_option(line: &str) -> Option<String> {
-    let mut words = split_words(line);
+    let mut words = split_at_spaces(line);
     let at = find_option(&words, &["-s", "-d", "-i", "-o", "--dport", "--sport"])?;
     let from = if words[at - 1] == "!" { at - 1 } else { at };
     words.drain(from..at + 2);
@@ -213,14 +213,14 @@ fn has_only_stateless_matches(line: &str) -> bool {
         "dscp",
         "tos",
     ];
-    let words = split_words(line);
+    let words = split_at_spaces(line);
     let modules = words.windows(2).filter(|w| w[0] == "-m").map(|w| w[1]);
     modules.into_iter().all(|m| known.contains(&m))
 }
 
 /// Two rules for the halves of a rule's prefix.
 fn split_rule_by_address_prefix(line: &str) -> Option<[String; 2]> {
-    let words = split_words(line);
+    let words = split_at_spaces(line);
     let at = find_option(&words, &["-s", "-d"])?;
     let (addr, len) = parse_ipv4_prefix(words.get(at + 1)?)?;
     if len >= 32 || words[at - 1] == "!" || !has_only_stateless_matches(line) {
@@ -239,7 +239,7 @@ fn split_rule_by_address_prefix(line: &str) -> Option<[String; 2]> {
 /// by what it only looks at (a cut header), so that both must look at the address first.
 fn are_rule_addresses_disjoint(a: &str, b: &str) -> bool {
     let net = |line: &str, option: &str| {
-        let words = split_words(line);
+        let words = split_at_spaces(line);
         let at = find_option(&words, &[option]).filter(|at| words[at - 1] != "!")?;
         parse_ipv4_prefix(words.get(at + 1)?)
     };
@@ -254,8 +254,8 @@ fn are_rule_addresses_disjoint(a: &str, b: &str) -> bool {
 }
 
 /// A rule that only sees what the rule before it decides.
-fn copy_as_shadowed_rule(line: &str, rng: &mut TestRng) -> Option<String> {
-    let words = split_words(line);
+fn build_shadowed_rule_line(line: &str, rng: &mut TestRng) -> Option<String> {
+    let words = split_at_spaces(line);
     let at = find_option(&words, &["-j"])?;
     if !matches!(*words.get(at + 1)?, "ACCEPT" | "DROP") || !has_only_stateless_matches(line) {
         return None;

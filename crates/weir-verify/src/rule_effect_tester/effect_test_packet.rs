@@ -59,7 +59,7 @@ impl EffectTestPacket {
     pub(super) fn needed_conntrack_entries(&self) -> Vec<conntrack::ConntrackEntry> {
         self.packet
             .as_ref()
-            .map_or(Vec::new(), |p| conntrack_setup::build_needed_conntrack_entries(p, 1))
+            .map_or(Vec::new(), |p| conntrack_setup::build_conntrack_entries_of_packet(p, 1))
     }
 
     /// The frame of the copy of that number.
@@ -134,7 +134,7 @@ const UNFRAGMENTED: FragmentOffsetAndFlags =
     FragmentOffsetAndFlags { offset: 0, more_fragments: false, dont_fragment: false };
 
 /// Complete transport headers with data after them, by protocol.
-fn transport_bodies(family: Family) -> Vec<(&'static str, u8, Vec<u8>)> {
+fn build_sample_body_per_protocol(family: Family) -> Vec<(&'static str, u8, Vec<u8>)> {
     let body = |p: &Packet| p.to_bytes()[if family == Family::V4 { 20 } else { 40 }..].to_vec();
     let ports = |proto: u8, transport: Transport, payload: &[u8]| {
         let mut p = packet_without_transport(family, proto);
@@ -154,7 +154,7 @@ fn transport_bodies(family: Family) -> Vec<(&'static str, u8, Vec<u8>)> {
         ("udplite", 136, ports(136, Transport::Udp { sport, dport }, &[1, 2, 3, 4])),
         ("icmp", icmp.0, ports(icmp.0, echo, &[1, 2, 3, 4])),
         ("sctp", 132, ports(132, Transport::Sctp { sport, dport, tag: 7 }, &data)),
-        ("dccp", 33, ports(33, Transport::Dccp { sport, dport }, &request)),
+        ("dccp", 33, ports(33, Transport::DccpPorts { sport, dport }, &request)),
         ("esp", 50, vec![0, 0, 1, 0xf4, 0, 0, 0, 1, 9, 9, 9, 9]),
         (
             "ah",
@@ -177,8 +177,8 @@ pub fn generate_packets_without_ct_entry(family: Family) -> Vec<EffectTestPacket
     push_malformed_transport_packets(&mut out, family);
     push_network_field_packets(&mut out, family);
     match family {
-        Family::V4 => push_ipv4_option_packets(&mut out),
-        Family::V6 => push_ipv6_extension_packets(&mut out),
+        Family::V4 => push_transports_behind_ipv4_options(&mut out),
+        Family::V6 => push_single_ipv6_extension_packets(&mut out),
     }
     out
 }
@@ -231,7 +231,9 @@ fn push_transport_field_packets(out: &mut Vec<EffectTestPacket>, family: Family)
         }
     }
     for port in [0, 1, 21, 22, 79, 80, 81, 1023, 1024, 65_534, 65_535] {
-        for (name, proto, _) in transport_bodies(family).into_iter().filter(|b| has_ports(b.1)) {
+        for (name, proto, _) in
+            build_sample_body_per_protocol(family).into_iter().filter(|b| has_ports(b.1))
+        {
             for (sport, dport) in [(port, 9), (9, port)] {
                 let mut p = packet_without_transport(family, proto);
                 p.transport = transport_with_ports(proto, sport, dport);
@@ -261,14 +263,14 @@ fn transport_with_ports(proto: u8, sport: u16, dport: u16) -> Transport {
     match proto {
         6 => Transport::Tcp { sport, dport, seq: 1, ack: 0, flags: SYN, options: Vec::new() },
         132 => Transport::Sctp { sport, dport, tag: 7 },
-        33 => Transport::Dccp { sport, dport },
+        33 => Transport::DccpPorts { sport, dport },
         _ => Transport::Udp { sport, dport },
     }
 }
 
 /// Every protocol, cut after each byte.
 fn push_truncated_packets(out: &mut Vec<EffectTestPacket>, family: Family) {
-    for (name, proto, body) in transport_bodies(family) {
+    for (name, proto, body) in build_sample_body_per_protocol(family) {
         for length in 0..=body.len() {
             let bytes = prepend_network_header(family, proto, UNFRAGMENTED, &body[..length]);
             out.push(EffectTestPacket::from_bytes(format!("{name} of {length} bytes"), bytes));
@@ -283,7 +285,7 @@ fn push_fragments(out: &mut Vec<EffectTestPacket>, family: Family) {
         more_fragments: more,
         dont_fragment: false,
     };
-    for (name, proto, body) in transport_bodies(family) {
+    for (name, proto, body) in build_sample_body_per_protocol(family) {
         for length in [8, 16, 24].into_iter().filter(|n| *n <= body.len()) {
             let bytes = prepend_network_header(family, proto, piece(0, true), &body[..length]);
             out.push(EffectTestPacket::from_bytes(
@@ -421,8 +423,8 @@ fn push_network_field_packets(out: &mut Vec<EffectTestPacket>, family: Family) {
 }
 
 /// IPv4 headers with options.
-fn push_ipv4_option_packets(out: &mut Vec<EffectTestPacket>) {
-    for (name, proto, body) in transport_bodies(Family::V4) {
+fn push_transports_behind_ipv4_options(out: &mut Vec<EffectTestPacket>) {
+    for (name, proto, body) in build_sample_body_per_protocol(Family::V4) {
         for length in [0, 3, body.len()] {
             let mut bytes = prepend_network_header(Family::V4, proto, UNFRAGMENTED, &[]);
             bytes[0] = 0x46;
@@ -439,7 +441,7 @@ fn push_ipv4_option_packets(out: &mut Vec<EffectTestPacket>) {
 }
 
 /// IPv6 extension headers: each kind alone, several, cut at every length.
-fn push_ipv6_extension_packets(out: &mut Vec<EffectTestPacket>) {
+fn push_single_ipv6_extension_packets(out: &mut Vec<EffectTestPacket>) {
     let headers: [(&str, u8, &[u8]); 6] = [
         ("hop-by-hop", 0, &[0, 0, 1, 4, 0, 0, 0, 0]),
         ("destination", 60, &[0, 0, 1, 4, 0, 0, 0, 0]),
@@ -449,7 +451,7 @@ fn push_ipv6_extension_packets(out: &mut Vec<EffectTestPacket>) {
         ("mobility", 135, &[0, 0, 0, 0, 0, 0, 0, 0]),
     ];
     for (name, number, header) in headers {
-        for (of, proto, body) in transport_bodies(Family::V6) {
+        for (of, proto, body) in build_sample_body_per_protocol(Family::V6) {
             for length in [0, 3, 8, body.len()] {
                 let mut bytes = ipv6_header_with_next(number);
                 bytes.push(proto);

@@ -18,7 +18,7 @@ pub const SOURCE_MAC_GIVEN_MARK_ONE: weir_packet::Mac = [2, 0, 0, 0, 0, 7];
 const DISPATCH_GROUP_RULES: usize = 16;
 
 /// The chain of a rule.
-pub(super) fn measured_chain_name(which: usize) -> String {
+pub(super) fn measured_chain_name_of_rule(which: usize) -> String {
     format!("s{which}")
 }
 
@@ -36,7 +36,7 @@ fn final_dispatch_chain_name(which: usize) -> String {
 }
 
 /// What a chain of the dispatch is for: its letter and its number.
-fn parse_generated_chain_name(chain: &str) -> Option<(&str, usize)> {
+fn parse_chain_kind_and_number(chain: &str) -> Option<(&str, usize)> {
     let (kind, rest) = chain.split_at_checked(1)?;
     let number = rest.trim_end_matches(|c: char| c.is_ascii_lowercase());
     "slgh".contains(kind).then_some(())?;
@@ -44,12 +44,12 @@ fn parse_generated_chain_name(chain: &str) -> Option<(&str, usize)> {
 }
 
 pub(super) fn is_generated_chain(chain: &str) -> bool {
-    parse_generated_chain_name(chain).is_some()
+    parse_chain_kind_and_number(chain).is_some()
 }
 
 /// Whether a copy for that rule reaches the chain.
 pub(super) fn is_on_dispatch_path(to: &str, which: usize) -> bool {
-    match parse_generated_chain_name(to) {
+    match parse_chain_kind_and_number(to) {
         Some(("s" | "l", number)) => number == which,
         Some((_, number)) => number == which / DISPATCH_GROUP_RULES,
         None => false,
@@ -62,11 +62,14 @@ pub(super) fn find_dispatch_jump(subjects: &[MeasuredRule], which: usize) -> (St
     let first = which / DISPATCH_GROUP_RULES * DISPATCH_GROUP_RULES;
     let before = subjects[first..which].iter();
     let same = |s: &&MeasuredRule| (s.table, s.hook) == (own.table, own.hook);
-    (dispatch_chain_name(which) + hook_suffix(own.hook), before.filter(same).count() as u32 + 1)
+    (
+        dispatch_chain_name(which) + dispatch_chain_hook_suffix(own.hook),
+        before.filter(same).count() as u32 + 1,
+    )
 }
 
 /// Groups are apart by hook.
-fn hook_suffix(hook: Hook) -> &'static str {
+fn dispatch_chain_hook_suffix(hook: Hook) -> &'static str {
     match hook {
         Hook::Prerouting => "p",
         Hook::Input => "i",
@@ -127,14 +130,14 @@ fn write_table(
     for hook in table.hooks() {
         let _ = writeln!(chains, ":{} ACCEPT [0:0]", hook.chain_name());
         let here: Vec<usize> = own.iter().copied().filter(|i| subjects[*i].hook == *hook).collect();
-        let name = |i: usize| dispatch_chain_name(i) + hook_suffix(*hook);
+        let name = |i: usize| dispatch_chain_name(i) + dispatch_chain_hook_suffix(*hook);
         write_dispatch_chains(
             &mut chains,
             &mut rules,
             (family, hook.chain_name()),
             &here,
             &name,
-            &measured_chain_name,
+            &measured_chain_name_of_rule,
         );
     }
     write_dispatch_chains(
@@ -153,11 +156,11 @@ fn write_table(
     }
     for i in own {
         if !subjects[*i].rule.is_empty() {
-            let _ = writeln!(rules, "-A {} {}", measured_chain_name(*i), subjects[*i].rule);
+            let _ = writeln!(rules, "-A {} {}", measured_chain_name_of_rule(*i), subjects[*i].rule);
         }
-        let _ = writeln!(rules, "-A {}", measured_chain_name(*i));
+        let _ = writeln!(rules, "-A {}", measured_chain_name_of_rule(*i));
         for probe in probes {
-            let _ = writeln!(rules, "-A {} {probe}", measured_chain_name(*i));
+            let _ = writeln!(rules, "-A {} {probe}", measured_chain_name_of_rule(*i));
         }
     }
     for i in late {

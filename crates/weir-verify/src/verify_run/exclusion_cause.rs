@@ -9,7 +9,7 @@ use weir_semantics::{JourneyKind, Outcome};
 use crate::kernel_oracle::KernelOracle;
 use crate::packet_batch::{PacketBatch, PacketPath};
 use crate::result_difference;
-use crate::testbed::{BatchObservation, ObservedPacket};
+use crate::testbed::{BatchObservation, PacketAtLastHook};
 
 /// Most answers of one packet that are left open by counters and tried in turn.
 const OPEN_QUESTIONS_MAX: usize = 5;
@@ -22,7 +22,7 @@ pub(super) fn find_observed_packet_to_compare<'s>(
     seen: &'s BatchObservation,
     tracked: bool,
     reassembling: bool,
-) -> Result<&'s ObservedPacket, &'static str> {
+) -> Result<&'s PacketAtLastHook, &'static str> {
     let prepared = &batch.packets[at];
     let packet = &prepared.packet;
     if packet.is_fragment() && !tracked && reassembling {
@@ -34,7 +34,7 @@ pub(super) fn find_observed_packet_to_compare<'s>(
     if left.has_wrong_output_device {
         return Err("skipped: routed to another device than the packet's oif");
     }
-    if let Some(cause) = incomparable_packet_cause(packet, &batch.path) {
+    if let Some(cause) = sent_packet_exclusion_cause(packet, &batch.path) {
         return Err(cause);
     }
     if !prepared.conntrack_entries.is_empty() && seen.ct_states[at] == Some(CtState::New) {
@@ -45,7 +45,7 @@ pub(super) fn find_observed_packet_to_compare<'s>(
 }
 
 /// Why a packet that is delivered is not compared all the same.
-fn incomparable_packet_cause(packet: &Packet, path: &PacketPath) -> Option<&'static str> {
+fn sent_packet_exclusion_cause(packet: &Packet, path: &PacketPath) -> Option<&'static str> {
     if has_extension_headers(packet) {
         return Some("IPv6 extension headers are not modelled");
     }

@@ -13,7 +13,7 @@ use crate::counters::{CreditCounters, OriginalRulesAndPolicies};
 use crate::link_macs::FIREWALL_INPUT_MAC;
 use crate::packet_batch::PacketBatch;
 use crate::result_difference::{self, ExpectedCounts, ExpectedResult};
-use crate::testbed::{ObservedPacket, Testbed};
+use crate::testbed::{PacketAtLastHook, Testbed};
 use crate::{PacketDifference, RulesetReport, VerifyError};
 
 use super::intended_differences;
@@ -171,7 +171,7 @@ impl<'f> RulesetUnderTest<'f> {
     }
 
     /// Sends a round and says whether all is as expected, without noting what is not.
-    pub fn is_round_as_expected(
+    pub fn send_round_and_count_if_as_expected(
         &mut self,
         round: &PacketRound,
         originals: &OriginalRulesAndPolicies,
@@ -284,7 +284,7 @@ impl<'f> RulesetUnderTest<'f> {
     fn send_and_read_counters(
         &mut self,
         items: &[BatchPosition<'_>],
-    ) -> Result<(Vec<Option<ObservedPacket>>, Vec<PacketByteCount>), VerifyError> {
+    ) -> Result<(Vec<Option<PacketAtLastHook>>, Vec<PacketByteCount>), VerifyError> {
         let mut families: Vec<Family> = items.iter().map(|i| i.batch.path.family).collect();
         families.dedup();
         for attempt in 1.. {
@@ -314,7 +314,7 @@ impl<'f> RulesetUnderTest<'f> {
     pub fn send_single_packet(
         &mut self,
         batch: &PacketBatch,
-    ) -> Result<(Option<ObservedPacket>, Vec<PacketByteCount>), VerifyError> {
+    ) -> Result<(Option<PacketAtLastHook>, Vec<PacketByteCount>), VerifyError> {
         let (mut left, counts) =
             self.send_and_read_counters(&[BatchPosition { batch, position: 0 }])?;
         Ok((left.remove(0), counts))
@@ -325,7 +325,7 @@ impl<'f> RulesetUnderTest<'f> {
         &self,
         batch: &PacketBatch,
         expected: &ExpectedResult,
-        left: Option<&ObservedPacket>,
+        left: Option<&PacketAtLastHook>,
         counts: &[PacketByteCount],
         originals: &OriginalRulesAndPolicies,
     ) -> bool {
@@ -339,7 +339,7 @@ impl<'f> RulesetUnderTest<'f> {
         &mut self,
         batch: &PacketBatch,
         expected: &ExpectedResult,
-        left: Option<&ObservedPacket>,
+        left: Option<&PacketAtLastHook>,
         counts: &[PacketByteCount],
         originals: &OriginalRulesAndPolicies,
     ) -> Option<DifferenceWithFrame> {
@@ -372,7 +372,10 @@ impl<'f> RulesetUnderTest<'f> {
     /// Counts a difference under its name, where it has one.
     fn count_applicable_deviation(&mut self, item: &PacketWithExpectedResult<'_>) -> bool {
         let Some(deviation) = self.find_applicable_deviation(item) else { return false };
-        result_difference::increment_named_count(&mut self.report.named, deviation.id());
+        result_difference::increment_named_count(
+            &mut self.report.named,
+            deviation.id_in_documentation(),
+        );
         true
     }
 
@@ -400,7 +403,7 @@ impl<'f> RulesetUnderTest<'f> {
         };
         let difference = PacketDifference {
             way: self.testbed.name.clone(),
-            packet: result_difference::format_packet_line(
+            packet: result_difference::describe_packet_and_path(
                 &prepared.packet,
                 &format_family_and_journey(path),
             ),

@@ -17,7 +17,7 @@ const DEFAULT_DEVICES: [&str; 2] = ["weir-in", "weir-out"];
 const GENERATED_PER_HUNDRED_REQUESTED: usize = 160;
 
 /// Packets for every family and entry, sorted by path.
-pub(crate) fn generate_packets_by_path(
+pub(crate) fn generate_packets_by_devices_and_kind(
     firewall: &Firewall,
     options: &VerifyOptions,
 ) -> Vec<(PacketPath, VecDeque<Packet>)> {
@@ -48,7 +48,7 @@ pub(crate) fn generate_packets_by_path(
             let odd: Vec<Packet> = packets
                 .iter()
                 .enumerate()
-                .filter_map(|(i, p)| replace_protocol_and_truncate(p, i))
+                .filter_map(|(i, p)| copy_nth_packet_as_other_protocol(p, i))
                 .collect();
             for (i, mut packet) in packets.into_iter().chain(odd).enumerate() {
                 set_default_devices(&mut packet, entry);
@@ -70,14 +70,14 @@ pub(crate) fn generate_packets_by_path(
 }
 
 /// One packet in this many is sent once more as another protocol, or cut.
-const PROTOCOL_MUTATION_INTERVAL: usize = 16;
+const PACKETS_PER_MUTATED_COPY: usize = 16;
 /// Protocols whose headers no field says, or says in part: SCTP, DCCP, ESP, AH, GRE, UDP-Lite.
 const MUTATION_PROTOCOLS: [u8; 8] = [6, 17, 132, 33, 50, 51, 47, 136];
 
 /// The packet as another protocol whose header is truncated, or followed by data.
-fn replace_protocol_and_truncate(packet: &Packet, i: usize) -> Option<Packet> {
-    let proto = MUTATION_PROTOCOLS[i / PROTOCOL_MUTATION_INTERVAL % MUTATION_PROTOCOLS.len()];
-    if !i.is_multiple_of(PROTOCOL_MUTATION_INTERVAL) || packet.family == Family::V6 && proto == 51 {
+fn copy_nth_packet_as_other_protocol(packet: &Packet, i: usize) -> Option<Packet> {
+    let proto = MUTATION_PROTOCOLS[i / PACKETS_PER_MUTATED_COPY % MUTATION_PROTOCOLS.len()];
+    if !i.is_multiple_of(PACKETS_PER_MUTATED_COPY) || packet.family == Family::V6 && proto == 51 {
         return None;
     }
     let mut odd = packet.clone();
@@ -85,7 +85,7 @@ fn replace_protocol_and_truncate(packet: &Packet, i: usize) -> Option<Packet> {
     let (sport, dport) = packet.ports().unwrap_or((1024, 80));
     let mut body = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
     body.extend([6, 0, 0, 1, 0, 0, 0, 0x50, 0x50, 2, 0, 0, 0, 3, 0, 8, 1, 4, 5, 0xb4, 0, 0, 0, 0]);
-    body.truncate(i / PROTOCOL_MUTATION_INTERVAL / MUTATION_PROTOCOLS.len() % 30);
+    body.truncate(i / PACKETS_PER_MUTATED_COPY / MUTATION_PROTOCOLS.len() % 30);
     (odd.proto, odd.transport, odd.payload) = (proto, Transport::NoParsedHeader, body);
     let Packet { iif, oif, smac, pkttype, mark, .. } = packet.clone();
     // A TCP header that says another length than it has is not a packet of the model.

@@ -33,7 +33,7 @@ fn bases(family: Family) -> Vec<Packet> {
         packet(family, 6, tcp, 0),
         packet(family, 17, Transport::Udp { sport, dport }, 4),
         packet(family, 132, Transport::Sctp { sport, dport, tag: 7 }, 0),
-        packet(family, 33, Transport::Dccp { sport, dport }, 12),
+        packet(family, 33, Transport::DccpPorts { sport, dport }, 12),
         packet(family, echo.0, Transport::Icmp { kind: echo.1, code: 0, rest: [0, 1, 0, 1] }, 4),
     ]
 }
@@ -111,7 +111,7 @@ fn set_ports(transport: &mut Transport, source: Option<u16>, destination: Option
     if let Transport::Tcp { sport, dport, .. }
     | Transport::Udp { sport, dport }
     | Transport::Sctp { sport, dport, .. }
-    | Transport::Dccp { sport, dport } = transport
+    | Transport::DccpPorts { sport, dport } = transport
     {
         *sport = source.unwrap_or(*sport);
         *dport = destination.unwrap_or(*dport);

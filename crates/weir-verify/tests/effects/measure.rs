@@ -103,7 +103,7 @@ pub fn matches(session: &Session, family: Family, facts: &mut Vec<MatchFact>, ta
         // Budgets are full yet: what answers the same packet in two ways is seen here.
         // What conntrack takes a packet for hangs on all of its header: there, the same packet is
         // sent in several states.
-        let tracked = interpreter.conntrack_in_use(family);
+        let tracked = interpreter.is_conntrack_used_by_family(family);
         for pairs in if tracked { states(family) } else { flips(family) } {
             see_reads(&mut bench, &mut own, &pairs, tally);
         }

@@ -8,7 +8,7 @@ use super::operand::OperandOptionArgs;
 
 /// `weir fmt`.
 #[derive(Debug, Args)]
-pub struct FmtArgs {
+pub struct FmtPrintArgs {
     /// iptables-save (or ip6tables-save) text; `-` is standard input.
     #[arg(value_name = "FILE", required_unless_present_any = ["live", "ip6", "ipset", "ipf"])]
     pub file: Option<PathBuf>,

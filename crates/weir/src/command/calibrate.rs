@@ -27,8 +27,8 @@ pub fn run(args: &CalibrateArgs) -> Result<ExitAnswer> {
     if let Some(path) = &args.output {
         ensure!(!path.exists(), "{} already exists, and is not overwritten", path.display());
     }
-    let folder = TempCalibrationFolder::create_empty()?;
-    let record = run_calibration_study(args, &folder.0)?;
+    let folder = TempCalibrationFolder::create_new_or_fail()?;
+    let record = run_calibration_into_record(args, &folder.0)?;
     let text = render_cost_model_toml(&record, args.seed)?;
     match &args.output {
         Some(path) => {
@@ -39,7 +39,10 @@ pub fn run(args: &CalibrateArgs) -> Result<ExitAnswer> {
     }
 }
 
-fn run_calibration_study(args: &CalibrateArgs, folder: &Path) -> Result<run_folder::RunRecord> {
+fn run_calibration_into_record(
+    args: &CalibrateArgs,
+    folder: &Path,
+) -> Result<run_folder::RunRecord> {
     let study = folder.join("calibrate");
     fs::create_dir(&study)?;
     fs::write(study.join("study.toml"), STUDY_TOML)?;
@@ -122,7 +125,7 @@ fn render_cost_model_toml(record: &run_folder::RunRecord, seed: u64) -> Result<S
 struct TempCalibrationFolder(PathBuf);
 
 impl TempCalibrationFolder {
-    fn create_empty() -> Result<TempCalibrationFolder> {
+    fn create_new_or_fail() -> Result<TempCalibrationFolder> {
         let path = std::env::temp_dir().join(format!("weir-calibrate-{}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("make {}", path.display()))?;
         Ok(TempCalibrationFolder(path))

@@ -40,7 +40,7 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<ExitAnswer> {
     let mut baseline =
         args.baseline.as_deref().map(Baseline::read_checking_lint_ids).transpose()?;
     let (mut all, mut lines) = (Vec::new(), Vec::new());
-    for file in list_ruleset_files(args)? {
+    for file in list_file_arguments_or_none(args)? {
         let loaded = operand::load_operand(file, &args.operand, colors.stderr)?;
         let mut known = 0;
         let found = lint_except_known(&loaded.firewall, &options, |f| {
@@ -82,7 +82,7 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<ExitAnswer> {
 }
 
 /// The files to check, each a ruleset of its own; none where the other options name the ruleset.
-fn list_ruleset_files(args: &CheckArgs) -> Result<Vec<Option<&Path>>> {
+fn list_file_arguments_or_none(args: &CheckArgs) -> Result<Vec<Option<&Path>>> {
     if args.files.len() > 1 && args.operand.ip6.is_some() {
         bail!("--ip6 applies to a single FILE: give the IPv6 text as a separate FILE");
     }
@@ -97,8 +97,8 @@ pub fn parse_lint_levels(deny: &[String], warn: &[String], allow: &[String]) -> 
     let mut levels = LintLevels::default();
     let asked = [
         (allow, LintLevel::Allow),
-        (warn, LintLevel::Report(Severity::Warning)),
-        (deny, LintLevel::Report(Severity::Error)),
+        (warn, LintLevel::ReportAs(Severity::Warning)),
+        (deny, LintLevel::ReportAs(Severity::Error)),
     ];
     for (ids, level) in asked {
         for id in ids {

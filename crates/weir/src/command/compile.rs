@@ -28,7 +28,7 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<ExitAnswer> {
         skipped_passes: args.no_pass.clone(),
         trust: args.trust,
         allow_counter_loss: args.allow.contains(&cli::AllowedCounterLossArg::Counters),
-        rewritable_programs: parse_program_names(&args.programs)?,
+        rewritable_programs: parse_rewritable_programs(&args.programs)?,
         strict: args.strict,
         ..CompileOptions::default()
     };
@@ -41,8 +41,8 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<ExitAnswer> {
         Ok(artefact) => artefact,
         Err(error) => return report_refusals(&loaded, error, color),
     };
-    let scripts = LoadScripts::from_artefact(&artefact);
-    let bundle = scripts.to_folder_contents(&artefact);
+    let scripts = LoadScripts::print_for_artefact(&artefact);
+    let bundle = scripts.to_folder_contents_with_artefact(&artefact);
     weir_artefact::write_folder_contents(&bundle, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
     eprint!("{}", render_input_and_form_warnings(&loaded, &artefact.manifest));
@@ -65,7 +65,7 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<ExitAnswer> {
 }
 
 /// The programs of those names.
-fn parse_program_names(names: &[String]) -> Result<Vec<ManagingProgram>> {
+fn parse_rewritable_programs(names: &[String]) -> Result<Vec<ManagingProgram>> {
     let find = |name: &String| {
         let known = ManagingProgram::parse_name_if_preserved(name);
         known.with_context(|| format!("no program {name}: docker, kube-proxy, firewalld, ufw"))

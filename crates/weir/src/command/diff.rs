@@ -30,7 +30,7 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<ExitAnswer> {
     let mut b = diff_operand::load_diff_operand(name_b, &select_operand_args(args, 1), color)?;
     let by_nft = [&a, &b].iter().any(|s| !s.nft_tables.tables.is_empty());
     let by_artefact = a.manifest.is_some() || b.manifest.is_some();
-    let originals = diff_operand::credit_common_originals(&mut a, &mut b);
+    let originals = diff_operand::credit_originals_if_identical(&mut a, &mut b);
     if args.counters && originals.is_none() {
         bail!("--counters needs the same rules on both sides, or an artefact of them");
     }
@@ -44,7 +44,9 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<ExitAnswer> {
     );
     let options = CompareOptions {
         level: if args.verdict { CompareLevel::Verdict } else { CompareLevel::Effects },
-        scope: args.hook.map_or(CompareScope::Journey, |h| CompareScope::Hook(h.to_model_hook())),
+        scope: args
+            .hook
+            .map_or(CompareScope::Journey, |h| CompareScope::OneHook(h.to_model_hook())),
         stateful_pairing: identity,
         memory_bytes: args.memory << 20,
         steps_max: args.steps.saturating_mul(1_000_000),

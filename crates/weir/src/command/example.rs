@@ -46,7 +46,7 @@ pub fn run(args: &ExampleCommand) -> Result<ExitAnswer> {
                 payload,
             };
             let sources = (0..*flows).map(|n| Ipv4Addr::from(u32::from(*from).wrapping_add(n)));
-            write_frames_with_one_verdict(
+            write_frames_with_given_verdict(
                 output,
                 sources.map(|source| flow.frame_from_source(source)),
                 verdict,
@@ -82,7 +82,7 @@ pub fn run(args: &ExampleCommand) -> Result<ExitAnswer> {
 }
 
 /// Writes frames and the verdict of each next to them.
-fn write_frames_with_one_verdict(
+fn write_frames_with_given_verdict(
     path: &Path,
     frames: impl Iterator<Item = Vec<u8>>,
     verdict: &str,

@@ -60,7 +60,8 @@ pub fn run(args: &ExplainArgs, color: bool) -> Result<ExitAnswer> {
     let assumed = find_unspecified_fields(&way, &packet, given);
     require_unassumable_fields(&assumed, &packet, &loaded.firewall)?;
     let bill = args.cost.then(|| {
-        let tracked = interpreter.conntrack_in_use(family) && packet.ct.state != CtState::Untracked;
+        let tracked = interpreter.is_conntrack_used_by_family(family)
+            && packet.ct.state != CtState::Untracked;
         packet_cost::count_trace_steps(&way, &loaded.firewall, packet.len(), tracked)
     });
     let cost = load_cost_model(args.cost_model.as_deref())?;
@@ -154,7 +155,8 @@ fn render_cost_table(bill: &PacketStepCounts, cost: &CostModel, measured: bool) 
         "shipped with weir; measure yours with weir calibrate"
     };
     let mut text = format!("cost of the evaluated rules (cost model {whose}):\n");
-    for (what, steps, ns) in bill.cost_by_step_kind(cost).iter().filter(|(_, steps, _)| *steps > 0)
+    for (what, steps, ns) in
+        bill.counts_with_unit_costs(cost).iter().filter(|(_, steps, _)| *steps > 0)
     {
         let _ = writeln!(
             text,

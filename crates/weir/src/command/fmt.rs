@@ -7,11 +7,11 @@ use anyhow::{Context as _, Result, bail};
 use weir_syntax::{ipf, ipset, iptables};
 
 use super::ExitAnswer;
-use crate::cli::FmtArgs;
+use crate::cli::FmtPrintArgs;
 use crate::{operand, terminal};
 
 /// Prints what was read: sets first, then IPv4, then IPv6.
-pub fn run(args: &FmtArgs, color: bool) -> Result<ExitAnswer> {
+pub fn run(args: &FmtPrintArgs, color: bool) -> Result<ExitAnswer> {
     if let Some(path) = &args.ipf {
         return print_ipf_conf_as_iptables_save(path, color);
     }

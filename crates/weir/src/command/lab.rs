@@ -20,7 +20,7 @@ use crate::run_progress::RunProgressDisplay;
 use crate::{json_output, terminal};
 
 /// Runs a study and writes its report beside the records.
-pub fn run(args: &LabRunArgs) -> Result<ExitAnswer> {
+pub fn run_study_and_write_report(args: &LabRunArgs) -> Result<ExitAnswer> {
     let words: Vec<String> = std::env::args().collect();
     let usual = if args.against_itself.is_some() { AA_PRESET } else { "quick" };
     let options = StudyRunOptions {
@@ -125,7 +125,7 @@ pub fn compare_runs(args: &LabCompareArgs) -> Result<ExitAnswer> {
 fn render_run_comparison(points: &[run_comparison::ComparedPoint]) -> String {
     let mut text = String::new();
     for point in points.iter().filter(|point| point.verdict != ChangeClass::Same) {
-        let what = quantity_words(point.quantity);
+        let what = name_quantity_without_unit(point.quantity);
         let word = match point.verdict {
             ChangeClass::Regression => "WORSE",
             ChangeClass::Improvement => "better",
@@ -154,7 +154,7 @@ fn render_run_comparison(points: &[run_comparison::ComparedPoint]) -> String {
 }
 
 /// What a quantity is called in a comparison.
-fn quantity_words(quantity: Quantity) -> &'static str {
+fn name_quantity_without_unit(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::LoadSeconds => "time to load",
         Quantity::BytesPerConnection => "memory per connection",

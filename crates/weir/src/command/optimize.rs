@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use weir_backends::equivalence_check::{
-    FormDifference, PacketCheckOptions as Packets, compare_on_packets, describe_outcome,
+    FormDifference, PacketCheckOptions as Packets, compare_form_on_generated_packets,
+    describe_outcome,
 };
 use weir_diagram::{CompareOptions, compare_with_progress};
 use weir_lint::{
@@ -40,8 +41,8 @@ pub fn run(args: &OptimizeArgs, color: bool) -> Result<ExitAnswer> {
     let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let outputs = output_paths(args, &loaded)?;
     let (fixed, proof) = fix_and_prove(&loaded.firewall, options, args)?;
-    eprint!("{}", render_accept_all_warnings(&loaded, &fixed.firewall));
-    eprint!("{}", render_fix_summary(&fixed, proof.as_ref(), args.seed));
+    eprint!("{}", render_removals_after_accept_all(&loaded, &fixed.firewall));
+    eprint!("{}", render_fix_counts_and_evidence(&fixed, proof.as_ref(), args.seed));
     let changes = render_unified_diffs(&loaded, &fixed.firewall);
     if args.dry_run {
         return terminal::print_stdout(&changes);
@@ -190,13 +191,13 @@ fn compare_by_diagram_and_packets(
     let unknown = comparison.undecided_comparisons().next().map(|(_, why)| why.to_owned());
     let new = Interpreter::new_with_sets_changed_by(after, before);
     let options = Packets { seed: args.seed, packets: args.packets };
-    let checked = compare_on_packets(
+    let checked = compare_form_on_generated_packets(
         before,
         &[after],
         &options,
         |packet, entry, outcome, answers| {
             let other = new.journey(packet, entry, answers);
-            let what = describe_outcome_difference(outcome, &other, counters)?;
+            let what = name_differing_outcome_part(outcome, &other, counters)?;
             Some(FormDifference { difference: what, outcome_after: describe_outcome(&other) })
         },
         &mut |what, done| progress.show_done_fraction(what, done),
@@ -208,7 +209,7 @@ fn compare_by_diagram_and_packets(
     }
 }
 
-fn describe_outcome_difference(a: &Outcome<'_>, b: &Outcome<'_>, counters: bool) -> Option<String> {
+fn name_differing_outcome_part(a: &Outcome<'_>, b: &Outcome<'_>, counters: bool) -> Option<String> {
     if !counters {
         return a.first_difference(b).map(|d| format!("{d:?} differs").to_lowercase());
     }
@@ -217,7 +218,11 @@ fn describe_outcome_difference(a: &Outcome<'_>, b: &Outcome<'_>, counters: bool)
 }
 
 /// What was done and what was left, for people.
-fn render_fix_summary(fixed: &FixResult, proof: Option<&OptimizeProof>, seed: u64) -> String {
+fn render_fix_counts_and_evidence(
+    fixed: &FixResult,
+    proof: Option<&OptimizeProof>,
+    seed: u64,
+) -> String {
     let mut done: BTreeMap<&str, usize> = BTreeMap::new();
     for f in &fixed.fixed_findings {
         *done.entry(f.lint_id()).or_default() += 1;
@@ -244,7 +249,7 @@ fn render_fix_summary(fixed: &FixResult, proof: Option<&OptimizeProof>, seed: u6
 
 /// Warns of rules that accept every packet before the rules after them are removed: who wrote these
 /// may have meant them to filter.
-fn render_accept_all_warnings(loaded: &LoadedFirewall, after: &Firewall) -> String {
+fn render_removals_after_accept_all(loaded: &LoadedFirewall, after: &Firewall) -> String {
     let mut out = String::new();
     for ruleset in loaded.firewall.rulesets() {
         let family = ruleset.family;

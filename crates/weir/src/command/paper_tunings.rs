@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use weir_lab::paper_tunings::{ALL_PAPERS_TUNINGS, PaperTuning, TuningScope};
+use weir_lab::paper_tunings::{ALL_PAPERS_TUNINGS, ModernisedPaperTuning, TuningScope};
 
 use super::ExitAnswer;
 use crate::cli::TuneArgs;
@@ -11,7 +11,7 @@ use crate::{json_output, terminal};
 #[derive(Serialize)]
 struct PaperTuningWithCurrentValue {
     #[serde(flatten)]
-    tuning: PaperTuning,
+    tuning: ModernisedPaperTuning,
     now: Option<String>,
 }
 
@@ -33,13 +33,13 @@ pub fn run(args: &TuneArgs) -> Result<ExitAnswer> {
             paper = row.tuning.paper;
             text += &format!("# {paper}\n");
         }
-        text += &render_sysctl_lines(row);
+        text += &render_tuning_as_sysctl_line(row);
     }
     terminal::print_stdout(&text)
 }
 
 /// A line that `sysctl -p` takes, where there is one to set; all else is a comment.
-fn render_sysctl_lines(row: &PaperTuningWithCurrentValue) -> String {
+fn render_tuning_as_sysctl_line(row: &PaperTuningWithCurrentValue) -> String {
     let PaperTuningWithCurrentValue { tuning, now } = row;
     let reach = match tuning.reach {
         TuningScope::Namespace => "",

@@ -36,7 +36,8 @@ pub fn run(args: &TrafficArgs, color: bool) -> Result<ExitAnswer> {
     let mut beside = args.output.clone().into_os_string();
     beside.push(".verdicts");
     let beside = PathBuf::from(beside);
-    let verdicts: String = all.iter().map(|(_, verdict)| verdict_line(*verdict)).collect();
+    let verdicts: String =
+        all.iter().map(|(_, verdict)| format_accept_or_drop_line(*verdict)).collect();
     fs::write(&beside, verdicts).with_context(|| format!("write {}", beside.display()))?;
     let dropped = all.iter().filter(|(_, v)| *v != Verdict::Accept).count();
     terminal::print_stdout(&format!(
@@ -47,7 +48,7 @@ pub fn run(args: &TrafficArgs, color: bool) -> Result<ExitAnswer> {
     ))
 }
 
-fn verdict_line(verdict: Verdict) -> &'static str {
+fn format_accept_or_drop_line(verdict: Verdict) -> &'static str {
     if verdict == Verdict::Accept { "accept\n" } else { "drop\n" }
 }
 

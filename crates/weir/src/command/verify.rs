@@ -36,7 +36,7 @@ pub fn run(args: &VerifyArgs, color: bool) -> Result<ExitAnswer> {
     } else {
         terminal::print_stdout(&report.to_string())?;
     }
-    Ok(if report.has_no_difference() { ExitAnswer::Yes } else { ExitAnswer::No })
+    Ok(if report.has_no_unintended_difference() { ExitAnswer::Yes } else { ExitAnswer::No })
 }
 
 /// Whether a path is a folder, as artefacts are and rulesets are not.

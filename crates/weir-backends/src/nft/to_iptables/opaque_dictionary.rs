@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use weir_model::nft::{self, Chain, OpaqueStatement, Ruleset, Statement, Table};
+use weir_model::nft::{self, Chain, OpaqueNftTest, Ruleset, Statement, Table};
 use weir_model::rule_match::{
     ExtensionOption, ExtensionValue, StatefulMatch, UnmodelledInputMatch,
 };
@@ -69,9 +69,9 @@ impl OpaqueDictionary {
         for cond in conds {
             match cond {
                 NftCondition::Test(t) => words.push(Statement::Test(t)),
-                NftCondition::Opaque(o) => words.push(Statement::Opaque(o)),
+                NftCondition::Opaque(o) => words.push(Statement::OpaqueTest(o)),
                 NftCondition::UnlessStatement(s) => {
-                    if let Statement::Opaque(o) = *s {
+                    if let Statement::OpaqueTest(o) = *s {
                         self.inverted_texts.insert(o.text);
                     }
                     return;
@@ -89,7 +89,7 @@ impl OpaqueDictionary {
     ) -> (Vec<&'r Statement>, Vec<Match>) {
         let mut rest: Vec<&Statement> = rule.statements.iter().collect();
         let mut taken = Vec::new();
-        let has_words = rest.iter().filter(|s| matches!(s, Statement::Opaque(_))).count();
+        let has_words = rest.iter().filter(|s| matches!(s, Statement::OpaqueTest(_))).count();
         if has_words == 0 {
             return (rest, taken);
         }
@@ -103,12 +103,12 @@ impl OpaqueDictionary {
     }
 
     /// The match that the nft text represents; a match that only nft has if there is no other.
-    pub fn match_for_statement(&self, opaque: &OpaqueStatement) -> Result<Match, String> {
+    pub fn match_for_statement(&self, opaque: &OpaqueNftTest) -> Result<Match, String> {
         if self.inverted_texts.contains(&opaque.text) {
             return Err(format!("{}: the other ruleset has only its opposite", opaque.text));
         }
         let is = |words: &[Statement]| match words {
-            [Statement::Opaque(o)] => o.text == opaque.text,
+            [Statement::OpaqueTest(o)] => o.text == opaque.text,
             _ => false,
         };
         if let Some((_, m)) = self.match_statements.iter().find(|(words, _)| is(words)) {

@@ -60,7 +60,7 @@ impl RuleDraft {
     }
 
     /// Matches that represent several of the rule's tests.
-    pub fn add_matches(&mut self, matches: Vec<Match>) {
+    pub fn append_multi_statement_matches(&mut self, matches: Vec<Match>) {
         self.matches.extend(matches);
     }
 
@@ -91,11 +91,11 @@ impl RuleDraft {
         match test.expression {
             LoadExpression::Iifname | LoadExpression::Oifname => self.add_device_test(test),
             LoadExpression::Saddr | LoadExpression::Daddr => self.add_address_test(test),
-            LoadExpression::L4proto => self.add_protocol_test(test),
-            LoadExpression::FragmentOffset | LoadExpression::TransportFirstThreeBytes => {
+            LoadExpression::L4proto => self.add_single_protocol_test(test),
+            LoadExpression::Ipv4FragmentOffset | LoadExpression::TransportFirstThreeBytes => {
                 self.add_fragment_test(test)
             }
-            LoadExpression::Sport | LoadExpression::Dport => self.add_port_test(test),
+            LoadExpression::Sport | LoadExpression::Dport => self.add_port_test_as_multiport(test),
             LoadExpression::TcpFlags => self.add_tcp_flags_test(test),
             LoadExpression::IcmpType | LoadExpression::IcmpTypeCode => self.add_icmp_test(test),
             LoadExpression::EtherSaddr
@@ -155,7 +155,7 @@ impl RuleDraft {
         Ok(())
     }
 
-    fn add_protocol_test(&mut self, test: &Test) -> AddTestResult {
+    fn add_single_protocol_test(&mut self, test: &Test) -> AddTestResult {
         self.refuse_test_after_stateful("the protocol")?;
         let proto =
             single_value(test).filter(|p| *p != 0).ok_or("tests several protocols at once")?;
@@ -173,10 +173,10 @@ impl RuleDraft {
             {
                 true
             }
-            (Comparand::InSpans(s), LoadExpression::FragmentOffset) if s[..] == [(0, 0)] => {
+            (Comparand::InSpans(s), LoadExpression::Ipv4FragmentOffset) if s[..] == [(0, 0)] => {
                 !test.negated
             }
-            (Comparand::AnyBit(0x1fff), LoadExpression::FragmentOffset) => test.negated,
+            (Comparand::AnyBit(0x1fff), LoadExpression::Ipv4FragmentOffset) => test.negated,
             _ => return unsupported_test_error(test),
         };
         let new = FragmentMatch { negated: whole };
@@ -186,7 +186,7 @@ impl RuleDraft {
         Ok(())
     }
 
-    fn add_port_test(&mut self, test: &Test) -> AddTestResult {
+    fn add_port_test_as_multiport(&mut self, test: &Test) -> AddTestResult {
         if !self.protocols.is_subset_of(&PORT_PROTOCOLS) {
             return Err("tests ports without a test of the protocol".into());
         }

@@ -37,7 +37,9 @@ pub(crate) fn run_bulk_tcp_stream(
             receive_stream(&listener).map_err(failed)
         });
         let _pinned = CorePinGuard::pin_to_core(core, realtime)?;
-        let sent = ends.source.call_inside(|| send_stream(ends.source_device, duration))?;
+        let sent = ends
+            .source
+            .call_inside(|| send_stream_and_count_retransmits(ends.source_device, duration))?;
         let (bytes, seconds) = receiver.join().expect("the receiver does not panic")?;
         Ok(BulkTcpStreamResult { bytes, seconds, retransmits: sent.map_err(failed)? })
     })
@@ -94,7 +96,7 @@ fn accept_stream(listener: &TcpListener) -> io::Result<TcpStream> {
 }
 
 /// Connects and sends; how many segments were sent again.
-fn send_stream(device: &str, duration: Duration) -> io::Result<u64> {
+fn send_stream_and_count_retransmits(device: &str, duration: Duration) -> io::Result<u64> {
     let socket = open_device_bound_socket(device)?;
     // Also the limit of a connect.
     let patience = libc::timeval { tv_sec: PEER_TIMEOUT.as_secs() as libc::time_t, tv_usec: 0 };

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use weir_stats::ProbeResult;
 
-use crate::workload::response_time::{new_latency_histogram, summarise_latencies, wait_readable};
+use crate::workload::response_time::{
+    new_latency_histogram, sleep_until_readable_or_limit, summarise_latencies,
+};
 
 /// Something that answers questions, each by its number.
 pub trait ProbeTransport {
@@ -83,7 +85,7 @@ pub fn run_open_loop_probe(
             break;
         } else {
             let until = if next < plan.request_count { planned(next) } else { end };
-            wait_readable(transport.readable_fd(), until.saturating_sub(now))?;
+            sleep_until_readable_or_limit(transport.readable_fd(), until.saturating_sub(now))?;
         }
         transport.read_answers(&mut numbers)?;
         let now = begun.elapsed();

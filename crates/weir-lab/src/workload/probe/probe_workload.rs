@@ -17,7 +17,7 @@ use weir_study::ProbeKindAndLoad;
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
 use crate::observe::core_noise::{
-    CorePinGuard, MAX_REALTIME_TRIAL, pick_other_core, set_realtime_priority,
+    CorePinGuard, MAX_REALTIME_TRIAL, pick_other_core_or_same, set_fifo_priority,
 };
 use crate::observe::counters::RxPacketReader;
 use crate::topology::FirewallWithCounters;
@@ -95,7 +95,7 @@ impl Workload for ProbeWorkload {
                 }
             };
         }
-        self.frame_tracker.read_counters_before(stage, firewall)
+        self.frame_tracker.store_counters_before(stage, firewall)
     }
 
     fn send_traffic(
@@ -114,7 +114,7 @@ impl Workload for ProbeWorkload {
             let (ended, entering) = (&ended, &firewall.received_from_source);
             let asker = transport.as_mut().map(|transport| {
                 let place = match case.kind {
-                    ProbeKind::Shell => pick_other_core(core),
+                    ProbeKind::Shell => pick_other_core_or_same(core),
                     _ => core,
                 };
                 scope.spawn(move || {
@@ -124,7 +124,7 @@ impl Workload for ProbeWorkload {
                     })
                 })
             });
-            let load = run_background_load_or_stream(stage, firewall, case, realtime, duration);
+            let load = run_overload_or_stream_blocking(stage, firewall, case, realtime, duration);
             ended.store(true, Ordering::SeqCst);
             (load, asker.map(|asker| asker.join().expect("who asks does not panic")))
         });
@@ -148,7 +148,7 @@ impl Workload for ProbeWorkload {
 }
 
 /// The load of the firewall: frames, a stream, nothing.
-fn run_background_load_or_stream(
+fn run_overload_or_stream_blocking(
     stage: &mut WorkloadResources,
     firewall: &FirewallWithCounters,
     case: ProbeKindAndLoad,
@@ -186,7 +186,7 @@ fn run_probes_under_load(
 ) -> io::Result<ProbeResult> {
     let _pinned = CorePinGuard::pin_to_core(core, false).map_err(io::Error::other)?;
     // Above the generator, or a question would leave only when that is done.
-    set_realtime_priority(2);
+    set_fifo_priority(2);
     if !is_ready() {
         let late = "the load was not there in time";
         return Err(io::Error::new(io::ErrorKind::TimedOut, late));

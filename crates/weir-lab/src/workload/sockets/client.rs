@@ -25,7 +25,7 @@ const OPEN_BURST_CONNECTIONS: u32 = 32;
 /// Events per poll.
 const MAX_EVENTS_PER_EPOLL_WAIT: usize = 256;
 /// Longest text of a reply.
-const MAX_REPLY_BYTES: usize = 256;
+const REPLY_READ_CHUNK_BYTES: usize = 256;
 const ZERO_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// What is fetched, and from where.
@@ -194,7 +194,7 @@ impl SocketClient<'_> {
     fn poll_events(&mut self, events: &mut Vec<Event>, limit: Duration) -> io::Result<()> {
         if !limit.is_zero() {
             // epoll counts milliseconds; a plan is finer.
-            response_time::wait_readable(self.epoll.as_fd(), limit)?;
+            response_time::sleep_until_readable_or_limit(self.epoll.as_fd(), limit)?;
         }
         events.clear();
         match epoll::wait(&self.epoll, spare_capacity(events), Some(&ZERO_TIMEOUT)) {
@@ -238,7 +238,7 @@ impl SocketClient<'_> {
                 .map_err(|error| classify_socket_error(&error.into()))?;
             return Ok(false);
         }
-        let mut chunk = [0; MAX_REPLY_BYTES];
+        let mut chunk = [0; REPLY_READ_CHUNK_BYTES];
         match session.socket.read(&mut chunk) {
             Ok(0) => Err("closed early"),
             Ok(length) => {

@@ -61,7 +61,7 @@ pub(crate) struct ClientResourceLimit {
 impl ClientResources {
     /// Those of this process, of `clients` client addresses with `ports` ports each in `source`,
     /// and of servers in `sink`.
-    pub(crate) fn from_namespaces(
+    pub(crate) fn from_source_and_sink_namespaces(
         (clients, ports, servers): (u64, u64, u64),
         source: &Namespace,
         sink: &Namespace,

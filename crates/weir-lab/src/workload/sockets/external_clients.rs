@@ -24,7 +24,7 @@ use super::client_limits;
 use super::client_result::{ClientCountsAndSeconds, socket_io_error, to_failure_records};
 use super::socket_plan::SocketPlan;
 use crate::LabError;
-use crate::host::router_config::FIREWALL_IN_ADDRESS;
+use crate::host::router_config::FIREWALL_IN_GATEWAY_IP;
 use crate::topology::FirewallWithCounters;
 use crate::workload::response_time;
 use program_report::ProgramReport;
@@ -49,7 +49,7 @@ pub(super) fn choose_program_adapter(client: ClientKind) -> Option<ClientProgram
         name,
         arguments,
         parse_output: wrk::parse_output,
-        parse_startup_failure: wrk::parse_startup_failure,
+        parse_startup_failure: wrk::parse_startup_failure_as_report,
     };
     Some(match client {
         ClientKind::Sockets | ClientKind::Stateless => return None,
@@ -65,7 +65,7 @@ pub(super) fn choose_program_adapter(client: ClientKind) -> Option<ClientProgram
 }
 
 /// Runs a program through a firewall, from the client address number `first`.
-pub(super) fn run_program_through_firewall(
+pub(super) fn run_program_for_connection_counts(
     source: &Namespace,
     firewall: &FirewallWithCounters,
     asking: &SocketPlan<'_>,
@@ -78,14 +78,14 @@ pub(super) fn run_program_through_firewall(
     let (servers, device) = (endpoints.server_prefix(), &firewall.end_devices.0);
     // Ways without a metric come before those that sockets of one device find.
     source.run_ip_batch(&[format!(
-        "route replace {servers} via {FIREWALL_IN_ADDRESS} dev {device} onlink src {address}"
+        "route replace {servers} via {FIREWALL_IN_GATEWAY_IP} dev {device} onlink src {address}"
     )])?;
     let arguments = (program.arguments)(asking);
     let refused = |message| {
         let command = format!("{} {}", program.name, arguments.join(" "));
         LabError::ExternalClientFailed { command, message }
     };
-    let report = run_program(
+    let report = run_program_and_parse_report(
         source,
         program,
         &arguments,
@@ -96,7 +96,7 @@ pub(super) fn run_program_through_firewall(
 }
 
 /// Runs a program to its end, within a limit; what it did, or what went wrong with it.
-fn run_program(
+fn run_program_and_parse_report(
     source: &Namespace,
     program: &ClientProgramAdapter,
     arguments: &[String],
@@ -110,7 +110,7 @@ fn run_program(
         Err(error) => return Ok(Err(format!("cannot be started: {error}"))),
     };
     // Its output fits into a pipe, so nothing has to read it while it runs.
-    let is_over = wait_for_exit_without_killing(&mut child, limit).map_err(socket_io_error)?;
+    let is_over = wait_for_exit_or_time_limit(&mut child, limit).map_err(socket_io_error)?;
     if !is_over {
         child.kill().map_err(socket_io_error)?;
     }
@@ -127,7 +127,7 @@ fn run_program(
 }
 
 /// Waits for the end of a process, up to a limit; returns whether it ended.
-fn wait_for_exit_without_killing(child: &mut Child, limit: Duration) -> std::io::Result<bool> {
+fn wait_for_exit_or_time_limit(child: &mut Child, limit: Duration) -> std::io::Result<bool> {
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let begun = Instant::now();
     while child.try_wait()?.is_none() {
@@ -135,7 +135,7 @@ fn wait_for_exit_without_killing(child: &mut Child, limit: Duration) -> std::io:
         if left.is_zero() {
             return Ok(false);
         }
-        response_time::wait_readable(process.as_fd(), left)?;
+        response_time::sleep_until_readable_or_limit(process.as_fd(), left)?;
     }
     Ok(true)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::LabError;
 use crate::observe::counters::RxPacketReader;
 use crate::topology::{FirewallWithCounters, Topology};
-use crate::workload::settle::{TransitProgress, wait_until_settled};
+use crate::workload::settle::{MovedPacketsReading, wait_until_settled};
 
 /// How long packets may be under way after the last reply.
 const SETTLE_TIMEOUT: Duration = Duration::from_millis(200);
@@ -52,7 +52,7 @@ impl LinkCounters {
             let (entered, left) = self.read_packets_entered_and_left()?;
             let value = (entered - before.0, left - before.1);
             // Packets for the firewall itself never come out of it: only rest says that it is done.
-            Ok(TransitProgress { moved_packets: entered + left, is_complete: false, value })
+            Ok(MovedPacketsReading { moved_packets: entered + left, is_complete: false, value })
         })
     }
 }

@@ -34,7 +34,11 @@ pub(super) struct ServerThread {
 
 impl ServerThread {
     /// Listens in the current namespace, to packets from one device, and replies on one core.
-    pub(super) fn start(device: &str, port: u16, core: u32) -> io::Result<ServerThread> {
+    pub(super) fn start_in_current_namespace(
+        device: &str,
+        port: u16,
+        core: u32,
+    ) -> io::Result<ServerThread> {
         let listener = listen_on_device(device, port)?;
         let (end, other) = UnixStream::pair()?;
         let serve = move || {
@@ -99,7 +103,7 @@ impl HttpServer {
                 match event.data.u64() {
                     STOP_TOKEN => return Ok(self.replies),
                     LISTENER_TOKEN => self.accept_waiting_connections()?,
-                    slot => self.advance_connection(slot as usize),
+                    slot => self.read_and_answer_whole_request(slot as usize),
                 }
             }
         }
@@ -121,7 +125,7 @@ impl HttpServer {
 
     /// Reads; answers a request that is whole; forgets a connection that the client closed, or that
     /// is not one of ours.
-    fn advance_connection(&mut self, slot: usize) {
+    fn read_and_answer_whole_request(&mut self, slot: usize) {
         let Some(session) = self.connections.get_mut(slot) else { return };
         let mut chunk = [0; MAX_REQUEST_BYTES];
         let is_over = match session.socket.read(&mut chunk) {

@@ -39,7 +39,7 @@ impl SocketPlan<'_> {
 }
 
 /// How a trial of a study opens them at a point.
-pub(crate) fn build_socket_plan<'a>(
+pub(crate) fn assemble_socket_plan_at_point<'a>(
     topology: &Topology,
     load: &'a ConnectionLoad,
     client: ClientKind,
@@ -72,7 +72,7 @@ pub(crate) fn read_client_resources(
 ) -> ClientResources {
     let ports = load.sockets.as_ref().map_or(0, KernelSocketClients::ports_per_client);
     let endpoints = (u64::from(clients), u64::from(ports), u64::from(servers));
-    ClientResources::from_namespaces(
+    ClientResources::from_source_and_sink_namespaces(
         endpoints,
         topology.source_namespace(),
         topology.sink_namespace(),

@@ -67,7 +67,7 @@ fn check_options(
             g.option_specs.iter().any(|o| o.id == t.id && o.arity != OptionArity::Flag);
         options.push(WrittenOption {
             negated: t.negated,
-            name: g.option_name(t.id),
+            name: g.option_name_without_dashes(t.id),
             argument: has_argument.then(|| t.arg.to_owned()),
         });
     }

@@ -18,7 +18,7 @@ pub(super) static NFQUEUE_TARGET: Extension<Target> = Extension {
         option_with_argument("queue-num", 0).excludes(1 << 1),
         option_with_argument("queue-balance", 1).excludes(1 << 0),
         flag_option("queue-bypass", 2),
-        flag_option("queue-cpu-fanout", 3).requires(1 << 1),
+        flag_option("queue-cpu-fanout", 3).requires_all(1 << 1),
     ],
     build: build_nfqueue_target,
     ..Extension::DEFAULT
@@ -79,7 +79,7 @@ fn build_nfqueue_target(g: &ExtensionArguments) -> ParseResult<Target> {
         }
     }
     for id in [2, 3].into_iter().filter(|id| g.has_option(*id)) {
-        options.push_non_negated(g.option_name(id), ExtensionValue::Flag);
+        options.push_non_negated(g.option_name_without_dashes(id), ExtensionValue::Flag);
     }
     Ok(divert_target("NFQUEUE", options))
 }
@@ -111,7 +111,7 @@ fn build_synproxy_target(g: &ExtensionArguments) -> ParseResult<Target> {
             3 => ExtensionValue::Number(option_values::parse_integer(t, 0, 0xffff)?),
             _ => ExtensionValue::Flag,
         };
-        options.push_non_negated(g.option_name(id), v);
+        options.push_non_negated(g.option_name_without_dashes(id), v);
     }
     Ok(divert_target("SYNPROXY", options))
 }

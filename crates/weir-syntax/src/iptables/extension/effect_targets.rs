@@ -20,7 +20,7 @@ const RAW_SCOPE: ExtensionScope = ExtensionScope::in_tables(&[TableName::Raw]);
 pub(super) static NOTRACK_TARGET: Extension<Target> = Extension {
     name: "NOTRACK",
     options: &[],
-    build: |_| Ok(effect_target(Effect::Notrack)),
+    build: |_| Ok(wrap_effect_as_target(Effect::Notrack)),
     scope: RAW_SCOPE,
     ..Extension::DEFAULT
 };
@@ -50,7 +50,7 @@ pub(super) static CLASSIFY_TARGET: Extension<Target> = Extension {
         let Some(t) = g.first_with_id(0) else {
             return g.extension_error("no --set-class").into_err();
         };
-        Ok(effect_target(Effect::Classify { class: parse_tc_class(t)? }))
+        Ok(wrap_effect_as_target(Effect::Classify { class: parse_tc_class(t)? }))
     },
     scope: ExtensionScope::from_hooks(&[Forward, Output, Postrouting]),
     ..Extension::DEFAULT
@@ -76,7 +76,7 @@ pub(super) static DSCP_TARGET: Extension<Target> = Extension {
         option_with_argument("set-dscp-class", 1).excludes(1),
     ],
     build: |g| match g.iter().next() {
-        Some(t) => Ok(effect_target(Effect::Dscp(header_field_matches::parse_dscp(t)?))),
+        Some(t) => Ok(wrap_effect_as_target(Effect::Dscp(header_field_matches::parse_dscp(t)?))),
         None => g.extension_error("DSCP without a value").with_help("give --set-dscp").into_err(),
     },
     scope: MANGLE_SCOPE,
@@ -112,7 +112,7 @@ pub(super) static HL_TARGET: Extension<Target> = Extension {
 pub(super) static CHECKSUM_TARGET: Extension<Target> = Extension {
     name: "CHECKSUM",
     options: &[flag_option("checksum-fill", 0).mandatory()],
-    build: |_| Ok(flag_only_target("CHECKSUM", "checksum-fill")),
+    build: |_| Ok(effect_target_with_one_flag("CHECKSUM", "checksum-fill")),
     scope: MANGLE_SCOPE,
     ..Extension::DEFAULT
 };
@@ -174,11 +174,11 @@ pub(super) static ECN_TARGET: Extension<Target> = Extension {
     ..Extension::DEFAULT
 };
 
-fn effect_target(e: Effect) -> Target {
+fn wrap_effect_as_target(e: Effect) -> Target {
     Target::Effect(Box::new(e))
 }
 
-fn flag_only_target(module: &'static str, option: &'static str) -> Target {
+fn effect_target_with_one_flag(module: &'static str, option: &'static str) -> Target {
     let mut options = ModuleOptionsBuilder::default();
     options.push_non_negated(option, ExtensionValue::Flag);
     log_targets::build_effect_target(module, options)
@@ -202,7 +202,7 @@ fn build_ecn_target(g: &ExtensionArguments) -> ParseResult<Target> {
                 ExtensionValue::Number(n)
             }
         };
-        options.push_non_negated(g.option_name(t.id), v);
+        options.push_non_negated(g.option_name_without_dashes(t.id), v);
     }
     // Both bits set to zero is what --ecn-tcp-remove says, which is printed if nothing else is set.
     let is_written_as_remove = g.has_option(0);
@@ -228,7 +228,7 @@ fn build_ecn_target(g: &ExtensionArguments) -> ParseResult<Target> {
     Ok(log_targets::build_effect_target("ECN", options))
 }
 
-const CT_EVENTS: [&str; 10] = [
+const CT_EVENT_NAMES: [&str; 10] = [
     "new",
     "related",
     "destroy",
@@ -241,7 +241,10 @@ const CT_EVENTS: [&str; 10] = [
     "secmark",
 ];
 
-fn parse_ct_events(t: &ParsedOption, known: &[&'static str]) -> ParseResult<ExtensionValue> {
+fn parse_ct_events_as_keywords(
+    t: &ParsedOption,
+    known: &[&'static str],
+) -> ParseResult<ExtensionValue> {
     let mut set = vec![false; known.len()];
     for word in t.arg.split(',') {
         match known.iter().position(|k| *k == word) {
@@ -283,17 +286,17 @@ fn build_ct_target(g: &ExtensionArguments) -> ParseResult<Target> {
                 return t.arg_error("name is longer than 31 bytes").into_err();
             }
             1 | 2 => ExtensionValue::Text(t.arg.to_owned()),
-            3 => parse_ct_events(t, &CT_EVENTS)?,
-            _ => parse_ct_events(t, &CT_EVENTS[..1])?,
+            3 => parse_ct_events_as_keywords(t, &CT_EVENT_NAMES)?,
+            _ => parse_ct_events_as_keywords(t, &CT_EVENT_NAMES[..1])?,
         };
         if id == 1 && !g.has_option(0) {
             check_ct_helper_protocol(t, g)?;
         }
-        options.push_non_negated(g.option_name(id), v);
+        options.push_non_negated(g.option_name_without_dashes(id), v);
     }
     push_ct_zone(g, &mut options)?;
     match &options.0[..] {
-        [only] if only.name == "notrack" => Ok(effect_target(Effect::CtNotrack)),
+        [only] if only.name == "notrack" => Ok(wrap_effect_as_target(Effect::CtNotrack)),
         _ => Ok(log_targets::build_effect_target("CT", options)),
     }
 }
@@ -377,7 +380,7 @@ fn build_tos_target(g: &ExtensionArguments) -> ParseResult<Target> {
         }
         _ => (option_values::parse_integer(t, 0, 255)? as u8, 0),
     };
-    Ok(effect_target(Effect::Tos { value, mask }))
+    Ok(wrap_effect_as_target(Effect::Tos { value, mask }))
 }
 
 fn build_ttl_target(g: &ExtensionArguments) -> ParseResult<Target> {
@@ -386,7 +389,10 @@ fn build_ttl_target(g: &ExtensionArguments) -> ParseResult<Target> {
     };
     let op = [TtlOperation::Set, TtlOperation::Inc, TtlOperation::Dec][t.id as usize];
     let min = u64::from(t.id != 0);
-    Ok(effect_target(Effect::Ttl { op, value: option_values::parse_integer(t, min, 255)? as u8 }))
+    Ok(wrap_effect_as_target(Effect::Ttl {
+        op,
+        value: option_values::parse_integer(t, min, 255)? as u8,
+    }))
 }
 
 fn build_tee_target(g: &ExtensionArguments) -> ParseResult<Target> {

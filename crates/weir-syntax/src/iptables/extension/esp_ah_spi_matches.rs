@@ -3,7 +3,7 @@
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::{Family, Match};
 
-use super::extension_value_builders::host_dependent_match;
+use super::extension_value_builders::unmodelled_input_match;
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
@@ -65,5 +65,5 @@ fn build_spi_match(g: &ExtensionArguments, name: &'static str) -> ParseResult<Ma
             value: ExtensionValue::Flag,
         });
     }
-    Ok(host_dependent_match(if name == "espspi" { "esp" } else { "ah" }, options))
+    Ok(unmodelled_input_match(if name == "espspi" { "esp" } else { "ah" }, options))
 }

@@ -16,7 +16,7 @@ impl ModuleOptionsBuilder {
 }
 
 /// A match whose answer the packet's modelled fields do not give.
-pub(super) fn host_dependent_match(module: &'static str, options: Vec<ExtensionOption>) -> Match {
+pub(super) fn unmodelled_input_match(module: &'static str, options: Vec<ExtensionOption>) -> Match {
     Match::UnmodelledInput(Box::new(UnmodelledInputMatch { module, options }))
 }
 

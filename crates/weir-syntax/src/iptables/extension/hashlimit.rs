@@ -81,7 +81,7 @@ fn build_hashlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
         options.push_non_negated("hashlimit-burst", burst);
     }
     if let Some(mode) = g.first_with_id(9)
-        && let Some(modes) = parse_hashlimit_modes(mode)?
+        && let Some(modes) = parse_hashlimit_modes_as_keywords(mode)?
     {
         options.push_non_negated("hashlimit-mode", modes);
     }
@@ -100,7 +100,7 @@ fn build_hashlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
             None => continue,
         };
         if n != silent {
-            options.push_non_negated(g.option_name(id), ExtensionValue::Number(n));
+            options.push_non_negated(g.option_name_without_dashes(id), ExtensionValue::Number(n));
         }
     }
     for id in [2, 3] {
@@ -108,9 +108,10 @@ fn build_hashlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
         let bits = g.family.addr_bits();
         match address::parse_mask(t.arg, g.family).map(|m| g.family.prefix_len_of_mask(m.0)) {
             Some(Some(len)) if len == bits => {}
-            Some(Some(len)) => {
-                options.push_non_negated(g.option_name(id), ExtensionValue::Number(len.into()))
-            }
+            Some(Some(len)) => options.push_non_negated(
+                g.option_name_without_dashes(id),
+                ExtensionValue::Number(len.into()),
+            ),
             _ => {
                 return t
                     .arg_error(format!("{} is not a prefix length to {bits}", t.arg))
@@ -354,21 +355,21 @@ fn parse_burst(t: &ParsedOption) -> ParseResult<u64> {
     }
 }
 
-fn parse_hashlimit_modes(t: &ParsedOption) -> ParseResult<Option<ExtensionValue>> {
+fn parse_hashlimit_modes_as_keywords(t: &ParsedOption) -> ParseResult<Option<ExtensionValue>> {
     // In the order of printing.
-    const HASHLIMIT_MODES: [&str; 4] = ["srcip", "srcport", "dstip", "dstport"];
+    const HASHLIMIT_MODE_NAMES: [&str; 4] = ["srcip", "srcport", "dstip", "dstport"];
     let mut set = [false; 4];
     for word in t.arg.split([',', '|']).filter(|w| !w.is_empty()) {
-        match HASHLIMIT_MODES.iter().position(|m| *m == word) {
+        match HASHLIMIT_MODE_NAMES.iter().position(|m| *m == word) {
             Some(i) => set[i] = true,
             None => {
                 return t
-                    .arg_error(format!("{word} is not one of {}", HASHLIMIT_MODES.join(", ")))
+                    .arg_error(format!("{word} is not one of {}", HASHLIMIT_MODE_NAMES.join(", ")))
                     .into_err();
             }
         }
     }
-    let chosen: Vec<_> = (0..4).filter(|i| set[*i]).map(|i| HASHLIMIT_MODES[i]).collect();
+    let chosen: Vec<_> = (0..4).filter(|i| set[*i]).map(|i| HASHLIMIT_MODE_NAMES[i]).collect();
     Ok((!chosen.is_empty()).then_some(ExtensionValue::KeywordList(chosen)))
 }
 

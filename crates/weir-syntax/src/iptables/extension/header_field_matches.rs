@@ -4,7 +4,7 @@ use weir_model::rule_match::{ExtensionOption, ExtensionValue, Negatable, TtlComp
 use weir_model::{Addr, Family, Match};
 use weir_packet::PktType;
 
-use super::extension_value_builders::host_dependent_match;
+use super::extension_value_builders::unmodelled_input_match;
 use super::option_values;
 use crate::append_text;
 use crate::diagnostic::ParseResult;
@@ -35,7 +35,7 @@ pub(super) static TTL_MATCH: Extension<Match> = Extension {
         option_with_argument("ttl-lt", 1).excludes(5),
         option_with_argument("ttl-gt", 2).excludes(3),
     ],
-    build: build_ttl_match,
+    build: build_ttl_or_hl_comparison,
     ..Extension::DEFAULT
 };
 
@@ -47,7 +47,7 @@ pub(super) static HL_MATCH: Extension<Match> = Extension {
         option_with_argument("hl-lt", 1).excludes(5),
         option_with_argument("hl-gt", 2).excludes(3),
     ],
-    build: build_ttl_match,
+    build: build_ttl_or_hl_comparison,
     ..Extension::DEFAULT
 };
 
@@ -94,11 +94,11 @@ pub(super) static IPRANGE_MATCH: Extension<Match> = Extension {
         option_with_argument("src-range", 0).invertible(),
         option_with_argument("dst-range", 1).invertible(),
     ],
-    build: build_iprange_match,
+    build: build_maybe_empty_iprange_match,
     ..Extension::DEFAULT
 };
 
-fn build_ttl_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_ttl_or_hl_comparison(g: &ExtensionArguments) -> ParseResult<Match> {
     let Some(t) = g.iter().next() else {
         return g.extension_error(format!("{} without a comparison", g.name)).into_err();
     };
@@ -178,7 +178,7 @@ fn build_pkttype_match(g: &ExtensionArguments) -> ParseResult<Match> {
         "otherhost" => {
             let value = ExtensionValue::Keyword("otherhost");
             let options = vec![ExtensionOption { negated: t.negated, name: "pkt-type", value }];
-            return Ok(host_dependent_match("pkttype", options));
+            return Ok(unmodelled_input_match("pkttype", options));
         }
         _ => {
             return t
@@ -190,11 +190,13 @@ fn build_pkttype_match(g: &ExtensionArguments) -> ParseResult<Match> {
     Ok(Match::PktType(Negatable { negated: t.negated, value }))
 }
 
-fn build_iprange_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_maybe_empty_iprange_match(g: &ExtensionArguments) -> ParseResult<Match> {
     let range = |t: &ParsedOption| {
         let (lo, hi) = t.arg.split_once('-').unwrap_or((t.arg, t.arg));
-        match (address::parse_xtables_addr(lo, g.family), address::parse_xtables_addr(hi, g.family))
-        {
+        match (
+            address::parse_xtables_numeric_addr(lo, g.family),
+            address::parse_xtables_numeric_addr(hi, g.family),
+        ) {
             (Some(lo), Some(hi)) => Ok(Negatable { negated: t.negated, value: (lo, hi) }),
             _ => t
                 .arg_error(format!("{} is not a range of addresses", t.arg))
@@ -219,7 +221,12 @@ pub(super) fn print_length_match(out: &mut String, m: &Negatable<(u16, u16)>) {
     option_values::print_number_range(out, m.value.0.into(), m.value.1.into());
 }
 
-pub(super) fn print_ttl_match(out: &mut String, op: TtlComparison, value: u8, family: Family) {
+pub(super) fn print_ttl_or_hl_comparison(
+    out: &mut String,
+    op: TtlComparison,
+    value: u8,
+    family: Family,
+) {
     let (module, options) = match family {
         Family::V4 => (" -m ttl", ["--ttl-eq", "--ttl-lt", "--ttl-gt"]),
         Family::V6 => (" -m hl", ["--hl-eq", "--hl-lt", "--hl-gt"]),

@@ -5,7 +5,7 @@ use weir_model::Hook::{Forward, Input, Output, Postrouting, Prerouting};
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::{Family, Match, TableName};
 
-use super::extension_value_builders::host_dependent_match;
+use super::extension_value_builders::unmodelled_input_match;
 use super::option_value_printing::{
     print_option_value, print_text_in_quotes, print_text_quoted_if_needed,
 };
@@ -22,7 +22,7 @@ pub(super) static OWNER_MATCH: Extension<Match> = Extension {
         option_with_argument("uid-owner", 0).invertible(),
         option_with_argument("gid-owner", 1).invertible(),
         flag_option("socket-exists", 2).invertible(),
-        flag_option("suppl-groups", 3).requires(1 << 1),
+        flag_option("suppl-groups", 3).requires_all(1 << 1),
     ],
     build: build_owner_match,
     scope: ExtensionScope::from_hooks(&[Output, Postrouting]),
@@ -173,7 +173,7 @@ fn build_one_option_match(
         return g.extension_error(format!("{module} is empty")).into_err();
     };
     let options = vec![ExtensionOption { negated: t.negated, name, value: read(t)? }];
-    Ok(host_dependent_match(module, options))
+    Ok(unmodelled_input_match(module, options))
 }
 
 /// A match of flags, printed in the given order.
@@ -183,11 +183,11 @@ fn build_flags_match(g: &ExtensionArguments, module: &'static str, order: &[u8])
         .filter_map(|id| g.first_with_id(*id))
         .map(|t| ExtensionOption {
             negated: t.negated,
-            name: g.option_name(t.id),
+            name: g.option_name_without_dashes(t.id),
             value: ExtensionValue::Flag,
         })
         .collect();
-    host_dependent_match(module, options)
+    unmodelled_input_match(module, options)
 }
 
 fn build_owner_match(g: &ExtensionArguments) -> ParseResult<Match> {
@@ -206,7 +206,11 @@ fn build_owner_match(g: &ExtensionArguments) -> ParseResult<Match> {
             1 => parse_owner_range(t, "/etc/group")?,
             _ => ExtensionValue::Flag,
         };
-        options.push(ExtensionOption { negated: t.negated, name: g.option_name(id), value });
+        options.push(ExtensionOption {
+            negated: t.negated,
+            name: g.option_name_without_dashes(id),
+            value,
+        });
     }
     if !options.iter().any(|o| o.name != "suppl-groups") {
         return g
@@ -214,7 +218,7 @@ fn build_owner_match(g: &ExtensionArguments) -> ParseResult<Match> {
             .with_help("give --uid-owner, --gid-owner or --socket-exists")
             .into_err();
     }
-    Ok(host_dependent_match("owner", options))
+    Ok(unmodelled_input_match("owner", options))
 }
 
 /// A name of the system's file, a number, or two joined by `-` or `:`.
@@ -245,7 +249,7 @@ fn parse_owner_range(t: &ParsedOption, file: &str) -> ParseResult<ExtensionValue
 }
 
 /// Route types (`RTN_*`) in the order of printing.
-const ADDRTYPE_NAMES: [&str; 12] = [
+const ADDRTYPE_NAMES_IN_PRINT_ORDER: [&str; 12] = [
     "UNSPEC",
     "UNICAST",
     "LOCAL",
@@ -260,26 +264,31 @@ const ADDRTYPE_NAMES: [&str; 12] = [
     "XRESOLVE",
 ];
 
-fn parse_address_types(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<ExtensionValue> {
-    let mut set = [false; ADDRTYPE_NAMES.len()];
+fn parse_address_types_as_keywords(
+    t: &ParsedOption,
+    g: &ExtensionArguments,
+) -> ParseResult<ExtensionValue> {
+    let mut set = [false; ADDRTYPE_NAMES_IN_PRINT_ORDER.len()];
     for word in t.arg.split(',') {
         let begins = |name: &str| {
             !word.is_empty()
                 && word.len() <= name.len()
                 && name.as_bytes()[..word.len()].eq_ignore_ascii_case(word.as_bytes())
         };
-        match ADDRTYPE_NAMES.iter().position(|name| begins(name)) {
+        match ADDRTYPE_NAMES_IN_PRINT_ORDER.iter().position(|name| begins(name)) {
             Some(i) => set[i] = true,
             None => {
                 return t
                     .arg_error(format!("no address type {word:?}"))
-                    .with_help(format!("use one of {}", ADDRTYPE_NAMES.join(", ")))
+                    .with_help(format!("use one of {}", ADDRTYPE_NAMES_IN_PRINT_ORDER.join(", ")))
                     .into_err();
             }
         }
     }
-    let chosen: Vec<_> =
-        (0..ADDRTYPE_NAMES.len()).filter(|i| set[*i]).map(|i| ADDRTYPE_NAMES[i]).collect();
+    let chosen: Vec<_> = (0..ADDRTYPE_NAMES_IN_PRINT_ORDER.len())
+        .filter(|i| set[*i])
+        .map(|i| ADDRTYPE_NAMES_IN_PRINT_ORDER[i])
+        .collect();
     let foreign = ["BROADCAST", "BLACKHOLE", "PROHIBIT", "THROW", "NAT", "XRESOLVE"];
     let not_in_v6 = chosen.iter().find(|c| foreign.contains(c));
     match (g.family, not_in_v6) {
@@ -293,8 +302,12 @@ fn parse_address_types(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<
 fn build_addrtype_match(g: &ExtensionArguments) -> ParseResult<Match> {
     let mut options = Vec::new();
     for t in [0, 1].into_iter().filter_map(|id| g.first_with_id(id)) {
-        let value = parse_address_types(t, g)?;
-        options.push(ExtensionOption { negated: t.negated, name: g.option_name(t.id), value });
+        let value = parse_address_types_as_keywords(t, g)?;
+        options.push(ExtensionOption {
+            negated: t.negated,
+            name: g.option_name_without_dashes(t.id),
+            value,
+        });
     }
     if options.is_empty() {
         return g
@@ -308,10 +321,14 @@ fn build_addrtype_match(g: &ExtensionArguments) -> ParseResult<Match> {
         if g.has_option(id) {
             g.restrict_hooks(hooks);
             let value = ExtensionValue::Flag;
-            options.push(ExtensionOption { negated: false, name: g.option_name(id), value });
+            options.push(ExtensionOption {
+                negated: false,
+                name: g.option_name_without_dashes(id),
+                value,
+            });
         }
     }
-    Ok(host_dependent_match("addrtype", options))
+    Ok(unmodelled_input_match("addrtype", options))
 }
 
 fn build_physdev_match(g: &ExtensionArguments) -> ParseResult<Match> {
@@ -327,7 +344,11 @@ fn build_physdev_match(g: &ExtensionArguments) -> ParseResult<Match> {
             0 | 1 => ExtensionValue::Text(t.arg.to_owned()),
             _ => ExtensionValue::Flag,
         };
-        options.push(ExtensionOption { negated: t.negated, name: g.option_name(t.id), value });
+        options.push(ExtensionOption {
+            negated: t.negated,
+            name: g.option_name_without_dashes(t.id),
+            value,
+        });
     }
     if options.is_empty() {
         return g.extension_error("physdev without an option").into_err();
@@ -336,14 +357,18 @@ fn build_physdev_match(g: &ExtensionArguments) -> ParseResult<Match> {
     if (g.has_option(1) || g.has_option(3)) && !bridged {
         g.restrict_hooks(&[Prerouting, Input, Forward, Postrouting]);
     }
-    Ok(host_dependent_match("physdev", options))
+    Ok(unmodelled_input_match("physdev", options))
 }
 
 fn build_devgroup_match(g: &ExtensionArguments) -> ParseResult<Match> {
     let mut options = Vec::new();
     for t in [0, 1].into_iter().filter_map(|id| g.first_with_id(id)) {
         let value = parse_iproute_name_or_number(t, "group")?;
-        options.push(ExtensionOption { negated: t.negated, name: g.option_name(t.id), value });
+        options.push(ExtensionOption {
+            negated: t.negated,
+            name: g.option_name_without_dashes(t.id),
+            value,
+        });
     }
     match (g.has_option(0), g.has_option(1)) {
         (true, true) => g.restrict_hooks(&[Forward]),
@@ -351,7 +376,7 @@ fn build_devgroup_match(g: &ExtensionArguments) -> ParseResult<Match> {
         (false, true) => g.restrict_hooks(&[Forward, Output, Postrouting]),
         (false, false) => return g.extension_error("devgroup without a group").into_err(),
     }
-    Ok(host_dependent_match("devgroup", options))
+    Ok(unmodelled_input_match("devgroup", options))
 }
 
 /// `value[/mask]`, or a name of a table of iproute2, which is printed back by its name.

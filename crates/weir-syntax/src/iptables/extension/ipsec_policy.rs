@@ -4,7 +4,7 @@ use weir_model::Hook::{Forward, Input, Output, Postrouting, Prerouting};
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::{Family, Match};
 
-use super::extension_value_builders::{ModuleOptionsBuilder, host_dependent_match};
+use super::extension_value_builders::{ModuleOptionsBuilder, unmodelled_input_match};
 use super::option_value_printing::print_option_value;
 use super::option_values;
 use crate::diagnostic::ParseResult;
@@ -36,7 +36,7 @@ pub(super) static POLICY_MATCH: Extension<Match> = Extension {
         option_with_argument("tunnel-dst", TUNNEL_DST_OPTION_ID).repeatable().invertible(),
         option_with_argument("proto", PROTO_OPTION_ID).repeatable().invertible(),
         option_with_argument("mode", MODE_OPTION_ID).repeatable().invertible(),
-        flag_option("next", NEXT_OPTION_ID).repeatable().requires(1 << STRICT_OPTION_ID),
+        flag_option("next", NEXT_OPTION_ID).repeatable().requires_all(1 << STRICT_OPTION_ID),
     ],
     build: build_policy_match,
     print_value: print_address_without_host_mask,
@@ -113,7 +113,7 @@ fn build_policy_match(g: &ExtensionArguments) -> ParseResult<Match> {
         }
         options.extend(element);
     }
-    Ok(host_dependent_match("policy", options))
+    Ok(unmodelled_input_match("policy", options))
 }
 
 /// The elements, each with its options in the order of printing.
@@ -133,7 +133,10 @@ fn parse_policy_elements(
         if let Some(last) = given.last_mut() {
             if last.iter().any(|other| other.id == t.id) {
                 return t
-                    .arg_error(format!("--{} twice in an element", g.option_name(t.id)))
+                    .arg_error(format!(
+                        "--{} twice in an element",
+                        g.option_name_without_dashes(t.id)
+                    ))
                     .into_err();
             }
             last.push(t);
@@ -146,7 +149,11 @@ fn parse_policy_elements(
             ELEMENT_OPTION_PRINT_ORDER.iter().filter_map(|id| element.iter().find(|t| t.id == *id))
         {
             let value = parse_element_value(t, g)?;
-            options.push(ExtensionOption { negated: t.negated, name: g.option_name(t.id), value });
+            options.push(ExtensionOption {
+                negated: t.negated,
+                name: g.option_name_without_dashes(t.id),
+                value,
+            });
         }
         if !none {
             check_tunnel_mode(&options, &element)?;

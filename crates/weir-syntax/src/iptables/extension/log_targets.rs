@@ -69,7 +69,7 @@ fn parse_log_level(t: &ParsedOption) -> ParseResult<u64> {
 }
 
 /// A prefix of at most `max` bytes: the tool cuts off the rest.
-fn parse_log_prefix(t: &ParsedOption, max: usize) -> ParseResult<ExtensionValue> {
+fn parse_and_truncate_log_prefix(t: &ParsedOption, max: usize) -> ParseResult<ExtensionValue> {
     if t.arg.is_empty() {
         return t.arg_error("empty prefix").with_help("remove the option").into_err();
     }
@@ -90,7 +90,7 @@ fn parse_log_prefix(t: &ParsedOption, max: usize) -> ParseResult<ExtensionValue>
 fn build_log_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let mut options = ModuleOptionsBuilder::default();
     if let Some(t) = g.first_with_id(1) {
-        options.push_non_negated("log-prefix", parse_log_prefix(t, 29)?);
+        options.push_non_negated("log-prefix", parse_and_truncate_log_prefix(t, 29)?);
     }
     if let Some(t) = g.first_with_id(0) {
         let level = parse_log_level(t)?;
@@ -100,7 +100,7 @@ fn build_log_target(g: &ExtensionArguments) -> ParseResult<Target> {
     }
     for id in 2..=6 {
         if g.has_option(id) {
-            options.push_non_negated(g.option_name(id), ExtensionValue::Flag);
+            options.push_non_negated(g.option_name_without_dashes(id), ExtensionValue::Flag);
         }
     }
     Ok(build_effect_target("LOG", options))
@@ -109,13 +109,13 @@ fn build_log_target(g: &ExtensionArguments) -> ParseResult<Target> {
 fn build_nflog_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let mut options = ModuleOptionsBuilder::default();
     if let Some(t) = g.first_with_id(1) {
-        options.push_non_negated("nflog-prefix", parse_log_prefix(t, 63)?);
+        options.push_non_negated("nflog-prefix", parse_and_truncate_log_prefix(t, 63)?);
     }
     for (id, max) in [(0, 0xffff), (2, u32::MAX.into()), (3, u32::MAX.into()), (4, 0xffff)] {
         let Some(t) = g.first_with_id(id) else { continue };
         let n = option_values::parse_integer(t, 0, max)?;
         if n != 0 || id == 3 {
-            options.push_non_negated(g.option_name(id), ExtensionValue::Number(n));
+            options.push_non_negated(g.option_name_without_dashes(id), ExtensionValue::Number(n));
         }
     }
     Ok(build_effect_target("NFLOG", options))

@@ -103,7 +103,7 @@ fn build_connmark_target(g: &ExtensionArguments) -> ParseResult<Target> {
     if t.id <= 4 {
         options.push_non_negated("set-xmark", ExtensionValue::Masked(m.value, m.ctmask));
     } else {
-        options.push_non_negated(g.option_name(t.id), ExtensionValue::Flag);
+        options.push_non_negated(g.option_name_without_dashes(t.id), ExtensionValue::Flag);
         options.push_non_negated("nfmask", ExtensionValue::Hex(m.nfmask));
         options.push_non_negated("ctmask", ExtensionValue::Hex(m.ctmask));
     }
@@ -131,7 +131,10 @@ impl ConnmarkAction {
                 self.ctmask = option_values::parse_integer(t, 0, ALL_MARK_BITS)?;
                 self.nfmask = self.ctmask;
             }
-            10.. => self.shift = (option_values::parse_integer(t, 0, 31)?, g.option_name(t.id)),
+            10.. => {
+                self.shift =
+                    (option_values::parse_integer(t, 0, 31)?, g.option_name_without_dashes(t.id))
+            }
             _ => {}
         }
         Ok(())

@@ -170,7 +170,7 @@ fn parse_nat_ports(
     out: &mut NatRange,
 ) -> ParseResult<()> {
     let (lo, rest) = match strtoul::parse_leading_number(text) {
-        Some((n, rest)) => (convert_to_16_bit_port(t, n)?, rest),
+        Some((n, rest)) => (check_port_fits_16_bits(t, n)?, rest),
         // Names hold hyphens (`ftp-data`): the whole text is one.
         None => (super::port_matches::parse_port_of_protocol(t, text, "")?, ""),
     };
@@ -190,7 +190,7 @@ fn parse_nat_ports(
             .with_help("a range of ports ends in a number, not in the name of a service")
             .into_err();
     };
-    let hi = convert_to_16_bit_port(t, hi)?;
+    let hi = check_port_fits_16_bits(t, hi)?;
     if hi < lo {
         return t
             .arg_error(format!("the lower port of {text} is above its upper port"))
@@ -228,7 +228,7 @@ fn parse_nat_ports(
     Ok(())
 }
 
-fn convert_to_16_bit_port(t: &ParsedOption, n: u64) -> ParseResult<u16> {
+fn check_port_fits_16_bits(t: &ParsedOption, n: u64) -> ParseResult<u16> {
     match u16::try_from(n) {
         Ok(port) => Ok(port),
         Err(_) => t
@@ -287,7 +287,7 @@ fn print_nat_range(out: &mut String, words: &str, r: &NatRange, family: Family) 
     }
     if let Some((lo, hi)) = r.ports {
         out.push(':');
-        print_port_range(out, lo, hi);
+        print_port_range_without_base(out, lo, hi);
         if let Some(base) = r.base_port {
             out.push('/');
             // SNAT loses its base, and 0 cannot be read back: any other loads as 0.
@@ -297,7 +297,7 @@ fn print_nat_range(out: &mut String, words: &str, r: &NatRange, family: Family) 
     print_nat_flags(out, r);
 }
 
-fn print_port_range(out: &mut String, lo: u16, hi: u16) {
+fn print_port_range_without_base(out: &mut String, lo: u16, hi: u16) {
     append_text::append_decimal(out, lo.into());
     if lo != hi {
         out.push('-');
@@ -309,7 +309,7 @@ fn print_to_ports(out: &mut String, words: &str, r: &NatRange) {
     out.push_str(words);
     if let Some((lo, hi)) = r.ports {
         out.push_str(" --to-ports ");
-        print_port_range(out, lo, hi);
+        print_port_range_without_base(out, lo, hi);
     }
     print_nat_flags(out, r);
 }

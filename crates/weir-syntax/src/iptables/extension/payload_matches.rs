@@ -3,7 +3,7 @@
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::{Family, Match};
 
-use super::extension_value_builders::host_dependent_match;
+use super::extension_value_builders::unmodelled_input_match;
 use super::option_value_printing::print_text_in_quotes;
 use super::option_values;
 use crate::diagnostic::ParseResult;
@@ -48,7 +48,7 @@ pub(super) static U32_MATCH: Extension<Match> = Extension {
             name: "u32",
             value: ExtensionValue::Text(text),
         }];
-        Ok(host_dependent_match("u32", options))
+        Ok(unmodelled_input_match("u32", options))
     },
     print_value: print_text_in_quotes,
     ..Extension::DEFAULT
@@ -120,7 +120,7 @@ fn build_string_match(g: &ExtensionArguments) -> ParseResult<Match> {
     if g.has_option(5) {
         push("icase", ExtensionValue::Flag);
     }
-    Ok(host_dependent_match("string", options))
+    Ok(unmodelled_input_match("string", options))
 }
 
 /// Text with hexadecimal parts between bars; a backslash escapes the next byte.
@@ -254,7 +254,7 @@ fn build_bpf_match(g: &ExtensionArguments) -> ParseResult<Match> {
         }
     };
     let options = vec![ExtensionOption { negated: false, name, value: ExtensionValue::Text(text) }];
-    Ok(host_dependent_match("bpf", options))
+    Ok(unmodelled_input_match("bpf", options))
 }
 
 /// `4,48 0 0 9,21 0 1 6,6 0 0 1,6 0 0 0`, checked so far that it has its length and returns.

@@ -405,13 +405,13 @@ pub(super) fn print_tcp_match(
     // A mask of zero with flags never matches; iptables-save omits it.
     if let Some(Negatable { negated, value }) = flags {
         append_text::append_negatable_option_name(out, *negated, "--tcp-flags");
-        print_tcp_flags(out, value.mask);
+        print_one_tcp_flag_set(out, value.mask);
         out.push(' ');
-        print_tcp_flags(out, value.comp);
+        print_one_tcp_flag_set(out, value.comp);
     }
 }
 
-fn print_tcp_flags(out: &mut String, bits: u8) {
+fn print_one_tcp_flag_set(out: &mut String, bits: u8) {
     if bits == 0 {
         out.push_str("NONE");
     }

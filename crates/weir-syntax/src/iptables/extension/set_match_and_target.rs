@@ -33,7 +33,7 @@ pub(super) static SET_MATCH: Extension<Match> = Extension {
 };
 
 const fn require_add_set_option(o: OptionSpec) -> OptionSpec {
-    o.requires(1 << 0)
+    o.requires_all(1 << 0)
 }
 
 pub(super) static SET_TARGET: Extension<Target> = Extension {
@@ -45,9 +45,9 @@ pub(super) static SET_TARGET: Extension<Target> = Extension {
         option_with_argument("map-set", 2).with_two_arguments().invertible(),
         require_add_set_option(flag_option("exist", 3).invertible()),
         require_add_set_option(option_with_argument("timeout", 4).invertible()),
-        flag_option("map-mark", 5).requires(1 << 2).invertible(),
-        flag_option("map-prio", 6).requires(1 << 2).invertible(),
-        flag_option("map-queue", 7).requires(1 << 2).invertible(),
+        flag_option("map-mark", 5).requires_all(1 << 2).invertible(),
+        flag_option("map-prio", 6).requires_all(1 << 2).invertible(),
+        flag_option("map-queue", 7).requires_all(1 << 2).invertible(),
     ],
     build: build_set_target,
     print_value: print_name_and_directions,
@@ -98,14 +98,14 @@ fn build_set_match(g: &ExtensionArguments) -> ParseResult<Match> {
         options.push("--return-nomatch".to_owned());
     }
     for o in [2, 3].into_iter().filter_map(|id| g.first_with_id(id)).filter(|o| o.negated) {
-        options.extend(["!".to_owned(), format!("--{}", g.option_name(o.id))]);
+        options.extend(["!".to_owned(), format!("--{}", g.option_name_without_dashes(o.id))]);
     }
     for o in (4..=9).filter_map(|id| g.first_with_id(id)) {
         if o.negated {
             options.push("!".to_owned());
         }
         let n = option_values::parse_integer(o, 0, u64::MAX)?;
-        options.extend([format!("--{}", g.option_name(o.id)), n.to_string()]);
+        options.extend([format!("--{}", g.option_name_without_dashes(o.id)), n.to_string()]);
     }
     Ok(Match::Set(SetMatch {
         negated: t.negated,
@@ -121,7 +121,7 @@ fn build_set_target(g: &ExtensionArguments) -> ParseResult<Target> {
         let mut words = parse_set_name(t)?.to_string();
         words.push(' ');
         append_set_directions(&mut words, &parse_set_directions(t)?);
-        options.push_non_negated(g.option_name(t.id), ExtensionValue::Text(words));
+        options.push_non_negated(g.option_name_without_dashes(t.id), ExtensionValue::Text(words));
         if t.id == 0 {
             if g.has_option(3) {
                 options.push_non_negated("exist", ExtensionValue::Flag);
@@ -155,7 +155,7 @@ fn build_set_target(g: &ExtensionArguments) -> ParseResult<Target> {
             g.restrict_hooks(&[Forward, Output, Postrouting]);
         }
         for id in (5..=7).filter(|id| g.has_option(*id)) {
-            options.push_non_negated(g.option_name(id), ExtensionValue::Flag);
+            options.push_non_negated(g.option_name_without_dashes(id), ExtensionValue::Flag);
         }
     }
     Ok(super::log_targets::build_effect_target("SET", options))

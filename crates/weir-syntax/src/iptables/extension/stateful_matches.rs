@@ -22,7 +22,7 @@ pub(super) static RECENT_MATCH: Extension<Match> = Extension {
         flag_option("update", 2).invertible().excludes(0b1011),
         flag_option("remove", 3).invertible().excludes(0b0111),
         option_with_argument("seconds", 4),
-        flag_option("reap", 5).requires(1 << 4),
+        flag_option("reap", 5).requires_all(1 << 4),
         option_with_argument("hitcount", 6),
         flag_option("rttl", 7).excludes(1 << 0 | 1 << 3),
         option_with_argument("name", 8),
@@ -40,8 +40,8 @@ pub(super) static STATISTIC_MATCH: Extension<Match> = Extension {
     options: &[
         option_with_argument("mode", 0).mandatory(),
         option_with_argument("probability", 1).invertible().excludes(0b1100),
-        option_with_argument("every", 2).invertible().excludes(0b0010).requires(0b1000),
-        option_with_argument("packet", 3).excludes(0b0010).requires(0b0100),
+        option_with_argument("every", 2).invertible().excludes(0b0010).requires_all(0b1000),
+        option_with_argument("packet", 3).excludes(0b0010).requires_all(0b0100),
     ],
     build: build_statistic_match,
     ..Extension::DEFAULT
@@ -100,7 +100,7 @@ fn build_recent_match(g: &ExtensionArguments) -> ParseResult<Match> {
     };
     let mut options = vec![ExtensionOption {
         negated: op.negated,
-        name: g.option_name(op.id),
+        name: g.option_name_without_dashes(op.id),
         value: ExtensionValue::Flag,
     }];
     let mut push = |name, value| options.push(ExtensionOption { negated: false, name, value });
@@ -115,11 +115,15 @@ fn build_recent_match(g: &ExtensionArguments) -> ParseResult<Match> {
         };
         if matches!(op.id, 0 | 3) {
             return t
-                .arg_error(format!("--{} with --{}", g.option_name(id), g.option_name(op.id)))
+                .arg_error(format!(
+                    "--{} with --{}",
+                    g.option_name_without_dashes(id),
+                    g.option_name_without_dashes(op.id)
+                ))
                 .with_help("it is an option of --rcheck and --update")
                 .into_err();
         }
-        push(g.option_name(id), given);
+        push(g.option_name_without_dashes(id), given);
     }
     if g.has_option(7) {
         push("rttl", ExtensionValue::Flag);
@@ -143,7 +147,11 @@ fn build_recent_match(g: &ExtensionArguments) -> ParseResult<Match> {
         None => Addr(g.family.max_addr()),
     };
     push("mask", ExtensionValue::Addr(mask));
-    let side = g.iter().filter(|t| t.id >= 10).last().map_or("rsource", |t| g.option_name(t.id));
+    let side = g
+        .iter()
+        .filter(|t| t.id >= 10)
+        .last()
+        .map_or("rsource", |t| g.option_name_without_dashes(t.id));
     push(side, ExtensionValue::Flag);
     Ok(stateful_match("recent", options))
 }

@@ -3,7 +3,7 @@
 use weir_model::Match;
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 
-use super::extension_value_builders::host_dependent_match;
+use super::extension_value_builders::unmodelled_input_match;
 use super::option_values;
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::option_specs_and_arguments::{
@@ -24,7 +24,7 @@ pub(super) static TCPMSS_MATCH: Extension<Match> = Extension {
                 .into_err();
         }
         let value = ExtensionValue::Range(lo, hi);
-        Ok(host_dependent_match(
+        Ok(unmodelled_input_match(
             "tcpmss",
             vec![ExtensionOption { negated: t.negated, name: "mss", value }],
         ))
@@ -58,10 +58,14 @@ fn build_ecn_match(g: &ExtensionArguments) -> ParseResult<Match> {
                 .with_help("write -p tcp in the rule")
                 .into_err();
         }
-        options.push(ExtensionOption { negated: t.negated, name: g.option_name(id), value });
+        options.push(ExtensionOption {
+            negated: t.negated,
+            name: g.option_name_without_dashes(id),
+            value,
+        });
     }
     if options.is_empty() {
         return g.extension_error("ecn without an option").into_err();
     }
-    Ok(host_dependent_match("ecn", options))
+    Ok(unmodelled_input_match("ecn", options))
 }

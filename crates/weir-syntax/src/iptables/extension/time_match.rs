@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use super::extension_value_builders::{ModuleOptionsBuilder, host_dependent_match};
+use super::extension_value_builders::{ModuleOptionsBuilder, unmodelled_input_match};
 use super::option_value_printing::print_option_value;
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::{Family, Match};
@@ -82,7 +82,7 @@ fn build_time_match(g: &ExtensionArguments) -> ParseResult<Match> {
     if g.has_option(6) {
         options.push_non_negated("contiguous", ExtensionValue::Flag);
     }
-    Ok(host_dependent_match("time", options.0))
+    Ok(unmodelled_input_match("time", options.0))
 }
 
 /// All days are no test. No day is written as not all of them: the tool prints an empty list,

@@ -98,7 +98,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
 
     fn parse_or_resolve_nets(&self, text: &str, span: Span) -> ParseResult<ResolvedNets> {
         let (family, resolve) = (self.context.family, self.context.resolve_host_names);
-        match address::parse_xtables_net(text, family) {
+        match address::parse_xtables_addr_and_mask(text, family) {
             Ok(net) => Ok(ResolvedNets::Literal(Some(net))),
             Err(BadAddr::NotAnAddress) if resolve => {
                 let (name, mask) =

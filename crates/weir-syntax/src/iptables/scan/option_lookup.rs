@@ -44,14 +44,14 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                             )
                             .into_err();
                         }
-                        (_, Some(v)) => Some(self.short_option_attached_argument(letter, v, word)),
+                        (_, Some(v)) => Some(self.attached_argument_or_whole_word(letter, v, word)),
                         (OptionArity::Flag, None) => None,
                         (_, None) => Some(self.take_argument(word.span, text)?),
                     };
                     return self.dispatch_option_letter(letter, arg, word.span);
                 }
                 FoundOption::Extension(owner, opt) => {
-                    let value = value.map(|v| self.short_option_attached_argument(0, v, word));
+                    let value = value.map(|v| self.attached_argument_or_whole_word(0, v, word));
                     return self.take_extension_option(owner, opt, value, word);
                 }
                 FoundOption::Ambiguous(names) => {
@@ -99,7 +99,9 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
     }
 
     fn find_long_option(&self, name: &str) -> FoundOption {
-        if let Some(letter) = base_option_table::long_option_letter(name, self.context.family) {
+        if let Some(letter) =
+            base_option_table::letter_of_exact_long_option(name, self.context.family)
+        {
             return FoundOption::Base(letter);
         }
         for (owner, (open, _)) in self.named_extensions.iter().enumerate().rev() {
@@ -153,7 +155,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
         let again = self.named_extensions[owner + 1..].iter().any(|(o, _)| {
             !o.is_known_target()
                 && !open.is_known_target()
-                && o.known_extension_name() == open.known_extension_name()
+                && o.known_extension_name_or_empty() == open.known_extension_name_or_empty()
         });
         if again { FoundOption::Unknown } else { FoundOption::Extension(owner, opt) }
     }

@@ -3,7 +3,8 @@
 use weir_model::{Chain, Counters, Policy, SharedName, Span, TableName, Target};
 
 use super::{
-    RuleLineContext, TableDraft, parse_policy, policy_error, refuse_verdict_or_long_chain_name,
+    RuleLineContext, TableDraft, parse_accept_or_drop, policy_error,
+    refuse_verdict_or_long_chain_name,
 };
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::scan::{CommandWithOperands, ParsedLine};
@@ -34,7 +35,7 @@ impl TableDraft {
                 let at = self.find_command_chain(c)?;
                 let name = self.chains[at].name.clone();
                 let word = c.operand.unwrap_or("");
-                match parse_policy(word) {
+                match parse_accept_or_drop(word) {
                     Some(Policy::Drop) if self.table == TableName::Nat => {
                         Diagnostic::new("policy DROP in the nat table", c.operand_span)
                             .with_help("the nat table is not for filtering: drop in filter or raw")
@@ -51,16 +52,16 @@ impl TableDraft {
             }
             b'F' | b'Z' if c.chain.is_none() => {
                 for i in 0..self.chains.len() {
-                    self.flush_or_zero_chain(i, letter);
+                    self.flush_or_zero_one_chain(i, letter);
                 }
                 Ok(())
             }
             b'F' | b'Z' => {
                 let at = self.find_command_chain(c)?;
-                self.flush_or_zero_chain(at, letter);
+                self.flush_or_zero_one_chain(at, letter);
                 Ok(())
             }
-            b'X' | b'E' => self.remove_or_rename_chain(letter, c),
+            b'X' | b'E' => self.remove_unused_or_rename_chain(letter, c),
             _ => Diagnostic::new(
                 format!("-{} only prints; it is not part of a ruleset", letter as char),
                 c.span,
@@ -94,7 +95,7 @@ impl TableDraft {
         Ok(())
     }
 
-    fn flush_or_zero_chain(&mut self, at: usize, letter: u8) {
+    fn flush_or_zero_one_chain(&mut self, at: usize, letter: u8) {
         if letter == b'F' {
             self.chains[at].rules.clear();
             self.hook_restrictions[at].clear();
@@ -106,7 +107,11 @@ impl TableDraft {
         }
     }
 
-    fn remove_or_rename_chain(&mut self, letter: u8, c: &CommandWithOperands) -> ParseResult<()> {
+    fn remove_unused_or_rename_chain(
+        &mut self,
+        letter: u8,
+        c: &CommandWithOperands,
+    ) -> ParseResult<()> {
         let used = |draft: &TableDraft, name: &SharedName| {
             draft.chains.iter().flat_map(|c| &c.rules).any(|r| r.target.jump_target() == Some(name))
         };

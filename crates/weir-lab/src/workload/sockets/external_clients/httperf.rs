@@ -53,7 +53,7 @@ pub(super) fn build_arguments(asking: &SocketPlan<'_>) -> Vec<String> {
 pub(super) fn parse_output(text: &str) -> Result<ProgramReport, String> {
     let lines = OutputLines::parse(text, &LINE_FORMATS)?;
     let [_, _, replies, seconds] =
-        lines.required_values(TOTAL_LINE, parse_finite_nonnegative_number)?;
+        lines.required_values_parsed_by(TOTAL_LINE, parse_finite_nonnegative_number)?;
     let [informed, completed, moved, wrong, broken] = lines.required_counts(REPLY_STATUS_LINE)?;
     let [all, client, socket, refused, reset] = lines.required_counts(ERRORS_LINE)?;
     let [descriptors, addresses, files, other] = lines.required_counts(MORE_ERRORS_LINE)?;
@@ -79,7 +79,7 @@ pub(super) fn parse_output(text: &str) -> Result<ProgramReport, String> {
         ));
     }
     let [response, transfer] =
-        lines.required_values(REPLY_TIME_LINE, parse_finite_nonnegative_number)?;
+        lines.required_values_parsed_by(REPLY_TIME_LINE, parse_finite_nonnegative_number)?;
     Ok(ProgramReport {
         seconds,
         completed,

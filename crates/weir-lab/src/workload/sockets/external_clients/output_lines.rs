@@ -36,7 +36,7 @@ impl OutputLines {
     }
 
     /// The values in the gaps of a line that must be there.
-    pub(super) fn required_values<T, const N: usize>(
+    pub(super) fn required_values_parsed_by<T, const N: usize>(
         &self,
         form: &str,
         read: impl Fn(&str) -> Option<T>,
@@ -52,7 +52,7 @@ impl OutputLines {
 
     /// Whole numbers.
     pub(super) fn required_counts<const N: usize>(&self, form: &str) -> Result<[u64; N], String> {
-        self.required_values(form, |text| text.parse().ok())
+        self.required_values_parsed_by(form, |text| text.parse().ok())
     }
 
     /// The same of a line that is printed only where something happened.
@@ -103,7 +103,10 @@ mod tests {
         let forms = ["in {} s", "errors {}"];
         let lines = OutputLines::parse("\n  in   5 s\nerrors  7\n", &forms).unwrap();
         assert_eq!(lines.required_counts("errors {}"), Ok([7]));
-        assert_eq!(lines.required_values("in {} s", parse_finite_nonnegative_number), Ok([5.0]));
+        assert_eq!(
+            lines.required_values_parsed_by("in {} s", parse_finite_nonnegative_number),
+            Ok([5.0])
+        );
         let refused = |text: &str| OutputLines::parse(text, &forms).unwrap_err();
         assert_eq!(refused("in 5 s\nin 5 m"), "line 2 is not understood: `in 5 m`");
         assert_eq!(refused("errors 1\nerrors 2"), "line 2 is a duplicate: `errors 2`");
@@ -118,7 +121,7 @@ mod tests {
             "the line `in {} s` is missing"
         );
         let refused = lines
-            .required_values::<f64, 1>("errors {}", parse_finite_nonnegative_number)
+            .required_values_parsed_by::<f64, 1>("errors {}", parse_finite_nonnegative_number)
             .unwrap_err();
         assert_eq!(refused, "`-nan` in the line `errors {}` is not understood");
         assert_eq!(

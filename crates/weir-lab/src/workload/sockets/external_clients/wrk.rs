@@ -58,7 +58,7 @@ pub(super) fn build_arguments(asking: &SocketPlan<'_>, kept: bool) -> Vec<String
 
 /// What it says where its first connection fails, which it opens to see that there is a server; it
 /// gives up then.
-pub(super) fn parse_startup_failure(said: &str) -> Option<ProgramReport> {
+pub(super) fn parse_startup_failure_as_report(said: &str) -> Option<ProgramReport> {
     let values = match_line_format("unable to connect to {} {}", said)?;
     let why = match values[1].as_str() {
         "Connection refused" => "refused",
@@ -71,7 +71,7 @@ pub(super) fn parse_startup_failure(said: &str) -> Option<ProgramReport> {
 pub(super) fn parse_output(text: &str) -> Result<ProgramReport, String> {
     let lines = OutputLines::parse(text, &LINE_FORMATS)?;
     let [requests, seconds, _] =
-        lines.required_values(REQUESTS_LINE, |text| Some(text.to_owned()))?;
+        lines.required_values_parsed_by(REQUESTS_LINE, |text| Some(text.to_owned()))?;
     let told = |what: &str| format!("`{what}` in the line `{REQUESTS_LINE}` is not understood");
     let requests: u64 = requests.parse().map_err(|_| told(&requests))?;
     let seconds = parse_time_ns(&seconds).ok_or_else(|| told(&seconds))? / 1e9;
@@ -94,10 +94,10 @@ pub(super) fn parse_output(text: &str) -> Result<ProgramReport, String> {
     };
     if completed > 0 {
         let [mean, ..]: [String; 4] =
-            lines.required_values(LATENCY_LINE, |text| Some(text.to_owned()))?;
+            lines.required_values_parsed_by(LATENCY_LINE, |text| Some(text.to_owned()))?;
         report.mean_ns = parse_time_ns(&mean).ok_or_else(|| format!("`{mean}` is not a time"))?;
         for (share, form) in QUANTILE_LINES {
-            let [ns] = lines.required_values(form, parse_time_ns)?;
+            let [ns] = lines.required_values_parsed_by(form, parse_time_ns)?;
             report.quantiles.push((share, ns));
         }
     }
@@ -186,14 +186,15 @@ Transfer/sec:    858.89KB
 
     #[test]
     fn a_server_that_does_not_answer_ends_it() {
-        let failed =
-            |why| parse_startup_failure(&format!("unable to connect to 198.19.128.0:80 {why}"));
+        let failed = |why| {
+            parse_startup_failure_as_report(&format!("unable to connect to 198.19.128.0:80 {why}"))
+        };
         let of = |report: Option<ProgramReport>| {
             report.map(|report| (report.completed, report.failures_by_kind))
         };
         assert_eq!(of(failed("Connection refused")), Some((0, vec![("refused", 1)])));
         assert_eq!(of(failed("Connection timed out")), Some((0, vec![("timed out", 1)])));
-        assert_eq!(parse_startup_failure("unable to create thread 0: no memory"), None);
+        assert_eq!(parse_startup_failure_as_report("unable to create thread 0: no memory"), None);
     }
 
     #[test]

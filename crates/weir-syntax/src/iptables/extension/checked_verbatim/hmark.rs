@@ -55,7 +55,7 @@ pub(in crate::iptables::extension) static HMARK_TARGET: Extension<Target> = Exte
         option_with_argument("hmark-mod", MOD).mandatory(),
         option_with_argument("hmark-offset", OFFSET),
     ],
-    build: build_hmark_target,
+    build: require_fields_and_build_hmark,
     ..Extension::PRINTED_AS_WRITTEN
 };
 
@@ -64,7 +64,7 @@ const fn port_option(name: &'static str, id: u8, spi: u8) -> OptionSpec {
     option_with_argument(name, id).excludes(1 << spi)
 }
 
-fn build_hmark_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn require_fields_and_build_hmark(g: &ExtensionArguments) -> ParseResult<Target> {
     if g.iter().all(|t| matches!(t.id, RND | MOD | OFFSET)) {
         return g
             .extension_error("HMARK without fields to hash")

@@ -39,7 +39,7 @@ pub(super) static CONNTRACK_MATCH: Extension<Match> = Extension {
         option_with_argument("ctexpire", 11).invertible(),
         option_with_argument("ctdir", 12),
     ],
-    build: build_conntrack_match,
+    build: build_conntrack_module_match,
     ..Extension::DEFAULT
 };
 
@@ -55,7 +55,7 @@ const CT_STATE_NAMES: [(&str, u16); 7] = [
 ];
 
 /// Bits of `--ctstatus` (`IPS_*`, include/uapi/linux/netfilter/nf_conntrack_common.h).
-const CT_STATUS_NAMES: [(&str, u32); 4] =
+const CT_STATUS_NAMES_BESIDES_NONE: [(&str, u32); 4] =
     [("EXPECTED", 1), ("SEEN_REPLY", 2), ("ASSURED", 4), ("CONFIRMED", 8)];
 
 /// Whether `name` begins with `word`, in any case: the tools take abbreviations here.
@@ -88,7 +88,7 @@ fn parse_ct_status(t: &ParsedOption) -> ParseResult<u32> {
         if is_abbreviation_of(word, "NONE") {
             continue;
         }
-        match CT_STATUS_NAMES.iter().find(|(name, _)| is_abbreviation_of(word, name)) {
+        match CT_STATUS_NAMES_BESIDES_NONE.iter().find(|(name, _)| is_abbreviation_of(word, name)) {
             Some((_, bit)) => out |= bit,
             None => return t.arg_error(format!("no connection status {word:?}")).into_err(),
         }
@@ -117,7 +117,7 @@ fn parse_ct_protocol(t: &ParsedOption) -> ParseResult<Negatable<u8>> {
     }
 }
 
-fn build_conntrack_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_conntrack_module_match(g: &ExtensionArguments) -> ParseResult<Match> {
     let mut c = ConntrackMatch::default();
     for t in g.iter() {
         match t.id {
@@ -196,7 +196,7 @@ pub(super) fn print_conntrack_match(out: &mut String, c: &ConntrackMatch, family
         if *value == 0 {
             out.push_str("NONE");
         }
-        let set = CT_STATUS_NAMES.iter().filter(|(_, bit)| value & bit != 0);
+        let set = CT_STATUS_NAMES_BESIDES_NONE.iter().filter(|(_, bit)| value & bit != 0);
         append_text::append_comma_list(out, set, |out, (name, _)| out.push_str(name));
     }
     if let Some(Negatable { negated, value: (lo, hi) }) = &c.expire {

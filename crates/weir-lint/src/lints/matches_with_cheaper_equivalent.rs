@@ -52,7 +52,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     }
 }
 
-fn find_host_dependent_option<'a>(
+fn find_match_option_by_name<'a>(
     host: &'a UnmodelledInputMatch,
     name: &str,
 ) -> Option<&'a ExtensionOption> {
@@ -60,7 +60,7 @@ fn find_host_dependent_option<'a>(
 }
 
 fn string_match_algorithm(host: &UnmodelledInputMatch) -> Option<&str> {
-    match &find_host_dependent_option(host, "algo").filter(|_| host.module == "string")?.value {
+    match &find_match_option_by_name(host, "algo").filter(|_| host.module == "string")?.value {
         ExtensionValue::Keyword(w) => Some(w),
         ExtensionValue::Text(t) => Some(t),
         _ => None,
@@ -68,14 +68,14 @@ fn string_match_algorithm(host: &UnmodelledInputMatch) -> Option<&str> {
 }
 
 fn has_search_bounds(host: &UnmodelledInputMatch) -> bool {
-    find_host_dependent_option(host, "from").is_some()
-        || find_host_dependent_option(host, "to").is_some()
+    find_match_option_by_name(host, "from").is_some()
+        || find_match_option_by_name(host, "to").is_some()
 }
 
 /// The plain match of the tests that are often copied from old guides.
 fn plain_match_instead_of_u32(host: &UnmodelledInputMatch) -> Option<&'static str> {
     let ExtensionValue::Text(text) =
-        &find_host_dependent_option(host, "u32").filter(|_| host.module == "u32")?.value
+        &find_match_option_by_name(host, "u32").filter(|_| host.module == "u32")?.value
     else {
         return None;
     };
