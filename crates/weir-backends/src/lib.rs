@@ -1,8 +1,8 @@
 //! Back ends: the forms of a ruleset, and artefacts that can be loaded without weir.
 //!
 //! [`compile`](fn@compile) rewrites a firewall by passes, checks each of them
-//! ([`weir_passes::run_passes_until_first_refusal`]), and returns a value ([`Artefact`]): the rules as the
-//! tools read them, and which counters add up to which original rule ([`iptables_credit`]).
+//! ([`weir_passes::run_passes_until_first_refusal`]), and returns a value ([`Artefact`]): the rules
+//! as the tools read them, and which counters add up to which original rule ([`iptables_credit`]).
 //! [`write_artefact()`] writes it to a folder, with the scripts that load it ([`load_scripts`]). A
 //! back end refuses what it cannot express, by name; it never approximates.
 

@@ -2,9 +2,9 @@
 //! content.
 //!
 //! [`RuleId`] is what people and manifests name a rule by. [`RuleIndex`] stands for it in the
-//! credit of rules and elements, which passes copy and merge by the million; [`RulesetRuleIdTable`] leads
-//! from one to the other. Both are those of one text: a rule that is inserted moves all behind it.
-//! The [`RuleContentKey`](crate::RuleContentKey) of a rule stays.
+//! credit of rules and elements, which passes copy and merge by the million; [`RulesetRuleIdTable`]
+//! leads from one to the other. Both are those of one text: a rule that is inserted moves all
+//! behind it. The [`RuleContentKey`](crate::RuleContentKey) of a rule stays.
 
 use std::fmt;
 

@@ -2,8 +2,9 @@
 //!
 //! There are three questions: can a packet match both ([`TestAlgebra::is_disjoint`]), does one
 //! match whenever the other does ([`TestAlgebra::covers`]), may they be exchanged
-//! ([`TestAlgebra::can_commute_as_disjoint_rules`])? The answers are conservative: "no" may mean "unknown". A test of
-//! a field that some rule of the table may have changed in between proves nothing.
+//! ([`TestAlgebra::can_commute_as_disjoint_rules`])? The answers are conservative: "no" may mean
+//! "unknown". A test of a field that some rule of the table may have changed in between proves
+//! nothing.
 
 use weir_model::effect::collect_fields_changed_within_table;
 use weir_model::{

@@ -5,9 +5,9 @@
 //! the stateful matches evaluated, and the credit of every original rule must be the same. A
 //! difference is reported as a packet, with its path through both.
 //!
-//! Anything that evaluates a packet can be compared: [`compare_form_on_generated_packets`] takes a function that
-//! sends a packet through it and reports how the outcome differs. [`make_iptables_form_comparer`]
-//! is that function for a firewall.
+//! Anything that evaluates a packet can be compared: [`compare_form_on_generated_packets`] takes a
+//! function that sends a packet through it and reports how the outcome differs.
+//! [`make_iptables_form_comparer`] is that function for a firewall.
 
 mod counterexample;
 mod equivalence_judge;

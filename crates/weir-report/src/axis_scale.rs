@@ -65,7 +65,7 @@ impl LogScale {
     }
 
     /// Where the axis is broken, between the place of 0 and the others.
-    pub(crate) fn zero_gap_position(&self) -> Option<f64> {
+    pub(crate) fn axis_break_position(&self) -> Option<f64> {
         self.zero_position.map(|zero| (zero + self.start_position) / 2.0)
     }
 
@@ -98,7 +98,11 @@ pub(crate) struct LinearScale {
 
 impl LinearScale {
     /// An axis from 0 at place `start` that holds `values`, with a round upper end.
-    pub(crate) fn spanning(values: impl Iterator<Item = f64>, start: f64, end: f64) -> LinearScale {
+    pub(crate) fn from_zero_to_round_maximum(
+        values: impl Iterator<Item = f64>,
+        start: f64,
+        end: f64,
+    ) -> LinearScale {
         let most = positive_extent(values).map_or(1.0, |(_, high)| high);
         let step = tick_step(most);
         LinearScale {
@@ -188,7 +192,7 @@ mod tests {
         assert!(places[1] > 50.0 && places[1] < 150.0, "{places:?}");
         assert_eq!(places[2].round(), 1000.0);
         assert!(
-            LogScale::with_exact_ends(&[16.0, 32.0], 0.0, 1000.0).zero_gap_position().is_none()
+            LogScale::with_exact_ends(&[16.0, 32.0], 0.0, 1000.0).axis_break_position().is_none()
         );
     }
 
@@ -216,7 +220,11 @@ mod tests {
     #[test]
     fn even_steps_begin_at_0_and_hold_all() {
         for most in [0.3, 1.0, 7.0, 80_000.0, 3_456_789.0] {
-            let axis = LinearScale::spanning([0.0, most / 2.0, most].into_iter(), 0.0, 100.0);
+            let axis = LinearScale::from_zero_to_round_maximum(
+                [0.0, most / 2.0, most].into_iter(),
+                0.0,
+                100.0,
+            );
             let ticks = axis.ticks();
             assert!((5..=11).contains(&ticks.len()), "{most}: {ticks:?}");
             assert_eq!((ticks[0], axis.position_of(0.0)), (0.0, Some(0.0)));
@@ -224,7 +232,7 @@ mod tests {
             assert!((75.0..=100.0).contains(&place), "{most} at {place}");
             assert!((axis.position_of(most / 2.0).unwrap() * 2.0 - place).abs() < 1e-9);
         }
-        let empty = LinearScale::spanning(std::iter::empty(), 0.0, 100.0);
+        let empty = LinearScale::from_zero_to_round_maximum(std::iter::empty(), 0.0, 100.0);
         assert!(!empty.ticks().is_empty());
         assert_eq!((empty.position_of(f64::NAN), empty.position_of(-1.0)), (None, None));
     }

@@ -67,7 +67,7 @@ fn trial_csv_fields(trial: &Trial, axes: &[&str]) -> Vec<String> {
         trial.seconds.to_string(),
         trial.pps.to_string(),
         trial.rate_pps.to_string(),
-        trial.added_rule_count().to_string(),
+        trial.added_rule_count_or_zero().to_string(),
         trial.noise.psi.to_string(),
         trial.noise.steal.to_string(),
         trial.noise.spin_ratio.to_string(),

@@ -59,10 +59,10 @@ pub(crate) fn build_headline(model: &ReportModel<'_>) -> HeadlineParts {
         };
     }
     HeadlineParts {
-        lead_text: format!("{place}{name} {}", model.quantity_verb()),
+        lead_text: format!("{place}{name} {}", model.main_quantity_verb()),
         number: format_ratio(gain.ratio.value),
         interval,
-        closing_text: format!("what {reference} {}", model.quantity_verb()),
+        closing_text: format!("what {reference} {}", model.main_quantity_verb()),
     }
 }
 
@@ -132,7 +132,7 @@ impl Trust {
 /// it lowers nothing.
 pub(crate) fn assess_trust(model: &ReportModel<'_>) -> (Trust, Vec<String>) {
     let mut reasons: Vec<(Trust, String)> = Vec::new();
-    check_completeness(model, &mut reasons);
+    check_for_interruption_and_failures(model, &mut reasons);
     check_leaks_and_packet_balance(model, &mut reasons);
     check_noise(model, &mut reasons);
     note_cpu_pressure(model, &mut reasons);
@@ -141,7 +141,10 @@ pub(crate) fn assess_trust(model: &ReportModel<'_>) -> (Trust, Vec<String>) {
     (trust, reasons.into_iter().map(|(_, reason)| reason).collect())
 }
 
-fn check_completeness(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
+fn check_for_interruption_and_failures(
+    model: &ReportModel<'_>,
+    reasons: &mut Vec<(Trust, String)>,
+) {
     let run = &model.record.run;
     if model.accepted_trials().next().is_none() {
         reasons.push((Trust::Invalid, "No trial was accepted.".to_owned()));
@@ -186,11 +189,11 @@ fn excess_leaked_packets(model: &ReportModel<'_>, trial: &Trial) -> u64 {
 }
 
 /// Blocks below which an interval is little more than the values themselves.
-const MIN_BLOCKS_FOR_INTERVAL: u32 = 3;
+const MIN_BLOCKS_FOR_TRUSTED_INTERVAL: u32 = 3;
 
 fn check_noise(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
     let run = &model.record.run;
-    if run.preset.blocks < MIN_BLOCKS_FOR_INTERVAL {
+    if run.preset.blocks < MIN_BLOCKS_FOR_TRUSTED_INTERVAL {
         let times = if run.preset.blocks == 1 { "once" } else { "twice" };
         let reason = format!("Every point was measured only {times}: intervals mean little.");
         reasons.push((Trust::Noisy, reason));

@@ -194,7 +194,7 @@ pub(crate) fn format_bytes(n: u64) -> String {
 }
 
 /// A length of time: `4 min 12 s`.
-pub(crate) fn format_hours_minutes_seconds(seconds: f64) -> String {
+pub(crate) fn format_duration_with_units(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         return "–".to_owned();
     }
@@ -215,7 +215,7 @@ pub(crate) fn format_svg_coordinate(value: f64) -> String {
 }
 
 /// The day of an RFC 3339 time, and its hour and minute.
-pub(crate) fn format_date_and_time(text: &str) -> String {
+pub(crate) fn format_rfc3339_to_minute(text: &str) -> String {
     match (text.get(..10), text.get(11..16)) {
         (Some(day), Some(time)) => format!("{day}, {time} UTC"),
         _ => text.to_owned(),

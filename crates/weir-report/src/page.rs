@@ -20,8 +20,8 @@ use weir_stats::RunRecord;
 use crate::extra_section::ExtraSection;
 use crate::headline_and_trust::build_headline;
 use crate::number_format::{
-    format_count, format_date_and_time, format_interval, format_percent, format_rate_without_unit,
-    format_ratio, format_ratio_without_times_sign,
+    format_count, format_interval, format_percent, format_rate_without_unit, format_ratio,
+    format_ratio_without_times_sign, format_rfc3339_to_minute,
 };
 use crate::report_model::{HeadlineGains, ReportModel, subject_label};
 
@@ -120,7 +120,7 @@ fn render_page_header(record: &RunRecord) -> Markup {
                 "weir"
             }
             span { (run.title) }
-            span.when { (run.preset.name) " preset · " (format_date_and_time(&run.date)) }
+            span.when { (run.preset.name) " preset · " (format_rfc3339_to_minute(&run.date)) }
         }
     }
 }
@@ -164,7 +164,7 @@ fn render_gains(model: &ReportModel<'_>, headline: &HeadlineGains<'_>) -> Markup
                 @let point = &headline.scenario;
                 @let forwarded = model.estimate_at(model.quantity, gain.subject, point);
                 @let none = model.baseline;
-                @let share = none.and_then(|none| model.estimate_subject_ratio(gain.subject, none, point));
+                @let share = none.and_then(|none| model.estimate_two_subject_ratio(gain.subject, none, point));
                 li {
                     div.who {
                         @if let Some(style) = model.subject_style(gain.subject) { (style.render_legend_key()) }
@@ -175,10 +175,10 @@ fn render_gains(model: &ReportModel<'_>, headline: &HeadlineGains<'_>) -> Markup
                         small { (format_interval(&gain.ratio, format_ratio_without_times_sign)) }
                     }
                     div.note {
-                        "what " (subject_label(headline.reference)) " " (model.quantity_verb())
+                        "what " (subject_label(headline.reference)) " " (model.main_quantity_verb())
                         @if let Some(forwarded) = forwarded {
                             br;
-                            (format_rate_without_unit(forwarded.value)) " " (model.quantity_unit())
+                            (format_rate_without_unit(forwarded.value)) " " (model.main_quantity_unit())
                             @if let Some(share) = share {
                                 ", " (format_percent(share.value)) " of no rules"
                             }

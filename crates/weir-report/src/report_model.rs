@@ -78,7 +78,7 @@ impl<'a> ReportModel<'a> {
             record,
             quantity,
             numeric_axis: axis,
-            facets: find_facets(record, axis, quantity.trial_kind()),
+            facets: find_facets_of_trial_kind(record, axis, quantity.trial_kind()),
             reference,
             baseline,
             styles: series_style::assign_styles(&run.subjects),
@@ -101,17 +101,17 @@ impl<'a> ReportModel<'a> {
         scenario: &Scenario,
     ) -> Option<Estimate> {
         TrialSelection::of_first_copy(quantity, &subject.name, scenario)
-            .estimate_median(&self.record.trials, self.record.run.seed)
+            .estimate_median_of_block_means(&self.record.trials, self.record.run.seed)
             .filter(is_finite_estimate)
     }
 
     /// What a subject does with it: packets are forwarded, connections carried.
-    pub(crate) fn quantity_verb(&self) -> &'static str {
+    pub(crate) fn main_quantity_verb(&self) -> &'static str {
         if self.quantity == Quantity::Pps { "forwards" } else { "carries" }
     }
 
     /// Its unit.
-    pub(crate) fn quantity_unit(&self) -> &'static str {
+    pub(crate) fn main_quantity_unit(&self) -> &'static str {
         match self.quantity {
             Quantity::Pps => "packets/s",
             Quantity::HandshakesPerSecond => "handshakes/s",
@@ -120,7 +120,7 @@ impl<'a> ReportModel<'a> {
     }
 
     /// Ratio of two subjects at a point.
-    pub(crate) fn estimate_subject_ratio(
+    pub(crate) fn estimate_two_subject_ratio(
         &self,
         first: &RunSubject,
         second: &RunSubject,
@@ -139,7 +139,7 @@ impl<'a> ReportModel<'a> {
     }
 
     /// Ratio of a subject at two points.
-    pub(crate) fn estimate_point_ratio(
+    pub(crate) fn estimate_one_subject_scenario_ratio(
         &self,
         subject: &RunSubject,
         at: &Scenario,
@@ -255,7 +255,7 @@ impl<'a> ReportModel<'a> {
                 .filter_map(|subject| {
                     Some(Gain {
                         subject,
-                        ratio: self.estimate_subject_ratio(subject, reference, &scenario)?,
+                        ratio: self.estimate_two_subject_ratio(subject, reference, &scenario)?,
                     })
                 })
                 .collect();
@@ -308,7 +308,7 @@ pub(crate) fn subject_label(subject: &RunSubject) -> String {
 }
 
 /// An axis as a heading: its title, or its name.
-pub(crate) fn axis_title(axis: &ScenarioAxis) -> &str {
+pub(crate) fn axis_title_or_name(axis: &ScenarioAxis) -> &str {
     if axis.title.is_empty() { &axis.name } else { &axis.title }
 }
 
@@ -317,7 +317,7 @@ fn is_finite_estimate(estimate: &Estimate) -> bool {
 }
 
 /// The points of all axes but `axis` at which a kind was measured, in the order of the axes.
-pub(crate) fn find_facets(
+pub(crate) fn find_facets_of_trial_kind(
     record: &RunRecord,
     axis: Option<&ScenarioAxis>,
     kind: TrialKind,
@@ -349,15 +349,15 @@ pub(crate) fn find_facets(
     if found.is_empty() {
         found.push(Scenario::default());
     }
-    found.into_iter().map(|scenario| build_facet(&others, scenario)).collect()
+    found.into_iter().map(|scenario| describe_facet(&others, scenario)).collect()
 }
 
-fn build_facet(axes: &[&ScenarioAxis], scenario: Scenario) -> Facet {
+fn describe_facet(axes: &[&ScenarioAxis], scenario: Scenario) -> Facet {
     let (mut titles, mut sentences) = (Vec::new(), Vec::new());
     for axis in axes {
         if let Some(value) = scenario.coordinate(&axis.name) {
             let title = axis_value_title(axis, value);
-            sentences.push(format!("{}: {title}.", capitalize_first(axis_title(axis))));
+            sentences.push(format!("{}: {title}.", capitalize_first(axis_title_or_name(axis))));
             titles.push(title);
         }
     }
@@ -376,7 +376,7 @@ fn axis_value_title(axis: &ScenarioAxis, value: &Coordinate) -> String {
         (Some(title), _) => title.clone(),
         (None, Coordinate::Text(text)) => text.clone(),
         (None, Coordinate::Number(_)) => {
-            format!("{} {}", number_format::format_coordinate(value), axis_title(axis))
+            format!("{} {}", number_format::format_coordinate(value), axis_title_or_name(axis))
         }
     }
 }
@@ -419,9 +419,12 @@ mod tests {
     fn connections_are_compared_where_no_frames_were_played() {
         let followed = sample::sample_connections_record();
         let model = ReportModel::new(&followed);
-        assert_eq!((model.quantity_unit(), model.quantity_verb()), ("connections/s", "carries"));
+        assert_eq!(
+            (model.main_quantity_unit(), model.main_quantity_verb()),
+            ("connections/s", "carries")
+        );
         assert!(model.facets[0].title.ends_with("sources near the rules"));
-        assert_eq!(ReportModel::new(&sample::sample_record()).quantity_unit(), "packets/s");
+        assert_eq!(ReportModel::new(&sample::sample_record()).main_quantity_unit(), "packets/s");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub fn render_summary(record: &RunRecord) -> String {
         }
         let mut rows = vec![[
             "subject".to_owned(),
-            model.quantity_unit().to_owned(),
+            model.main_quantity_unit().to_owned(),
             reference_heading(&model),
         ]];
         for subject in &record.run.subjects {
@@ -33,25 +33,27 @@ pub fn render_summary(record: &RunRecord) -> String {
             else {
                 continue;
             };
-            let gain =
-                match model.estimate_subject_ratio(subject, headline.reference, &headline.scenario)
-                {
-                    Some(ratio) if subject.name != headline.reference.name => {
-                        format!(
-                            "{:>6} {}",
-                            format_ratio(ratio.value),
-                            format_interval(&ratio, format_ratio_without_times_sign)
-                        )
-                    }
-                    _ => String::new(),
-                };
+            let gain = match model.estimate_two_subject_ratio(
+                subject,
+                headline.reference,
+                &headline.scenario,
+            ) {
+                Some(ratio) if subject.name != headline.reference.name => {
+                    format!(
+                        "{:>6} {}",
+                        format_ratio(ratio.value),
+                        format_interval(&ratio, format_ratio_without_times_sign)
+                    )
+                }
+                _ => String::new(),
+            };
             rows.push([subject_label(subject), format_rate_without_unit(estimate.value), gain]);
         }
         text.push('\n');
         text.push_str(&align_columns(&rows));
     }
     for subject in &record.run.subjects {
-        if let Some(why) = omission_reason(record, subject) {
+        if let Some(why) = explain_unmeasured_subject(record, subject) {
             let line = format!("left out: {}: {why}", subject_label(subject));
             let _ = writeln!(text, "{}", sanitize_for_terminal(&line));
         }
@@ -65,7 +67,7 @@ pub fn render_summary(record: &RunRecord) -> String {
 }
 
 /// Why a subject was not measured, or not everywhere.
-fn omission_reason(record: &RunRecord, subject: &RunSubject) -> Option<String> {
+fn explain_unmeasured_subject(record: &RunRecord, subject: &RunSubject) -> Option<String> {
     if let Some(why) = subject.lacking.as_ref().or(subject.limit.as_ref()) {
         return Some(why.clone());
     }

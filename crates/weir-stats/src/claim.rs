@@ -201,7 +201,7 @@ pub fn evaluate_claim(claim: &Claim, trials: &[Trial], seed: u64) -> ClaimRecord
         }
         ClaimTest::Value { quantity, of, within, shape } => {
             let selection = TrialSelection::of_first_copy(*quantity, &of.subject, &of.at);
-            (selection.estimate_median(trials, seed), within, shape)
+            (selection.estimate_median_of_block_means(trials, seed), within, shape)
         }
         ClaimTest::Growth { within, shape, .. } => {
             (estimate_growth_exponent(test, trials, seed), within, shape)

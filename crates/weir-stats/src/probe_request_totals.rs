@@ -23,7 +23,7 @@ impl ProbeRequestTotals {
     }
 
     /// Share of the questions that were lost; 0 of none.
-    pub fn lost_request_share(&self) -> f64 {
+    pub fn lost_request_share_or_zero(&self) -> f64 {
         self.lost_requests as f64 / self.planned_requests.max(1) as f64
     }
 }

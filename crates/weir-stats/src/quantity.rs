@@ -111,7 +111,7 @@ define_quantities! {
     /// Seconds to add one rule to those in force.
     AddSeconds {
         kind: Add, title: "time to add a rule", better: Less,
-        read_value: |t| (t.added_rule_count() > 0).then(|| t.seconds / t.added_rule_count() as f64),
+        read_value: |t| (t.added_rule_count_or_zero() > 0).then(|| t.seconds / t.added_rule_count_or_zero() as f64),
     }
     /// Complete TCP connections per second, request and reply validated, closed by FIN.
     ConnectionsPerSecond {
@@ -302,27 +302,27 @@ define_quantities! {
     /// Shortest time of an echo, from when it was planned, nanoseconds.
     RoundTripNsMin {
         kind: RoundTrip, title: "shortest round trip, ns", better: More,
-        read_value: |t| probe_latency(t)?.duration_at_quantile(0.0),
+        read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(0.0),
     }
     /// Mean time of an echo.
     RoundTripNsMean {
         kind: RoundTrip, title: "mean round trip, ns", better: More,
-        read_value: |t| probe_latency(t).filter(|all| all.count > 0).map(|all| all.mean_ns),
+        read_value: |t| probe_latency_distribution(t).filter(|all| all.count > 0).map(|all| all.mean_ns),
     }
     /// Median time of an echo.
     RoundTripNsP50 {
         kind: RoundTrip, title: "median round trip, ns", better: Less,
-        read_value: |t| probe_latency(t)?.duration_at_quantile(0.5),
+        read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(0.5),
     }
     /// Time that 99 of 100 echoes do not exceed.
     RoundTripNsP99 {
         kind: RoundTrip, title: "round trip, 99th percentile, ns", better: More,
-        read_value: |t| probe_latency(t)?.duration_at_quantile(0.99),
+        read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(0.99),
     }
     /// Longest time of an echo.
     RoundTripNsMax {
         kind: RoundTrip, title: "longest round trip, ns", better: More,
-        read_value: |t| probe_latency(t)?.duration_at_quantile(1.0),
+        read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(1.0),
     }
     /// Share of echoes that did not return.
     RoundTripLossRatio {
@@ -332,17 +332,17 @@ define_quantities! {
     /// Median response time of a process on the firewall, from the request, nanoseconds.
     ResponseNsP50 {
         kind: Response, title: "median response of a process, ns", better: Less,
-        read_value: |t| probe_latency(t)?.duration_at_quantile(0.5),
+        read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(0.5),
     }
     /// Time that 99 of 100 of its answers do not exceed.
     ResponseNsP99 {
         kind: Response, title: "response of a process, 99th percentile, ns", better: More,
-        read_value: |t| probe_latency(t)?.duration_at_quantile(0.99),
+        read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(0.99),
     }
     /// Longest time until it answers.
     ResponseNsMax {
         kind: Response, title: "longest response of a process, ns", better: More,
-        read_value: |t| probe_latency(t)?.duration_at_quantile(1.0),
+        read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(1.0),
     }
     /// The machine's load average of the last minute, read while a process on the firewall was
     /// probed.
@@ -438,7 +438,7 @@ fn own_socket_reply_times(trial: &Trial) -> Option<&DurationDistribution> {
     connections.client.is_none().then_some(&connections.whole)
 }
 
-fn probe_latency(trial: &Trial) -> Option<&DurationDistribution> {
+fn probe_latency_distribution(trial: &Trial) -> Option<&DurationDistribution> {
     Some(&trial.probe_result()?.latency)
 }
 

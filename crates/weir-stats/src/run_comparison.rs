@@ -186,7 +186,7 @@ fn compute_baseline_relative_logs(
 
 /// Points whose interval contains 1: the logarithms of both runs' ratios differ by 0, as far as
 /// these blocks can show.
-pub fn count_intervals_containing_one(points: &[ComparedPoint]) -> usize {
+pub fn count_compared_points_spanning_one(points: &[ComparedPoint]) -> usize {
     points.iter().filter(|point| point.ratio.lo <= 1.0 && point.ratio.hi >= 1.0).count()
 }
 
@@ -242,8 +242,10 @@ pub fn evaluate_aa_test_of_block_groups(
     let length = (blocks / repetitions.max(1)).max(1);
     let mut result = AaTestResult { repetitions: 0, different: 0, points: 0, points_different: 0 };
     let copies = |place| trial_selection::pair_copies_by_block(trials, subject, place);
-    let places: Vec<_> =
-        trial_selection::points_with_second_copy(trials).into_iter().map(copies).collect();
+    let places: Vec<_> = trial_selection::list_second_copy_quantity_scenarios(trials)
+        .into_iter()
+        .map(copies)
+        .collect();
     for repetition in 0..repetitions {
         let own = repetition * length..(repetition + 1) * length;
         let means = places.iter().filter_map(|of_place| {
@@ -331,7 +333,7 @@ mod tests {
         let points = [(0.9, 1.1), (1.0, 1.2), (1.01, 1.2), (0.8, 0.99)]
             .map(|(lo, hi)| point(Quantity::Pps, lo, hi, false));
         assert_eq!(
-            (count_intervals_containing_one(&points), count_intervals_containing_one(&[])),
+            (count_compared_points_spanning_one(&points), count_compared_points_spanning_one(&[])),
             (2, 0)
         );
     }

@@ -69,7 +69,9 @@ impl Scenario {
     /// The part of this point that lies on `axes`.
     pub fn project_to_axes<S: AsRef<str>>(&self, axes: &[S]) -> Scenario {
         let named = |name: &String| axes.iter().any(|axis| axis.as_ref() == name);
-        Scenario(self.0.iter().filter(|(name, _)| named(name)).map(clone_axis_value).collect())
+        Scenario(
+            self.0.iter().filter(|(name, _)| named(name)).map(clone_axis_name_and_value).collect(),
+        )
     }
 
     /// Whether every axis that `part` names has the same value here.
@@ -78,7 +80,7 @@ impl Scenario {
     }
 }
 
-fn clone_axis_value((name, value): (&String, &Coordinate)) -> (String, Coordinate) {
+fn clone_axis_name_and_value((name, value): (&String, &Coordinate)) -> (String, Coordinate) {
     (name.clone(), value.clone())
 }
 

@@ -112,7 +112,7 @@ impl Trial {
     }
 
     /// Rules that were added, in a trial of [`TrialKind::Add`]; else 0.
-    pub fn added_rule_count(&self) -> u64 {
+    pub fn added_rule_count_or_zero(&self) -> u64 {
         match self.results {
             TrialResults::AddedRules(additions) => additions,
             _ => 0,

@@ -63,7 +63,7 @@ impl<'a> TrialSelection<'a> {
     }
 
     /// Median over blocks, with its interval.
-    pub fn estimate_median(&self, trials: &[Trial], seed: u64) -> Option<Estimate> {
+    pub fn estimate_median_of_block_means(&self, trials: &[Trial], seed: u64) -> Option<Estimate> {
         let values: Vec<f64> = self.block_means(trials).into_values().collect();
         estimate::estimate_median(&values, seed)
     }
@@ -104,7 +104,7 @@ pub fn estimate_difference_per_step(
 }
 
 /// What was measured of a second copy of a subject, and where.
-pub fn points_with_second_copy(trials: &[Trial]) -> Vec<(Quantity, &Scenario)> {
+pub fn list_second_copy_quantity_scenarios(trials: &[Trial]) -> Vec<(Quantity, &Scenario)> {
     let mut places: Vec<(Quantity, &Scenario)> = trials
         .iter()
         .filter(|trial| trial.copy_index == 1)
@@ -132,7 +132,7 @@ pub fn pair_copies_by_block(
 /// floor.
 pub fn estimate_noise_floor(trials: &[Trial], subject: &str, seed: u64) -> Option<Estimate> {
     let of_place = |place| pair_copies_by_block(trials, subject, place);
-    let pairs: Vec<(f64, f64)> = points_with_second_copy(trials)
+    let pairs: Vec<(f64, f64)> = list_second_copy_quantity_scenarios(trials)
         .into_iter()
         .flat_map(of_place)
         .map(|(_, second, first)| (second, first))
@@ -222,7 +222,7 @@ mod tests {
         let point =
             Scenario::default().with_coordinate("rules", 16).with_coordinate("source", "far");
         let selection = TrialSelection::of_first_copy(Quantity::LoadSeconds, "nft", &point);
-        assert_eq!(selection.estimate_median(&[load], 1).unwrap().value, 0.5);
+        assert_eq!(selection.estimate_median_of_block_means(&[load], 1).unwrap().value, 0.5);
     }
 
     #[test]

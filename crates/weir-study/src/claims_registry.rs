@@ -265,7 +265,7 @@ pub const README_LIST_START_MARKER: &str = "<!-- weir lab list -->";
 pub const README_LIST_END_MARKER: &str = "<!-- /weir lab list -->";
 
 /// The items of a study as the tables of its README: what the paper says, and weir's own claims.
-pub fn render_markdown_tables(entry: &StudyClaims) -> String {
+pub fn render_study_markdown_tables(entry: &StudyClaims) -> String {
     let mut text = String::new();
     if !entry.items.is_empty() {
         text.push_str("| | where | what the paper says | its value | here |\n");

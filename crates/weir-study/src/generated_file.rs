@@ -15,7 +15,7 @@ pub struct GeneratedFile {
 
 impl GeneratedFile {
     /// Names of its axes.
-    pub fn axis_names(&self) -> Vec<&str> {
+    pub fn declared_axis_names(&self) -> Vec<&str> {
         self.axes.iter().map(|axis| axis.get_ref().as_str()).collect()
     }
 }

@@ -29,7 +29,7 @@ pub fn load_study(path: &Path) -> Result<LoadedStudy, StudyError> {
     let folder = folder.parent().unwrap_or(Path::new("/")).to_owned();
     let beside = folder.join("subjects.toml");
     let above = folder.parent().unwrap_or(Path::new("/")).join("subjects.toml");
-    let (subjects, subjects_text) = Subjects::read_shared_and_own(&above, &beside)?;
+    let (subjects, subjects_text) = Subjects::read_disjoint_shared_and_own(&above, &beside)?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let loaded = LoadedStudy { name, path, text, study, subjects, subjects_text };
     loaded.check_consistency()?;

@@ -99,7 +99,7 @@ impl Subjects {
     /// # Errors
     /// With file and line: text that is no TOML, fields that are not known or are missing, a name
     /// that is in both.
-    pub fn read_shared_and_own(
+    pub fn read_disjoint_shared_and_own(
         shared: &Path,
         own: &Path,
     ) -> Result<(Subjects, String), StudyError> {

@@ -1,5 +1,5 @@
-//! 50,000 mixed rules: reading with spans, printing, and a plain read of the same bytes; and as many
-//! rules of modules whose options are values.
+//! 50,000 mixed rules: reading with spans, printing, and a plain read of the same bytes; and as
+//! many rules of modules whose options are values.
 //!
 //! `cargo bench -p weir-syntax`. Each line is the median of the rounds, with the fastest.
 

@@ -87,8 +87,8 @@ impl RuleEffectTester {
     /// If the kernel or weir does not accept a rule.
     ///
     /// # Panics
-    /// If there are more than [`EFFECT_TEST_RULES_PER_BATCH_MAX`] rules, or weir does not read one of
-    /// them.
+    /// If there are more than [`EFFECT_TEST_RULES_PER_BATCH_MAX`] rules, or weir does not read one
+    /// of them.
     pub fn new(
         session: &Session,
         name: &str,

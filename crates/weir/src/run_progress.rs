@@ -77,7 +77,7 @@ fn format_estimate_of_updated_subjects(trials: &[Trial], seen: usize) -> Vec<(&s
         }
         let quantity = Quantity::primary_of_trial_kind(trial.kind).unwrap_or(Quantity::LossRatio);
         let selection = TrialSelection::of_first_copy(quantity, &trial.subject, &trial.scenario);
-        let Some(estimate) = selection.estimate_median(trials, 1) else { continue };
+        let Some(estimate) = selection.estimate_median_of_block_means(trials, 1) else { continue };
         let at = trial.scenario.to_string();
         let at = if at.is_empty() { at } else { format!(" at {at}") };
         found.push((

@@ -62,7 +62,7 @@ fn every_readme_shows_the_list_as_it_is_now() {
         .filter(|entry| {
             let list = format!(
                 "{README_LIST_START_MARKER}\n{}{README_LIST_END_MARKER}",
-                claims_registry::render_markdown_tables(entry)
+                claims_registry::render_study_markdown_tables(entry)
             );
             !entry.items.is_empty() && !readme(entry).contains(&list)
         })

@@ -1,8 +1,8 @@
 //! Translates nft tables to iptables.
 //!
-//! [`super::compile_nft_form_without_passes`] translates from iptables to nft; this is the inverse. The result is
-//! an ordinary ruleset of the model, so it can be compared and explained, and packets can be
-//! generated for it, as for a file. It is exact, or refused by name:
+//! [`super::compile_nft_form_without_passes`] translates from iptables to nft; this is the inverse.
+//! The result is an ordinary ruleset of the model, so it can be compared and explained, and packets
+//! can be generated for it, as for a file. It is exact, or refused by name:
 //!
 //! - A rule becomes a rule: its tests become matches, its action the target. A test of ports, TCP
 //!   flags or the ICMP type applies to any protocol in nft and to one protocol in iptables: it is

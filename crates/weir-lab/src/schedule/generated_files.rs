@@ -76,7 +76,8 @@ impl RunFiles {
     }
 
     fn generated_path(&self, what: &str, source: &GeneratedFile, point: &Scenario) -> PathBuf {
-        let part = point.project_to_axes(&source.axis_names()).to_string().replace(' ', ",");
+        let part =
+            point.project_to_axes(&source.declared_axis_names()).to_string().replace(' ', ",");
         self.folder.join(format!("{what}-{part}"))
     }
 
@@ -91,7 +92,7 @@ impl RunFiles {
         if path.exists() {
             return Ok(None);
         }
-        let part = point.project_to_axes(&study.ruleset.axis_names());
+        let part = point.project_to_axes(&study.ruleset.declared_axis_names());
         self.run_generator_command("RULESET", &study.ruleset, &part, &path)?;
         let text = fs::read(&path).map_err(LabError::file_error("read", &path))?;
         let hash = Sha256::digest(&text);
@@ -124,7 +125,12 @@ impl RunFiles {
         if path.exists() {
             return Ok(());
         }
-        self.run_generator_command("MORE", more, &point.project_to_axes(&more.axis_names()), &path)
+        self.run_generator_command(
+            "MORE",
+            more,
+            &point.project_to_axes(&more.declared_axis_names()),
+            &path,
+        )
     }
 
     /// Makes and reads the frames of a point.
@@ -134,7 +140,7 @@ impl RunFiles {
         point: &Scenario,
     ) -> Result<(), LabError> {
         let Some(traffic) = study.frames_source() else { return Ok(()) };
-        let part = point.project_to_axes(&traffic.axis_names());
+        let part = point.project_to_axes(&traffic.declared_axis_names());
         if self.frames.contains_key(&part) {
             return Ok(());
         }
@@ -159,7 +165,7 @@ impl RunFiles {
 
     /// The frames of a point, and the part of the grid that they depend on.
     pub(crate) fn frames_at_point(&self, study: &Study, point: &Scenario) -> (Scenario, &[Frame]) {
-        let axes = study.frames_source().map_or_else(Vec::new, GeneratedFile::axis_names);
+        let axes = study.frames_source().map_or_else(Vec::new, GeneratedFile::declared_axis_names);
         let part = point.project_to_axes(&axes);
         let frames = self.frames.get(&part).map_or(&[][..], Vec::as_slice);
         (part, frames)
@@ -194,7 +200,7 @@ impl RunFiles {
         name: &str,
         command: &str,
     ) -> Result<(), LabError> {
-        let part = point.project_to_axes(&study.ruleset.axis_names());
+        let part = point.project_to_axes(&study.ruleset.declared_axis_names());
         let key = (part.clone(), name.to_owned());
         if self.subject_folders.contains_key(&key) {
             return Ok(());
@@ -216,7 +222,7 @@ impl RunFiles {
 
     /// Folder of a subject at a point.
     pub(crate) fn subject_folder(&self, study: &Study, point: &Scenario, name: &str) -> PathBuf {
-        let key = (point.project_to_axes(&study.ruleset.axis_names()), name.to_owned());
+        let key = (point.project_to_axes(&study.ruleset.declared_axis_names()), name.to_owned());
         self.subject_folders.get(&key).cloned().unwrap_or_default()
     }
 }

@@ -138,7 +138,7 @@ fn run_step_and_build_trial(
     let loaded = run.loaded_study;
     let mut of_study = workloads::plan_step_workload(run, step, seconds, check)?;
     let subject = &loaded.subjects.0[&step.variant.subject];
-    let point = step.scenario.project_to_axes(&loaded.study.ruleset.axis_names());
+    let point = step.scenario.project_to_axes(&loaded.study.ruleset.declared_axis_names());
     let firewall = &run.firewalls[&(point.clone(), step.variant.clone())];
     let files = &run.files;
     let count = || query_total_rule_drops(loaded, files, step, &point, &*firewall.target);

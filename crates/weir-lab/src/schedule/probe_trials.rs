@@ -61,7 +61,7 @@ fn run_probe_trial_with_load_retries(
 ) -> Result<Trial, LabError> {
     let study = &run.loaded_study.study;
     workloads::load_step_frames(run, step)?;
-    let point = step.scenario.project_to_axes(&study.ruleset.axis_names());
+    let point = step.scenario.project_to_axes(&study.ruleset.declared_axis_names());
     let firewall = &run.firewalls[&(point, step.variant.clone())];
     let rate = study.probe.as_ref().map_or(1, |plan| plan.requests_per_second(case.kind));
     let duration = Duration::from_secs_f64(run.preset.probe_trial_seconds());

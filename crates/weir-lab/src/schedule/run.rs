@@ -151,7 +151,7 @@ impl RunState<'_> {
     /// Everything that is done, in order.
     fn run_all_steps(&mut self) -> Result<(), LabError> {
         let points = trial_plan::list_grid_points(&self.axes);
-        let ruleset_axes = self.loaded_study.study.ruleset.axis_names();
+        let ruleset_axes = self.loaded_study.study.ruleset.declared_axis_names();
         let mut rulesets: Vec<Scenario> =
             points.iter().map(|point| point.project_to_axes(&ruleset_axes)).collect();
         rulesets.sort_unstable();

@@ -75,7 +75,7 @@ impl RunState<'_> {
         point: &Scenario,
         variant: &Variant,
     ) -> bool {
-        let ruleset = point.project_to_axes(&self.loaded_study.study.ruleset.axis_names());
+        let ruleset = point.project_to_axes(&self.loaded_study.study.ruleset.declared_axis_names());
         self.nothing_to_measure.contains(&(ruleset, variant.subject.clone()))
     }
 

@@ -87,8 +87,10 @@ fn measure_arrived_share_at_rate(
 ) -> Result<(f64, Trial), LabError> {
     let study = &run.loaded_study.study;
     load_step_frames(run, step)?;
-    let firewall = &run.firewalls
-        [&(step.scenario.project_to_axes(&study.ruleset.axis_names()), step.variant.clone())];
+    let firewall = &run.firewalls[&(
+        step.scenario.project_to_axes(&study.ruleset.declared_axis_names()),
+        step.variant.clone(),
+    )];
     let play = SendPlan {
         duration: Duration::from_secs_f64(run.preset.trial_seconds),
         rate_pps: rate_pps.max(1),

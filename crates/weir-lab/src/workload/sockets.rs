@@ -11,7 +11,7 @@
 //! real ends work, how many packets a fetch needs, and where a client's own limits apply
 //! ([`client_limits`]).
 //!
-//! A subject may name another client ([`ClientKind`](weir_study::ClientKind)): weir's small TCP, or
+//! A subject may name another client ([`ClientKind`]): weir's small TCP, or
 //! another program, which runs on the clients' core and sends requests to the same servers.
 //!
 //! Packets are balanced on the links: what entered the firewall by either device left by the other

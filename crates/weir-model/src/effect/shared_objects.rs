@@ -8,8 +8,8 @@
 //!
 //! So a rule that no packet reaches may still matter: without it another rule creates the object,
 //! or none does. [`SHARED_OBJECT_ROWS`] has a row for each module that shares objects;
-//! [`SharedObjectConfigurations`] lists the objects that the rules of a host share, what configures each, and
-//! which are missing.
+//! [`SharedObjectConfigurations`] lists the objects that the rules of a host share, what configures
+//! each, and which are missing.
 //!
 //! *Load order* is the order in which the kernel checks rules: tables in the order of the file;
 //! within a table the built-in chains by hook, then the other chains by name (libiptc sorts them).

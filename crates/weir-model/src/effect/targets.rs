@@ -231,8 +231,8 @@ pub const TARGET_ROWS: &[TargetRow] = {
     ]
 };
 
-/// Targets without a row above that are known to share no objects by name. If the effects of one are
-/// measured, its row moves up.
+/// Targets without a row above that are known to share no objects by name. If the effects of one
+/// are measured, its row moves up.
 pub const OPAQUE_TARGET_ROWS: &[OpaqueModuleRow] = &[
     OpaqueModuleRow::new("HMARK"),
     OpaqueModuleRow::new("SECMARK"),

@@ -101,7 +101,7 @@ fn render_grid(frame: &PlotFrame, caption: &ChartTitlesAndUnit<'_>) -> Markup {
             }
         }
         line class="axis" x1=(left) x2=(right) y1=(format_svg_coordinate(bottom)) y2=(format_svg_coordinate(bottom)) {}
-        @if let Some(gap) = frame.x_scale.zero_gap_position() {
+        @if let Some(gap) = frame.x_scale.axis_break_position() {
             path class="break"
                 d={ "M" (format_svg_coordinate(gap - 5.0)) " " (format_svg_coordinate(bottom + 5.0)) "l4 -10m2 10l4 -10" } {}
         }

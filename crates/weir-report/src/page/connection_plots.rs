@@ -8,7 +8,7 @@ use weir_stats::{Quantity, Scenario};
 use super::rate_and_load_time_plots::{self, SMALL_LAYOUT};
 use crate::chart::{ChartTitlesAndUnit, log_line_chart, subject_row_chart};
 use crate::number_format::ValueUnit;
-use crate::report_model::{ReportModel, axis_title};
+use crate::report_model::{ReportModel, axis_title_or_name};
 
 /// What is drawn, where it was measured.
 const DRAWN_QUANTITIES: [(Quantity, &str, &str, &str); 9] = [
@@ -77,7 +77,7 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
                         id,
                         title,
                         description: "Values by subject; the records have each trial.",
-                        x_title: model.numeric_axis.map_or("", |axis| axis_title(axis)),
+                        x_title: model.numeric_axis.map_or("", |axis| axis_title_or_name(axis)),
                         y_title,
                         unit: ValueUnit::Rate,
                     };

@@ -64,7 +64,7 @@ fn render_facet_table(model: &ReportModel<'_>, facet: &Facet) -> Markup {
                 thead {
                     tr {
                         th { "subject" }
-                        th.right { (model.quantity_unit()) }
+                        th.right { (model.main_quantity_unit()) }
                         @if let Some(reference) = model.reference {
                             th.right { "against " (subject_label(reference)) }
                         }
@@ -103,7 +103,7 @@ fn render_subject_cells(
     let against = |other: Option<&RunSubject>| {
         let other = other?;
         (other.name != subject.name)
-            .then(|| model.estimate_subject_ratio(subject, other, point))
+            .then(|| model.estimate_two_subject_ratio(subject, other, point))
             .flatten()
     };
     html! {
@@ -111,7 +111,7 @@ fn render_subject_cells(
         @if model.reference.is_some() { (render_estimate_cell(against(model.reference).as_ref(), format_ratio, format_ratio_without_times_sign)) }
         @if model.baseline.is_some() { (render_estimate_cell(against(model.baseline).as_ref(), format_ratio, format_ratio_without_times_sign)) }
         @if let Some(first) = first {
-            @let kept = (!subject.baseline).then(|| model.estimate_point_ratio(subject, point, first)).flatten();
+            @let kept = (!subject.baseline).then(|| model.estimate_one_subject_scenario_ratio(subject, point, first)).flatten();
             (render_estimate_cell(kept.as_ref(), format_ratio, format_ratio_without_times_sign))
         }
         td.right { (estimate.samples) }
@@ -141,7 +141,7 @@ fn render_all_points(model: &ReportModel<'_>) -> Markup {
             summary { "All points" }
             @for facet in &model.facets {
                 @let gap = if facet.title.is_empty() { "" } else { ", " };
-                @let caption = format!("{}{gap}{}", capitalize_first(model.quantity_unit()), facet.title);
+                @let caption = format!("{}{gap}{}", capitalize_first(model.main_quantity_unit()), facet.title);
                 (render_estimates_by_axis_value(model, model.quantity, &facet.scenario, format_rate_without_unit, &caption))
             }
             (render_estimates_by_axis_value(model, Quantity::LoadSeconds, &anywhere, format_si_seconds, "Loading at once"))

@@ -67,7 +67,7 @@ fn render_probe_table(model: &ReportModel<'_>, asked: &[&Trial], point: &Scenari
     html! {
         div.scroll {
             table {
-                caption { (probe_table_caption(point)) }
+                caption { (describe_probe_kind_and_load(point)) }
                 thead {
                     tr {
                         th { "subject" }
@@ -102,7 +102,7 @@ fn render_probe_table(model: &ReportModel<'_>, asked: &[&Trial], point: &Scenari
                                     } @else {
                                         td.right {
                                             (format_count(found.lost_requests)) " of " (format_count(found.planned_requests))
-                                            " (" (format_percent(found.lost_request_share())) ")"
+                                            " (" (format_percent(found.lost_request_share_or_zero())) ")"
                                         }
                                     }
                                 }
@@ -116,7 +116,7 @@ fn render_probe_table(model: &ReportModel<'_>, asked: &[&Trial], point: &Scenari
 }
 
 /// The kind of requests, and the load of the firewall.
-fn probe_table_caption(point: &Scenario) -> String {
+fn describe_probe_kind_and_load(point: &Scenario) -> String {
     let is = |axis, name: &str| point.coordinate(axis) == Some(&Coordinate::from(name));
     let what = match () {
         () if is(PROBE_KIND_AXIS, "icmp") => "ICMP echo",

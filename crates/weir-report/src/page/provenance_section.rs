@@ -7,7 +7,7 @@ use weir_stats::{HostEnvironment, RunRecord};
 
 use crate::embedded_records;
 use crate::number_format::{
-    format_bytes, format_count, format_date_and_time, format_hours_minutes_seconds,
+    format_bytes, format_count, format_duration_with_units, format_rfc3339_to_minute,
 };
 use crate::report_model::ReportModel;
 
@@ -21,8 +21,8 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
             dl {
                 dt { "seed" } dd { (run.seed) }
                 dt { "weir" } dd { (run.weir) }
-                dt { "began" } dd { (format_date_and_time(&run.date)) }
-                dt { "took" } dd { (format_hours_minutes_seconds(run.seconds)) }
+                dt { "began" } dd { (format_rfc3339_to_minute(&run.date)) }
+                dt { "took" } dd { (format_duration_with_units(run.seconds)) }
             }
             (render_subjects(model))
             (render_environment("Environment", &run.environment))

@@ -6,7 +6,7 @@ use weir_stats::{Quantity, RunSubject, ScenarioAxis};
 use crate::chart::log_line_chart::{self, PlotLayout};
 use crate::chart::{ChartSeries, ChartSize, ChartTitlesAndUnit, subject_row_chart};
 use crate::number_format::{self, ValueUnit};
-use crate::report_model::{ReportModel, axis_title, capitalize_first};
+use crate::report_model::{ReportModel, axis_title_or_name, capitalize_first};
 use crate::series_style::SeriesStyle;
 
 /// What packets per second are, above their axis.
@@ -69,20 +69,20 @@ pub(super) fn render_headline_facet_plot(model: &ReportModel<'_>) -> Markup {
                 } @else { "The axis is logarithmic: further right is better." }
             }
             (render_legend(model, series.iter().map(|one| one.subject_index)))
-            (render_wide_and_narrow_plot(model.numeric_axis, &packet_rate_caption(model, "rates", &title, &about), &series))
-            (render_plot_notes())
+            (render_wide_and_narrow_plot(model.numeric_axis, &build_packet_rate_chart_titles(model, "rates", &title, &about), &series))
+            (render_plot_symbol_explanation())
         }
     }
 }
 
 /// The caption of a drawing of packets per second.
-fn packet_rate_caption<'a>(
+fn build_packet_rate_chart_titles<'a>(
     model: &ReportModel<'a>,
     id: &'a str,
     title: &'a str,
     about: &'a str,
 ) -> ChartTitlesAndUnit<'a> {
-    let x_title = model.numeric_axis.map_or("", axis_title);
+    let x_title = model.numeric_axis.map_or("", axis_title_or_name);
     ChartTitlesAndUnit {
         id,
         title,
@@ -116,7 +116,7 @@ pub(super) fn render_wide_and_narrow_plot(
     }
 }
 
-fn render_plot_notes() -> Markup {
+fn render_plot_symbol_explanation() -> Markup {
     html! {
         p.small-print {
             "Small dots are single trials, markers are medians over blocks, shaded areas the 95 % "
@@ -180,7 +180,7 @@ pub(super) fn render_packet_rate_facet_plots(model: &ReportModel<'_>) -> Markup 
         return html! {};
     }
     if model.facets.len() < 2 || model.numeric_axis.is_none() {
-        return html! { @if model.numeric_axis.is_none() { (render_other_facets(model)) } };
+        return html! { @if model.numeric_axis.is_none() { (render_facets_besides_headline(model)) } };
     }
     let drawn: Vec<Vec<ChartSeries>> = model
         .facets
@@ -196,7 +196,7 @@ pub(super) fn render_packet_rate_facet_plots(model: &ReportModel<'_>) -> Markup 
                 @for (at, (facet, series)) in model.facets.iter().zip(&drawn).enumerate() {
                     @let id = format!("facet-{at}");
                     @let about = describe_series_end_values(model, series);
-                    @let caption = packet_rate_caption(model, &id, &facet.title, &about);
+                    @let caption = build_packet_rate_chart_titles(model, &id, &facet.title, &about);
                     div {
                         h3 { (capitalize_first(&facet.title)) }
                         figure data-plot=[model.numeric_axis.map(|axis| axis.name.as_str())] {
@@ -210,7 +210,7 @@ pub(super) fn render_packet_rate_facet_plots(model: &ReportModel<'_>) -> Markup 
 }
 
 /// Rows of the facets that the first plot does not show.
-fn render_other_facets(model: &ReportModel<'_>) -> Markup {
+fn render_facets_besides_headline(model: &ReportModel<'_>) -> Markup {
     let shown = model.headline.as_ref().map_or(0, |headline| headline.facet_index);
     html! {
         @for (at, facet) in model.facets.iter().enumerate().filter(|(at, _)| *at != shown) {
@@ -218,7 +218,7 @@ fn render_other_facets(model: &ReportModel<'_>) -> Markup {
             @let (id, about) = (format!("rows-{at}"), describe_series_end_values(model, &series));
             section {
                 h2 { (capitalize_first(&facet.title)) }
-                (render_wide_and_narrow_plot(model.numeric_axis, &packet_rate_caption(model, &id, &facet.title, &about), &series))
+                (render_wide_and_narrow_plot(model.numeric_axis, &build_packet_rate_chart_titles(model, &id, &facet.title, &about), &series))
             }
         }
     }
@@ -267,7 +267,7 @@ fn render_load_time_plot(
     y_title: &str,
     series: &[ChartSeries],
 ) -> Markup {
-    let x_title = model.numeric_axis.map_or("", |axis| axis_title(axis));
+    let x_title = model.numeric_axis.map_or("", |axis| axis_title_or_name(axis));
     let unit = ValueUnit::Seconds;
     let about = "Seconds by subject; the table below has the values.";
     let caption = ChartTitlesAndUnit { id, title, description: about, x_title, y_title, unit };

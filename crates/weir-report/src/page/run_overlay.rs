@@ -14,10 +14,12 @@ use super::{estimate_tables, rate_and_load_time_plots};
 use crate::chart::{ChartSeries, ChartTitlesAndUnit};
 use crate::headline_and_trust::assess_trust;
 use crate::number_format::{
-    ValueUnit, format_coordinate, format_count, format_date_and_time, format_ratio,
-    format_ratio_without_times_sign,
+    ValueUnit, format_coordinate, format_count, format_ratio, format_ratio_without_times_sign,
+    format_rfc3339_to_minute,
 };
-use crate::report_model::{self, Facet, ReportModel, axis_title, capitalize_first, subject_label};
+use crate::report_model::{
+    self, Facet, ReportModel, axis_title_or_name, capitalize_first, subject_label,
+};
 use crate::series_style::{self, SeriesStyle};
 
 /// The quantity by which runs are drawn: the first of these that the first run measured.
@@ -82,7 +84,8 @@ impl<'a> RunOverlay<'a> {
         let runs: Vec<_> = names.into_iter().zip(named.iter().map(seen)).collect();
         let measured = named.iter().map(|run| measured_scenarios(run.record, quantity));
         let common = measured.reduce(|all, more| &all & &more).unwrap_or_default();
-        let mut facets = report_model::find_facets(first, axis, quantity.trial_kind());
+        let mut facets =
+            report_model::find_facets_of_trial_kind(first, axis, quantity.trial_kind());
         facets.retain(|facet| common.iter().any(|point| point.has_coordinates_of(&facet.scenario)));
         let mut subjects: Vec<RunSubject> = Vec::new();
         for subject in named.iter().flat_map(|run| &run.record.run.subjects) {
@@ -240,7 +243,7 @@ fn render_facet_plot(
         id: &format!("beside-{at}"),
         title: &title,
         description: "Medians by subject and run; the ratios within each run are in the table below.",
-        x_title: runs.axis.map_or("", axis_title),
+        x_title: runs.axis.map_or("", axis_title_or_name),
         y_title,
         unit,
     };
@@ -293,7 +296,7 @@ fn render_within_run_ratio_table(
                                 }
                                 th scope="row" { span.who { (style.render_legend_key()) (subject_label(subject)) } }
                                 @for (_, model) in &runs.named_models {
-                                    @let ratio = model.estimate_subject_ratio(subject, measure, point);
+                                    @let ratio = model.estimate_two_subject_ratio(subject, measure, point);
                                     (estimate_tables::render_estimate_cell(ratio.as_ref(), format_ratio, format_ratio_without_times_sign))
                                 }
                             }
@@ -326,7 +329,7 @@ fn render_machines_table(runs: &RunOverlay<'_>) -> Markup {
                             }
                             td.tight { (format_count(machine.memory_mib)) " MiB" }
                             td.tight { (run.preset.name) }
-                            td.tight { (format_date_and_time(&run.date)) }
+                            td.tight { (format_rfc3339_to_minute(&run.date)) }
                             td.tight { (run.weir) }
                             td.tight { span.badge.(trust.css_class()) { (trust.badge_text()) } }
                         }

@@ -141,7 +141,7 @@ fn the_same_records_give_the_same_page() {
 }
 
 /// A page of two runs whose texts and names are nasty.
-fn nasty_runs() -> String {
+fn render_page_of_nasty_runs() -> String {
     let (record, extra) = nasty();
     let mut other = record.clone();
     other.run.environment.kernel = NASTY.to_owned();
@@ -152,7 +152,7 @@ fn nasty_runs() -> String {
 
 #[test]
 fn text_of_several_runs_is_shown_as_text() {
-    let page = nasty_runs();
+    let page = render_page_of_nasty_runs();
     assert!(page.contains("id=\"beside\""), "the runs are drawn");
     assert!(
         !super::render_page(&sample::sample_record(), &[]).contains("id=\"beside\""),
@@ -165,7 +165,7 @@ fn text_of_several_runs_is_shown_as_text() {
 #[test]
 fn tags_are_closed_in_order() {
     const VOID: [&str; 5] = ["meta", "link", "br", "hr", "input"];
-    let page = nasty_runs();
+    let page = render_page_of_nasty_runs();
     let body = body(&page);
     let mut open: Vec<String> = Vec::new();
     for part in body.split('<').skip(1) {

@@ -72,7 +72,7 @@ mod tests {
         let text = "axes = [\"rules\"]\ncommand = \"true\"\ndrop_axis = \"illegal\"";
         let traffic = read(text).unwrap();
         let frames = traffic.frames().expect("frames are the usual kind");
-        assert_eq!(frames.source.axis_names(), ["rules", "illegal"]);
+        assert_eq!(frames.source.declared_axis_names(), ["rules", "illegal"]);
         assert_eq!(frames.drop_axis.as_deref(), Some("illegal"));
     }
 

@@ -136,7 +136,7 @@ fn render_run_comparison(points: &[run_comparison::ComparedPoint]) -> String {
         let _ = writeln!(text, "{word:<8} {ratio:<34} {what} of {subject} at {at}");
     }
     let of = |verdict| points.iter().filter(|point| point.verdict == verdict).count();
-    let alike = run_comparison::count_intervals_containing_one(points);
+    let alike = run_comparison::count_compared_points_spanning_one(points);
     let _ = writeln!(
         text,
         "{} points: {} worse, {} better, {} the same, {} unclear\n\

@@ -78,7 +78,7 @@ fn write_claim_lists_to_readmes(
                 path.display()
             );
         };
-        let list = claims_registry::render_markdown_tables(entry);
+        let list = claims_registry::render_study_markdown_tables(entry);
         let new =
             format!("{before}{README_LIST_START_MARKER}\n{list}{README_LIST_END_MARKER}{after}");
         if new != text {
