@@ -27,7 +27,7 @@ mod router_rules;
 
 use self::network_plan::NetworkPlan;
 
-pub use self::options::IspOptions;
+pub use self::options::IspRulesetSizeOptions;
 
 /// A generated ruleset, as the save commands write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,14 +47,14 @@ pub struct GeneratedRuleset {
 /// let example = generate_isp_ruleset(&IspOptions::from_scale(1, 0.01));
 /// assert!(example.v4.starts_with("# An access network"));
 /// ```
-pub fn generate_isp_ruleset(options: &IspOptions) -> GeneratedRuleset {
+pub fn generate_isp_ruleset(options: &IspRulesetSizeOptions) -> GeneratedRuleset {
     let plan = NetworkPlan::generate(options);
     let filter = filter_table::build_filter_table(options, &plan);
     let mangle = mangle_table::build_mangle_table(options, &plan);
     let mut v4 = format!(
         "# An access network: {} customers, {} pieces of equipment, seed {}.\n",
         options.customer_count,
-        plan.equipment_count(),
+        plan.customer_address_count(),
         options.seed
     );
     router_rules::build_raw_table().write_save_text(&mut v4);

@@ -41,12 +41,12 @@ pub fn generate_services_ruleset(options: &ServicesOptions) -> String {
     assert!((1..=20_000).contains(&options.count), "1 to 20,000 services");
     let mut random = Rng::for_purpose(options.seed, "services");
     let mut text = String::new();
-    build_filter_table().write_save_text(&mut text);
+    build_kube_forward_filter_table().write_save_text(&mut text);
     build_nat_table(options, &mut random).write_save_text(&mut text);
     text
 }
 
-fn build_filter_table() -> TableText {
+fn build_kube_forward_filter_table() -> TableText {
     let builtin = [("INPUT", "ACCEPT"), ("FORWARD", "ACCEPT"), ("OUTPUT", "ACCEPT")];
     let mut filter = TableText::new("filter", &builtin);
     filter.append_rule(

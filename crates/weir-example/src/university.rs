@@ -28,7 +28,7 @@ const BLOCKED_NETWORK_COUNT: usize = 250;
 /// Ports that hosts open, the frequent ones often.
 const OPEN_PORTS: [u16; 12] = [443, 443, 443, 80, 80, 22, 25, 993, 636, 5060, 3389, 8443];
 /// Networks of partners, which see more (RFC 5737).
-const PARTNER_NETWORKS: [&str; 3] = ["192.0.2.0/24", "198.51.100.0/25", "203.0.113.64/26"];
+const PARTNER_NETWORK_PREFIXES: [&str; 3] = ["192.0.2.0/24", "198.51.100.0/25", "203.0.113.64/26"];
 
 /// The ruleset as `iptables-save` text: `eth0` is outside, `eth1` the campus 10.32.0.0/16, a /24
 /// for each department.
@@ -70,7 +70,7 @@ pub fn generate_university_ruleset(options: &UniversityOptions) -> String {
     );
     for _ in 0..BLOCKED_NETWORK_COUNT {
         filter
-            .append_rule("blocked", format!("-s {} -j DROP", random_external_network(&mut random)));
+            .append_rule("blocked", format!("-s {} -j DROP", random_blocked_network(&mut random)));
     }
     for department in 1..=options.department_count {
         let chain = format!("dept_{department:03}");
@@ -82,7 +82,7 @@ pub fn generate_university_ruleset(options: &UniversityOptions) -> String {
 }
 
 /// A network of somebody outside: private ones that the campus does not use (RFC 1918).
-fn random_external_network(random: &mut Rng) -> String {
+fn random_blocked_network(random: &mut Rng) -> String {
     let (second, third) = (64 + random.below(128), random.below(256));
     if random.chance_percent(30) {
         return format!("10.{second}.{third}.0/24");
@@ -103,7 +103,7 @@ fn add_department_rules(filter: &mut TableText, chain: &str, department: usize, 
         let port = *random.pick(&OPEN_PORTS);
         let protocol = if port == 5060 { "udp" } else { "tcp" };
         let from = if random.chance_percent(20) {
-            format!("-s {} ", random.pick(&PARTNER_NETWORKS))
+            format!("-s {} ", random.pick(&PARTNER_NETWORK_PREFIXES))
         } else {
             String::new()
         };

@@ -89,7 +89,10 @@ impl Session {
     /// # Errors
     /// If there is no such device; if it has addresses or is part of a bridge, because it is in
     /// use, maybe to reach this machine.
-    pub fn read_unused_host_device(&self, device: &str) -> Result<EthernetDeviceInfo, KernelError> {
+    pub fn read_unaddressed_unbridged_device(
+        &self,
+        device: &str,
+    ) -> Result<EthernetDeviceInfo, KernelError> {
         check_batch_safe_device_name(device)?;
         let seen = EthernetDeviceInfo::read_from_kernel(&mut open_starting_netns_links()?, device)?;
         match &seen.in_use_reason {
@@ -114,7 +117,7 @@ impl Session {
         name: &str,
     ) -> Result<(), KernelError> {
         check_batch_safe_device_name(name)?;
-        let seen = self.read_unused_host_device(device)?;
+        let seen = self.read_unaddressed_unbridged_device(device)?;
         let has_gro = has_gro(device).map_err(KernelError::io("read feature of", device))?;
         self.bind_mount_starting_netns()?;
         let borrowed = BorrowedDevice {
@@ -134,7 +137,7 @@ impl Session {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn move_borrowed_device(
+    pub fn move_device_between_own_namespaces(
         &self,
         name: &str,
         from: &Namespace,

@@ -90,7 +90,7 @@ impl ConntrackTuple {
             TupleL4Key::Ports(s, d) => TupleL4Key::Ports(d, s),
             // nf_conntrack_proto_icmp.c and _icmpv6.c, invmap.
             TupleL4Key::Icmp(id, kind, code) => {
-                TupleL4Key::Icmp(id, invert_icmp_type(self.family, kind), code)
+                TupleL4Key::Icmp(id, invert_icmp_type_or_keep(self.family, kind), code)
             }
             TupleL4Key::None => TupleL4Key::None,
         };
@@ -98,7 +98,7 @@ impl ConntrackTuple {
     }
 }
 
-fn invert_icmp_type(family: Family, kind: u8) -> u8 {
+fn invert_icmp_type_or_keep(family: Family, kind: u8) -> u8 {
     match (family, kind) {
         (Family::V4, 8) => 0,
         (Family::V4, 0) => 8,
@@ -187,8 +187,8 @@ fn build_entry_request(entry: &ConntrackEntry) -> NetlinkRequest {
         0,
     );
     let m = &mut request.attributes;
-    m.put_nested(CTA_TUPLE_ORIG, |m| put_tuple(m, &entry.original));
-    m.put_nested(CTA_TUPLE_REPLY, |m| put_tuple(m, &entry.reply));
+    m.put_nested(CTA_TUPLE_ORIG, |m| put_tuple_attributes(m, &entry.original));
+    m.put_nested(CTA_TUPLE_REPLY, |m| put_tuple_attributes(m, &entry.reply));
     let answered = if entry.seen_reply { IPS_SEEN_REPLY | IPS_ASSURED } else { 0 };
     m.put(CTA_STATUS, &(IPS_CONFIRMED | answered).to_be_bytes());
     m.put(CTA_TIMEOUT, &ENTRY_TIMEOUT_SECONDS.to_be_bytes());
@@ -235,20 +235,20 @@ fn build_expectation_request(
         0,
     );
     let m = &mut request.attributes;
-    m.put_nested(CTA_EXPECT_MASTER, |m| put_tuple(m, master));
-    m.put_nested(CTA_EXPECT_TUPLE, |m| put_tuple(m, announced));
+    m.put_nested(CTA_EXPECT_MASTER, |m| put_tuple_attributes(m, master));
+    m.put_nested(CTA_EXPECT_TUPLE, |m| put_tuple_attributes(m, announced));
     let all = Addr(announced.family.max_addr());
     let key = match announced.l4_key {
         TupleL4Key::Ports(..) => TupleL4Key::Ports(u16::MAX, u16::MAX),
         other => other,
     };
     let mask = ConntrackTuple { saddr: all, daddr: all, l4_key: key, ..*announced };
-    m.put_nested(CTA_EXPECT_MASK, |m| put_tuple(m, &mask));
+    m.put_nested(CTA_EXPECT_MASK, |m| put_tuple_attributes(m, &mask));
     m.put(CTA_EXPECT_TIMEOUT, &ENTRY_TIMEOUT_SECONDS.to_be_bytes());
     request
 }
 
-fn put_tuple(m: &mut AttributeWriter, tuple: &ConntrackTuple) {
+fn put_tuple_attributes(m: &mut AttributeWriter, tuple: &ConntrackTuple) {
     m.put_nested(1, |m| match tuple.family {
         Family::V4 => {
             m.put(1, &(tuple.saddr.0 as u32).to_be_bytes());

@@ -41,11 +41,11 @@ pub fn run_probes() -> Vec<DoctorProbeResult> {
         Ok((namespace, session)) => {
             out.push(passed_probe("network namespaces", namespace.name().to_owned(), lacking));
             out.push(probe_veth(&session, &namespace));
-            out.extend(probe_iptables_tables(&namespace));
+            out.extend(probe_loading_empty_legacy_tables(&namespace));
             out.extend(probe_ipset_types(&namespace));
             out.extend(probe_nft_maps_conntrack_and_log(&namespace));
             out.push(probe_ctnetlink(&namespace));
-            out.push(probe_nflog(&namespace));
+            out.push(probe_nflog_group_bind(&namespace));
         }
         Err(e) => {
             let cure = "run as root, on a kernel with CONFIG_NET_NS, with iproute2 installed";
@@ -198,7 +198,7 @@ fn probe_veth(session: &Session, namespace: &Namespace) -> DoctorProbeResult {
 }
 
 /// The legacy tables, each by loading an empty one.
-fn probe_iptables_tables(namespace: &Namespace) -> Vec<DoctorProbeResult> {
+fn probe_loading_empty_legacy_tables(namespace: &Namespace) -> Vec<DoctorProbeResult> {
     let families =
         [("iptables", "iptables-legacy-restore"), ("ip6tables", "ip6tables-legacy-restore")];
     families
@@ -318,7 +318,7 @@ fn probe_ctnetlink(namespace: &Namespace) -> DoctorProbeResult {
     )
 }
 
-fn probe_nflog(namespace: &Namespace) -> DoctorProbeResult {
+fn probe_nflog_group_bind(namespace: &Namespace) -> DoctorProbeResult {
     let bound = NflogReceiver::bind(namespace, 64_977, 64).map(|_| "group 64977".to_owned());
     let cure = "a kernel with CONFIG_NETFILTER_NETLINK_LOG";
     probe_from_result("nflog", bound, "verify cannot watch packets", cure)

@@ -70,13 +70,13 @@ impl NflogReceiver {
     ///
     /// # Errors
     /// Where packets were lost, because they were not read in time.
-    pub fn read_packets(
+    pub fn visit_waiting_packets(
         &mut self,
         mut f: impl FnMut(LoggedPacket<'_>),
     ) -> Result<usize, KernelError> {
         let mut count = 0;
         loop {
-            let received = self.socket.try_receive_messages(|message| {
+            let received = self.socket.try_visit_received_messages(|message| {
                 if message.kind == NetfilterSubsystem::Log.message_type(NFULNL_MSG_PACKET) {
                     count += 1;
                     f(parse_logged_packet(message.attributes(NFGENMSG_BYTES)?)?);

@@ -31,7 +31,7 @@ const DUMP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Reads the counters of one table.
 #[derive(Debug)]
-pub struct NftCounterReader {
+pub struct NftTableCounterReader {
     socket: NetlinkSocket,
     family: u8,
     table: String,
@@ -48,7 +48,7 @@ pub struct RuleCounterValue {
     pub count: PacketByteCount,
 }
 
-impl NftCounterReader {
+impl NftTableCounterReader {
     /// Opens a table of a namespace. `family`: as nft names it, `ip`, `ip6` or `inet`.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl NftCounterReader {
         namespace: &Namespace,
         family: &str,
         table: &str,
-    ) -> Result<NftCounterReader, KernelError> {
+    ) -> Result<NftTableCounterReader, KernelError> {
         let family = match family {
             "ip" => 2,
             "ip6" => 10,
@@ -66,7 +66,7 @@ impl NftCounterReader {
         let socket = namespace
             .call_inside(|| NetlinkSocket::open(NetlinkProtocol::Netfilter))?
             .map_err(KernelError::io("open nft table", table))?;
-        Ok(NftCounterReader { socket, family, table: table.to_owned() })
+        Ok(NftTableCounterReader { socket, family, table: table.to_owned() })
     }
 
     /// The counters of all rules that have one, in the order of the chains.

@@ -38,7 +38,7 @@ pub(crate) fn open_below(root: &Path, path: &Path, flags: OFlags) -> io::Result<
 /// # Errors
 /// As [`open_below`].
 pub(crate) fn remove_below(root: &Path, path: &Path) -> io::Result<()> {
-    let (parent, name) = split_parent_below_root(root, path)?;
+    let (parent, name) = split_parent_path_below_root(root, path)?;
     let folder = open_below(root, parent, OFlags::PATH | OFlags::DIRECTORY)?;
     let path = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
     if fs::symlink_metadata(&path)?.is_dir() {
@@ -57,7 +57,10 @@ fn strip_root<'a>(root: &Path, path: &'a Path) -> io::Result<&'a Path> {
     is_below(root, path).then_some(rest).ok_or_else(refused)
 }
 
-fn split_parent_below_root<'a>(root: &Path, path: &'a Path) -> io::Result<(&'a Path, &'a OsStr)> {
+fn split_parent_path_below_root<'a>(
+    root: &Path,
+    path: &'a Path,
+) -> io::Result<(&'a Path, &'a OsStr)> {
     strip_root(root, path)?;
     path.parent().zip(path.file_name()).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }

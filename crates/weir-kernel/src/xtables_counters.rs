@@ -154,7 +154,7 @@ impl TableCounterReader {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn read_raw_entries(&mut self) -> Result<Vec<u8>, KernelError> {
+    pub fn read_entries_as_kernel_bytes(&mut self) -> Result<Vec<u8>, KernelError> {
         let info = self.read_table_info()?;
         self.fetch_entries(&info)?;
         Ok(self.buffered_entries()[..info.bytes].to_vec())

@@ -8,7 +8,7 @@ use weir_kernel::netlink::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NetlinkError, NetlinkProtocol, NetlinkRequest,
     NetlinkSocket,
 };
-use weir_kernel::nft_counters::NftCounterReader;
+use weir_kernel::nft_counters::NftTableCounterReader;
 use weir_kernel::{Namespace, Session, VethEndAddresses, VethOptions};
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -143,13 +143,15 @@ fn a_dump_that_is_larger_than_any_buffer_is_read_whole() {
         }
     }
     a.run_command(&["nft", "-f", "-"], text.as_bytes()).unwrap();
-    let mut counters = NftCounterReader::open(&a, "inet", "big").unwrap();
+    let mut counters = NftTableCounterReader::open(&a, "inet", "big").unwrap();
     let rules = counters.read_rule_counters().unwrap();
     assert_eq!(rules.len(), 40 * 250);
     assert!(rules.chunks(250).all(|c| c[249].number == 250 && c[0].chain == c[249].chain));
     // Far more bytes than one read returns: a rule has more than 150.
-    let none =
-        NftCounterReader::open(&a, "inet", "none").unwrap().read_element_counters("s").unwrap_err();
+    let none = NftTableCounterReader::open(&a, "inet", "none")
+        .unwrap()
+        .read_element_counters("s")
+        .unwrap_err();
     assert!(none.to_string().contains("No such file or directory"), "{none}");
 }
 
@@ -170,7 +172,7 @@ fn an_object_with_more_bytes_than_the_buffer_had_is_read_whole() {
     socket.send_to(&payload, socket.local_addr().unwrap()).unwrap();
     assert!(log.wait_readable(LIMIT).unwrap());
     let mut longest = 0;
-    log.read_packets(|packet| longest = longest.max(packet.payload.len())).unwrap();
+    log.visit_waiting_packets(|packet| longest = longest.max(packet.payload.len())).unwrap();
     assert_eq!(longest, 20 + 8 + payload.len());
 }
 

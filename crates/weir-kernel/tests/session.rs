@@ -251,7 +251,7 @@ fn a_borrowed_device_comes_back_as_it_was_and_one_in_use_is_not_lent() {
         (session.create_namespace("room").unwrap(), session.create_namespace("other").unwrap());
     session.borrow_device("d0", &room, "eth0").unwrap();
     assert!(home.read_ethernet_device("d0").is_err(), "it is not in two places");
-    session.move_borrowed_device("eth0", &room, &other).unwrap();
+    session.move_device_between_own_namespaces("eth0", &room, &other).unwrap();
     assert_eq!(other.read_ethernet_device("eth0").unwrap().mac, device.mac);
     other.set_gro("eth0", false).unwrap();
     drop(session);

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use weir_artefact::manifest::SummedCounterGroup;
 use weir_kernel::Namespace;
 use weir_kernel::ipset_counters::IpsetCounterReader;
-use weir_kernel::nft_counters::{NftCounterReader, RuleCounterValue};
+use weir_kernel::nft_counters::{NftTableCounterReader, RuleCounterValue};
 use weir_kernel::xtables_counters::{PacketByteCount, TableCounterReader};
 use weir_model::{CounterLocation, CreditMap, Family, Firewall, RuleId, TableName};
 
@@ -49,7 +49,7 @@ struct CountedIptablesTable {
 struct CountedNftTable {
     family: String,
     name: String,
-    counters: NftCounterReader,
+    counters: NftTableCounterReader,
     /// Maps whose elements count: name, and where the reading of each key is.
     maps: Vec<(String, HashMap<Vec<u8>, usize>)>,
 }
@@ -222,7 +222,7 @@ impl CreditCounters {
         let at = match known {
             Some(at) => at,
             None => {
-                let counters = NftCounterReader::open(&self.firewall, family, name)?;
+                let counters = NftTableCounterReader::open(&self.firewall, family, name)?;
                 let (family, name) = (family.to_owned(), name.to_owned());
                 self.nft.push(CountedNftTable { family, name, counters, maps: Vec::new() });
                 self.nft.len() - 1

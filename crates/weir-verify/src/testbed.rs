@@ -141,7 +141,7 @@ impl Testbed {
         self.configure_devices_and_route(&batch.path)?;
         self.create_conntrack_entries(batch)?;
         // What earlier batches left to be read is not this batch's.
-        self.nflog.read_packets(|_| ())?;
+        self.nflog.visit_waiting_packets(|_| ())?;
         let back =
             batch.path.journey_kind == JourneyKind::Forward && batch.path.iif == batch.path.oif;
         let leaves_by = self.ifindices[if back { 0 } else { 1 }];
@@ -175,7 +175,7 @@ impl Testbed {
         let end = Instant::now() + BATCH_TIMEOUT;
         let mut is_through = false;
         loop {
-            self.nflog.read_packets(|l| is_through |= seen.record_log_entry(batch, &l))?;
+            self.nflog.visit_waiting_packets(|l| is_through |= seen.record_log_entry(batch, &l))?;
             if is_through {
                 return Ok(());
             }
@@ -199,7 +199,7 @@ impl Testbed {
             // The last hook drops every packet, which the system call reports.
             let _ = host.send(&p.packet, &p.frame);
         }
-        self.nflog.read_packets(|l| {
+        self.nflog.visit_waiting_packets(|l| {
             seen.record_log_entry(batch, &l);
         })?;
         Ok(())

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use weir_random::Rng;
 
 use super::network_plan::{Customer, CustomerFirewall, NetworkPlan};
-use super::options::IspOptions;
+use super::options::IspRulesetSizeOptions;
 use super::router_rules;
 use crate::table_text::TableText;
 
@@ -29,7 +29,7 @@ const CUSTOMER_SERVICES: [(&str, u16); 14] = [
 ];
 
 /// The table with exactly the chains and rules that the options request.
-pub(super) fn build_filter_table(options: &IspOptions, plan: &NetworkPlan) -> TableText {
+pub(super) fn build_filter_table(options: &IspRulesetSizeOptions, plan: &NetworkPlan) -> TableText {
     let mut random = Rng::for_purpose(options.seed, "filter");
     let builtin = [("INPUT", "DROP"), ("FORWARD", "DROP"), ("OUTPUT", "ACCEPT")];
     let mut table = TableText::new("filter", &builtin);
@@ -38,21 +38,21 @@ pub(super) fn build_filter_table(options: &IspOptions, plan: &NetworkPlan) -> Ta
     add_abuse_chain(&mut table, options, &mut random);
     add_vlan_antispoof_chains(&mut table, plan);
     for (customer, address) in plan.customer_address_pairs() {
-        add_customer_dispatch_rules(&mut table, customer, address, &mut random);
+        add_jumps_for_customer_address(&mut table, customer, address, &mut random);
     }
     // Four chains a customer; as many customers as chains are left for have a fifth.
     let used = table.chain_count() + 4 * plan.customers.len();
     let fifth = options.filter_chains.saturating_sub(used);
     for (index, customer) in plan.customers.iter().rev().enumerate() {
         add_accounting_chains(&mut table, customer, index < fifth);
-        add_access_control_chain(&mut table, customer);
+        add_customer_access_chain(&mut table, customer);
     }
-    add_personal_firewalls(&mut table, options, plan, &mut random);
+    add_firewall_chain_per_customer(&mut table, options, plan, &mut random);
     table
 }
 
 /// `ipset save` text of the set for the abuse list.
-pub(super) fn generate_abuse_set(options: &IspOptions) -> String {
+pub(super) fn generate_abuse_set(options: &IspRulesetSizeOptions) -> String {
     let mut random = Rng::for_purpose(options.seed, "abuse set");
     let mut text = String::from(
         "create abuse hash:net family inet hashsize 1024 maxelem 65536 bucketsize 12 \
@@ -85,7 +85,7 @@ fn add_forward_rules(table: &mut TableText) {
 }
 
 /// Networks that complaints were about. All are reserved for documentation.
-fn generate_abuse_networks(options: &IspOptions, random: &mut Rng) -> Vec<String> {
+fn generate_abuse_networks(options: &IspRulesetSizeOptions, random: &mut Rng) -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
     let count = (options.equipment_count * 12 / 100).clamp(1, 480);
     while seen.len() < count {
@@ -107,7 +107,7 @@ fn generate_abuse_networks(options: &IspOptions, random: &mut Rng) -> Vec<String
     all
 }
 
-fn add_abuse_chain(table: &mut TableText, options: &IspOptions, random: &mut Rng) {
+fn add_abuse_chain(table: &mut TableText, options: &IspRulesetSizeOptions, random: &mut Rng) {
     table.declare_chain("abuse");
     if options.use_abuse_set {
         table.append_rule("abuse", "-m set --match-set abuse src -j DROP");
@@ -160,7 +160,7 @@ fn add_accounting_chains(table: &mut TableText, customer: &Customer, has_outgoin
 }
 
 /// Open, or closed but for the page that says why.
-fn add_access_control_chain(table: &mut TableText, customer: &Customer) {
+fn add_customer_access_chain(table: &mut TableText, customer: &Customer) {
     let chain = format!("c{}_ctl", customer.id);
     if customer.access_closed {
         table.append_rules(
@@ -177,14 +177,14 @@ fn add_access_control_chain(table: &mut TableText, customer: &Customer) {
 }
 
 /// A chain a customer; the individual ones grow until the table has the rules asked for.
-fn add_personal_firewalls(
+fn add_firewall_chain_per_customer(
     table: &mut TableText,
-    options: &IspOptions,
+    options: &IspRulesetSizeOptions,
     plan: &NetworkPlan,
     random: &mut Rng,
 ) {
     const RETURN_ESTABLISHED: &str = "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN";
-    const FINAL_RULES: [&str; 3] =
+    const FINAL_RULE_CHOICES: [&str; 3] =
         ["-j log_drop", "-j DROP", "-j REJECT --reject-with icmp-port-unreachable"];
     let mut individual = Vec::new();
     for customer in &plan.customers {
@@ -215,7 +215,7 @@ fn add_personal_firewalls(
         for wish in wishes {
             table.append_rule(&chain, wish);
         }
-        table.append_rule(&chain, *random.pick(&FINAL_RULES));
+        table.append_rule(&chain, *random.pick(&FINAL_RULE_CHOICES));
     }
 }
 
@@ -249,7 +249,7 @@ fn random_customer_rule(customer: &Customer, random: &mut Rng) -> String {
     }
 }
 
-fn add_customer_dispatch_rules(
+fn add_jumps_for_customer_address(
     table: &mut TableText,
     customer: &Customer,
     address: Ipv4Addr,

@@ -6,7 +6,7 @@
 use weir_random::Rng;
 
 use super::network_plan::{Customer, NetworkPlan};
-use super::options::IspOptions;
+use super::options::IspRulesetSizeOptions;
 use crate::table_text::TableText;
 
 /// What customers of the better contract have preferred within their bandwidth.
@@ -44,7 +44,7 @@ pub(super) fn build_base_mangle_table() -> TableText {
 }
 
 /// The table with exactly the chains and rules that the options request.
-pub(super) fn build_mangle_table(options: &IspOptions, plan: &NetworkPlan) -> TableText {
+pub(super) fn build_mangle_table(options: &IspRulesetSizeOptions, plan: &NetworkPlan) -> TableText {
     let mut random = Rng::for_purpose(options.seed, "mangle");
     let mut table = build_base_mangle_table();
     table.append_rule("OUTPUT", "-p tcp -m tcp --sport 22 -j CLASSIFY --set-class 0001:0001");
@@ -56,7 +56,7 @@ pub(super) fn build_mangle_table(options: &IspOptions, plan: &NetworkPlan) -> Ta
     let used = table.chain_count() + plan.customers.len();
     let second = options.mangle_chains.saturating_sub(used).min(plan.customers.len());
     for (index, customer) in plan.customers.iter().enumerate() {
-        add_bandwidth_chain(&mut table, index, customer, index < second);
+        add_customer_htb_class_chain(&mut table, index, customer, index < second);
     }
     add_priority_chains(&mut table, options, &plan.customers[..second], &mut random);
     table
@@ -67,7 +67,12 @@ fn htb_class_minor(index: usize) -> usize {
     0x10 + index
 }
 
-fn add_bandwidth_chain(table: &mut TableText, index: usize, customer: &Customer, has_second: bool) {
+fn add_customer_htb_class_chain(
+    table: &mut TableText,
+    index: usize,
+    customer: &Customer,
+    has_second: bool,
+) {
     let (id, class) = (customer.id, htb_class_minor(index));
     let chain = format!("bw_{id}");
     table.append_rule(&chain, format!("-o eth1 -j CLASSIFY --set-class 0001:{class:04x}"));
@@ -80,7 +85,7 @@ fn add_bandwidth_chain(table: &mut TableText, index: usize, customer: &Customer,
 /// The second chains, which grow until the table has the requested rules.
 fn add_priority_chains(
     table: &mut TableText,
-    options: &IspOptions,
+    options: &IspRulesetSizeOptions,
     customers: &[Customer],
     random: &mut Rng,
 ) {

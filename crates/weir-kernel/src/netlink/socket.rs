@@ -191,11 +191,11 @@ impl NetlinkSocket {
         end: Instant,
         mut step: impl FnMut(NetlinkMessage<'_>) -> Result<(), MalformedNetlink>,
     ) -> Result<bool, NetlinkError> {
-        let sent = self.send_requests(std::slice::from_ref(request), None)?;
+        let sent = self.send_requests_in_one_datagram(std::slice::from_ref(request), None)?;
         let (mut is_done, mut is_whole) = (false, true);
         let mut failed: Option<NetlinkError> = None;
         while !is_done {
-            self.receive_messages_by_deadline(end, |message| {
+            self.visit_messages_by_deadline(end, |message| {
                 if sent.index_of_answered_request(&message).is_none() {
                     return Ok(());
                 }
@@ -227,12 +227,12 @@ impl NetlinkSocket {
         is_end: impl Fn(usize) -> bool,
         mut each: impl FnMut(NetlinkMessage<'_>) -> Result<(), NetlinkError>,
     ) -> Result<Vec<KernelRefusal>, NetlinkError> {
-        let sent = self.send_requests(requests, Some(acknowledged))?;
+        let sent = self.send_requests_in_one_datagram(requests, Some(acknowledged))?;
         let end = Instant::now() + REPLY_TIMEOUT;
         let mut refusals = Vec::new();
         let mut is_done = false;
         while !is_done {
-            self.receive_messages_by_deadline(end, |message| {
+            self.visit_messages_by_deadline(end, |message| {
                 let Some(index) = sent.index_of_answered_request(&message) else { return Ok(()) };
                 match message.reply_status()? {
                     ReplyStatus::Data => return each(message),
@@ -249,7 +249,7 @@ impl NetlinkSocket {
     }
 
     /// Sends requests as one datagram, the one at `acknowledged` with a wish for an answer.
-    fn send_requests(
+    fn send_requests_in_one_datagram(
         &mut self,
         requests: &[NetlinkRequest],
         acknowledged: Option<usize>,
@@ -266,12 +266,12 @@ impl NetlinkSocket {
     }
 
     /// Reads a datagram, waiting for it until `end`, and calls `f` for each message in it.
-    fn receive_messages_by_deadline(
+    fn visit_messages_by_deadline(
         &mut self,
         end: Instant,
         mut f: impl FnMut(NetlinkMessage<'_>) -> Result<(), NetlinkError>,
     ) -> Result<(), NetlinkError> {
-        while !self.try_receive_messages(&mut f)? {
+        while !self.try_visit_received_messages(&mut f)? {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(NetlinkError::ReplyTimeout);
@@ -287,7 +287,7 @@ impl NetlinkSocket {
     /// # Errors
     /// [`NetlinkError::ReceiveOverrun`] where messages were lost, [`NetlinkError::Malformed`], and
     /// what `f` returns.
-    pub fn try_receive_messages(
+    pub fn try_visit_received_messages(
         &mut self,
         mut f: impl FnMut(NetlinkMessage<'_>) -> Result<(), NetlinkError>,
     ) -> Result<bool, NetlinkError> {

@@ -225,7 +225,11 @@ impl Agent {
             return Ok(());
         }
         for name in [input, output] {
-            self.session.move_borrowed_device(name, &self.interface_namespace, &namespace)?;
+            self.session.move_device_between_own_namespaces(
+                name,
+                &self.interface_namespace,
+                &namespace,
+            )?;
         }
         let devices = FirewallDevices { input: input.clone(), output: output.clone() };
         self.interface_namespace = namespace;

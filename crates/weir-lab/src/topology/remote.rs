@@ -55,7 +55,7 @@ impl RemoteTestbed {
         let (session, ends) = (&local.session, &hosts.tester);
         for name in [&ends.input, &ends.output] {
             session
-                .read_unused_host_device(name.get_ref())
+                .read_unaddressed_unbridged_device(name.get_ref())
                 .map_err(|error| hosts.error_at_value(name, error))?;
         }
         let host = RemoteHost::start_agent_of_same_version(hosts, session, weir, version)?;

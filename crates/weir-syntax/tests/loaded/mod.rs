@@ -73,7 +73,7 @@ impl Kernel {
         let saved = saved.lines().filter(|l| !l.starts_with('#')).map(str::to_owned).collect();
         let mut counters = TableCounterReader::open(&self.namespace, family, table)
             .unwrap_or_else(|e| panic!("{table}: {e}"));
-        let bytes = counters.read_raw_entries().expect("the table is read");
+        let bytes = counters.read_entries_as_kernel_bytes().expect("the table is read");
         Ok(Loaded { saved, entries: entries(family, &bytes) })
     }
 
