@@ -108,8 +108,8 @@ impl Session {
     /// name `name`. It is then down, and returns when the session ends.
     ///
     /// # Errors
-    /// As [`read_unused_host_device`](Session::read_unused_host_device), and where the kernel
-    /// refuses.
+    /// As [`read_unaddressed_unbridged_device`](Session::read_unaddressed_unbridged_device), and
+    /// where the kernel refuses.
     pub fn borrow_device(
         &self,
         device: &str,

@@ -6,8 +6,8 @@
 //! for programs that manage their own list of addresses.
 //!
 //! [`passes`] has all passes by name; [`Pass`] is their interface. No pass prints, loads or
-//! measures anything, and none is trusted: [`run_passes_until_first_refusal`] compares the ruleset before and
-//! after each of them ([`equivalence_check`], [`structure_check`]).
+//! measures anything, and none is trusted: [`run_passes_until_first_refusal`] compares the ruleset
+//! before and after each of them ([`equivalence_check`], [`structure_check`]).
 
 #![forbid(unsafe_code)]
 
