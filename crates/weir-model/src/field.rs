@@ -90,7 +90,8 @@ pub struct FieldRow {
     pub name: &'static str,
     /// Header it is part of.
     pub layer: Layer,
-    /// Width in bits for IPv4 and IPv6; 0 for names.
+    /// Width in bits for IPv4 and IPv6; 0 for names, and for a plain field in a family whose
+    /// header has none: there it reads as 0 and writing changes nothing.
     pub bit_widths: (u32, u32),
     /// Byte offset in its header for IPv4 and IPv6, where it lies in one.
     pub header_offset: Option<(u16, u16)>,
@@ -358,10 +359,9 @@ mod tests {
 
     #[test]
     fn a_plain_field_holds_every_value_of_its_width_and_changes_no_other() {
-        assert_eq!(
-            Field::plain_fields().collect::<Vec<_>>(),
-            [Field::Ttl, Field::Tos, Field::Mark]
-        );
+        for plain in [Field::Ttl, Field::Tos, Field::Mark] {
+            assert!(Field::plain_fields().any(|field| field == plain), "{plain:?}");
+        }
         for family in [Family::V4, Family::V6] {
             let before = Packet::new(family, Addr(1), Addr(2), 17);
             for field in Field::plain_fields() {
@@ -370,7 +370,7 @@ mod tests {
                     FieldReading::Value(field.row().ordinary_value.expect("plain"))
                 );
                 let max = field.max_value(family);
-                for value in [0, 1, max / 3, max] {
+                for value in [0, 1.min(max), max / 3, max] {
                     let mut after = before.clone();
                     field.write(&mut after, value);
                     for other in FIELDS.iter().map(|row| row.field) {
