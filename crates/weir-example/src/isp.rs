@@ -36,15 +36,15 @@ pub struct GeneratedRuleset {
     pub v4: String,
     /// `ip6tables-save` text.
     pub v6: String,
-    /// `ipset save` text that `v4` needs, with [`IspOptions::use_abuse_set`].
+    /// `ipset save` text that `v4` needs, with [`IspRulesetSizeOptions::use_abuse_set`].
     pub ipset: Option<String>,
 }
 
 /// The access network.
 ///
 /// ```
-/// use weir_example::{IspOptions, generate_isp_ruleset};
-/// let example = generate_isp_ruleset(&IspOptions::from_scale(1, 0.01));
+/// use weir_example::{IspRulesetSizeOptions, generate_isp_ruleset};
+/// let example = generate_isp_ruleset(&IspRulesetSizeOptions::scale_published_counts(1, 0.01));
 /// assert!(example.v4.starts_with("# An access network"));
 /// ```
 pub fn generate_isp_ruleset(options: &IspRulesetSizeOptions) -> GeneratedRuleset {

@@ -91,7 +91,7 @@ impl<'n> NftEvaluator<'n> {
     /// such chain.
     ///
     /// `packet` is changed by the rules, translations aside. `answer` is called for
-    /// [`Statement::Opaque`]; it returns whether the original match is true.
+    /// [`Statement::OpaqueTest`]; it returns whether the original match is true.
     ///
     /// # Panics
     /// If a verdict names a chain or a lookup names a map that is not there, or chains call

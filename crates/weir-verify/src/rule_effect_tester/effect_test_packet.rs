@@ -134,7 +134,7 @@ const UNFRAGMENTED: FragmentOffsetAndFlags =
     FragmentOffsetAndFlags { offset: 0, more_fragments: false, dont_fragment: false };
 
 /// Complete transport headers with data after them, by protocol.
-fn build_sample_body_per_protocol(family: Family) -> Vec<(&'static str, u8, Vec<u8>)> {
+fn sample_transports(family: Family) -> Vec<(&'static str, u8, Vec<u8>)> {
     let body = |p: &Packet| p.to_bytes()[if family == Family::V4 { 20 } else { 40 }..].to_vec();
     let ports = |proto: u8, transport: Transport, payload: &[u8]| {
         let mut p = packet_without_transport(family, proto);
@@ -231,9 +231,7 @@ fn push_transport_field_packets(out: &mut Vec<EffectTestPacket>, family: Family)
         }
     }
     for port in [0, 1, 21, 22, 79, 80, 81, 1023, 1024, 65_534, 65_535] {
-        for (name, proto, _) in
-            build_sample_body_per_protocol(family).into_iter().filter(|b| has_ports(b.1))
-        {
+        for (name, proto, _) in sample_transports(family).into_iter().filter(|b| has_ports(b.1)) {
             for (sport, dport) in [(port, 9), (9, port)] {
                 let mut p = packet_without_transport(family, proto);
                 p.transport = transport_with_ports(proto, sport, dport);
@@ -270,7 +268,7 @@ fn transport_with_ports(proto: u8, sport: u16, dport: u16) -> Transport {
 
 /// Every protocol, cut after each byte.
 fn push_truncated_packets(out: &mut Vec<EffectTestPacket>, family: Family) {
-    for (name, proto, body) in build_sample_body_per_protocol(family) {
+    for (name, proto, body) in sample_transports(family) {
         for length in 0..=body.len() {
             let bytes = prepend_network_header(family, proto, UNFRAGMENTED, &body[..length]);
             out.push(EffectTestPacket::from_bytes(format!("{name} of {length} bytes"), bytes));
@@ -285,7 +283,7 @@ fn push_fragments(out: &mut Vec<EffectTestPacket>, family: Family) {
         more_fragments: more,
         dont_fragment: false,
     };
-    for (name, proto, body) in build_sample_body_per_protocol(family) {
+    for (name, proto, body) in sample_transports(family) {
         for length in [8, 16, 24].into_iter().filter(|n| *n <= body.len()) {
             let bytes = prepend_network_header(family, proto, piece(0, true), &body[..length]);
             out.push(EffectTestPacket::from_bytes(
@@ -424,7 +422,7 @@ fn push_network_field_packets(out: &mut Vec<EffectTestPacket>, family: Family) {
 
 /// IPv4 headers with options.
 fn push_transports_behind_ipv4_options(out: &mut Vec<EffectTestPacket>) {
-    for (name, proto, body) in build_sample_body_per_protocol(Family::V4) {
+    for (name, proto, body) in sample_transports(Family::V4) {
         for length in [0, 3, body.len()] {
             let mut bytes = prepend_network_header(Family::V4, proto, UNFRAGMENTED, &[]);
             bytes[0] = 0x46;
@@ -451,7 +449,7 @@ fn push_single_ipv6_extension_packets(out: &mut Vec<EffectTestPacket>) {
         ("mobility", 135, &[0, 0, 0, 0, 0, 0, 0, 0]),
     ];
     for (name, number, header) in headers {
-        for (of, proto, body) in build_sample_body_per_protocol(Family::V6) {
+        for (of, proto, body) in sample_transports(Family::V6) {
             for length in [0, 3, 8, body.len()] {
                 let mut bytes = ipv6_header_with_next(number);
                 bytes.push(proto);

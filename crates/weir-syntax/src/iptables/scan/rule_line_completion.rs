@@ -30,9 +30,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
         let start = self.words.first().map_or(Span::NONE, |w| w.span);
         self.refuse_negated_address_list()?;
         let Some(command) = self.command else {
-            return Diagnostic::new("line without a command", start)
-                .with_help("a rule begins with -A CHAIN")
-                .into_err();
+            return missing_command_error(start).into_err();
         };
         let mut line = ParsedLine {
             command,
@@ -92,6 +90,10 @@ impl<'w> OptionScanner<'_, '_, 'w> {
         line.match_and_target_spans.push(span);
         Ok(line)
     }
+}
+
+fn missing_command_error(start: Span) -> Diagnostic {
+    Diagnostic::new("line without a command", start).with_help("a rule begins with -A CHAIN")
 }
 
 /// Makes an extension's value; with it the hooks that the value leaves (none: all).
