@@ -112,6 +112,13 @@ pub fn compare_with_progress(
 fn check_same_objects_missing(before: &Firewall, after: &Firewall) -> Result<(), CompareError> {
     let [old, new] =
         [before, after].map(|f| SharedObjectConfigurations::from_rulesets(f.rulesets()));
+    if let Some(object) = old.first_conflict_difference(&new) {
+        let in_first = old.describe_conflict(object);
+        let which = if in_first.is_some() { "first" } else { "second" };
+        let configurations = in_first.or_else(|| new.describe_conflict(object)).unwrap_or_default();
+        let object = object.to_string();
+        return Err(CompareError::SharedObjectConflict { which, object, configurations });
+    }
     let Some((family, object)) = old.first_missing_object_difference(&new) else { return Ok(()) };
     let first = old.objects_missing_at_load().any(|missing| missing == (family, object));
     let which = if first { "first" } else { "second" };

@@ -283,4 +283,17 @@ pub enum CompareError {
         /// What is missing.
         object: String,
     },
+    /// Rules of one of the two configure an object in ways of which the kernel accepts only one.
+    #[error(
+        "rules of the {which} ruleset configure the {object} differently ({configurations}): the \
+         kernel refuses the second of them; the other ruleset has no such rules"
+    )]
+    SharedObjectConflict {
+        /// `first` or `second`.
+        which: &'static str,
+        /// The object.
+        object: String,
+        /// Its configurations as text.
+        configurations: String,
+    },
 }

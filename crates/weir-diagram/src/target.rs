@@ -154,7 +154,7 @@ impl DiagramContext<'_> {
                     TtlOperation::Dec => TtlTransform::add_clamped(-i32::from(*value)),
                 }
             }
-            Effect::Notrack | Effect::CtNotrack => {
+            Effect::Notrack | Effect::CtNotrack { .. } => {
                 self.write_untracked_state(&mut change);
                 untracks = true;
             }

@@ -228,6 +228,41 @@ fn a_ruleset_that_does_not_load_is_not_equal_to_one_that_does() {
 }
 
 #[test]
+fn a_ruleset_whose_rules_configure_an_object_in_conflict_is_not_equal_to_one_that_loads() {
+    let options = CompareOptions {
+        stateful_pairing: StatefulTestPairing::ByRuleText,
+        ..CompareOptions::default()
+    };
+    let estimator = |weight: &str| {
+        let name = "--rateest-name x --rateest-interval 250ms";
+        format!("-A U -p udp -j RATEEST {name} --rateest-ewmalog {weight}\n")
+    };
+    let reordered = "-A U -p udp -j RATEEST --rateest-ewmalog 500ms --rateest-interval 250ms --rateest-name x\n";
+    let timer =
+        |options: &str| format!("-A U -p udp -j IDLETIMER --timeout 9 --label x {options}\n");
+    let pair = |first: &str, second: &str| firewall(&estimated(&format!("{first}{second}")));
+    for (object, one, same, other) in [
+        ("rate estimator x", estimator("500ms"), reordered.to_owned(), estimator("1s")),
+        ("idle timer x", timer("--alarm"), timer("--alarm"), timer("")),
+    ] {
+        let alone = pair(&one, &estimator("500ms"));
+        // The control: the same configuration twice.
+        let twice = pair(&one, &format!("{same}{}", estimator("500ms")));
+        assert!(compare_firewalls(&twice, &alone, &options).expect("both load").is_equal());
+        let conflict = pair(&one, &format!("{other}{}", estimator("500ms")));
+        assert!(compare_firewalls(&conflict, &conflict, &options).expect("alike").is_equal());
+        for (a, b, bad) in [(&conflict, &alone, "first"), (&alone, &conflict, "second")] {
+            match compare_firewalls(a, b, &options) {
+                Err(CompareError::SharedObjectConflict { which, object: of, .. }) => {
+                    assert_eq!((which, &*of), (bad, object));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn rules_that_make_what_others_use_are_not_fixed_away() {
     let ids = ["shadowed-rule", "rule-after-catch-all", "unreachable-chain", "empty-chain"];
     let options = FixOptions {

@@ -21,6 +21,7 @@ mod conntrack_demand_level;
 mod field_set;
 mod matches;
 mod opaque_module_row;
+mod option_text;
 mod rule_conntrack_activation;
 pub mod shared_objects;
 mod targets;

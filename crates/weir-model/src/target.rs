@@ -85,7 +85,11 @@ pub enum Effect {
     /// `NOTRACK`: the packet becomes UNTRACKED where it has no entry yet.
     Notrack,
     /// `CT --notrack`: the same by another spelling, which `iptables-save` keeps.
-    CtNotrack,
+    CtNotrack {
+        /// The other options of the rule. `xt_ct_tg_check` (net/netfilter/xt_CT.c) does not
+        /// evaluate them: no template is made, and connection tracking is not enabled.
+        ignored_options: Vec<ExtensionOption>,
+    },
     /// `CLASSIFY --set-class major:minor`.
     Classify {
         /// Major and minor number.

@@ -24,7 +24,7 @@ pub(crate) fn apply_effect(effect: &Effect, packet: &mut Packet) -> bool {
         }
         // xt_CT.c, notrack_tg and xt_ct_target: a packet that has an entry (over loopback), or the
         // template of an earlier CT, keeps it.
-        Effect::Notrack | Effect::CtNotrack if !packet.ct.has_entry() => {
+        Effect::Notrack | Effect::CtNotrack { .. } if !packet.ct.has_entry() => {
             packet.ct = ConntrackInfo::from_state(CtState::Untracked);
         }
         Effect::Other(e) if e.module == "CT" && !packet.ct.has_entry() => {
@@ -35,7 +35,7 @@ pub(crate) fn apply_effect(effect: &Effect, packet: &mut Packet) -> bool {
             packet.ct = ConntrackInfo::from_state(CtState::New);
         }
         Effect::Other(e) if e.module == "CONNMARK" => return apply_connmark(e, packet),
-        Effect::Notrack | Effect::CtNotrack | Effect::Classify { .. } | Effect::Other(_) => {
+        Effect::Notrack | Effect::CtNotrack { .. } | Effect::Classify { .. } | Effect::Other(_) => {
             return false;
         }
     }

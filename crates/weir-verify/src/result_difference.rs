@@ -338,6 +338,6 @@ pub(crate) fn increment_named_count(map: &mut BTreeMap<String, u64>, word: &str)
 /// Whether conntrack was kept from the packet.
 pub(crate) fn has_notrack_effect(outcome: &Outcome<'_>) -> bool {
     outcome.effects.iter().any(|e| {
-        matches!(e.target, Target::Effect(e) if matches!(**e, Effect::Notrack | Effect::CtNotrack))
+        matches!(e.target, Target::Effect(e) if matches!(**e, Effect::Notrack | Effect::CtNotrack { .. }))
     })
 }

@@ -167,6 +167,26 @@ fn an_estimator_is_made_before_the_rule_that_asks_it() {
 }
 
 #[test]
+fn rules_that_configure_an_estimator_or_a_timer_in_conflict_do_not_load() {
+    let Some(host) = Host::new() else { return };
+    let estimator = |weight: &str| {
+        let name = "--rateest-name x --rateest-interval 250ms";
+        format!("-A OUTPUT -j RATEEST {name} --rateest-ewmalog {weight}\n")
+    };
+    let timer =
+        |options: &str| format!("-A OUTPUT -j IDLETIMER --label weir-t --timeout {options}\n");
+    for (one, same, other) in [
+        (estimator("500ms"), estimator("500ms"), estimator("1s")),
+        (timer("9"), timer("7"), timer("9 --alarm")),
+        (timer("9 --alarm"), timer("9 --alarm"), timer("9")),
+    ] {
+        host.load(&filter(&format!("{one}{same}"))).unwrap();
+        host.load(&filter("")).unwrap();
+        assert!(host.load(&filter(&format!("{one}{other}"))).is_err(), "{one}{other}");
+    }
+}
+
+#[test]
 fn matches_are_asked_from_left_to_right_and_a_limit_spends_on_what_comes_to_it() {
     let Some(host) = Host::new() else { return };
     let first = "-A OUTPUT -m limit --limit 1/hour --limit-burst 3 -p udp -m udp --dport 9\n";

@@ -83,7 +83,7 @@ fn report_nat_of_untracked(
 }
 
 fn is_notrack_rule(rule: &Rule) -> bool {
-    matches!(&rule.target, Target::Effect(e) if matches!(**e, Effect::Notrack | Effect::CtNotrack))
+    matches!(&rule.target, Target::Effect(e) if matches!(**e, Effect::Notrack | Effect::CtNotrack { .. }))
 }
 
 /// Families in which all rules that use conntrack can go, by what was found.

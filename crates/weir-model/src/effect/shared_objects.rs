@@ -22,8 +22,9 @@ use weir_packet::Family;
 use super::matches::OPAQUE_MATCH_ROWS;
 #[cfg(doc)]
 use super::opaque_module_row::OpaqueModuleRow;
+use super::option_text::{OptionText, convert_options_to_texts, parse_option_words};
 use super::targets::OPAQUE_TARGET_ROWS;
-use crate::rule_match::{ExtensionOption, ExtensionValue, Match};
+use crate::rule_match::Match;
 use crate::ruleset::{Chain, Hook, Rule, Ruleset, Table};
 use crate::target::{Effect, Target};
 
@@ -67,6 +68,15 @@ pub enum ObjectCreation {
     Never,
 }
 
+/// What the kernel does with a rule whose configuration differs from that of the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigurationConflict {
+    /// It loads the rule, and ignores the rule's configuration.
+    Ignored,
+    /// It refuses the rule.
+    Refused,
+}
+
 /// One row: the objects that rules of a module share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedObjectRow {
@@ -82,6 +92,8 @@ pub struct SharedObjectRow {
     pub per_family: bool,
     /// The part of the first rule that applies to all.
     pub configuring_options: ConfiguringOptions,
+    /// What happens to another rule of the name that configures it differently.
+    pub conflict: ConfigurationConflict,
     /// Whether a rule creates it.
     pub creation: ObjectCreation,
 }
@@ -99,6 +111,7 @@ const fn shared_object_row(
         key,
         per_family: false,
         configuring_options: ConfiguringOptions::All,
+        conflict: ConfigurationConflict::Ignored,
         creation: ObjectCreation::Always,
     }
 }
@@ -127,9 +140,11 @@ pub const SHARED_OBJECT_ROWS: &[SharedObjectRow] = {
                 "recent list",
             )
         },
-        // Each rule has its own time.
+        // Each rule has its own time. An alarm and a timer of one label exclude each other
+        // (`idletimer_tg_checkentry_v1`).
         SharedObjectRow {
             configuring_options: ConfiguringOptions::Listed(&["alarm"]),
+            conflict: ConfigurationConflict::Refused,
             ..shared_object_row(
                 "IDLETIMER",
                 Target,
@@ -144,12 +159,16 @@ pub const SHARED_OBJECT_ROWS: &[SharedObjectRow] = {
             SharedObjectKey::OptionValues(&["led-trigger-id"]),
             "LED trigger",
         ),
-        shared_object_row(
-            "RATEEST",
-            Target,
-            SharedObjectKey::OptionValues(&["rateest-name"]),
-            RATE_ESTIMATOR_KIND,
-        ),
+        // `xt_rateest_tg_checkentry` compares interval and weight.
+        SharedObjectRow {
+            conflict: ConfigurationConflict::Refused,
+            ..shared_object_row(
+                "RATEEST",
+                Target,
+                SharedObjectKey::OptionValues(&["rateest-name"]),
+                RATE_ESTIMATOR_KIND,
+            )
+        },
         SharedObjectRow {
             configuring_options: ConfiguringOptions::Nothing,
             creation: ObjectCreation::Never,
@@ -210,6 +229,8 @@ struct ObjectUse {
     options: Vec<String>,
     /// Every rule of the name configures the object.
     configured_by_all: bool,
+    /// What the kernel does if the object has another configuration.
+    conflict: ConfigurationConflict,
 }
 
 /// The objects that the rules of a host share.
@@ -218,6 +239,12 @@ pub struct SharedObjectConfigurations {
     /// What configures each object that is made, by rules of IPv4 and of IPv6.
     configurations: BTreeMap<SharedObjectId, [Option<Vec<String>>; 2]>,
     missing: BTreeSet<(Family, SharedObjectId)>,
+    /// The configurations, two or more, of each object whose rules contradict each other, where the
+    /// kernel refuses the second.
+    ///
+    /// Compared as text: `250ms` and `0.25s` differ here and are equal in the kernel. Two rulesets
+    /// with the same texts load or fail alike.
+    conflicting: BTreeMap<SharedObjectId, BTreeSet<Vec<String>>>,
 }
 
 impl SharedObjectConfigurations {
@@ -241,6 +268,7 @@ impl SharedObjectConfigurations {
             by.is_none_or(|by| by[1 - family_index(*family)].is_none())
         });
         objects.missing = wanted.into_iter().collect();
+        objects.conflicting.retain(|_, configurations| configurations.len() > 1);
         objects
     }
 
@@ -256,6 +284,12 @@ impl SharedObjectConfigurations {
                 wanted.push((family, used.object));
             }
             return;
+        }
+        if used.conflict == ConfigurationConflict::Refused {
+            let configurations = self.conflicting.entry(used.object.clone()).or_default();
+            let mut options = used.options.clone();
+            options.sort();
+            configurations.insert(options);
         }
         let made = &mut self.configurations.entry(used.object).or_default()[at];
         match made {
@@ -300,8 +334,29 @@ impl SharedObjectConfigurations {
         self.missing.symmetric_difference(&other.missing).next().map(|(f, o)| (*f, o))
     }
 
-    /// An object that is there in both and that other options configure, or that is missing in one
-    /// of the two.
+    /// An object that rules of one of the two configure in ways that the kernel refuses together,
+    /// and those of the other do not.
+    pub fn first_conflict_difference<'o>(
+        &'o self,
+        other: &'o SharedObjectConfigurations,
+    ) -> Option<&'o SharedObjectId> {
+        let differs = |(object, of): &(&SharedObjectId, &BTreeSet<Vec<String>>)| {
+            self.conflicting.get(*object) != other.conflicting.get(*object) && of.len() > 1
+        };
+        self.conflicting.iter().chain(&other.conflicting).find(differs).map(|(object, _)| object)
+    }
+
+    /// The contradicting configurations of an object, as text.
+    pub fn describe_conflict(&self, object: &SharedObjectId) -> Option<String> {
+        let configurations = self.conflicting.get(object)?.iter().map(|c| match c.is_empty() {
+            true => "no options".to_owned(),
+            false => c.join(", "),
+        });
+        Some(configurations.collect::<Vec<_>>().join("; "))
+    }
+
+    /// An object that is there in both and that other options configure, or that is missing or in
+    /// conflict in one of the two.
     pub fn first_differing_object<'o>(
         &'o self,
         other: &'o SharedObjectConfigurations,
@@ -310,7 +365,9 @@ impl SharedObjectConfigurations {
             other.configurations.get(*o).is_some_and(|x| x != *of)
         };
         let changed = self.configurations.iter().find(changed).map(|(o, _)| o);
-        changed.or_else(|| self.first_missing_object_difference(other).map(|(_, o)| o))
+        changed
+            .or_else(|| self.first_missing_object_difference(other).map(|(_, o)| o))
+            .or_else(|| self.first_conflict_difference(other))
     }
 }
 
@@ -333,14 +390,15 @@ fn collect_object_uses(rule: &Rule, family: Family) -> Vec<ObjectUse> {
         let (module, options) = match m {
             Match::Stateful(s) => (s.module, convert_options_to_texts(&s.options)),
             Match::UnmodelledInput(h) => (h.module, convert_options_to_texts(&h.options)),
-            Match::Opaque(o) => (&*o.name, parse_option_words(&o.words)),
+            Match::Opaque(o) => (&*o.name, parse_option_words(&o.words, &list_naming_options())),
             _ => continue,
         };
         let known = !matches!(m, Match::Opaque(_));
         push_module_uses(rule, family, (ModuleKind::Match, module, known), &options, &mut out);
     }
     let (module, options) = match &rule.target {
-        Target::Opaque(o) => (&*o.name, parse_option_words(&o.words)),
+        Target::Opaque(o) => (&*o.name, parse_option_words(&o.words, &list_naming_options())),
+        Target::Divert(e) => (e.module, convert_options_to_texts(&e.options)),
         Target::Effect(effect) => match &**effect {
             Effect::Other(e) => (e.module, convert_options_to_texts(&e.options)),
             _ => return out,
@@ -359,8 +417,6 @@ fn push_module_uses(
     options: &[OptionText],
     out: &mut Vec<ObjectUse>,
 ) {
-    let text =
-        |o: &OptionText| format!("{}{} {}", if o.negated { "! " } else { "" }, o.name, o.text);
     let Some(row) = SHARED_OBJECT_ROWS.iter().find(|r| r.module_kind == side && r.module == module)
     else {
         let opaque = match side {
@@ -371,7 +427,7 @@ fn push_module_uses(
             return;
         }
         // What it keeps is not known: every rule of the module may configure it.
-        let all: Vec<String> = options.iter().map(text).collect();
+        let all: Vec<String> = options.iter().map(OptionText::to_string).collect();
         let object = SharedObjectId {
             kind: module.to_owned(),
             name: "of all its rules".to_owned(),
@@ -382,6 +438,7 @@ fn push_module_uses(
             creates: true,
             options: vec![all.join(" ")],
             configured_by_all: true,
+            conflict: ConfigurationConflict::Ignored,
         });
         return;
     };
@@ -406,74 +463,17 @@ fn push_module_uses(
     for name in names {
         let family = row.per_family.then_some(family);
         let object = SharedObjectId { kind: row.object_kind.to_owned(), name, family };
-        let options = options.iter().filter(configures).map(text).collect();
-        out.push(ObjectUse { object, creates, options, configured_by_all: false });
+        let options = options.iter().filter(configures).map(OptionText::to_string).collect();
+        let conflict = row.conflict;
+        out.push(ObjectUse { object, creates, options, configured_by_all: false, conflict });
     }
 }
 
-/// An option of any module, as text.
-#[derive(Debug)]
-struct OptionText {
-    negated: bool,
-    name: String,
-    text: String,
-}
-
-fn convert_options_to_texts(options: &[ExtensionOption]) -> Vec<OptionText> {
-    let text = |value: &ExtensionValue| match value {
-        ExtensionValue::Text(text) => text.clone(),
-        other => format!("{other:?}"),
-    };
-    let spelled = |o: &ExtensionOption| {
-        let (negated, name) = (o.negated, o.name.to_owned());
-        OptionText { negated, name, text: text(&o.value) }
-    };
-    options.iter().map(spelled).collect()
-}
-
-/// The words of a module that is preserved verbatim. An option may be abbreviated, or have its
-/// value after `=`.
-fn parse_option_words(words: &[String]) -> Vec<OptionText> {
-    let mut out: Vec<OptionText> = Vec::new();
-    let mut negated = false;
-    for word in words {
-        if word == "!" {
-            negated = true;
-            continue;
-        }
-        match (word.strip_prefix("--"), out.last_mut()) {
-            (Some(option), _) => {
-                let (name, text) = option.split_once('=').unwrap_or((option, ""));
-                out.push(OptionText {
-                    negated,
-                    name: expand_abbreviated_naming_option(name),
-                    text: text.to_owned(),
-                });
-                negated = false;
-            }
-            (None, Some(last)) => {
-                if !last.text.is_empty() {
-                    last.text.push(' ');
-                }
-                last.text.push_str(word);
-            }
-            (None, None) => {
-                out.push(OptionText { negated, name: String::new(), text: word.clone() });
-            }
-        }
-    }
-    out
-}
-
-/// The option that names an object, where a word is the beginning of no other.
-fn expand_abbreviated_naming_option(name: &str) -> String {
-    let names = SHARED_OBJECT_ROWS.iter().flat_map(|row| match row.key {
-        SharedObjectKey::OptionValues(names) => names.iter().copied(),
-        SharedObjectKey::DestinationAddress => [].iter().copied(),
+/// The options that name objects, of all modules.
+fn list_naming_options() -> Vec<&'static str> {
+    let names = SHARED_OBJECT_ROWS.iter().filter_map(|row| match row.key {
+        SharedObjectKey::OptionValues(names) => Some(names),
+        SharedObjectKey::DestinationAddress => None,
     });
-    let mut found = names.filter(|n| name.len() > 1 && n.starts_with(name));
-    match (found.next(), found.next()) {
-        (Some(only), None) => only.to_owned(),
-        _ => name.to_owned(),
-    }
+    names.flatten().copied().collect()
 }

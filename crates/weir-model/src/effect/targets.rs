@@ -262,7 +262,7 @@ pub fn target_module_name(target: &Target) -> Option<&str> {
         Target::Effect(effect) => match &**effect {
             Effect::Mark { .. } => "MARK",
             Effect::Notrack => "NOTRACK",
-            Effect::CtNotrack => "CT",
+            Effect::CtNotrack { .. } => "CT",
             Effect::Classify { .. } => "CLASSIFY",
             Effect::Tos { .. } => "TOS",
             Effect::Dscp(_) => "DSCP",
@@ -316,7 +316,7 @@ pub fn target_effects_from_rows(rows: &[TargetRow], target: &Target) -> TargetRo
     let Some(row) = named(module).filter(|_| known) else { return UNKNOWN_TARGET_ROW };
     let Target::Effect(effect) = target else { return row };
     match &**effect {
-        Effect::CtNotrack => named("NOTRACK").unwrap_or(UNKNOWN_TARGET_ROW),
+        Effect::CtNotrack { .. } => named("NOTRACK").unwrap_or(UNKNOWN_TARGET_ROW),
         Effect::Other(extension) => narrow_target_row_by_options(row, extension),
         _ => row,
     }

@@ -231,7 +231,7 @@ impl<'f> EquivalenceJudge<'f> {
         }
         let own = |e: &AppliedTarget<'_>| {
             e.table == TableName::Raw
-                && matches!(e.target, Target::Effect(e) if **e == Effect::CtNotrack)
+                && matches!(e.target, Target::Effect(e) if is_notrack_without_options(e))
         };
         let mut effects = is.effects.clone();
         for _ in 0..rules {
@@ -382,6 +382,11 @@ fn is_observable_effect(effect: &AppliedTarget<'_>) -> bool {
 }
 
 /// How many rules of the pass untracked the packet.
+/// Whether the target is the one that the notrack pass adds.
+fn is_notrack_without_options(effect: &Effect) -> bool {
+    matches!(effect, Effect::CtNotrack { ignored_options } if ignored_options.is_empty())
+}
+
 fn count_notrack_pass_hits(outcome: &Outcome<'_>) -> usize {
     let own = |h: &&CounterHitWithCredit<'_>| match h.counted_object {
         CountedObject::Rule { table: TableName::Raw, chain, .. } => {

@@ -154,7 +154,9 @@ fn make_notrack_rules(rule: &Rule, family: Family) -> Option<(Rule, Rule)> {
             6 => Match::Tcp { sport, dport, flags: None, option: None },
             _ => Match::Udp { sport, dport },
         };
-        let mut out = Rule::unconditional(Target::Effect(Box::new(Effect::CtNotrack)));
+        let mut out = Rule::unconditional(Target::Effect(Box::new(Effect::CtNotrack {
+            ignored_options: Vec::new(),
+        })));
         out.base.proto = Some(proto);
         let header = if proto.proto == 6 { 20 } else { 8 };
         let network = if family == Family::V4 { 20 } else { 40 };
@@ -196,7 +198,7 @@ fn is_conntrack_independent_in_table(
                 .iter()
                 .any(|t| matches!(t, Test::Field { field: Field::CtState | Field::CtMark, .. }));
             let untracks = matches!(&rule.target, Target::Effect(e)
-            if matches!(**e, Effect::Notrack | Effect::CtNotrack));
+            if matches!(**e, Effect::Notrack | Effect::CtNotrack { .. }));
             let kept =
                 find_barrier_reason(rule, family).is_some_and(|b| b != BarrierReason::AnySetMatch);
             !asks && !untracks && !kept && !is_conntrack_enabling_rule(rule)

@@ -281,7 +281,11 @@ fn print_effect(out: &mut String, effect: &Effect, family: Family) {
     match effect {
         Effect::Mark { value, mask } => mark_targets::print_packet_mark_target(out, *value, *mask),
         Effect::Notrack => out.push_str(" -j NOTRACK"),
-        Effect::CtNotrack => out.push_str(" -j CT --notrack"),
+        Effect::CtNotrack { ignored_options } => {
+            out.push_str(" -j CT --notrack");
+            let print_value = target_value_printer("CT", family);
+            print_module_options(out, ignored_options, print_value, family);
+        }
         Effect::Classify { class: (major, minor) } => {
             use std::fmt::Write as _;
             let _ = write!(out, " -j CLASSIFY --set-class {major:04x}:{minor:04x}");

@@ -260,7 +260,7 @@ fn unify_test_spelling(of: &Test, family: Family) -> Test {
 
 fn normalize_effect_and_drop_defaults(of: &Effect) -> Effect {
     match of {
-        Effect::CtNotrack => Effect::Notrack,
+        Effect::CtNotrack { .. } => Effect::Notrack,
         Effect::Tos { value, mask: 0xfc } if value & 3 == 0 => Effect::Dscp(value >> 2),
         Effect::Other(e) => {
             let mut options = e.options.clone();

@@ -164,6 +164,7 @@ pub fn connections(family: Family) -> Vec<MeasuredRule> {
         ["--zone 5", "--zone-orig 5", "--zone-reply 5", "--ctevents new", "--expevents new"]
     {
         rows.at("CT", Raw, Prerouting, format!("-j CT {options}"));
+        rows.at("CT", Raw, Prerouting, format!("-j CT --notrack {options}"));
     }
     rows.at("CT", Raw, Prerouting, "-p tcp -j CT --helper ftp");
     for options in ["--set-xmark 0x5", "--set-mark 0xff/0xf0", "--save-mark", "--restore-mark"] {

@@ -295,10 +295,12 @@ fn build_ct_target(g: &ExtensionArguments) -> ParseResult<Target> {
         options.push_non_negated(g.option_name_without_dashes(id), v);
     }
     push_ct_zone(g, &mut options)?;
-    match &options.0[..] {
-        [only] if only.name == "notrack" => Ok(wrap_effect_as_target(Effect::CtNotrack)),
-        _ => Ok(log_targets::build_effect_target("CT", options)),
+    if !g.has_option(0) {
+        return Ok(log_targets::build_effect_target("CT", options));
     }
+    let mut ignored_options = options.0;
+    ignored_options.retain(|option| option.name != "notrack");
+    Ok(wrap_effect_as_target(Effect::CtNotrack { ignored_options }))
 }
 
 fn check_ct_helper_protocol(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<()> {

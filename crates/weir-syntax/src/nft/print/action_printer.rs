@@ -93,7 +93,7 @@ pub fn print_effect(effect: &Effect, family: Family) -> Result<String, String> {
         Effect::Mark { value, mask } => {
             format!("meta mark set {}", mark_expression_text("mark", *value, *mask))
         }
-        Effect::Notrack | Effect::CtNotrack => "notrack".into(),
+        Effect::Notrack | Effect::CtNotrack { .. } => "notrack".into(),
         Effect::Classify { class: (major, minor) } => {
             let class = u32::from(*major) << 16 | u32::from(*minor);
             format!("meta priority set {class:#x}")
