@@ -45,7 +45,7 @@ pub(crate) fn parse_inet_aton_or_ipv6(text: &str, family: Family) -> Option<Addr
     }
     let parts: Vec<&str> = text.split('.').collect();
     let (last, first) = parts.split_last()?;
-    if first.len() > 3 || !text.starts_with(|c: char| c.is_ascii_digit()) {
+    if first.len() > 3 || !parts.iter().all(|p| p.starts_with(|c: char| c.is_ascii_digit())) {
         return None;
     }
     let mut out = 0;
@@ -115,7 +115,10 @@ pub(crate) fn parse_xtables_addr_and_mask(
     if mask.0 == 0 {
         return Ok((Addr(0), mask));
     }
-    match parse_xtables_numeric_addr(name, family) {
+    // What is no address for libxtables is a name for the resolver, which reads numbers itself:
+    // `10.256` is 10.0.1.0.
+    match parse_xtables_numeric_addr(name, family).or_else(|| parse_inet_aton_or_ipv6(name, family))
+    {
         Some(a) => Ok((a, mask)),
         None => Err(classify_bad_addr(name, family)),
     }
@@ -158,6 +161,16 @@ mod tests {
         assert_eq!(parse_xtables_numeric_addr("0x7f.0.0.010", Family::V4), Some(Addr(0x7f00_0008)));
         assert_eq!(parse_xtables_numeric_addr("10.1.2.300", Family::V4), None);
         assert_eq!(parse_xtables_numeric_addr("10.1.2.3.4", Family::V4), None);
+    }
+
+    #[test]
+    fn numbers_above_a_byte_are_read_as_the_resolver_reads_them() {
+        let read = |text| parse_xtables_addr_and_mask(text, Family::V4).map(|(addr, _)| addr);
+        assert_eq!(read("255"), Ok(Addr(0xff00_0000)));
+        assert_eq!(read("256"), Ok(Addr(0x0000_0100)));
+        assert_eq!(read("10.256"), Ok(Addr(0x0a00_0100)));
+        assert_eq!(read("10.+256"), Err(BadAddr::NotAnAddress));
+        assert_eq!(read("1.2.65536"), Err(BadAddr::NotAnAddress));
     }
 
     #[test]

@@ -171,6 +171,13 @@ pub(super) fn find_target_extension(
         .find(|e| e.name == name && e.family.is_none_or(|f| f == family))
 }
 
+/// Whether iptables has a library for a target of that name. Those of other packages are not known.
+pub(super) fn has_target_library(name: &str, family: Family) -> bool {
+    // Its options are not read by weir, but its library is part of iptables.
+    let is_ulog = name == "ULOG" && family == Family::V4;
+    is_ulog || find_target_extension(name, family).is_some()
+}
+
 /// The module that has an option of that name, with the flag that names it.
 pub(super) fn extension_with_option(
     option: &str,

@@ -67,6 +67,9 @@ impl HookReachability<'_> {
 
     /// A chain that is declared after a rule with a target of its name: printed, the chain would
     /// come first, and the rule would jump to it.
+    ///
+    /// `iptables-restore` 1.8.9 takes such a text. What `iptables-save` prints then is another
+    /// ruleset, or is refused if the target has options.
     fn refuse_targets_named_like_chains(&mut self) {
         for rule in self.chains.iter().flat_map(|c| &c.rules) {
             let Some(name) = target_module_name(&rule.target) else { continue };

@@ -143,7 +143,7 @@ impl<'a> IptablesSaveReader<'a, '_> {
         }
         let comments = std::mem::take(&mut self.pending_comments);
         let earlier = self.ruleset.table(&table);
-        self.draft = Some(TableDraft::new(table, span, comments, earlier));
+        self.draft = Some(TableDraft::new(table, self.family, span, comments, earlier));
         Ok(())
     }
 

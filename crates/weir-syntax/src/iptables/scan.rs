@@ -185,13 +185,15 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                     d.into_err()
                 };
             };
+            // The chain of `-F -X -Z` is optional: `-Fchain`, or the next word (`set_command`).
+            let takes_rest = arity != OptionArity::Flag || b"LSFZX".contains(&letter);
             let arg = match arity {
-                OptionArity::Flag => None,
-                _ if at < text.len() => {
+                _ if takes_rest && at < text.len() => {
                     let attached = &text[at..];
                     at = text.len();
                     Some(self.attached_argument_or_whole_word(letter, attached, word))
                 }
+                OptionArity::Flag => None,
                 _ => Some(self.take_argument(word.span, &text[..2])?),
             };
             self.dispatch_option_letter(letter, arg, word.span)?;
@@ -214,15 +216,16 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
 
     /// An argument that is in the same word as its option.
     ///
-    /// iptables 1.8 takes the whole word for the argument of `-s -d -i -o -p`: `-ieth0` is a device
-    /// of the name `-ieth0`.
+    /// iptables 1.8 takes the whole word for the argument of `-s -d -i -o -p -j`: `-ieth0` is a
+    /// device of the name `-ieth0`, and `--jump=DROP` a jump to a chain of that name. (`do_parse` of
+    /// xshared.c reads `argv[optind - 1]` for these.)
     fn attached_argument_or_whole_word(
         &self,
         letter: u8,
         text: &'w str,
         word: &'w Word<'a>,
     ) -> OptionArgument<'w> {
-        if b"sdiop".contains(&letter) {
+        if b"sdiopj".contains(&letter) {
             return OptionArgument { text: &word.text, span: word.span };
         }
         let start = word.span.end - (text.len() as u32).min(word.span.end - word.span.start);
@@ -259,9 +262,12 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                     whole,
                 )?,
                 _ => {
-                    let second = match letter {
-                        b'c' => Some(self.take_argument(span, "-c")?),
-                        _ => None,
+                    let (arg, second) = match (letter, arg) {
+                        (b'c', Some(packets)) => {
+                            let (packets, bytes) = self.split_or_take_counters(packets, span)?;
+                            (Some(packets), Some(bytes))
+                        }
+                        _ => (arg, None),
                     };
                     self.parse_base_test_or_counters(letter, arg, second, whole)?;
                 }
@@ -269,6 +275,28 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
         }
         self.pending_negation = None;
         Ok(())
+    }
+
+    /// The counters of `-c`: `5,6`, or two words, of which the second is no option.
+    fn split_or_take_counters(
+        &mut self,
+        packets: OptionArgument<'w>,
+        option: Span,
+    ) -> ParseResult<(OptionArgument<'w>, OptionArgument<'w>)> {
+        if let Some((packets_text, bytes_text)) = packets.text.split_once(',')
+            && !packets_text.is_empty()
+        {
+            let of = |text| OptionArgument { text, span: packets.span };
+            return Ok((of(packets_text), of(bytes_text)));
+        }
+        match self.words.get(self.position) {
+            Some(w) if w.text.starts_with(['-', '!']) => {
+                Diagnostic::new("-c without the counter of bytes", option)
+                    .with_help("write -c PACKETS BYTES")
+                    .into_err()
+            }
+            _ => Ok((packets, self.take_argument(option, "-c")?)),
+        }
     }
 
     fn set_command(

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use weir_model::effect::list_target_sets_with_write_flags;
 use weir_model::{
-    Chain, Counters, Hook, IpSet, Match, Policy, Rule, SharedName, Span, Table, TableName,
+    Chain, Counters, Family, Hook, IpSet, Match, Policy, Rule, SharedName, Span, Table, TableName,
 };
 
 use super::loop_and_hook_checks::{self, HookRestriction};
@@ -17,6 +17,7 @@ use crate::strtoul;
 /// A table that is being read.
 pub(super) struct TableDraft {
     pub table: TableName,
+    family: Family,
     /// Its `*TABLE` line.
     pub span: Span,
     chains: Vec<Chain>,
@@ -41,12 +42,14 @@ impl TableDraft {
     /// of the same table, else ACCEPT: iptables-restore removes rules and chains, not policies.
     pub fn new(
         table: TableName,
+        family: Family,
         span: Span,
         comments: Vec<String>,
         earlier: Option<&Table>,
     ) -> Self {
         let mut draft = TableDraft {
             table,
+            family,
             span,
             chains: Vec::new(),
             hook_restrictions: Vec::new(),
@@ -81,7 +84,7 @@ impl TableDraft {
         span: Span,
         comments: Vec<String>,
     ) -> ParseResult<()> {
-        if let Err(d) = refuse_verdict_or_long_chain_name(&name, span) {
+        if let Err(d) = refuse_reserved_or_long_chain_name(&name, span) {
             // Jumps to it are no further errors.
             self.add_chain(Chain::new(name, None));
             return Err(d);
@@ -362,10 +365,20 @@ fn rule_number_beyond_chain_error(c: &CommandWithOperands, n: usize, len: usize)
     Diagnostic::new(format!("no place {n} in a chain of {len} rules"), c.operand_span)
 }
 
-fn refuse_verdict_or_long_chain_name(name: &str, span: Span) -> ParseResult<()> {
+/// The target that libxtables takes for verdicts and jumps (`XT_STANDARD_TARGET`).
+const STANDARD_TARGET_NAME: &str = "standard";
+
+fn refuse_reserved_or_long_chain_name(name: &str, span: Span) -> ParseResult<()> {
     if ["ACCEPT", "DROP", "QUEUE", "RETURN"].contains(&name) {
         return Diagnostic::new(format!("{name} is the name of a verdict"), span)
             .with_help("choose another name for the chain")
+            .into_err();
+    }
+    // libxtables calls the target of verdicts and jumps so: `iptables-restore` 1.8.9 declares such a
+    // chain, but refuses each jump to it, and a rule in it ends the tool with a signal.
+    if name == STANDARD_TARGET_NAME {
+        return Diagnostic::new(format!("chain {name} could have no rule and no jump"), span)
+            .with_help("iptables has a target of that name: choose another name for the chain")
             .into_err();
     }
     if name.len() > 28 {

@@ -44,7 +44,12 @@ impl<'w> OptionScanner<'_, '_, 'w> {
                     .with_help("the table is named by its *TABLE line")
                     .into_err();
             }
-            b'n' | b'x' | b'w' | b'W' | b'V' | b'h' => {
+            b'V' | b'h' => {
+                return Diagnostic::new(format!("-{} has no meaning here", letter as char), span)
+                    .with_help("iptables-restore prints a text and loads nothing: remove it")
+                    .into_err();
+            }
+            b'n' | b'x' | b'w' | b'W' => {
                 return Diagnostic::new(format!("-{} has no meaning here", letter as char), span)
                     .with_help("remove it")
                     .into_err();

@@ -25,7 +25,8 @@ impl<'w> OptionScanner<'_, '_, 'w> {
                 if let Some(e) = find_match_extension(arg.text, other) {
                     return wrong_family_error(e.name, arg.span, family).into_err();
                 }
-                let words = self.take_opaque_words();
+                refuse_module_named_like_option(arg)?;
+                let words = self.take_opaque_words()?;
                 NamedExtension::OpaqueMatch(OpaqueExtension { name: arg.text.to_owned(), words })
             }
         };
@@ -35,7 +36,9 @@ impl<'w> OptionScanner<'_, '_, 'w> {
     }
 
     /// The words of a module that weir does not know: up to the next base option.
-    fn take_opaque_words(&mut self) -> Vec<String> {
+    ///
+    /// The first is one of its options: no module takes a word that belongs to none.
+    fn take_opaque_words(&mut self) -> ParseResult<Vec<String>> {
         let family = self.context.family;
         let is_base = |w: &Word| {
             !w.quoted && base_option_table::is_option_ending_opaque_words(&w.text, family)
@@ -48,10 +51,19 @@ impl<'w> OptionScanner<'_, '_, 'w> {
             if is_base(w) || negates_base {
                 break;
             }
+            let is_option = |w: &Word| w.text.len() > 1 && w.text.starts_with('-');
+            let begins_with_option = match &*w.text {
+                "!" => self.words.get(self.position + 1).is_some_and(is_option),
+                _ => is_option(w),
+            };
+            if out.is_empty() && !begins_with_option {
+                self.position += 1;
+                return self.stray_word_error(w).into_err();
+            }
             out.push(w.text.clone().into_owned());
             self.position += 1;
         }
-        out
+        Ok(out)
     }
 
     pub(super) fn set_jump_target(
@@ -119,7 +131,8 @@ impl<'w> OptionScanner<'_, '_, 'w> {
         if let Some(e) = find_target_extension(arg.text, other) {
             return wrong_family_error(e.name, arg.span, family).into_err();
         }
-        let words = self.take_opaque_words();
+        refuse_module_named_like_option(arg)?;
+        let words = self.take_opaque_words()?;
         if words.is_empty()
             && !base_option_table::OPTIONLESS_OPAQUE_TARGET_NAMES.contains(&arg.text)
         {
@@ -128,6 +141,18 @@ impl<'w> OptionScanner<'_, '_, 'w> {
         self.jump_span.end = self.words[self.position - 1].span.end;
         self.jump = ParsedJumpTarget::Opaque(OpaqueExtension { name: arg.text.to_owned(), words });
         Ok(())
+    }
+}
+
+/// Refuses `-jDROP`, of which iptables takes the whole word for the name, and `-m --option`.
+fn refuse_module_named_like_option(arg: OptionArgument) -> ParseResult<()> {
+    if !arg.text.starts_with('-') {
+        return Ok(());
+    }
+    let d = Diagnostic::new(format!("no chain or module {}", arg.text), arg.span);
+    match arg.text.starts_with("-j") || arg.text.starts_with("--j") {
+        true => d.with_help("iptables 1.8 requires a blank between -j and the target").into_err(),
+        false => d.with_help("a name is missing before it").into_err(),
     }
 }
 

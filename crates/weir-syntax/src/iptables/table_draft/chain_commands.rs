@@ -4,9 +4,10 @@ use weir_model::{Chain, Counters, Policy, SharedName, Span, TableName, Target};
 
 use super::{
     RuleLineContext, TableDraft, parse_accept_or_drop, policy_error,
-    refuse_verdict_or_long_chain_name,
+    refuse_reserved_or_long_chain_name,
 };
 use crate::diagnostic::{Diagnostic, ParseResult};
+use crate::iptables::extension;
 use crate::iptables::scan::{CommandWithOperands, ParsedLine};
 
 impl TableDraft {
@@ -77,13 +78,22 @@ impl TableDraft {
         c: &CommandWithOperands,
         beside: RuleLineContext,
     ) -> ParseResult<()> {
-        refuse_verdict_or_long_chain_name(&name, c.chain_span)?;
+        refuse_reserved_or_long_chain_name(&name, c.chain_span)?;
         refuse_blank_chain_name(&name, c.chain_span)?;
         if name.starts_with(['-', '!']) {
             return Diagnostic::new(
                 format!("chain name {name} begins like an option"),
                 c.chain_span,
             )
+            .into_err();
+        }
+        // `assert_valid_chain_name` of xshared.c, which `-N` alone calls: a line `:LOG -` is taken.
+        if extension::has_target_library(&name, self.family) {
+            return Diagnostic::new(
+                format!("chain name {name} is the name of a target"),
+                c.chain_span,
+            )
+            .with_help(format!("choose another name, or declare the chain: :{name} - [0:0]"))
             .into_err();
         }
         if self.has_chain(&name) {
@@ -148,7 +158,7 @@ impl TableDraft {
         let Some(new) = c.operand.map(SharedName::from) else {
             return Diagnostic::new("-E without a new name", c.span).into_err();
         };
-        refuse_verdict_or_long_chain_name(&new, c.operand_span)?;
+        refuse_reserved_or_long_chain_name(&new, c.operand_span)?;
         refuse_blank_chain_name(&new, c.operand_span)?;
         if self.has_chain(&new) {
             return Diagnostic::new(format!("chain {new} already exists"), c.operand_span)
