@@ -28,6 +28,7 @@ pub mod ipset;
 pub mod iptables;
 pub mod nft;
 pub mod packet;
+mod strtod;
 mod strtoul;
 mod system_name_tables;
 

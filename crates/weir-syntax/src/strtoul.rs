@@ -1,16 +1,15 @@
 //! Numbers as the tools read them: `strtoul` with base 0.
 //!
-//! Decimal, `0x` hexadecimal and leading-zero octal, optionally preceded by blanks and a sign.
-//! Negative numbers are rejected: they would wrap around to a number above all limits.
+//! Decimal, `0x` hexadecimal and leading-zero octal, optionally preceded by blanks and a plus.
+//! A minus is refused, also before 0, as `xtables_strtoul` of libxtables does.
+
+/// What `isspace` takes for blanks.
+pub(crate) const STRTOUL_BLANKS: [char; 6] = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
 
 /// A number at the start of `text`, and what follows it.
 pub(crate) fn parse_leading_number(text: &str) -> Option<(u64, &str)> {
-    let body = text.trim_start_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']);
-    let (negative, body) = match body.as_bytes().first()? {
-        b'-' => (true, &body[1..]),
-        b'+' => (false, &body[1..]),
-        _ => (false, body),
-    };
+    let body = text.trim_start_matches(STRTOUL_BLANKS);
+    let body = body.strip_prefix('+').unwrap_or(body);
     let bytes = body.as_bytes();
     let (radix, digits) = match bytes {
         [b'0', b'x' | b'X', d, ..] if d.is_ascii_hexdigit() => (16, &body[2..]),
@@ -25,9 +24,6 @@ pub(crate) fn parse_leading_number(text: &str) -> Option<(u64, &str)> {
         value = value.checked_mul(radix.into())?.checked_add(digit.into())?;
         used += 1;
     }
-    if negative && value != 0 {
-        return None;
-    }
     Some((value, &digits[used..]))
 }
 
@@ -35,6 +31,19 @@ pub(crate) fn parse_leading_number(text: &str) -> Option<(u64, &str)> {
 pub(crate) fn parse_number_in_range(text: &str, min: u64, max: u64) -> Option<u64> {
     let (value, rest) = parse_leading_number(text)?;
     (rest.is_empty() && min <= value && value <= max).then_some(value)
+}
+
+/// The same for a module that calls `strtoul` itself, which takes a minus.
+///
+/// Below zero the value wraps around: the tool takes another number than is written, weir none.
+pub(crate) fn parse_plain_strtoul_in_range(text: &str, min: u64, max: u64) -> Option<u64> {
+    match text.trim_start_matches(STRTOUL_BLANKS).strip_prefix('-') {
+        Some(digits) if digits.starts_with(|c: char| c.is_ascii_digit()) => {
+            parse_number_in_range(digits, 0, 0).filter(|_| min == 0)
+        }
+        Some(_) => None,
+        None => parse_number_in_range(text, min, max),
+    }
 }
 
 /// A whole word that is a number of at most 16 bits.
@@ -81,7 +90,19 @@ mod tests {
         assert_eq!(parse_number_in_range("08", 0, 99), None);
         assert_eq!(parse_number_in_range("0x", 0, 99), None);
         assert_eq!(parse_number_in_range("-1", 0, 99), None);
+        assert_eq!(parse_number_in_range("+1", 0, 99), Some(1));
+        assert_eq!(parse_number_in_range("+-1", 0, 99), None);
         assert_eq!(parse_number_in_range("", 0, 99), None);
+    }
+
+    #[test]
+    fn minus_zero_is_a_number_of_strtoul_alone() {
+        assert_eq!(parse_number_in_range("0", 0, 99), Some(0));
+        assert_eq!(parse_number_in_range("-0", 0, 99), None);
+        assert_eq!(parse_plain_strtoul_in_range("-0", 0, 99), Some(0));
+        assert_eq!(parse_plain_strtoul_in_range(" -0x0", 0, 99), Some(0));
+        assert_eq!(parse_plain_strtoul_in_range("+7", 0, 99), Some(7));
+        assert_eq!(parse_plain_strtoul_in_range("-7", 0, 99), None);
     }
 
     #[test]

@@ -108,6 +108,11 @@ pub(crate) fn protocol_number(name: &str) -> Option<u8> {
         .or_else(|| system_protocols().number_by_name.get(name).copied())
 }
 
+/// The number that the host's `/etc/protocols` has for a name, of which it tells the case.
+pub(crate) fn protocol_number_of_host_table(name: &str) -> Option<u8> {
+    system_protocols().number_by_name.get(name).copied()
+}
+
 /// The name that `iptables-save` prints for a protocol, or `None`: it prints the number then.
 pub(crate) fn protocol_name(number: u8) -> Option<&'static str> {
     match number {

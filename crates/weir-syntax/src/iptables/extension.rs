@@ -98,12 +98,12 @@ pub(super) static MATCH_EXTENSIONS: &[&Extension<Match>] = &[
     &checked_verbatim::matches::OSF_MATCH,
     &checked_verbatim::matches::IPCOMP_MATCH,
     &checked_verbatim::matches::IPVS_MATCH,
-    &checked_verbatim::matches::EUI64_MATCH,
-    &checked_verbatim::matches::FRAG_MATCH,
-    &checked_verbatim::matches::MH_MATCH,
-    &checked_verbatim::matches::IPV6_DST_OPTIONS_MATCH,
-    &checked_verbatim::matches::IPV6_HOP_BY_HOP_MATCH,
-    &checked_verbatim::matches::IPV6HEADER_MATCH,
+    &checked_verbatim::ipv6_header_matches::EUI64_MATCH,
+    &checked_verbatim::ipv6_header_matches::FRAG_MATCH,
+    &checked_verbatim::ipv6_header_matches::MH_MATCH,
+    &checked_verbatim::ipv6_header_matches::IPV6_DST_OPTIONS_MATCH,
+    &checked_verbatim::ipv6_header_matches::IPV6_HOP_BY_HOP_MATCH,
+    &checked_verbatim::ipv6_header_matches::IPV6HEADER_MATCH,
 ];
 
 /// Targets.
@@ -141,7 +141,7 @@ pub(super) static TARGET_EXTENSIONS: &[&Extension<Target>] = &[
     &checked_verbatim::targets::SECMARK_TARGET,
     &checked_verbatim::targets::CONNSECMARK_TARGET,
     &checked_verbatim::targets::TCPOPTSTRIP_TARGET,
-    &checked_verbatim::targets::RATEEST_TARGET,
+    &checked_verbatim::rateest::RATEEST_TARGET,
     &checked_verbatim::targets::CLUSTERIP_TARGET,
     &checked_verbatim::targets::SNPT_TARGET,
     &checked_verbatim::targets::DNPT_TARGET,

@@ -397,6 +397,9 @@ fn build_ttl_target(g: &ExtensionArguments) -> ParseResult<Target> {
     }))
 }
 
+/// Bytes of a device's name (`IFNAMSIZ`, with a zero at the end).
+const DEVICE_NAME_MAX: usize = 15;
+
 fn build_tee_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let Some(t) = g.first_with_id(0) else {
         return g.extension_error("TEE without --gateway").into_err();
@@ -408,11 +411,12 @@ fn build_tee_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let mut options = ModuleOptionsBuilder::default();
     options.push_non_negated("gateway", ExtensionValue::Addr(gateway));
     if let Some(t) = g.first_with_id(1) {
-        if t.arg.len() > 15 {
+        // The tool keeps as much of a name as a device can have.
+        let Some(device) = t.arg.get(..t.arg.len().min(DEVICE_NAME_MAX)) else {
             return t.arg_error("device name is longer than 15 bytes").into_err();
-        }
-        if !t.arg.is_empty() {
-            options.push_non_negated("oif", ExtensionValue::Text(t.arg.to_owned()));
+        };
+        if !device.is_empty() {
+            options.push_non_negated("oif", ExtensionValue::Text(device.to_owned()));
         }
     }
     Ok(log_targets::build_effect_target("TEE", options))

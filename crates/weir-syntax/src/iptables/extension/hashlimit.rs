@@ -145,10 +145,14 @@ fn parse_hash_table_name(t: &ParsedOption) -> ParseResult<ExtensionValue> {
 }
 
 /// Seconds in which packets are counted, for a match of the rate itself.
+/// Seconds as `atoi` reads them, which wraps a number above 2³¹ around; it is refused.
 fn parse_rate_interval(t: &ParsedOption) -> ParseResult<u64> {
     match strtoul::parse_atoi(t.arg) {
-        n if n > 0 => Ok(n as u64),
-        _ => t.arg_error(format!("{} is not an interval from 1 second on", t.arg)).into_err(),
+        n if n > 0 && n <= i32::MAX.into() => Ok(n as u64),
+        _ => t
+            .arg_error(format!("{} is not an interval from 1 second to 2³¹ - 1", t.arg))
+            .with_help("write a number of seconds")
+            .into_err(),
     }
 }
 

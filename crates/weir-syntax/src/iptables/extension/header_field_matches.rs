@@ -44,6 +44,7 @@ pub(super) static HL_MATCH: Extension<Match> = Extension {
     family: Some(Family::V6),
     options: &[
         option_with_argument("hl-eq", 0).invertible().excludes(6),
+        option_with_argument("hl", 0).invertible().excludes(6),
         option_with_argument("hl-lt", 1).excludes(5),
         option_with_argument("hl-gt", 2).excludes(3),
     ],

@@ -174,15 +174,24 @@ pub(super) fn parse_port_of_protocol(
     }
 }
 
-/// A port as the system's resolver reads it: decimal, or a name of any protocol.
+/// A port as the system's resolver reads it: decimal with a sign or without (`strtoul` of base 10
+/// in glibc's `getaddrinfo`), or a name of any protocol.
 ///
 /// The resolver wraps numbers above 65535 around and takes nothing for 0: both are refused here.
 pub(super) fn parse_resolver_port(t: &ParsedOption, text: &str) -> ParseResult<u16> {
-    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        return match text.parse() {
-            Ok(p) => Ok(p),
-            Err(_) => port_too_large_error(t, text).into_err(),
-        };
+    let body = text.trim_start_matches(strtoul::STRTOUL_BLANKS);
+    let (negative, digits) = match body.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, body.strip_prefix('+').unwrap_or(body)),
+    };
+    if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
+        match digits.parse() {
+            Ok(0) => return Ok(0),
+            // A number below 0 is looked up as a name.
+            _ if negative => {}
+            Ok(p) => return Ok(p),
+            Err(_) => return port_too_large_error(t, text).into_err(),
+        }
     }
     match system_name_tables::service_port(text, None) {
         Some(p) => Ok(p),

@@ -18,9 +18,9 @@ pub(super) static SET_MATCH: Extension<Match> = Extension {
     options: &[
         option_with_argument("match-set", 0).invertible().with_two_arguments(),
         option_with_argument("set", 0).invertible().with_two_arguments(),
-        flag_option("return-nomatch", 1),
-        flag_option("update-counters", 2).invertible(),
-        flag_option("update-subcounters", 3).invertible(),
+        flag_option("return-nomatch", 1).repeatable(),
+        flag_option("update-counters", 2).invertible().repeatable(),
+        flag_option("update-subcounters", 3).invertible().repeatable(),
         option_with_argument("packets-eq", 4).invertible().excludes(1 << 5 | 1 << 6),
         option_with_argument("packets-lt", 5).excludes(1 << 4 | 1 << 6),
         option_with_argument("packets-gt", 6).excludes(1 << 4 | 1 << 5),
@@ -97,8 +97,9 @@ fn build_set_match(g: &ExtensionArguments) -> ParseResult<Match> {
     if g.has_option(1) {
         options.push("--return-nomatch".to_owned());
     }
-    for o in [2, 3].into_iter().filter_map(|id| g.first_with_id(id)).filter(|o| o.negated) {
-        options.extend(["!".to_owned(), format!("--{}", g.option_name_without_dashes(o.id))]);
+    // Without `!` they say what holds anyway, and take back no `!`.
+    for id in [2, 3].into_iter().filter(|id| g.iter().any(|t| t.id == *id && t.negated)) {
+        options.extend(["!".to_owned(), format!("--{}", g.option_name_without_dashes(id))]);
     }
     for o in (4..=9).filter_map(|id| g.first_with_id(id)) {
         if o.negated {

@@ -106,12 +106,21 @@ fn parse_ct_port(t: &ParsedOption) -> ParseResult<Negatable<PortSpan>> {
     Ok(Negatable { negated: t.negated, value: super::port_matches::parse_port_span(t, t.arg, "")? })
 }
 
-fn parse_ct_protocol(t: &ParsedOption) -> ParseResult<Negatable<u8>> {
+/// A protocol by number or name; `status` is the test of `--ctstatus` before it.
+fn parse_ct_protocol(
+    t: &ParsedOption,
+    status: Option<&Negatable<u32>>,
+) -> ParseResult<Negatable<u8>> {
     let lower = t.arg.to_ascii_lowercase();
     let found = strtoul::parse_number_in_range(t.arg, 0, 255)
         .map(|n| n as u8)
         .or_else(|| system_name_tables::protocol_number(&lower));
     match found {
+        // libxt_conntrack.c means to refuse `! --ctproto 0`, and tests the bit of `! --ctstatus`.
+        Some(0) if status.is_some_and(|status| status.negated) => t
+            .arg_error("iptables refuses --ctproto 0 after ! --ctstatus")
+            .with_help("write --ctproto before --ctstatus")
+            .into_err(),
         Some(value) => Ok(Negatable { negated: t.negated, value }),
         None => t.arg_error(format!("no protocol {}", t.arg)).into_err(),
     }
@@ -127,7 +136,7 @@ fn build_conntrack_module_match(g: &ExtensionArguments) -> ParseResult<Match> {
                     value: parse_ct_states(t, &CT_STATE_NAMES)?,
                 })
             }
-            1 => c.proto = Some(parse_ct_protocol(t)?),
+            1 => c.proto = Some(parse_ct_protocol(t, c.status.as_ref())?),
             2 => c.orig_src = Some(parse_ct_addr(t, g)?),
             3 => c.orig_dst = Some(parse_ct_addr(t, g)?),
             4 => c.repl_src = Some(parse_ct_addr(t, g)?),

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use weir_model::Target;
 
-use super::{Number, NumberOrNameList, PrefixLength, build_verbatim_target};
+use super::{Number, PrefixLength, build_verbatim_target};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, OptionSpec, option_with_argument,
+    Extension, ExtensionArguments, OptionSpec, ParsedOption, option_with_argument,
 };
 
 const U16_MAX: u64 = u16::MAX as u64;
@@ -27,14 +27,15 @@ const RND: u8 = 10;
 const MOD: u8 = 11;
 const OFFSET: u8 = 12;
 
-/// Fields of a tuple, and the options that set their masks.
-const TUPLE_FIELDS: &[(&str, u8)] = &[
-    ("src", SRC_PREFIX),
-    ("dst", DST_PREFIX),
-    ("sport", SPORT_MASK),
-    ("dport", DPORT_MASK),
-    ("spi", SPI_MASK),
-    ("proto", PROTO_MASK),
+/// Fields of a tuple in the order in which they are looked up, and the options that set their masks.
+const TUPLE_FIELDS: [(&str, Option<u8>); 7] = [
+    ("ct", None),
+    ("src", Some(SRC_PREFIX)),
+    ("dst", Some(DST_PREFIX)),
+    ("sport", Some(SPORT_MASK)),
+    ("dport", Some(DPORT_MASK)),
+    ("proto", Some(PROTO_MASK)),
+    ("spi", Some(SPI_MASK)),
 ];
 
 pub(in crate::iptables::extension) static HMARK_TARGET: Extension<Target> = Extension {
@@ -72,11 +73,9 @@ fn require_fields_and_build_hmark(g: &ExtensionArguments) -> ParseResult<Target>
             .into_err();
     }
     let (short, long) = (Number(0, U16_MAX), Number(0, U32_MAX));
-    let tuple = NumberOrNameList(&["ct", "src", "dst", "sport", "dport", "spi", "proto"], 1, 0);
     let target = build_verbatim_target(
         g,
         &[
-            (TUPLE, tuple),
             (SRC_PREFIX, PrefixLength),
             (DST_PREFIX, PrefixLength),
             (SPORT_MASK, short),
@@ -95,14 +94,36 @@ fn require_fields_and_build_hmark(g: &ExtensionArguments) -> ParseResult<Target>
     Ok(target)
 }
 
-/// A field is given once, by the tuple or by an option, and ports not with an SPI.
+/// The options that the fields of a tuple set.
+///
+/// A field may be abbreviated, in any case: the first of [`TUPLE_FIELDS`] that begins so is it
+/// (`hmark_parse` of libxt_HMARK.c).
+fn parse_tuple_field_ids(tuple: &ParsedOption) -> ParseResult<BTreeSet<u8>> {
+    let mut ids = BTreeSet::new();
+    for word in tuple.arg.split(',') {
+        let begins = |name: &str| {
+            !word.is_empty()
+                && name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+        };
+        match TUPLE_FIELDS.iter().find(|(name, _)| begins(name)) {
+            Some((_, id)) => ids.extend(*id),
+            None => {
+                return tuple
+                    .arg_error(format!("{word:?} is not a field of a tuple"))
+                    .with_help(format!("use some of {}", TUPLE_FIELDS.map(|(n, _)| n).join(", ")))
+                    .into_err();
+            }
+        }
+    }
+    Ok(ids)
+}
+
+/// A field of the tuple is not set by an option that follows it, and ports are not hashed with an
+/// SPI. An option before the tuple is taken: the tuple replaces its mask.
 fn check_hashed_fields(g: &ExtensionArguments) -> ParseResult<()> {
     let Some(tuple) = g.first_with_id(TUPLE) else { return Ok(()) };
-    let named = |word: &str| {
-        TUPLE_FIELDS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map(|(_, id)| *id)
-    };
-    let listed: BTreeSet<u8> = tuple.arg.split(',').filter_map(named).collect();
-    if let Some(t) = g.iter().find(|t| listed.contains(&t.id)) {
+    let listed = parse_tuple_field_ids(tuple)?;
+    if let Some(t) = g.iter().skip_while(|t| t.id != TUPLE).find(|t| listed.contains(&t.id)) {
         return t
             .arg_error("--hmark-tuple has this field, too")
             .with_help("remove it here or in the tuple")

@@ -1,14 +1,17 @@
 //! Targets that are checked and preserved verbatim.
 
+use std::collections::BTreeSet;
+
 use weir_model::Hook::{Input, Output, Postrouting, Prerouting};
 use weir_model::TableName::{Mangle, Security};
 use weir_model::{Family, Target};
 
-use super::{Keyword, Net, Number, NumberOrNameList, Text, build_verbatim_target};
+use super::{ExactKeyword, Net, Number, Text, TruncatedText, build_verbatim_target};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ExtensionScope, flag_option, option_with_argument,
 };
+use crate::strtoul;
 
 const U32_MAX: u64 = u32::MAX as u64;
 
@@ -19,10 +22,33 @@ pub(in crate::iptables::extension) static IDLETIMER_TARGET: Extension<Target> = 
         option_with_argument("label", 1).mandatory(),
         flag_option("alarm", 2),
     ],
-    // The kernel takes neither no time nor no label (`idletimer_tg_helper`).
-    build: |g| build_verbatim_target(g, &[(0, Number(1, U32_MAX)), (1, Text(1, 27))]),
+    build: build_idletimer_target,
     ..Extension::PRINTED_AS_WRITTEN
 };
+
+/// Most seconds that the kernel takes: below `INT_MAX / 1000` (`idletimer_tg_helper`).
+const IDLETIMER_SECONDS_MAX: u64 = 2_147_482;
+
+/// Bytes of a label that iptables keeps (`MAX_IDLETIMER_LABEL_SIZE`, with a zero at the end).
+const IDLETIMER_LABEL_MAX: usize = 27;
+
+/// The kernel makes a file of sysfs of the label, which must be a name for one
+/// (`idletimer_check_sysfs_name` in net/netfilter/xt_IDLETIMER.c).
+fn build_idletimer_target(g: &ExtensionArguments) -> ParseResult<Target> {
+    let is_no_file = |label: &str| {
+        matches!(label, "." | ".." | "power" | "subsystem" | "uevent") || label.contains('/')
+    };
+    if let Some(t) = g.first_with_id(1)
+        && is_no_file(t.arg.get(..IDLETIMER_LABEL_MAX).unwrap_or(t.arg))
+    {
+        return t
+            .arg_error(format!("{:?} cannot be the name of a file in sysfs", t.arg))
+            .with_help("the kernel creates a file of the label's name: write another label")
+            .into_err();
+    }
+    let kinds = [(0, Number(1, IDLETIMER_SECONDS_MAX)), (1, TruncatedText(1, IDLETIMER_LABEL_MAX))];
+    build_verbatim_target(g, &kinds)
+}
 
 pub(in crate::iptables::extension) static LED_TARGET: Extension<Target> = Extension {
     name: "LED",
@@ -44,7 +70,7 @@ pub(in crate::iptables::extension) static LED_TARGET: Extension<Target> = Extens
 pub(in crate::iptables::extension) static SECMARK_TARGET: Extension<Target> = Extension {
     name: "SECMARK",
     options: &[option_with_argument("selctx", 0).mandatory()],
-    build: |g| build_verbatim_target(g, &[(0, Text(1, 255))]),
+    build: |g| build_verbatim_target(g, &[(0, TruncatedText(1, 255))]),
     ..Extension::PRINTED_AS_WRITTEN
 };
 
@@ -65,39 +91,48 @@ pub(in crate::iptables::extension) static CONNSECMARK_TARGET: Extension<Target> 
 pub(in crate::iptables::extension) static TCPOPTSTRIP_TARGET: Extension<Target> = Extension {
     name: "TCPOPTSTRIP",
     options: &[option_with_argument("strip-options", 0)],
-    build: |g| {
-        const TCP_OPTION_NAMES: &[&str] =
-            &["wscale", "mss", "sack-permitted", "sack", "timestamp", "md5"];
-        // Options 0 and 1 end and pad the list.
-        build_verbatim_target(g, &[(0, NumberOrNameList(TCP_OPTION_NAMES, 2, 255))])
-    },
+    build: build_tcpoptstrip_target,
     scope: ExtensionScope { tables: &[Mangle], ..ExtensionScope::for_protocols(&[6]) },
     ..Extension::PRINTED_AS_WRITTEN
 };
 
-pub(in crate::iptables::extension) static RATEEST_TARGET: Extension<Target> = Extension {
-    name: "RATEEST",
-    options: &[
-        option_with_argument("rateest-name", 0).mandatory(),
-        option_with_argument("rateest-interval", 1).mandatory(),
-        option_with_argument("rateest-ewmalog", 2).mandatory(),
-    ],
-    build: |g| {
-        for t in [1, 2].into_iter().filter_map(|id| g.first_with_id(id)) {
-            let unit = t.arg.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-            let number = &t.arg[..t.arg.len() - unit.len()];
-            let units = ["", "s", "sec", "secs", "ms", "msec", "msecs", "us", "usec", "usecs"];
-            if number.parse::<f64>().is_err() || !units.contains(&unit) {
+/// Names of TCP options and their numbers, as libxt_TCPOPTSTRIP.c spells them.
+const TCP_OPTION_NAMES: [(&str, u64); 6] =
+    [("wscale", 3), ("mss", 2), ("sack-permitted", 4), ("sack", 5), ("timestamp", 8), ("md5", 19)];
+
+/// A list of TCP options by name or number, each once.
+fn build_tcpoptstrip_target(g: &ExtensionArguments) -> ParseResult<Target> {
+    let mut listed = BTreeSet::new();
+    for (t, word) in g.iter().flat_map(|t| t.arg.split(',').map(move |word| (t, word))) {
+        let number = match TCP_OPTION_NAMES.iter().find(|(name, _)| *name == word) {
+            Some((_, number)) => Some(*number),
+            None => strtoul::parse_number_in_range(word, 0, 255),
+        };
+        match number {
+            Some(0 | 1) => {
                 return t
-                    .arg_error(format!("{} is not a time", t.arg))
-                    .with_help("e.g. 250ms")
+                    .arg_error(format!("TCP option {word} cannot be removed"))
+                    .with_help("options 0 and 1 end and pad the list: write others")
+                    .into_err();
+            }
+            Some(number) if listed.insert(number) => {}
+            Some(number) => {
+                return t
+                    .arg_error(format!("{word} is a second mention of TCP option {number}"))
+                    .with_help("write each option once, by its name or by its number")
+                    .into_err();
+            }
+            None => {
+                let names = TCP_OPTION_NAMES.map(|(name, _)| name).join(", ");
+                return t
+                    .arg_error(format!("{word:?} is not a TCP option"))
+                    .with_help(format!("write numbers from 2 to 255, or {names}"))
                     .into_err();
             }
         }
-        build_verbatim_target(g, &[(0, Text(1, 255))])
-    },
-    ..Extension::PRINTED_AS_WRITTEN
-};
+    }
+    build_verbatim_target(g, &[])
+}
 
 pub(in crate::iptables::extension) static CLUSTERIP_TARGET: Extension<Target> = Extension {
     name: "CLUSTERIP",
@@ -126,7 +161,12 @@ pub(in crate::iptables::extension) static CLUSTERIP_TARGET: Extension<Target> = 
         let nodes = Number(0, 16);
         build_verbatim_target(
             g,
-            &[(1, Keyword(CLUSTERIP_HASH_MODES)), (3, nodes), (4, nodes), (5, Number(0, U32_MAX))],
+            &[
+                (1, ExactKeyword(CLUSTERIP_HASH_MODES)),
+                (3, nodes),
+                (4, nodes),
+                (5, Number(0, U32_MAX)),
+            ],
         )
     },
     ..Extension::PRINTED_AS_WRITTEN
