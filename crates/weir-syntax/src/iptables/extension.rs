@@ -8,6 +8,7 @@
 
 mod checked_verbatim;
 mod divert_targets;
+mod ecn_target;
 mod effect_targets;
 mod esp_ah_spi_matches;
 mod extension_defaults;
@@ -130,7 +131,7 @@ pub(super) static TARGET_EXTENSIONS: &[&Extension<Target>] = &[
     &effect_targets::TRACE_TARGET,
     &effect_targets::AUDIT_TARGET,
     &effect_targets::TEE_TARGET,
-    &effect_targets::ECN_TARGET,
+    &ecn_target::ECN_TARGET,
     &set_match_and_target::SET_TARGET,
     &divert_targets::NFQUEUE_TARGET,
     &divert_targets::TPROXY_TARGET,

@@ -1,8 +1,8 @@
 //! Non-terminating targets: CT, NOTRACK, CLASSIFY, TOS, DSCP, TTL, HL, CHECKSUM, TRACE, AUDIT, TEE,
-//! TCPMSS, ECN.
+//! TCPMSS.
 
 use weir_model::Hook::{Forward, Output, Postrouting};
-use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::rule_match::ExtensionValue;
 use weir_model::target::{Effect, TtlOperation};
 use weir_model::{Family, Match, Span, TableName, Target};
 
@@ -160,20 +160,6 @@ pub(super) static TCPMSS_TARGET: Extension<Target> = Extension {
     ..Extension::DEFAULT
 };
 
-pub(super) static ECN_TARGET: Extension<Target> = Extension {
-    name: "ECN",
-    family: Some(Family::V4),
-    options: &[
-        flag_option("ecn-tcp-remove", 0).excludes(0b0110),
-        option_with_argument("ecn-tcp-cwr", 1).excludes(0b0001),
-        option_with_argument("ecn-tcp-ece", 2).excludes(0b0001),
-        option_with_argument("ecn-ip-ect", 3),
-    ],
-    build: build_ecn_target,
-    scope: MANGLE_SCOPE,
-    ..Extension::DEFAULT
-};
-
 fn wrap_effect_as_target(e: Effect) -> Target {
     Target::Effect(Box::new(e))
 }
@@ -182,50 +168,6 @@ fn effect_target_with_one_flag(module: &'static str, option: &'static str) -> Ta
     let mut options = ModuleOptionsBuilder::default();
     options.push_non_negated(option, ExtensionValue::Flag);
     log_targets::build_effect_target(module, options)
-}
-
-fn build_ecn_target(g: &ExtensionArguments) -> ParseResult<Target> {
-    let mut options = ModuleOptionsBuilder::default();
-    let mut zeros = 0;
-    for t in [0, 2, 1, 3].into_iter().filter_map(|id| g.first_with_id(id)) {
-        let tcp = g.base.proto.is_some_and(|p| p.proto == 6 && !p.negated);
-        if t.id != 3 && !tcp {
-            return Diagnostic::new("test of TCP bits in a rule that is not for TCP only", t.span)
-                .with_help("write -p tcp in the rule")
-                .into_err();
-        }
-        let v = match t.id {
-            0 => ExtensionValue::Flag,
-            id => {
-                let n = option_values::parse_integer(t, 0, if id == 3 { 3 } else { 1 })?;
-                zeros += u8::from(id != 3 && n == 0);
-                ExtensionValue::Number(n)
-            }
-        };
-        options.push_non_negated(g.option_name_without_dashes(t.id), v);
-    }
-    // Both bits set to zero is what --ecn-tcp-remove says, which is printed if nothing else is set.
-    let is_written_as_remove = g.has_option(0);
-    match g.has_option(3) {
-        false if zeros == 2 => {
-            options.0.clear();
-            options.push_non_negated("ecn-tcp-remove", ExtensionValue::Flag);
-        }
-        true if is_written_as_remove => {
-            options.0.retain(|o| o.name == "ecn-ip-ect");
-            let zero =
-                |name| ExtensionOption { negated: false, name, value: ExtensionValue::Number(0) };
-            options.0.splice(0..0, ["ecn-tcp-ece", "ecn-tcp-cwr"].map(zero));
-        }
-        _ => {}
-    }
-    if options.0.is_empty() {
-        return g
-            .extension_error("ECN without an operation")
-            .with_help("give --ecn-tcp-remove")
-            .into_err();
-    }
-    Ok(log_targets::build_effect_target("ECN", options))
 }
 
 const CT_EVENT_NAMES: [&str; 10] = [
