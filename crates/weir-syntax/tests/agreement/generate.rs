@@ -46,6 +46,9 @@ fn line(subject: Option<&ModuleSubject>, family: Family, random: &mut TestRng) -
         tables = vec![TableName::Mangle];
     }
     let table = random.pick(&tables);
+    if module.is_none() && random.chance_percent(6) {
+        return Line { table, text: chain_command(random) };
+    }
     let mut own: Vec<Hook> = table.hooks().to_vec();
     own.retain(|h| hooks.is_empty() || hooks.contains(h));
     let chain = if own.is_empty() || random.chance_percent(8) {
@@ -86,7 +89,13 @@ fn protocol(
     let _ = family;
     let negation = if random.chance_percent(5) { "! " } else { "" };
     let option = random.pick(&["-p", "-p", "-p", "--protocol", "--proto"]);
-    words.push(format!("{negation}{option} {}", quoted(&name)));
+    let join = match (option, random.number_below(25)) {
+        ("-p", 0) => "",
+        ("--protocol" | "--proto", 0) => "=",
+        _ => " ",
+    };
+    let name = if join == " " { quoted(&name) } else { name };
+    words.push(format!("{negation}{option}{join}{name}"));
 }
 
 fn base_options(
@@ -135,15 +144,67 @@ fn base_options(
     if random.chance_percent(base / 8) {
         words.push(random.pick(&["-f", "! -f", "--fragments", "-v", "-n", "-w"]).to_owned());
     }
-    if random.chance_percent(base / 12) {
-        words.push(random.pick(&["-c 5 6", "--set-counters 7 8", "! !", "--", "stray"]).to_owned());
+    if random.chance_percent(base / 8) {
+        words.push(random.pick(&MIXED_WORDS).to_owned());
+    }
+}
+
+/// Counters, matches and stray words, in every form that an argument has.
+const MIXED_WORDS: [&str; 17] = [
+    "-c 5 6",
+    "-c 5,6",
+    "-c5,6",
+    "-c5 6",
+    "-c 5 -v",
+    "-c ,6",
+    "--set-counters 7 8",
+    "--set-counters=7,8",
+    "! !",
+    "--",
+    "stray",
+    "-mmark --mark 1",
+    "--match=mark --mark -0",
+    "-m mark stray --mark 1",
+    "-m nope stray",
+    "-m nope ! stray",
+    "-m -nope",
+];
+
+/// Commands that change chains, and names that a chain may not have.
+fn chain_command(random: &mut TestRng) -> String {
+    let new = format!("new{}", random.next_u64() % 1_000_000_000);
+    let names = [&new, "LOG", "MARK", "standard", "ACCEPT", "-x", ""];
+    match random.number_below(8) {
+        0 | 1 => format!("-N {}", quoted(random.pick(&names))),
+        2 => format!("-N{new}"),
+        3 => format!("--new-chain={}", random.pick(&names[..5])),
+        _ => {
+            let forms = ["-F user", "-Fuser", "-Z user", "-Zuser", "--flush=user", "--zero=user"];
+            random.pick(&forms).to_owned()
+        }
     }
 }
 
 fn jump(table: TableName, random: &mut TestRng, words: &mut Vec<String>) {
     let _ = table;
     let targets = ["-j ACCEPT", "-j RETURN", "-j DROP", "-j user", "-g user", "--jump ACCEPT", ""];
-    let bad = ["-j nope", "-j INPUT", "-g ACCEPT", "-j ACCEPT -j DROP", "-j", "! -j ACCEPT"];
+    let targets: Vec<&str> = targets.into_iter().chain(["-guser", "--goto=user"]).collect();
+    let bad = [
+        "-j nope",
+        "-j nope stray",
+        "-j user stray",
+        "-j INPUT",
+        "-j standard",
+        "-g ACCEPT",
+        "-j ACCEPT -j DROP",
+        "-j",
+        "! -j ACCEPT",
+        "-jACCEPT",
+        "-juser",
+        "-jLOG --log-prefix x",
+        "--jump=ACCEPT",
+        "--jump=user",
+    ];
     let target = if random.chance_percent(92) { random.pick(&targets) } else { random.pick(&bad) };
     // A chain that jumps to itself is a loop of its own test.
     let target =
@@ -185,13 +246,13 @@ fn module_words(
             m.options.iter().filter(|o| o.name != "object-pinned").collect();
         chosen.push(random.pick(&all));
     }
-    if random.chance_percent(3) && !chosen.is_empty() {
+    if random.chance_percent(6) && !chosen.is_empty() {
         chosen.push(chosen[0]);
     }
-    let turn = random.number_below(chosen.len().max(1));
-    chosen.rotate_left(turn);
-    for o in chosen {
-        words.push(option_words(subject, o, family, random));
+    // The tool reads options in order, and some of them change what earlier ones said.
+    while !chosen.is_empty() {
+        let next = chosen.swap_remove(random.number_below(chosen.len()));
+        words.push(option_words(subject, next, family, random));
     }
     if random.chance_percent(2) {
         words.push(random.pick(&["--nope", "--nope 5", "! --nope"]).to_owned());
@@ -223,11 +284,7 @@ fn option_words(
     if o.argument_count == 0 {
         return out;
     }
-    let mut value = value(subject, o, family, random);
-    if o.name == "hashlimit-name" {
-        // Rules of one name share a table, and the kernel refuses those that differ.
-        value = format!("h{}", random.next_u64() % 1_000_000_000);
-    }
+    let value = value(subject, o, family, random);
     let equals = random.chance_percent(6) && o.argument_count == 1 && !value.contains([' ', '"']);
     out.push_str(if equals { "=" } else { " " });
     out.push_str(&if equals { value } else { quoted(&value) });
@@ -262,16 +319,26 @@ fn value(
 ) -> String {
     let m = &subject.description;
     let family = if family == Family::V4 { "v4" } else { "v6" };
-    // Other paths depend on the host.
-    let of_host = o.name == "path" || (m.name == "CT" && matches!(o.name, "helper" | "timeout"));
-    if !of_host && !random.chance_percent(86) {
+    // Other paths and names depend on the host.
+    let of_host = matches!((m.name, o.name), (_, "path") | ("connlabel", "label"))
+        || (m.name == "CT" && matches!(o.name, "helper" | "timeout"));
+    let samples = subject.samples.option_values(&spellings(m, o), family).unwrap_or_default();
+    // Rules of one name share an object, and the kernel refuses those that differ.
+    let names_shared_object = samples.iter().any(|value| value.contains(UNIQUE_NAME_MARK));
+    if !of_host && !names_shared_object && !random.chance_percent(86) {
         return random.pick(BAD).to_owned();
     }
-    match subject.samples.option_values(&spellings(m, o), family) {
-        Some(values) => values[random.number_below(values.len())].clone(),
-        None => random.pick(SMALL_NUMBERS).to_owned(),
+    match samples.len() {
+        0 => random.pick(SMALL_NUMBERS).to_owned(),
+        count => {
+            let unique = format!("h{}", random.next_u64() % 1_000_000_000);
+            samples[random.number_below(count)].replace(UNIQUE_NAME_MARK, &unique)
+        }
     }
 }
+
+/// In values of `testdata/options`, where a name of the rule's own is.
+const UNIQUE_NAME_MARK: &str = "{unique}";
 
 /// A word as it must be written to be read as it is.
 fn quoted(word: &str) -> String {

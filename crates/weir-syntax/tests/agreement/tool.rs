@@ -76,6 +76,17 @@ pub fn lacking() -> Option<String> {
     (!made.is_ok_and(|s| s.success())).then(|| "root, for network namespaces".to_owned())
 }
 
+/// Whether the kernel has no module of that name, which the effects of no rule depend on.
+///
+/// A module with a row in the table of effects is compared in any case.
+pub fn lacks_kernel_module(family: Family, module: &ModuleSubject) -> bool {
+    let m = &module.description;
+    let rule = format!("-A INPUT {} {}", if m.is_target { "-j" } else { "-m" }, m.name);
+    let text = section(TableName::Filter, &[&rule]);
+    let (_, _, stderr) = run(&tool(family, "restore"), &["--test"], &text);
+    !m.is_modelled() && stderr.contains("missing kernel module")
+}
+
 /// Creates the sets in this namespace.
 pub fn prepare_sets() {
     run("ipset", &["restore"], SETS);
@@ -271,6 +282,8 @@ const SAFER: &[&str] = &[
     "empty device name",
     // Days 8 and nothing (time).
     "no day ",
+    // Names of hosts and of networks (`default` of /etc/networks) are not looked up.
+    "instead of an address",
     // 256 is 0, and 70000 is 4464 (SYNPROXY).
     "is not from 0 to 255",
     "is not from 0 to 65535",
