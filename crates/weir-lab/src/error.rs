@@ -68,13 +68,15 @@ pub enum LabError {
     /// A BPF program could not be loaded, attached or run.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// Frames did not arrive after an empty firewall.
-    #[error("{of} of {offered} frames arrived after {namespace}: {why}")]
+    /// Something did not arrive after an empty firewall.
+    #[error("{of} of {offered} {unit} after {namespace}: {why}")]
     EmptyFirewallLoss {
-        /// Frames that arrived.
+        /// What arrived.
         of: u64,
-        /// Frames that were sent.
+        /// What was sent.
         offered: u64,
+        /// What is counted.
+        unit: ArrivalUnit,
         /// Where.
         namespace: String,
         /// What the counters say.
@@ -117,6 +119,24 @@ pub enum LabError {
     /// Ctrl-C or similar.
     #[error("interrupted; the trials so far are recorded")]
     Interrupted,
+}
+
+/// What is counted after a firewall without rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrivalUnit {
+    /// Single packets.
+    Packets,
+    /// Connections, from their first packet to the last one.
+    Connections,
+}
+
+impl std::fmt::Display for ArrivalUnit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ArrivalUnit::Packets => "packets arrived",
+            ArrivalUnit::Connections => "connections were completed",
+        })
+    }
 }
 
 impl LabError {

@@ -36,7 +36,7 @@ pub mod topology;
 mod trial;
 pub mod workload;
 
-pub use error::LabError;
+pub use error::{ArrivalUnit, LabError};
 pub use schedule::options::{SELF_COMPARISON_RUNS, StudyRunOptions};
 pub use schedule::run::{execute_study, plan_trials};
 pub use schedule::run_progress::RunProgress;

@@ -29,6 +29,7 @@ pub(crate) fn check_empty_firewall(
         last = Err(LabError::EmptyFirewallLoss {
             of: missing.arrived,
             offered: missing.offered,
+            unit: missing.unit,
             namespace: firewall.namespace_name().to_owned(),
             why: missing.reasons.join(", "),
         });

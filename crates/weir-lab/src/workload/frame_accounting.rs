@@ -1,22 +1,15 @@
 //! Frames that a workload sent through a firewall: what arrived of them, and when all are accounted
 //! for.
 
-use std::time::Duration;
-
 use weir_stats::TrialResults;
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
 use crate::bpf_program::sink::SinkPacketCounts;
 use crate::topology::FirewallWithCounters;
-use crate::workload::settle::{MovedPacketsReading, wait_until_settled};
+use crate::workload::settle::{MovedPacketsReading, SettleTimes, wait_until_settled};
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::WorkloadOutcome;
-
-/// How long the counters may take to come to rest after a trial.
-const SETTLE_TIMEOUT: Duration = Duration::from_millis(100);
-/// How long nothing may move before the rest counts as lost.
-const QUIET_PERIOD: Duration = Duration::from_millis(5);
 
 /// The frames of a trial.
 #[derive(Debug, Default)]
@@ -67,7 +60,7 @@ impl SentFrameTracker {
         measured: TrialResults,
     ) -> Result<WorkloadOutcome, LabError> {
         let (before, played) = (self.counters_before, self.send_result);
-        let arrived = wait_until_settled(SETTLE_TIMEOUT, QUIET_PERIOD, || {
+        let arrived = wait_until_settled(SettleTimes::BPF_PROGRAMS, || {
             let after = ArrivalCounters::read(stage, firewall)?;
             let arrived = after.arrived.since(before.arrived);
             let moved = arrived.delivered + arrived.leaked + after.dropped - before.dropped;

@@ -14,11 +14,28 @@ pub(crate) struct MovedPacketsReading<T> {
     pub(crate) value: T,
 }
 
-/// Reads until nothing is under way, nothing has moved for `still`, or `limit` is over; the value
-/// of the last reading.
-pub(crate) fn wait_until_settled<T>(
+/// How long the end of a trial is awaited.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SettleTimes {
+    /// How long packets may be under way after the last one that was sent.
     limit: Duration,
+    /// How long nothing may move before the rest counts as lost.
     still: Duration,
+}
+
+impl SettleTimes {
+    /// Packets between BPF programs: nothing holds them back.
+    pub(crate) const BPF_PROGRAMS: SettleTimes =
+        SettleTimes { limit: Duration::from_millis(100), still: Duration::from_millis(5) };
+    /// Packets between sockets of the kernel, which may delay what they acknowledge.
+    pub(crate) const KERNEL_SOCKETS: SettleTimes =
+        SettleTimes { limit: Duration::from_millis(200), still: Duration::from_millis(20) };
+}
+
+/// Reads until nothing is under way, nothing has moved for some time, or the time limit is over;
+/// the value of the last reading.
+pub(crate) fn wait_until_settled<T>(
+    SettleTimes { limit, still }: SettleTimes,
     mut read: impl FnMut() -> Result<MovedPacketsReading<T>, LabError>,
 ) -> Result<T, LabError> {
     let begun = Instant::now();
@@ -47,7 +64,7 @@ mod tests {
     /// Reads the counts one after the other, the last one again and again; how many were read.
     fn settled(limit: Duration, still: Duration, counts: &[u64], enough: u64) -> (u64, usize) {
         let mut reads = 0;
-        let value = wait_until_settled(limit, still, || {
+        let value = wait_until_settled(SettleTimes { limit, still }, || {
             let moved = counts[reads.min(counts.len() - 1)];
             reads += 1;
             Ok(MovedPacketsReading {

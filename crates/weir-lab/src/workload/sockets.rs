@@ -139,9 +139,7 @@ impl<'a> WorkloadPlanner<'a> for SocketWorkloadPlanner<'a> {
         if record.completed > 0 && record.failed.is_empty() {
             return None;
         }
-        let failed = record.failed.iter().map(|f| format!("{} {}", f.connections, f.at));
-        let reasons = failed.collect();
-        Some(MissingArrivals { arrived: record.completed, offered: record.offered, reasons })
+        Some(MissingArrivals::of_connections(record, Vec::new()))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::workload::completed_connection_sampling::CompletedConnectionSampler;
 use crate::workload::connection_planning::{
     choose_connection_trial_kind, plan_connections_and_set_endpoints,
 };
-use crate::workload::settle::{MovedPacketsReading, wait_until_settled};
+use crate::workload::settle::{MovedPacketsReading, SettleTimes, wait_until_settled};
 use crate::workload::workload_planner::{
     MissingArrivals, NEW_LINK_TRIES, PlannedWorkload, TrialParameters, WorkloadPlanner,
     describe_drop_counts, unwrap_connection_counts,
@@ -24,11 +24,6 @@ use crate::workload::workload_planner::{
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadOutcome};
 use weir_stats::TrialResults;
-
-/// How long packets may be under way after a trial.
-const SETTLE_TIMEOUT: Duration = Duration::from_millis(100);
-/// How long none may arrive before the rest counts as lost.
-const QUIET_PERIOD: Duration = Duration::from_millis(5);
 
 /// Connections through a firewall without rules.
 const EMPTY_FIREWALL_CONNECTIONS: u64 = 500;
@@ -105,12 +100,7 @@ impl<'a> WorkloadPlanner<'a> for StatelessTcpPlanner<'a> {
         if record.completed >= EMPTY_FIREWALL_CONNECTIONS {
             return None;
         }
-        let failed = record.failed.iter().map(|f| format!("{} at {}", f.connections, f.at));
-        Some(MissingArrivals {
-            arrived: outcome.arrived.delivered,
-            offered: outcome.send_result.offered,
-            reasons: failed.chain(describe_drop_counts(dropped)).collect(),
-        })
+        Some(MissingArrivals::of_connections(record, describe_drop_counts(dropped)))
     }
 }
 
@@ -210,7 +200,7 @@ fn expect_tcp_ends(stage: &mut WorkloadResources) -> &mut StatelessTcpEndpoints 
 
 /// Waits until every packet has arrived, or none does any more.
 fn await_all_packets(ends: &StatelessTcpEndpoints, opened: u64) -> Result<(), LabError> {
-    wait_until_settled(SETTLE_TIMEOUT, QUIET_PERIOD, || {
+    wait_until_settled(SettleTimes::BPF_PROGRAMS, || {
         let both = ends.read_tallies()?;
         let moved = both.connection_packets_received() + both.server.flood;
         let is_complete = moved >= opened + both.answers_sent();

@@ -13,6 +13,7 @@ use weir_stats::{
 };
 
 use crate::LabError;
+use crate::error::ArrivalUnit;
 use crate::frames::Frame;
 use crate::topology::FirewallWithCounters;
 use crate::workload::workload_resources::WorkloadResources;
@@ -143,6 +144,7 @@ impl<'a> PlannedWorkload<'a> {
 pub(crate) struct MissingArrivals {
     pub(crate) arrived: u64,
     pub(crate) offered: u64,
+    pub(crate) unit: ArrivalUnit,
     /// What counters and clients report.
     pub(crate) reasons: Vec<String>,
 }
@@ -159,7 +161,22 @@ impl MissingArrivals {
         if arrived == offered && arrived >= min_packets {
             return None;
         }
-        Some(MissingArrivals { arrived, offered, reasons: describe_drop_counts(dropped) })
+        let (unit, reasons) = (ArrivalUnit::Packets, describe_drop_counts(dropped));
+        Some(MissingArrivals { arrived, offered, unit, reasons })
+    }
+
+    /// The connections that were not completed, with the failed ones and other reasons.
+    pub(crate) fn of_connections(
+        record: &ConnectionCounts,
+        other_reasons: Vec<String>,
+    ) -> MissingArrivals {
+        let failed = record.failed.iter().map(|f| format!("{} {}", f.at, f.connections));
+        MissingArrivals {
+            arrived: record.completed,
+            offered: record.offered,
+            unit: ArrivalUnit::Connections,
+            reasons: failed.chain(other_reasons).collect(),
+        }
     }
 }
 
@@ -180,6 +197,7 @@ pub(crate) fn unwrap_connection_counts(outcome: &WorkloadOutcome) -> &Connection
 mod tests {
     use super::*;
     use crate::workload::datagram_outcome::DatagramCounts;
+    use weir_stats::{ConnectionClose, ConnectionFailureCount};
 
     #[test]
     fn packets_are_missing_that_did_not_arrive_or_were_not_sent() {
@@ -191,8 +209,30 @@ mod tests {
         };
         assert_eq!(missing(10, 10, 10), None);
         let reasons = vec!["device 1".to_owned()];
-        let one = MissingArrivals { arrived: 9, offered: 10, reasons };
+        let unit = ArrivalUnit::Packets;
+        let one = MissingArrivals { arrived: 9, offered: 10, unit, reasons };
         assert_eq!(missing(10, 9, 0), Some(one));
         assert!(missing(9, 9, 10).is_some(), "one was not sent");
+    }
+
+    #[test]
+    fn connections_that_are_missing_are_not_called_packets() {
+        let failed = ConnectionFailureCount { at: "SYN".to_owned(), connections: 2 };
+        let record = ConnectionCounts {
+            offered: 5,
+            completed: 3,
+            failed: vec![failed],
+            ..ConnectionCounts::empty(ConnectionClose::Fin)
+        };
+        let missing = MissingArrivals::of_connections(&record, vec!["device 1".to_owned()]);
+        let error = LabError::EmptyFirewallLoss {
+            of: missing.arrived,
+            offered: missing.offered,
+            unit: missing.unit,
+            namespace: "fw0".to_owned(),
+            why: missing.reasons.join(", "),
+        };
+        let said = "3 of 5 connections were completed after fw0: SYN 2, device 1";
+        assert_eq!(error.to_string(), said);
     }
 }

@@ -1,16 +1,9 @@
 //! Packets that entered and left a firewall of a sockets trial.
 
-use std::time::Duration;
-
 use crate::LabError;
 use crate::observe::counters::RxPacketReader;
 use crate::topology::{FirewallWithCounters, Topology};
-use crate::workload::settle::{MovedPacketsReading, wait_until_settled};
-
-/// How long packets may be under way after the last reply.
-const SETTLE_TIMEOUT: Duration = Duration::from_millis(200);
-/// How long nothing may move before it is taken to be over.
-const QUIET_PERIOD: Duration = Duration::from_millis(20);
+use crate::workload::settle::{MovedPacketsReading, SettleTimes, wait_until_settled};
 
 /// Packets on the links of one firewall.
 pub(super) struct LinkCounters {
@@ -48,7 +41,7 @@ impl LinkCounters {
 
     /// Waits until nothing moves any more; what entered and came out since `before`.
     pub(super) fn await_quiet(&self, before: (u64, u64)) -> Result<(u64, u64), LabError> {
-        wait_until_settled(SETTLE_TIMEOUT, QUIET_PERIOD, || {
+        wait_until_settled(SettleTimes::KERNEL_SOCKETS, || {
             let (entered, left) = self.read_packets_entered_and_left()?;
             let value = (entered - before.0, left - before.1);
             // Packets for the firewall itself never come out of it: only rest says that it is done.
