@@ -1,7 +1,7 @@
 //! Formats numbers for readers: few digits, and the same number of them in a value and its
 //! interval.
 
-use weir_stats::{Coordinate, Estimate, Quantity};
+use weir_stats::{Coordinate, Estimate, Quantity, QuantityUnit};
 
 /// A space that does not break the line.
 const NARROW_NO_BREAK_SPACE: char = '\u{202f}';
@@ -88,6 +88,15 @@ pub(crate) enum ValueUnit {
     Seconds,
 }
 
+impl From<QuantityUnit> for ValueUnit {
+    fn from(unit: QuantityUnit) -> ValueUnit {
+        match unit {
+            QuantityUnit::Count => ValueUnit::Rate,
+            QuantityUnit::Seconds => ValueUnit::Seconds,
+        }
+    }
+}
+
 impl ValueUnit {
     /// A value, with three digits.
     pub(crate) fn format_value(self, value: f64) -> String {
@@ -158,7 +167,7 @@ pub fn format_estimate_with_unit(quantity: Quantity, estimate: &Estimate) -> Str
             (format_rate_without_unit, " connections/s")
         }
         Q::HandshakesPerSecond => (format_rate_without_unit, " handshakes/s"),
-        Q::BytesPerConnection => (format_rate_without_unit, " bytes a connection"),
+        Q::BytesPerConnection => (format_rate_without_unit, " bytes per connection"),
         Q::LoadSeconds => (format_si_seconds, " to load"),
         Q::AddSeconds => (format_si_seconds, " to add a rule"),
         Q::RoundTripNsP50 => (nanoseconds, " there and back"),

@@ -49,7 +49,7 @@ pub use error::RecordError;
 pub use estimate::{Estimate, RatioDifference};
 pub use machine_observations::{ConntrackTable, CoreNetworkLoad, MachineObservations};
 pub use probe_result::{BackgroundLoad, BulkTcpStreamResult, ProbeKind, ProbeResult};
-pub use quantity::Quantity;
+pub use quantity::{OverlayAxis, Quantity, QuantityUnit};
 pub use run::{
     GeneratedRulesetRecord, HostEnvironment, NoiseFloor, Paper, PaperFigureToRemeasure,
     PaperStatedValue, Preset, RemoteHostRecord, Run, RunSubject, ScenarioAxis, TrialCounts,

@@ -1,13 +1,23 @@
 //! The quantities that are read from a trial and compared: one row each.
 //!
 //! A row has the kind of trial that measures the quantity, its title, the better direction, and how
-//! it is read. All other code uses the table.
+//! it is read. If runs are compared by it, `compared_as` is its name there; if several runs are
+//! drawn by it, `run_overlay` has the unit and the title of their axis. All other code uses the
+//! table.
+
+mod overlay_axis;
+mod trial_readings;
 
 use serde::{Deserialize, Serialize};
 
-use crate::duration_distribution::DurationDistribution;
+use self::trial_readings::{
+    completed_connections_per_second, divide_count_by_trial_seconds, failed_connection_share,
+    own_socket_reply_times, probe_latency_distribution, share_of_total, snmp_counter,
+};
 use crate::endpoint_counts;
 use crate::trial::{Trial, TrialKind};
+
+pub use self::overlay_axis::{OverlayAxis, QuantityUnit};
 
 /// Which direction of a quantity is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,13 +34,30 @@ struct QuantityRow {
     title: &'static str,
     better: BetterDirection,
     read_value: fn(&Trial) -> Option<f64>,
+    compared_as: Option<&'static str>,
+    run_overlay: Option<OverlayAxis>,
+}
+
+/// The value of a column that a row may have.
+macro_rules! optional_column {
+    () => {
+        None
+    };
+    ($value:expr) => {
+        Some($value)
+    };
 }
 
 /// Makes the enumeration and its table of the same rows.
 macro_rules! define_quantities {
     ($(
         $(#[$doc:meta])*
-        $name:ident { kind: $kind:ident, title: $title:literal, better: $better:ident, read_value: $read_value:expr, }
+        $name:ident {
+            kind: $kind:ident, title: $title:literal, better: $better:ident,
+            read_value: $read_value:expr,
+            $(compared_as: $compared_as:literal,)?
+            $(run_overlay: $unit:ident($axis_title:literal),)?
+        }
     )*) => {
         /// What is compared.
         #[derive(
@@ -49,9 +76,17 @@ macro_rules! define_quantities {
                         title: $title,
                         better: BetterDirection::$better,
                         read_value: $read_value,
+                        compared_as: optional_column!($($compared_as)?),
+                        run_overlay: optional_column!($(OverlayAxis {
+                            unit: QuantityUnit::$unit,
+                            title: $axis_title,
+                        })?),
                     },)*
                 }
             }
+
+            /// All rows, in the order of the table.
+            const ALL: &[Quantity] = &[$(Quantity::$name,)*];
         }
     };
 }
@@ -62,6 +97,8 @@ define_quantities! {
     Pps {
         kind: Rate, title: "packets/s", better: More,
         read_value: |t| Some(t.pps),
+        compared_as: "rate",
+        run_overlay: Count("packets/s, forwarded"),
     }
     /// Nanoseconds of one core per packet takes on its whole way, generator and sink included.
     NsPerPacket {
@@ -73,7 +110,7 @@ define_quantities! {
         kind: Rate, title: "packets/s let through", better: More,
         read_value: |t| divide_count_by_trial_seconds(t.leaked, t),
     }
-    /// Packets a second that arrived and were to arrive: of a mix, the legal ones alone.
+    /// Packets per second that arrived and were to arrive: of a mix, the legal ones alone.
     LegalPps {
         kind: Rate, title: "legal packets/s", better: More,
         read_value: |t| divide_count_by_trial_seconds(t.delivered, t),
@@ -102,6 +139,8 @@ define_quantities! {
     LoadSeconds {
         kind: Load, title: "load time", better: Less,
         read_value: |t| Some(t.seconds),
+        compared_as: "time to load",
+        run_overlay: Seconds("seconds to load"),
     }
     /// Kernel memory that a loaded ruleset takes, bytes.
     LoadMemoryBytes {
@@ -117,23 +156,29 @@ define_quantities! {
     ConnectionsPerSecond {
         kind: Connections, title: "connections per second", better: More,
         read_value: completed_connections_per_second,
+        compared_as: "connections",
+        run_overlay: Count("connections/s"),
     }
     /// The same with RST at the end.
     ConnectionsResetPerSecond {
         kind: ConnectionsReset, title: "connections per second (RST)", better: More,
         read_value: completed_connections_per_second,
+        compared_as: "connections",
+        run_overlay: Count("connections/s, ended by RST"),
     }
-    /// TCP connections opened a second, nothing sent on them.
+    /// TCP connections opened per second, nothing sent on them.
     HandshakesPerSecond {
         kind: Handshakes, title: "handshakes per second", better: More,
         read_value: completed_connections_per_second,
+        compared_as: "handshakes",
+        run_overlay: Count("handshakes/s"),
     }
     /// Share of connections, closed by FIN, that failed.
     ConnectionFailureRatio {
         kind: Connections, title: "failed connections", better: More,
         read_value: failed_connection_share,
     }
-    /// Packets a second that arrived at either end of connections closed by FIN.
+    /// Packets per second that arrived at either end of connections closed by FIN.
     ConnectionPackets {
         kind: Connections, title: "packets/s of connections", better: More,
         read_value: |t| Some(t.pps),
@@ -148,11 +193,12 @@ define_quantities! {
         kind: Connections, title: "share of the flood that arrived", better: More,
         read_value: |t| share_of_total(t.leaked, t.expected_drops),
     }
-    /// Replies a second to connections between sockets of the kernel, of all clients together, or
+    /// Replies per second to connections between sockets of the kernel, of all clients together, or
     /// to the client that a subject names in their place.
     SocketsPerSecond {
         kind: Sockets, title: "replies per second", better: More,
         read_value: completed_connections_per_second,
+        run_overlay: Count("replies/s"),
     }
     /// Share of those connections that failed.
     SocketFailureRatio {
@@ -191,12 +237,12 @@ define_quantities! {
         kind: Sockets, title: "response time, 99th percentile, ns", better: Less,
         read_value: |t| own_socket_reply_times(t)?.duration_at_quantile(0.99),
     }
-    /// Connections a second that the clients' ports allow.
+    /// Connections per second that the clients' ports allow.
     PortsAllow {
         kind: Sockets, title: "connections per second that ports allow", better: More,
         read_value: |t| t.connection_counts()?.rate_limit_of_client_resource("ports"),
     }
-    /// Connections a second that their descriptors allow where each lasts to its limit.
+    /// Connections per second that their descriptors allow where each lasts to its limit.
     DescriptorsAllow {
         kind: Sockets, title: "connections per second that descriptors allow", better: More,
         read_value: |t| t.connection_counts()?.rate_limit_of_client_resource("descriptors"),
@@ -230,7 +276,7 @@ define_quantities! {
         kind: Connections, title: "smallest share of connections of a server", better: More,
         read_value: |t| endpoint_counts::find_min_share_of_all_connections(&t.connection_counts()?.servers),
     }
-    /// Bits a second of clients that arrived at servers, Ethernet headers included.
+    /// Bits per second of clients that arrived at servers, Ethernet headers included.
     BitsFromClients {
         kind: Connections, title: "bits/s from clients", better: More,
         read_value: |t| divide_count_by_trial_seconds(8 * t.connection_counts()?.from_clients.bytes, t),
@@ -240,7 +286,7 @@ define_quantities! {
         kind: Connections, title: "bits/s from servers", better: More,
         read_value: |t| divide_count_by_trial_seconds(8 * t.connection_counts()?.from_servers.bytes, t),
     }
-    /// Packets a second of clients that arrived at servers.
+    /// Packets per second of clients that arrived at servers.
     PacketsFromClients {
         kind: Connections, title: "packets/s from clients", better: More,
         read_value: |t| divide_count_by_trial_seconds(t.connection_counts()?.from_clients.packets, t),
@@ -298,6 +344,8 @@ define_quantities! {
     BytesPerConnection {
         kind: Concurrent, title: "memory per connection", better: Less,
         read_value: |t| t.observations.table.as_ref()?.bytes_per_connection(),
+        compared_as: "memory per connection",
+        run_overlay: Count("bytes per connection"),
     }
     /// Shortest time of an echo, from when it was planned, nanoseconds.
     RoundTripNsMin {
@@ -350,7 +398,7 @@ define_quantities! {
         kind: Response, title: "load average", better: More,
         read_value: |t| Some(t.observations.load_average),
     }
-    /// Bytes a second that a program received of one bulk TCP stream.
+    /// Bytes per second that a program received of one bulk TCP stream.
     StreamBytesPerSecond {
         kind: Stream, title: "bytes/s of one TCP stream", better: More,
         read_value: |t| {
@@ -381,6 +429,26 @@ impl Quantity {
         self.table_row().better == BetterDirection::Less
     }
 
+    /// Its name where runs are compared by it; `None` if they are not.
+    pub fn comparison_name(self) -> Option<&'static str> {
+        self.table_row().compared_as
+    }
+
+    /// The axis of several runs that are drawn by it; `None` if they are not.
+    pub fn overlay_axis(self) -> Option<OverlayAxis> {
+        self.table_row().run_overlay
+    }
+
+    /// All quantities, in the order in which runs are compared and drawn: what is measured of
+    /// traffic, then what is measured of commands, since a study of traffic times its loads too.
+    pub fn list_traffic_first() -> Vec<Quantity> {
+        let is_of_command =
+            |one: &Quantity| matches!(one.trial_kind(), TrialKind::Load | TrialKind::Add);
+        let mut all = Quantity::ALL.to_vec();
+        all.sort_by_key(is_of_command);
+        all
+    }
+
     /// Its value in one trial; `None` if the trial measured something else.
     pub fn value_in_trial(self, trial: &Trial) -> Option<f64> {
         let row = self.table_row();
@@ -408,68 +476,5 @@ impl Quantity {
     }
 }
 
-/// Packets a second of a trial; `None` if it took no time.
-fn divide_count_by_trial_seconds(packets: u64, trial: &Trial) -> Option<f64> {
-    (trial.seconds > 0.0).then(|| packets as f64 / trial.seconds)
-}
-
-/// A share; `None` of nothing.
-fn share_of_total(part: u64, of: u64) -> Option<f64> {
-    (of > 0).then(|| part as f64 / of as f64)
-}
-
-fn snmp_counter(trial: &Trial, counter: &str) -> u64 {
-    trial.observations.snmp.get(counter).copied().unwrap_or(0)
-}
-
-fn completed_connections_per_second(trial: &Trial) -> Option<f64> {
-    let completed = trial.connection_counts()?.completed;
-    (trial.seconds > 0.0).then(|| completed as f64 / trial.seconds)
-}
-
-fn failed_connection_share(trial: &Trial) -> Option<f64> {
-    let connections = trial.connection_counts()?;
-    share_of_total(connections.completed, connections.offered).map(|completed| 1.0 - completed)
-}
-
-/// Times of replies to weir's own sockets: other clients count from another moment.
-fn own_socket_reply_times(trial: &Trial) -> Option<&DurationDistribution> {
-    let connections = trial.connection_counts()?;
-    connections.client.is_none().then_some(&connections.whole)
-}
-
-fn probe_latency_distribution(trial: &Trial) -> Option<&DurationDistribution> {
-    Some(&trial.probe_result()?.latency)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::connection_counts::{ConnectionClose, ConnectionCounts};
-    use crate::endpoint_counts::{EndpointCounts, TrafficVolume};
-    use crate::trial::TrialResults;
-    use crate::trial::tests::trial;
-
-    #[test]
-    fn the_sides_of_connections_are_told_apart() {
-        let of = |connections| EndpointCounts { connections, ..EndpointCounts::default() };
-        let connections = ConnectionCounts {
-            from_clients: TrafficVolume { packets: 40, bytes: 3000 },
-            clients: vec![of(6), of(4)],
-            ..ConnectionCounts::empty(ConnectionClose::Fin)
-        };
-        let measured = TrialResults::Connections(Box::new(connections));
-        let trial = Trial {
-            kind: TrialKind::Connections,
-            seconds: 2.0,
-            results: measured,
-            ..trial(1, 1, &[])
-        };
-        let of = |quantity: Quantity| quantity.value_in_trial(&trial);
-        assert_eq!(of(Quantity::PacketsFromClients), Some(20.0));
-        assert_eq!(of(Quantity::BitsFromClients), Some(12_000.0));
-        assert_eq!(of(Quantity::LeastClientShare), Some(0.4));
-        assert_eq!(of(Quantity::LeastServerShare), None, "servers were not told apart");
-        assert_eq!(of(Quantity::RedirectsSent), Some(0.0), "none is a number, too");
-    }
-}
+mod tests;

@@ -51,16 +51,6 @@ pub struct ComparedPoint {
     pub verdict: ChangeClass,
 }
 
-/// What two runs are compared by.
-const COMPARED_QUANTITIES: [Quantity; 6] = [
-    Quantity::Pps,
-    Quantity::ConnectionsPerSecond,
-    Quantity::ConnectionsResetPerSecond,
-    Quantity::HandshakesPerSecond,
-    Quantity::BytesPerConnection,
-    Quantity::LoadSeconds,
-];
-
 /// Compares the points that both runs have: rates of packets and connections, memory, times to
 /// load.
 ///
@@ -73,7 +63,8 @@ pub fn compare_runs(
     absolute: bool,
 ) -> Vec<ComparedPoint> {
     let mut points = Vec::new();
-    for quantity in COMPARED_QUANTITIES {
+    let is_compared = |one: &Quantity| one.comparison_name().is_some();
+    for quantity in Quantity::list_traffic_first().into_iter().filter(is_compared) {
         for (subject, scenario) in measured_points(first, quantity) {
             let logs = |record| {
                 compute_baseline_relative_logs(record, quantity, &subject, &scenario, absolute)

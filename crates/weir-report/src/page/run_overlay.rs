@@ -8,7 +8,9 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use weir_stats::{Quantity, RunRecord, RunSubject, Scenario, ScenarioAxis, Trial, TrialState};
+use weir_stats::{
+    OverlayAxis, Quantity, RunRecord, RunSubject, Scenario, ScenarioAxis, Trial, TrialState,
+};
 
 use super::{estimate_tables, rate_and_load_time_plots};
 use crate::chart::{ChartSeries, ChartTitlesAndUnit};
@@ -22,17 +24,6 @@ use crate::report_model::{
 };
 use crate::series_style::{self, SeriesStyle};
 
-/// The quantity by which runs are drawn: the first of these that the first run measured.
-const CANDIDATE_OVERLAY_QUANTITIES: [(Quantity, &str, ValueUnit); 7] = [
-    (Quantity::Pps, rate_and_load_time_plots::FORWARDED_AXIS_TITLE, ValueUnit::Rate),
-    (Quantity::ConnectionsPerSecond, "connections/s", ValueUnit::Rate),
-    (Quantity::ConnectionsResetPerSecond, "connections/s, ended by RST", ValueUnit::Rate),
-    (Quantity::HandshakesPerSecond, "handshakes/s", ValueUnit::Rate),
-    (Quantity::SocketsPerSecond, "replies/s", ValueUnit::Rate),
-    (Quantity::BytesPerConnection, "bytes a connection", ValueUnit::Rate),
-    (Quantity::LoadSeconds, "seconds to load", ValueUnit::Seconds),
-];
-
 /// A run with its name among others.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedRun<'a> {
@@ -45,8 +36,8 @@ pub struct NamedRun<'a> {
 /// Runs of one study, all seen as the first one is.
 pub(super) struct RunOverlay<'a> {
     named_models: Vec<(String, ReportModel<'a>)>,
-    /// One of [`CANDIDATE_OVERLAY_QUANTITIES`].
-    drawn_quantity: (Quantity, &'static str, ValueUnit),
+    /// The first quantity with an [`OverlayAxis`] that the first run measured.
+    drawn_quantity: (Quantity, OverlayAxis),
     axis: Option<&'a ScenarioAxis>,
     /// Facets of the first run at which all were measured.
     common_facets: Vec<Facet>,
@@ -67,12 +58,13 @@ impl<'a> RunOverlay<'a> {
         let first = named.first().expect("one run at least").record;
         let is_same = |run: &NamedRun<'_>| run.record.run.study == first.run.study;
         assert!(named.iter().all(is_same), "runs of one study");
-        let is_measured =
-            |(quantity, ..): &(Quantity, _, _)| !measured_scenarios(first, *quantity).is_empty();
-        let shown = CANDIDATE_OVERLAY_QUANTITIES
-            .into_iter()
-            .find(is_measured)
-            .unwrap_or(CANDIDATE_OVERLAY_QUANTITIES[0]);
+        let all = Quantity::list_traffic_first();
+        let drawable: Vec<(Quantity, OverlayAxis)> =
+            all.into_iter().filter_map(|one| Some((one, one.overlay_axis()?))).collect();
+        let is_measured = |(quantity, _): &&(Quantity, OverlayAxis)| {
+            !measured_scenarios(first, *quantity).is_empty()
+        };
+        let shown = *drawable.iter().find(is_measured).unwrap_or(&drawable[0]);
         let quantity = shown.0;
         let axis = ReportModel::new(first).numeric_axis;
         let names = make_names_unique(named.iter().map(|run| run.name));
@@ -235,7 +227,7 @@ fn render_facet_plot(
     facet: &Facet,
     series: &[ChartSeries],
 ) -> Markup {
-    let (_, y_title, unit) = runs.drawn_quantity;
+    let (_, OverlayAxis { title: y_title, unit }) = runs.drawn_quantity;
     let names: Vec<&str> = runs.named_models.iter().map(|(name, _)| name.as_str()).collect();
     let gap = if facet.title.is_empty() { "" } else { ", " };
     let title = format!("{}{gap}{}", names.join(" and "), facet.title);
@@ -245,7 +237,7 @@ fn render_facet_plot(
         description: "Medians by subject and run; the ratios within each run are in the table below.",
         x_title: runs.axis.map_or("", axis_title_or_name),
         y_title,
-        unit,
+        unit: ValueUnit::from(unit),
     };
     rate_and_load_time_plots::render_wide_and_narrow_plot(runs.axis, &caption, series)
 }

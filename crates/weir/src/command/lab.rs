@@ -9,7 +9,7 @@ use weir_lab::schedule::per_kernel_runs::PerKernelStudy;
 use weir_lab::{SELF_COMPARISON_RUNS, StudyRunOptions};
 use weir_report::{ExtraSection, ExtraTable, NamedRun};
 use weir_stats::run_comparison::{self, AaTestRecord, ChangeClass};
-use weir_stats::{Quantity, run_folder};
+use weir_stats::run_folder;
 use weir_study::AA_PRESET;
 use weir_study::claims_registry;
 use weir_verify::VerifyReport;
@@ -125,7 +125,7 @@ pub fn compare_runs(args: &LabCompareArgs) -> Result<ExitAnswer> {
 fn render_run_comparison(points: &[run_comparison::ComparedPoint]) -> String {
     let mut text = String::new();
     for point in points.iter().filter(|point| point.verdict != ChangeClass::Same) {
-        let what = name_quantity_without_unit(point.quantity);
+        let what = point.quantity.comparison_name().unwrap_or(point.quantity.title());
         let word = match point.verdict {
             ChangeClass::Regression => "WORSE",
             ChangeClass::Improvement => "better",
@@ -151,17 +151,6 @@ fn render_run_comparison(points: &[run_comparison::ComparedPoint]) -> String {
         100.0 * alike as f64 / points.len().max(1) as f64,
     );
     text
-}
-
-/// What a quantity is called in a comparison.
-fn name_quantity_without_unit(quantity: Quantity) -> &'static str {
-    match quantity {
-        Quantity::LoadSeconds => "time to load",
-        Quantity::BytesPerConnection => "memory per connection",
-        Quantity::ConnectionsPerSecond | Quantity::ConnectionsResetPerSecond => "connections",
-        Quantity::HandshakesPerSecond => "handshakes",
-        _ => "rate",
-    }
 }
 
 /// Writes the page of a run, with others next to it.

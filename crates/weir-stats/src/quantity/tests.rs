@@ -1,0 +1,50 @@
+//! Tests of the table of quantities.
+
+use super::*;
+use crate::connection_counts::{ConnectionClose, ConnectionCounts};
+use crate::endpoint_counts::{EndpointCounts, TrafficVolume};
+use crate::trial::TrialResults;
+use crate::trial::tests::trial;
+
+#[test]
+fn runs_are_compared_and_drawn_by_the_quantities_whose_rows_say_so() {
+    let all = Quantity::list_traffic_first();
+    assert_eq!(all.len(), Quantity::ALL.len());
+    let compared: Vec<Quantity> =
+        all.iter().copied().filter(|one| one.comparison_name().is_some()).collect();
+    let expected = [
+        Quantity::Pps,
+        Quantity::ConnectionsPerSecond,
+        Quantity::ConnectionsResetPerSecond,
+        Quantity::HandshakesPerSecond,
+        Quantity::BytesPerConnection,
+        Quantity::LoadSeconds,
+    ];
+    assert_eq!(compared, expected);
+    // A rate that a study sets is neither, and a rate of replies only one of both.
+    assert_eq!(Quantity::LossRatio.comparison_name(), None);
+    assert_eq!(Quantity::LossRatio.overlay_axis(), None);
+    assert_eq!(Quantity::SocketsPerSecond.comparison_name(), None);
+    assert!(Quantity::SocketsPerSecond.overlay_axis().is_some());
+    let loads = Quantity::LoadSeconds.overlay_axis().map(|axis| axis.unit);
+    assert_eq!(loads, Some(QuantityUnit::Seconds));
+}
+
+#[test]
+fn the_sides_of_connections_are_told_apart() {
+    let of = |connections| EndpointCounts { connections, ..EndpointCounts::default() };
+    let connections = ConnectionCounts {
+        from_clients: TrafficVolume { packets: 40, bytes: 3000 },
+        clients: vec![of(6), of(4)],
+        ..ConnectionCounts::empty(ConnectionClose::Fin)
+    };
+    let measured = TrialResults::Connections(Box::new(connections));
+    let trial =
+        Trial { kind: TrialKind::Connections, seconds: 2.0, results: measured, ..trial(1, 1, &[]) };
+    let of = |quantity: Quantity| quantity.value_in_trial(&trial);
+    assert_eq!(of(Quantity::PacketsFromClients), Some(20.0));
+    assert_eq!(of(Quantity::BitsFromClients), Some(12_000.0));
+    assert_eq!(of(Quantity::LeastClientShare), Some(0.4));
+    assert_eq!(of(Quantity::LeastServerShare), None, "servers were not told apart");
+    assert_eq!(of(Quantity::RedirectsSent), Some(0.0), "none is a number, too");
+}
