@@ -270,7 +270,7 @@ fn a_disturbed_trial_is_repeated_and_the_last_one_counted() {
     let path = study.join("study.toml");
     let text = fs::read_to_string(&path).unwrap();
     // No machine is as quiet as that.
-    fs::write(&path, format!("{text}\n[noise]\nspin_ratio = 0.0\nrepeats = 1\n")).unwrap();
+    fs::write(&path, format!("{text}\n[noise]\nspin_ratio = 0\nrepeats = 1\n")).unwrap();
     let record = run_study(&study).unwrap();
     let states: Vec<TrialState> =
         of(&record, "none", TrialKind::Rate).map(|trial| trial.state).collect();
@@ -393,7 +393,7 @@ fn an_axis_sets_the_rate_of_connections() {
     let study = connecting("connecting-rate", r#""none""#, traffic);
     let path = study.join("study.toml");
     let text = fs::read_to_string(&path).unwrap();
-    fs::write(&path, text.replace("[0, 8]", "[0, 2000]").replace("[8]", "[2000]")).unwrap();
+    fs::write(&path, text.replace("[0, 8]", "[1, 2000]").replace("[8]", "[2000]")).unwrap();
     let record = run_study(&study).unwrap();
     let mut seen = 0;
     for trial in
@@ -447,7 +447,7 @@ nft 'add table ip t; add chain ip t f { type filter hook forward priority 0; };
 
 #[test]
 fn limits_of_the_machine_are_raised_only_when_that_is_allowed() {
-    let traffic = "kind = \"concurrent\"\nconnections = 4000000000";
+    let traffic = "kind = \"concurrent\"\nconnections = 2000000000";
     let study = connecting("concurrent-global", r#""none""#, traffic);
     let before = fs::read_to_string("/proc/sys/net/netfilter/nf_conntrack_max").unwrap();
     let error = run_study(&study).unwrap_err().to_string();

@@ -147,7 +147,7 @@ fn a_stream_arrives_segment_by_segment() {
 #[test]
 fn a_probe_that_cannot_be_is_refused() {
     for (probe, message) in [
-        ("kinds = []\nloads = [\"idle\"]", "needs `kinds`"),
+        ("kinds = []\nloads = [\"idle\"]", "`kinds` is empty"),
         ("kinds = [\"smoke\"]\nloads = [\"idle\"]", "smoke"),
         ("kinds = [\"icmp\"]\nloads = [\"idle\"]\nsubjects = [\"nobody\"]", "no subject `nobody`"),
     ] {

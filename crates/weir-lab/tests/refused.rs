@@ -80,6 +80,11 @@ fn with_traffic(traffic: &str) -> String {
     STUDY.replace(FRAMES, traffic)
 }
 
+/// The study without the value 0 on its axis, which is no rate.
+fn without_zero(study: &str) -> String {
+    study.replace("[0, 16]", "[1, 16]").replace("rules = 0", "rules = 1")
+}
+
 #[test]
 fn a_search_of_what_plays_no_frames_is_refused_before_the_run() {
     let search =
@@ -100,7 +105,7 @@ fn a_search_of_what_plays_no_frames_is_refused_before_the_run() {
         ("loopback", "kind = \"loopback\"\n"),
     ];
     for (kind, text) in kinds {
-        let study = with_traffic(&format!("[traffic]\n{text}"));
+        let study = without_zero(&with_traffic(&format!("[traffic]\n{text}")));
         let said = run_refused(&format!("search-{kind}"), &study, SUBJECTS, &search).to_string();
         let expected = format!("study.toml:10: kind `{kind}` sends no frames");
         assert!(said.contains(&expected) && said.contains("without `--search`"), "{kind}: {said}");
@@ -123,7 +128,7 @@ fn options_that_exclude_a_search_are_refused_by_name() {
     assert!(said.contains("`--search` and `--aa` exclude each other"), "{said}");
     let paced = STUDY.replace("loads = 1", "loads = 1\nrate_pps = 1000");
     let said = run_refused("search-paced", &paced, SUBJECTS, &search).to_string();
-    assert!(said.contains(":13: preset `quick` has a `rate_pps`"), "{said}");
+    assert!(said.contains(":18: preset `quick` has a `rate_pps`"), "{said}");
 }
 
 #[test]
@@ -170,7 +175,8 @@ fn fields_of_a_preset_that_the_study_has_no_use_for_are_refused() {
     let loopback = with_traffic("[traffic]\nkind = \"loopback\"\n");
     let loads = with_traffic("");
     let rated = |kind: &str| {
-        with_traffic(&format!("[traffic]\nkind = \"{kind}\"\nrate_axis = \"rules\"\n"))
+        let traffic = format!("[traffic]\nkind = \"{kind}\"\nrate_axis = \"rules\"\n");
+        without_zero(&with_traffic(&traffic))
     };
     let (swept, sockets) = (rated("connections"), rated("sockets"));
     let cases = [
@@ -215,7 +221,7 @@ fn what_is_not_there_is_refused_with_its_line() {
             "preset-value",
             "loads = 1",
             "loads = 1\naxes = { rules = [7] }",
-            ":13: axis `rules` has no value 7",
+            ":18: axis `rules` has no value 7",
         ),
         (
             "claim-subject",
@@ -230,7 +236,7 @@ fn what_is_not_there_is_refused_with_its_line() {
             ":18: axis `rules` has no value 17",
         ),
         ("claim-kind", "kind = \"ratio\"", "kind = \"ration\"", "unknown variant `ration`"),
-        ("length", "trial_seconds = 0.1", "trial_seconds = 0", ":13: a preset needs"),
+        ("length", "trial_seconds = 0.1", "trial_seconds = 0", ":15: `trial_seconds` is 0"),
     ];
     for (name, before, after, expected) in cases {
         assert!(STUDY.contains(before), "{name}");
@@ -260,9 +266,9 @@ fn paths_that_the_traffic_cannot_take_are_refused() {
             "path-clients",
             connections("clients = 8\nclients_axis = \"rules\"\n"),
             "",
-            ":10: axis `rules` has 0, and there are 8 clients",
+            ":13: axis `rules` has 0: `clients_axis` takes 1 to 8",
         ),
-        ("path-axis", connections("servers_axis = \"rulse\"\n"), "", ":10: no axis `rulse`"),
+        ("path-axis", connections("servers_axis = \"rulse\"\n"), "", ":12: no axis `rulse`"),
     ];
     for (name, study, more, expected) in cases {
         let said = refused(name, &study, &subject(more));

@@ -18,6 +18,7 @@ use crate::StudyError;
 use crate::study::Study;
 use crate::study_loader::load_study;
 use crate::toml_text::{error_at_offset, parse_toml};
+use crate::value_rows::CLAIMS_ROWS;
 
 pub use self::claim_item::{
     ClaimEvidence, PaperStatement, PaperStatementKind, PaperStatementStatus,
@@ -110,7 +111,7 @@ fn read_study_claims(folder: &Path) -> Result<StudyClaims, StudyError> {
     } else {
         String::new()
     };
-    let claims: ClaimsFile = parse_toml(&path, &text)?;
+    let claims: ClaimsFile = parse_toml(&path, &text, CLAIMS_ROWS)?;
     let loaded = match folder.join("study.toml").is_file() {
         true => Some(load_study(folder)?.study),
         false => None,

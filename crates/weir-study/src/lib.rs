@@ -13,6 +13,7 @@
 mod aa_study;
 pub mod claims_registry;
 pub mod client_kind;
+mod command_variables;
 pub mod connection_path;
 mod endpoints;
 mod error;
@@ -28,8 +29,12 @@ mod study_checks;
 mod study_loader;
 pub mod subject;
 mod toml_text;
+mod toml_value_error;
 pub mod traffic;
 pub mod trial_plan;
+mod value_limits;
+mod value_rows;
+mod value_rules;
 pub mod workload;
 
 pub use client_kind::ClientKind;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::StudyError;
 use crate::study::{PresetDefinition, Study};
 use crate::subject::Subjects;
-use crate::toml_text::{error_at_offset, table_header_offset};
+use crate::toml_text::{error_at_offset, find_key_offset};
 
 /// A study, its subjects, and where they were read.
 #[derive(Clone, Debug)]
@@ -37,8 +37,19 @@ impl LoadedStudy {
         })
     }
 
-    /// What is wrong at the table of that name.
-    pub(crate) fn error_at_table(&self, table: &str, message: String) -> StudyError {
-        error_at_offset(&self.path, &self.text, table_header_offset(&self.text, table), message)
+    /// What is wrong at an offset of the study's text.
+    pub(crate) fn error_at(&self, offset: usize, message: String) -> StudyError {
+        error_at_offset(&self.path, &self.text, offset, message)
+    }
+
+    /// What is wrong at a key of the study.
+    pub(crate) fn error_at_key(&self, path: &[&str], message: String) -> StudyError {
+        self.error_at(self.key_offset(path), message)
+    }
+
+    /// Offset of a key of the study, or of the innermost table of its path that is there.
+    pub(crate) fn key_offset(&self, path: &[&str]) -> usize {
+        let mut prefixes = (1..=path.len()).rev().map(|length| &path[..length]);
+        prefixes.find_map(|path| find_key_offset(&self.text, path)).unwrap_or(0)
     }
 }

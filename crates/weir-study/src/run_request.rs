@@ -1,6 +1,5 @@
 //! What a run requests of a study, and whether the study supports it.
 
-use crate::toml_text::{error_at_offset, table_header_offset};
 use crate::{LoadedStudy, PresetDefinition, StudyError};
 
 /// What a run requests of a study.
@@ -46,8 +45,7 @@ impl LoadedStudy {
                 "{} {why}, and `--search` searches for a rate of frames: run it without `--search`",
                 workload.name
             );
-            let at = table_header_offset(&self.text, "traffic");
-            return Err(error_at_offset(&self.path, &self.text, at, message));
+            return Err(self.error_at_key(&["traffic"], message));
         }
         let preset = self.find_preset(name)?;
         if preset.rate_pps > 0 {
@@ -55,8 +53,7 @@ impl LoadedStudy {
                 "preset `{name}` has a `rate_pps`, and `--search` starts from the rate without a \
                  limit: choose a preset without `rate_pps`"
             );
-            let at = table_header_offset(&self.text, &format!("presets.{name}"));
-            return Err(error_at_offset(&self.path, &self.text, at, message));
+            return Err(self.error_at_key(&["presets", name, "rate_pps"], message));
         }
         Ok(preset)
     }

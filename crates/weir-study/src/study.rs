@@ -152,7 +152,7 @@ pub struct PresetDefinition {
     /// Fewer values on some axes.
     #[serde(default)]
     pub axes: BTreeMap<String, Vec<Coordinate>>,
-    /// Packets a second that are offered; as many as the firewall can take without it.
+    /// Packets per second that are offered; as many as the firewall can take without it.
     #[serde(default)]
     pub rate_pps: u64,
     /// Entries that the connection table has to hold in one trial, where the machine's usual limit

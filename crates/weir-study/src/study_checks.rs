@@ -10,8 +10,8 @@ use crate::StudyError;
 use crate::client_kind::ClientKind;
 use crate::loaded_study::LoadedStudy;
 use crate::probe_plan::ProbePlan;
-use crate::toml_text::{error_at_offset, table_header_offset};
 use crate::traffic::Traffic;
+use crate::traffic::traffic_axis::TrafficAxis;
 
 impl LoadedStudy {
     /// Everything that one part of the file says about another.
@@ -25,8 +25,7 @@ impl LoadedStudy {
             self.check_axis_exists(axis.get_ref(), axis.span().start)?;
         }
         for axis in study.traffic.iter().flat_map(Traffic::axes) {
-            let at = axis.offset.unwrap_or_else(|| table_header_offset(&self.text, "traffic"));
-            self.check_axis_exists(axis.name, at)?;
+            self.check_traffic_axis(&axis)?;
         }
         for axis in study.more.iter().flat_map(|more| &more.axes) {
             self.check_axis_exists(axis.get_ref(), axis.span().start)?;
@@ -41,47 +40,80 @@ impl LoadedStudy {
             self.check_scenario(&again.at, at)?;
         }
         for (name, preset) in &study.presets {
-            let at = table_header_offset(&self.text, &format!("presets.{name}"));
             for (axis, values) in &preset.axes {
+                let at = self.key_offset(&["presets", name, "axes", axis]);
                 self.check_axis_exists(axis, at)?;
                 for value in values {
                     self.check_axis_value_exists(axis, value, at)?;
                 }
-            }
-            if preset.trial_seconds <= 0.0 || preset.trial_seconds > 600.0 || preset.blocks == 0 {
-                let message = "a preset needs blocks, and trials of up to 600 seconds".to_owned();
-                return Err(error_at_offset(&self.path, &self.text, at, message));
             }
             self.refuse_unsupported_preset_fields(name, preset)?;
         }
         for claim in &study.claims {
             self.check_claim(claim.get_ref(), claim.span().start)?;
         }
+        self.check_axis_titles()?;
+        self.check_paper_values()
+    }
+
+    /// Whether an axis of the traffic is there, and has values that its field gives a meaning.
+    fn check_traffic_axis(&self, axis: &TrafficAxis<'_>) -> Result<(), StudyError> {
+        let TrafficAxis { name, field, offset, numbers } = axis;
+        let at = offset.unwrap_or_else(|| self.key_offset(&["traffic", field]));
+        self.check_axis_exists(name, at)?;
+        let Some(numbers) = numbers else { return Ok(()) };
+        let is_one =
+            |value: &Coordinate| value.as_number().is_some_and(|number| numbers.contains(&number));
+        let Some(value) = self.study.axes[*name].values.iter().find(|value| !is_one(value)) else {
+            return Ok(());
+        };
+        let (first, last) = (numbers.start(), numbers.end());
+        let message = format!("axis `{name}` has {value}: `{field}` takes {first} to {last}");
+        Err(self.error_at(at, message))
+    }
+
+    /// Whether each title of a value is that of one on its axis.
+    fn check_axis_titles(&self) -> Result<(), StudyError> {
+        for (name, axis) in &self.study.axes {
+            for titled in axis.titles.keys() {
+                if !axis.values.iter().any(|value| value.to_string() == *titled) {
+                    let message = format!("axis `{name}` has no value `{titled}` to be titled");
+                    return Err(self.error_at_key(&["axes", name, "titles", titled], message));
+                }
+            }
+        }
         Ok(())
     }
 
+    /// Whether each claim that a value of the paper names is there.
+    fn check_paper_values(&self) -> Result<(), StudyError> {
+        let ids = || self.study.claims.iter().map(|claim| claim.get_ref().id.as_str());
+        let named = self.study.paper_values.iter().filter_map(|value| value.claim.as_ref());
+        match named.into_iter().find(|name| !ids().any(|id| id == name.as_str())) {
+            None => Ok(()),
+            Some(name) => {
+                let message = format!("no claim `{name}`; there are {}", join_names(ids()));
+                Err(self.error_at_key(&["paper_values"], message))
+            }
+        }
+    }
+
     fn check_probe_plan(&self, probing: &ProbePlan) -> Result<(), StudyError> {
-        let at = table_header_offset(&self.text, "probe");
         for name in &probing.subjects {
             self.check_subject_exists(name.get_ref(), name.span().start)?;
         }
-        probing
-            .validate()
-            .and_then(|()| {
-                let taken = [PROBE_KIND_AXIS, BACKGROUND_LOAD_AXIS]
-                    .into_iter()
-                    .find(|axis| self.study.axes.contains_key(*axis));
-                let workload = self.study.workload_row();
-                match (taken, workload.latency_probe) {
-                    (Some(axis), _) => Err(format!("`[probe]` reserves the axis `{axis}`")),
-                    (None, Err(why)) => {
-                        let name = workload.name;
-                        Err(format!("`[probe]` needs `[traffic]` of frames: {name} {why}"))
-                    }
-                    (None, Ok(())) => Ok(()),
-                }
-            })
-            .map_err(|message| error_at_offset(&self.path, &self.text, at, message))
+        let is_taken =
+            |axis: &&str| self.study.axes.keys().any(|own| own.eq_ignore_ascii_case(axis));
+        let taken = [PROBE_KIND_AXIS, BACKGROUND_LOAD_AXIS].into_iter().find(is_taken);
+        let workload = self.study.workload_row();
+        let message = match (taken, workload.latency_probe) {
+            (Some(axis), _) => format!("`[probe]` reserves the axis `{axis}`"),
+            (None, Err(why)) => {
+                format!("`[probe]` needs `[traffic]` of frames: {} {why}", workload.name)
+            }
+            (None, Ok(())) => return Ok(()),
+        };
+        Err(self.error_at_key(&["probe"], message))
     }
 
     fn check_claim(&self, claim: &Claim, at: usize) -> Result<(), StudyError> {
@@ -101,7 +133,7 @@ impl LoadedStudy {
             }
             None if claim.needs.is_none() => {
                 let message = format!("claim `{}` has neither `test` nor `needs`", claim.id);
-                Err(error_at_offset(&self.path, &self.text, at, message))
+                Err(self.error_at(at, message))
             }
             None => Ok(()),
         }
@@ -111,9 +143,9 @@ impl LoadedStudy {
         if self.subjects.0.contains_key(name) {
             return Ok(());
         }
-        let known: Vec<&str> = self.subjects.0.keys().map(String::as_str).collect();
-        let message = format!("no subject `{name}`; there are {}", known.join(", "));
-        Err(error_at_offset(&self.path, &self.text, at, message))
+        let known = join_names(self.subjects.0.keys().map(String::as_str));
+        let message = format!("no subject `{name}`; there are {known}");
+        Err(self.error_at(at, message))
     }
 
     /// Another client can only replace sockets.
@@ -124,16 +156,16 @@ impl LoadedStudy {
             return Ok(());
         }
         let message = format!("subject `{name}` has a `client`: that needs kind `sockets`");
-        Err(error_at_offset(&self.path, &self.text, at, message))
+        Err(self.error_at(at, message))
     }
 
     pub(crate) fn check_axis_exists(&self, name: &str, at: usize) -> Result<(), StudyError> {
         if self.study.axes.contains_key(name) {
             return Ok(());
         }
-        let known: Vec<&str> = self.study.axes.keys().map(String::as_str).collect();
-        let message = format!("no axis `{name}`; there are {}", known.join(", "));
-        Err(error_at_offset(&self.path, &self.text, at, message))
+        let known = join_names(self.study.axes.keys().map(String::as_str));
+        let message = format!("no axis `{name}`; there are {known}");
+        Err(self.error_at(at, message))
     }
 
     fn check_axis_value_exists(
@@ -147,7 +179,7 @@ impl LoadedStudy {
             return Ok(());
         }
         let message = format!("axis `{axis}` has no value {value}");
-        Err(error_at_offset(&self.path, &self.text, at, message))
+        Err(self.error_at(at, message))
     }
 
     fn check_scenario(&self, point: &Scenario, at: usize) -> Result<(), StudyError> {
@@ -155,11 +187,15 @@ impl LoadedStudy {
             Some(probing) if [PROBE_KIND_AXIS, BACKGROUND_LOAD_AXIS].contains(&axis.as_str()) => {
                 let found = probing.includes_probe_axis_value(axis, value);
                 let message = || format!("`[probe]` has no {axis} `{value}`");
-                found
-                    .then_some(())
-                    .ok_or_else(|| error_at_offset(&self.path, &self.text, at, message()))
+                found.then_some(()).ok_or_else(|| self.error_at(at, message()))
             }
             _ => self.check_axis_value_exists(axis, value, at),
         })
     }
+}
+
+/// The names that there are, in a message.
+fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

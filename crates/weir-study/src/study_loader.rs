@@ -6,8 +6,9 @@ use crate::StudyError;
 use crate::loaded_study::LoadedStudy;
 use crate::study::Study;
 use crate::subject::Subjects;
-use crate::toml_text::parse_edited_toml;
+use crate::toml_text::{error_at_offset, find_key_offset, parse_edited_toml};
 use crate::traffic::{Traffic, nest_traffic_in_kind};
+use crate::value_rows::STUDY_ROWS;
 
 /// Reads a study from its folder or its file.
 ///
@@ -15,14 +16,22 @@ use crate::traffic::{Traffic, nest_traffic_in_kind};
 /// to its file, which must have different names.
 ///
 /// # Errors
-/// With file and line: text that is no TOML, fields that are not known or are missing, subjects,
-/// axes or values that are not there.
+/// With file and line: text that is no TOML, fields that are not known or are missing, values
+/// that are out of their range, subjects, axes or values that are not there.
 pub fn load_study(path: &Path) -> Result<LoadedStudy, StudyError> {
     let path = if path.is_dir() { path.join("study.toml") } else { path.to_owned() };
     let text =
         std::fs::read_to_string(&path).map_err(StudyError::file_access_error("read", &path))?;
-    let mut study: Study = parse_edited_toml(&path, &text, nest_traffic_in_kind)?;
+    let mut study: Study = parse_edited_toml(&path, &text, STUDY_ROWS, nest_traffic_in_kind)?;
     if let Some(devices) = study.traffic.as_ref().and_then(Traffic::required_devices) {
+        if let Some(at) = find_key_offset(&text, &["devices"]) {
+            let (workload, input) = (study.workload_row().name, &devices.input);
+            let message = format!(
+                "{workload} has its own devices, `{input}` and `{}`: remove `[devices]`",
+                devices.output
+            );
+            return Err(error_at_offset(&path, &text, at, message));
+        }
         study.devices = devices;
     }
     let folder = path.canonicalize().map_err(StudyError::file_access_error("read", &path))?;

@@ -28,6 +28,7 @@ use crate::client_kind::ClientKind;
 use crate::connection_path::ConnectionPath;
 use crate::program_search_path::ProgramSearchPath;
 use crate::toml_text;
+use crate::value_rows::SUBJECTS_ROWS;
 
 /// A way to put a ruleset in force.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -80,10 +81,10 @@ pub struct Subject {
     /// drivers/net/veth.c), and where two add to the same counter one of them may be lost.
     #[serde(default)]
     pub many_cores: bool,
-    /// Packets per second that a limit accepts of those that must be dropped; 0: none.
+    /// Its rules drop everything that a study of loopback sends.
     #[serde(default)]
     pub drops_all: bool,
-    /// Packets a second that a limit lets through of those that have to be dropped; 0: none.
+    /// Packets per second that a limit accepts of those that must be dropped; 0: none.
     #[serde(default)]
     pub lets_through_pps: u64,
 }
@@ -114,7 +115,7 @@ impl Subjects {
         for (name, subject) in others.0 {
             if subjects.0.insert(name.clone(), subject).is_some() {
                 let message = format!("subject `{name}` is in {} already", shared.display());
-                let at = toml_text::table_header_offset(&own_text, &name);
+                let at = toml_text::find_key_offset(&own_text, &[&name]).unwrap_or(0);
                 return Err(toml_text::error_at_offset(own, &own_text, at, message));
             }
         }
@@ -124,7 +125,7 @@ impl Subjects {
     fn read_subjects_file(path: &Path) -> Result<(Subjects, String), StudyError> {
         let text =
             std::fs::read_to_string(path).map_err(StudyError::file_access_error("read", path))?;
-        let subjects = toml_text::parse_toml(path, &text)?;
+        let subjects = toml_text::parse_toml(path, &text, SUBJECTS_ROWS)?;
         Ok((subjects, text))
     }
 }

@@ -1,49 +1,39 @@
 //! TOML text to values; errors have file and line.
 
-use std::ops::Range;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use toml::de::DeTable;
 
 use crate::StudyError;
+use crate::toml_value_error::TomlValueError;
+use crate::value_rules::{InvalidValues, ValueRow, find_invalid_value};
 
-/// What is wrong with a value of a text.
-pub(crate) struct TomlValueError {
-    /// Where it begins.
-    offset: usize,
-    message: String,
+/// Reads TOML text whose values obey `rows`; errors have file and line.
+pub(crate) fn parse_toml<T: DeserializeOwned>(
+    path: &Path,
+    text: &str,
+    rows: &[ValueRow],
+) -> Result<T, StudyError> {
+    parse_edited_toml(path, text, rows, |_| Ok(()))
 }
 
-impl TomlValueError {
-    /// At the start of a span.
-    pub(crate) fn new(span: &Range<usize>, message: String) -> TomlValueError {
-        TomlValueError { offset: span.start, message }
-    }
-}
-
-impl From<toml::de::Error> for TomlValueError {
-    fn from(error: toml::de::Error) -> TomlValueError {
-        let offset = error.span().map_or(0, |span| span.start);
-        TomlValueError { offset, message: error.message().trim().to_owned() }
-    }
-}
-
-/// Reads TOML text; errors have file and line.
-pub(crate) fn parse_toml<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, StudyError> {
-    parse_edited_toml(path, text, |_| Ok(()))
-}
-
-/// Reads TOML text whose values are edited before; they keep their places in the text.
+/// Reads TOML text whose values obey `rows` and are edited afterwards; they keep their places in
+/// the text.
 pub(crate) fn parse_edited_toml<T: DeserializeOwned>(
     path: &Path,
     text: &str,
+    rows: &[ValueRow],
     edit: impl FnOnce(&mut DeTable<'_>) -> Result<(), TomlValueError>,
 ) -> Result<T, StudyError> {
     let parse = || {
         let mut table = DeTable::parse(text)?;
+        let InvalidValues { refused, undeclared } = find_invalid_value(table.get_ref(), rows);
+        refused.map_or(Ok(()), Err)?;
         edit(table.get_mut())?;
-        Ok(T::deserialize(toml::Deserializer::from(table))?)
+        let value = T::deserialize(toml::Deserializer::from(table))?;
+        // After fields that do not exist, whose numbers have no range either.
+        undeclared.map_or(Ok(value), Err)
     };
     parse()
         .map_err(|TomlValueError { offset, message }| error_at_offset(path, text, offset, message))
@@ -56,20 +46,16 @@ pub(crate) fn error_at_offset(path: &Path, text: &str, at: usize, message: Strin
     StudyError::InvalidFile { path: path.to_owned(), line, message }
 }
 
-/// Offset of the header of a table such as `presets.quick`, or of the first table inside of it; 0
-/// where the text has none.
-pub(crate) fn table_header_offset(text: &str, table: &str) -> usize {
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        let rest = line.trim_start().strip_prefix('[').map(str::trim_start);
-        let rest = rest.and_then(|rest| rest.strip_prefix(table)).map(str::trim_start);
-        // `presets.ab` begins like `presets.a` and is another table.
-        if rest.is_some_and(|rest| rest.starts_with([']', '.'])) {
-            return at + line.len() - line.trim_start().len();
-        }
-        at += line.len();
+/// Offset of the key at a path of keys, wherever the text first has it: in a header, as a dotted
+/// key, in an inline table, quoted or not. `None` where there is none.
+pub(crate) fn find_key_offset(text: &str, path: &[&str]) -> Option<usize> {
+    let (last, tables) = path.split_last()?;
+    let document = DeTable::parse(text).ok()?;
+    let mut table = document.get_ref();
+    for name in tables {
+        table = table.get(*name)?.get_ref().as_table()?;
     }
-    0
+    table.keys().find(|key| key.get_ref() == last).map(|key| key.span().start)
 }
 
 #[cfg(test)]
@@ -77,12 +63,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_is_not_found_at_one_whose_name_begins_alike() {
-        let text = "title = 't'\n[presets.ab]\nblocks = 1\n  [ presets.a ]\nblocks = 2\n";
-        assert_eq!(table_header_offset(text, "presets.ab"), text.find("[presets.ab]").unwrap());
-        assert_eq!(table_header_offset(text, "presets.a"), text.find("[ presets.a ]").unwrap());
-        assert_eq!(table_header_offset(text, "presets.b"), 0);
-        assert_eq!(table_header_offset("[presets.a.axes]\n", "presets.a"), 0);
-        assert_eq!(table_header_offset("x = 1\n[presets.a.axes]\n", "presets.a"), 6);
+    fn a_key_is_found_however_it_is_written() {
+        let cases = [
+            ("[presets.ab]\nx = 1\n  [ presets.a ]\n", &["presets", "a"][..], 3),
+            ("x = 1\n[presets.ab]\n", &["presets", "ab"], 2),
+            ("x = 1\n[\"presets\".'a']\n", &["presets", "a"], 2),
+            ("x = 1\n[presets . \"a\".axes]\n", &["presets", "a"], 2),
+            ("x = 1\npresets.\"a\".blocks = 1\n", &["presets", "a"], 2),
+            ("x = 1\npresets = { a = { blocks = 1 } }\n", &["presets", "a"], 2),
+            ("x = 1\n[presets]\na.blocks = 1\n", &["presets", "a"], 3),
+            ("x = 1\n[presets.\"a.b\"]\n", &["presets", "a.b"], 2),
+            ("x = 1\n[[presets]]\n", &["presets"], 2),
+            ("title = '''\n[presets.a]'''\n[presets.a]\n", &["presets", "a"], 3),
+        ];
+        for (text, path, line) in cases {
+            let at = find_key_offset(text, path).unwrap_or_else(|| panic!("{path:?} in {text}"));
+            assert_eq!(text[..at].matches('\n').count() + 1, line, "{path:?} in {text}");
+        }
+        assert_eq!(find_key_offset("[presets.ab]\n", &["presets", "a"]), None);
+        assert_eq!(find_key_offset("presets = 1\n", &["presets", "a"]), None);
     }
 }

@@ -16,6 +16,7 @@ pub mod connections;
 pub mod frames;
 pub mod loopback;
 pub mod sockets;
+pub(crate) mod traffic_axis;
 pub(crate) mod traffic_kind;
 mod udp_packet;
 mod variant_names;
@@ -27,8 +28,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::firewall_devices::FirewallDevices;
-use crate::toml_text::TomlValueError;
-use crate::traffic::traffic_kind::{TrafficAxis, TrafficKind};
+use crate::toml_value_error::TomlValueError;
+use crate::traffic::traffic_axis::TrafficAxis;
+use crate::traffic::traffic_kind::TrafficKind;
 use crate::traffic::variant_names::{list_field_names_of_variant, list_variant_names};
 use crate::workload::WorkloadRow;
 
@@ -36,14 +38,32 @@ pub use connection_load::{
     ConcurrencyTarget, ConnectionLoad, FIRST_KERNEL_SOCKET_CLIENT_PORT, KernelSocketClients,
 };
 pub use udp_packet::IPV4_UDP_HEADER_BYTES;
+pub(crate) use udp_packet::MAX_UDP_PACKET_BYTES;
 
 /// The kind without `kind`.
 const DEFAULT_KIND: &str = "frames";
 
-/// The `[traffic]` of a study, by its `kind`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Traffic {
+/// Makes the enumeration and its access to the interface of the same lines.
+macro_rules! define_traffic_kinds {
+    ($($(#[$doc:meta])* $kind:ident($fields:ty),)*) => {
+        /// The `[traffic]` of a study, by its `kind`.
+        #[derive(Clone, Debug, Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        pub enum Traffic {
+            $($(#[$doc])* $kind($fields),)*
+        }
+
+        impl Traffic {
+            fn as_kind(&self) -> &dyn TrafficKind {
+                match self {
+                    $(Traffic::$kind(fields) => fields,)*
+                }
+            }
+        }
+    };
+}
+
+define_traffic_kinds! {
     /// Frames that a command makes.
     Frames(frames::FrameTraffic),
     /// New connections of the small TCP.
@@ -57,16 +77,6 @@ pub enum Traffic {
 }
 
 impl Traffic {
-    fn as_kind(&self) -> &dyn TrafficKind {
-        match self {
-            Traffic::Frames(frames) => frames,
-            Traffic::Connections(connections) => connections,
-            Traffic::Concurrent(connections) => connections,
-            Traffic::Sockets(connections) => connections,
-            Traffic::Loopback(udp) => udp,
-        }
-    }
-
     /// What it can be asked for.
     pub fn workload_row(&self) -> &'static WorkloadRow {
         self.as_kind().workload_row()
@@ -132,6 +142,7 @@ pub(crate) fn nest_traffic_in_kind(study: &mut DeTable<'_>) -> Result<(), TomlVa
 pub(crate) mod tests {
     use super::*;
     use crate::toml_text::parse_edited_toml;
+    use crate::value_rows::STUDY_ROWS;
 
     #[derive(Debug, Deserialize)]
     struct TrafficOnly {
@@ -142,7 +153,7 @@ pub(crate) mod tests {
     pub(crate) fn read(text: &str) -> Result<Traffic, String> {
         let text = format!("[traffic]\n{text}");
         let path = std::path::Path::new("study.toml");
-        let read = parse_edited_toml::<TrafficOnly>(path, &text, nest_traffic_in_kind);
+        let read = parse_edited_toml::<TrafficOnly>(path, &text, STUDY_ROWS, nest_traffic_in_kind);
         read.map(|study| study.traffic).map_err(|error| error.to_string())
     }
 
@@ -160,9 +171,12 @@ pub(crate) mod tests {
             ("\nkind = 5", ":3: invalid type: integer `5`, expected a string"),
             ("kind = \"loopback\"\nport = 9\nverify = true", ":4: kind `loopback` takes no `ver"),
             ("kind = \"connections\"\n\nclose = \"slam\"", ":4: unknown variant `slam`"),
-            ("servers = -1\nkind = \"connections\"", ":2: invalid value: integer `-1`"),
-            ("\n\nkind = \"loopback\"\nbytes = 20", ":1: `bytes` are 28 to 1500"),
-            ("axes = [\n\"a\",\n7]\ncommand = \"\"", ":4: invalid type: integer `7`"),
+            (
+                "servers = -1\nkind = \"connections\"",
+                ":2: `servers` is -1: it takes 1 to 4294967295",
+            ),
+            ("\n\nkind = \"loopback\"\nbytes = 20", ":5: `bytes` is 20: it takes 28 to 1500"),
+            ("axes = [\n\"a\",\n7]\ncommand = \"true\"", ":4: invalid type: integer `7`"),
         ];
         for (text, message) in cases {
             assert_refused(text, message);
@@ -185,8 +199,8 @@ pub(crate) mod tests {
         // A workload, and whether it can be searched, measured over hosts, probed, given a rate,
         // and given a table size.
         let workloads: &[(&str, [bool; 5])] = &[
-            ("axes = []\ncommand = \"\"", [true, true, true, true, false]),
-            ("axes = []\ncommand = \"\"\ndrop_axis = \"x\"", [true, true, true, true, false]),
+            ("axes = []\ncommand = \"true\"", [true, true, true, true, false]),
+            ("axes = []\ncommand = \"true\"\ndrop_axis = \"x\"", [true, true, true, true, false]),
             ("kind = \"connections\"", [false, true, false, true, true]),
             ("kind = \"concurrent\"\nconnections = 9", [false, true, false, true, true]),
             ("kind = \"sockets\"\nrate_axis = \"x\"", [false, false, false, false, true]),

@@ -1,27 +1,20 @@
 //! Checks of the path between a study's clients and servers.
 
-use weir_stats::Coordinate;
-
 use crate::StudyError;
 use crate::connection_path::{ConnectionPath, MAX_ONE_ARMED_NEIGHBOURS};
 use crate::loaded_study::LoadedStudy;
-use crate::toml_text::{error_at_offset, table_header_offset};
-use crate::traffic::ConnectionLoad;
 
 impl LoadedStudy {
-    /// Whether its subjects' paths fit its traffic, and its axes of clients and servers.
+    /// Whether its subjects' paths fit its traffic.
     pub(crate) fn check_connection_paths(&self) -> Result<(), StudyError> {
         for name in &self.study.subjects {
             let (name, at) = (name.get_ref(), name.span().start);
             if let Some(why) = self.unsupported_path_reason(name) {
                 let message = format!("subject `{name}` {why}");
-                return Err(error_at_offset(&self.path, &self.text, at, message));
+                return Err(self.error_at(at, message));
             }
         }
-        let Some(load) = self.study.connection_load() else { return Ok(()) };
-        let ConnectionLoad { endpoints, clients_axis, servers_axis, .. } = load;
-        self.check_endpoint_axis(clients_axis.as_ref(), "clients", endpoints.client_count)?;
-        self.check_endpoint_axis(servers_axis.as_ref(), "servers", endpoints.server_count)
+        Ok(())
     }
 
     /// Why a subject's path does not go with this study.
@@ -49,28 +42,6 @@ impl LoadedStudy {
                  {MAX_ONE_ARMED_NEIGHBOURS} together, not {neighbours}"
             )),
             _ => None,
-        }
-    }
-
-    /// Whether each value of an axis is a possible number of participants.
-    fn check_endpoint_axis(
-        &self,
-        axis: Option<&String>,
-        who: &str,
-        most: u32,
-    ) -> Result<(), StudyError> {
-        let Some(axis) = axis else { return Ok(()) };
-        let at = table_header_offset(&self.text, "traffic");
-        self.check_axis_exists(axis, at)?;
-        let is_one = |value: &&Coordinate| {
-            value.as_number().is_some_and(|count| (1..=u64::from(most)).contains(&count))
-        };
-        match self.study.axes[axis].values.iter().find(|value| !is_one(value)) {
-            None => Ok(()),
-            Some(value) => {
-                let message = format!("axis `{axis}` has {value}, and there are {most} {who}");
-                Err(error_at_offset(&self.path, &self.text, at, message))
-            }
         }
     }
 }

@@ -14,7 +14,7 @@ impl LoadedStudy {
         let workload = self.study.workload_row();
         let refuse = |field: &str, why: String| {
             let message = format!("preset `{name}` has `{field}`: {why}");
-            Err(self.error_at_table(&format!("presets.{name}"), message))
+            Err(self.error_at_key(&["presets", name, field], message))
         };
         for (is_asked, field, support) in [
             (preset.rate_pps > 0, "rate_pps", workload.fixed_rate),
@@ -32,6 +32,10 @@ impl LoadedStudy {
             () if preset.probe_seconds > 0.0 && self.study.probe.is_none() => {
                 refuse("probe_seconds", "the study has no `[probe]`".to_owned())
             }
+            () if self.study.traffic.is_none() && preset.loads == 0 && preset.adds == 0 => refuse(
+                "loads",
+                "the study has no `[traffic]`, so it measures only loads".to_owned(),
+            ),
             () if preset.adds > 0 && self.study.more.is_none() => {
                 refuse("adds", "the study has no `[more]`".to_owned())
             }

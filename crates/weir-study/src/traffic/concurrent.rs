@@ -56,10 +56,13 @@ impl TryFrom<ConcurrentDefinition> for ConcurrentConnections {
 
     fn try_from(text: ConcurrentDefinition) -> Result<ConcurrentConnections, String> {
         let target = match (text.connections, text.connections_axis, text.limit_axis) {
-            (Some(count), None, None) if count > 0 => ConcurrencyTarget::Count(count),
+            (Some(count), None, None) => ConcurrencyTarget::Count(count),
             (None, Some(axis), None) => ConcurrencyTarget::CountAxis(axis),
             (None, None, Some(axis)) => ConcurrencyTarget::TableLimitPercentAxis(axis),
-            _ => return Err("kind `concurrent` needs `connections` or an axis of them".into()),
+            (count, count_axis, limit_axis) => {
+                let given = [count.is_some(), count_axis.is_some(), limit_axis.is_some()];
+                return Err(explain_number_of_targets(given));
+            }
         };
         let ConcurrentDefinition { client, clients, server, servers, port, .. } = text;
         let endpoints = EndpointFields { client, clients, server, servers, port };
@@ -75,6 +78,21 @@ impl TryFrom<ConcurrentDefinition> for ConcurrentConnections {
             sockets: None,
         }))
     }
+}
+
+/// Fields that say how many connections are left open.
+const TARGET_FIELDS: [&str; 3] = ["`connections`", "`connections_axis`", "`limit_axis`"];
+
+/// What is wrong if not exactly one of the target fields is given.
+fn explain_number_of_targets(is_given: [bool; 3]) -> String {
+    let given = TARGET_FIELDS.iter().zip(is_given).filter(|(_, is_given)| *is_given);
+    let given: Vec<&str> = given.map(|(field, _)| *field).collect();
+    let fields = TARGET_FIELDS.join(", ");
+    if given.is_empty() {
+        return format!("kind `concurrent` has none of {fields}: it needs one");
+    }
+    let given = given.join(" and ");
+    format!("kind `concurrent` has {given}: they exclude each other, keep one")
 }
 
 #[cfg(test)]
@@ -94,9 +112,19 @@ mod tests {
     #[test]
     fn what_is_no_number_of_open_connections_is_refused() {
         let cases = [
-            ("", "needs `connections`"),
-            ("connections = 0", "needs `connections`"),
-            ("limit_axis = \"x\"\nconnections = 9", "needs `connections`"),
+            (
+                "",
+                ":1: kind `concurrent` has none of `connections`, `connections_axis`, `limit_axis`",
+            ),
+            ("connections = 0", ":3: `connections` is 0: it takes 1 to 2147483647"),
+            (
+                "limit_axis = \"x\"\nconnections = 9",
+                "has `connections` and `limit_axis`: they exclude each other, keep one",
+            ),
+            (
+                "limit_axis = \"x\"\nconnections_axis = \"y\"",
+                "has `connections_axis` and `limit_axis`: they exclude each other",
+            ),
             ("connections = 9\nclose = \"fin\"", "no `close`"),
         ];
         for (text, message) in cases {

@@ -5,9 +5,25 @@ use std::net::Ipv4Addr;
 use weir_stats::{ConnectionClose, Scenario};
 
 use crate::endpoints::Endpoints;
+use crate::traffic::traffic_axis::TrafficAxis;
+use crate::value_limits::{MAX_RATE_PER_SECOND, MAX_TABLE_ENTRIES};
 
 /// The first port of a client that is a socket of the kernel.
 pub const FIRST_KERNEL_SOCKET_CLIENT_PORT: u16 = 1024;
+
+/// Most SYNs of a flood for each connection.
+const MAX_FLOOD_SYNS_PER_CONNECTION: u64 = 1_000_000;
+/// Most concurrent connections, as a percentage of what the machine allows.
+const MAX_TABLE_LIMIT_PERCENT: u64 = 1000;
+
+/// Addresses that no client or server can have: the reason, the first one and the last one.
+const UNUSABLE_ADDRESSES: [(&str, Ipv4Addr, Ipv4Addr); 5] = [
+    ("of this network (RFC 1122)", Ipv4Addr::new(0, 0, 0, 0), Ipv4Addr::new(0, 255, 255, 255)),
+    ("loopback addresses", Ipv4Addr::new(127, 0, 0, 0), Ipv4Addr::new(127, 255, 255, 255)),
+    ("of the laboratory's links", Ipv4Addr::new(198, 18, 0, 0), Ipv4Addr::new(198, 18, 255, 255)),
+    ("multicast addresses", Ipv4Addr::new(224, 0, 0, 0), Ipv4Addr::new(239, 255, 255, 255)),
+    ("reserved or broadcast", Ipv4Addr::new(240, 0, 0, 0), Ipv4Addr::new(255, 255, 255, 255)),
+];
 
 /// Connections as a study says them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,18 +77,6 @@ impl KernelSocketClients {
     }
 }
 
-impl ConcurrencyTarget {
-    /// The axis that it depends on.
-    pub fn axis_name(&self) -> Option<&String> {
-        match self {
-            ConcurrencyTarget::Count(_) => None,
-            ConcurrencyTarget::CountAxis(axis) | ConcurrencyTarget::TableLimitPercentAxis(axis) => {
-                Some(axis)
-            }
-        }
-    }
-}
-
 impl ConnectionLoad {
     /// Clients and servers that take part at a point.
     pub fn active_endpoint_counts_at(&self, point: &Scenario) -> (u32, u32) {
@@ -88,11 +92,26 @@ impl ConnectionLoad {
     }
 
     /// Every axis that they depend on.
-    pub fn axis_names(&self) -> impl Iterator<Item = &String> {
-        let held = self.concurrency.as_ref().and_then(ConcurrencyTarget::axis_name);
-        let ConnectionLoad { rate_axis, flood_axis, clients_axis, servers_axis, .. } = self;
-        let all = [rate_axis, flood_axis, clients_axis, servers_axis].map(Option::as_ref);
-        all.into_iter().flatten().chain(held)
+    pub(super) fn axes(&self) -> Vec<TrafficAxis<'_>> {
+        let Endpoints { client_count, server_count, .. } = self.endpoints;
+        let (held, filled) = match &self.concurrency {
+            Some(ConcurrencyTarget::CountAxis(axis)) => (Some(axis), None),
+            Some(ConcurrencyTarget::TableLimitPercentAxis(axis)) => (None, Some(axis)),
+            Some(ConcurrencyTarget::Count(_)) | None => (None, None),
+        };
+        let fields = [
+            ("rate_axis", self.rate_axis.as_ref(), 1..=MAX_RATE_PER_SECOND),
+            ("flood_axis", self.flood_axis.as_ref(), 0..=MAX_FLOOD_SYNS_PER_CONNECTION),
+            ("clients_axis", self.clients_axis.as_ref(), 1..=u64::from(client_count)),
+            ("servers_axis", self.servers_axis.as_ref(), 1..=u64::from(server_count)),
+            ("connections_axis", held, 1..=MAX_TABLE_ENTRIES),
+            ("limit_axis", filled, 1..=MAX_TABLE_LIMIT_PERCENT),
+        ];
+        let named = fields.into_iter().filter_map(|(field, axis, numbers)| {
+            let numbers = Some(numbers);
+            axis.map(|name| TrafficAxis { name, field, offset: None, numbers })
+        });
+        named.collect()
     }
 
     /// The number of concurrent connections at a point, on a machine that allows this number of
@@ -154,10 +173,6 @@ impl EndpointFields {
             server_count: self.servers.unwrap_or(usual.server_count),
             server_port: self.port.unwrap_or(usual.server_port),
         };
-        if endpoints.client_count == 0 || endpoints.server_count == 0 || endpoints.server_port == 0
-        {
-            return Err("connections need clients, servers and a port, all above 0".to_owned());
-        }
         let range = |first: Ipv4Addr, count: u32| {
             let first = u64::from(u32::from(first));
             first..first + u64::from(count)
@@ -166,6 +181,19 @@ impl EndpointFields {
         let servers = range(endpoints.first_server, endpoints.server_count);
         if clients.end > 1 << 32 || servers.end > 1 << 32 {
             return Err("addresses end at 255.255.255.255".to_owned());
+        }
+        for (field, hosts) in [("client", &clients), ("server", &servers)] {
+            let has_some = |(_, first, last): &&(&str, Ipv4Addr, Ipv4Addr)| {
+                hosts.start <= u64::from(u32::from(*last))
+                    && u64::from(u32::from(*first)) < hosts.end
+            };
+            if let Some((why, first, last)) = UNUSABLE_ADDRESSES.iter().find(has_some) {
+                return Err(format!(
+                    "`{field}` and the {} addresses from there include some of {first} to {last}, \
+                     which are {why}: choose others",
+                    hosts.end - hosts.start
+                ));
+            }
         }
         if clients.start < servers.end && servers.start < clients.end {
             return Err("clients and servers have addresses in common".to_owned());
@@ -180,18 +208,27 @@ mod tests {
 
     #[test]
     fn addresses_that_no_one_can_have_are_refused() {
+        let fields = |client: [u8; 4], clients: u32| EndpointFields {
+            client: Some(client.into()),
+            clients: Some(clients),
+            ..EndpointFields::default()
+        };
+        for (client, clients) in [([192, 0, 2, 1], 4), ([223, 255, 255, 255], 1), ([1, 0, 0, 0], 9)]
+        {
+            assert!(fields(client, clients).parse_endpoints().is_ok(), "{client:?}");
+        }
         let cases = [
-            (EndpointFields { servers: Some(0), ..EndpointFields::default() }, "above 0"),
+            (fields([198, 19, 0, 0], 4_000_000_000), "255.255.255.255"),
+            (fields([198, 19, 127, 0], 300), "in common"),
+            (fields([224, 0, 0, 1], 1), "`client` and the 1 addresses from there"),
+            (fields([223, 255, 255, 255], 2), "multicast"),
+            (fields([255, 255, 255, 255], 1), "broadcast"),
+            (fields([0, 0, 0, 0], 1), "this network"),
+            (fields([126, 255, 255, 255], 2), "loopback"),
+            (fields([198, 18, 0, 1], 1), "links"),
             (
-                EndpointFields { clients: Some(4_000_000_000), ..EndpointFields::default() },
-                "255.255.255.255",
-            ),
-            (
-                EndpointFields {
-                    server: Some(Ipv4Addr::new(198, 19, 1, 0)),
-                    ..EndpointFields::default()
-                },
-                "in common",
+                EndpointFields { server: Some([239, 0, 0, 1].into()), ..EndpointFields::default() },
+                "`server`",
             ),
         ];
         for (fields, message) in cases {

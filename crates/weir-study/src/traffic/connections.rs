@@ -89,10 +89,10 @@ mod tests {
             ("ports = 9", "takes no `ports`"),
             ("drop_axis = \"x\"", "takes no `drop_axis`"),
             ("limit_axis = \"x\"", "takes no `limit_axis`"),
-            ("command = \"\"", "no `command`"),
+            ("command = \"true\"", "no `command`"),
             ("bytes = 100", "takes no `bytes`"),
             ("connections = 9", "takes no `connections`"),
-            ("servers = 0", "above 0"),
+            ("servers = 0", "takes 1 to 4294967295"),
             ("close = \"slam\"", "slam"),
         ];
         for (text, message) in cases {

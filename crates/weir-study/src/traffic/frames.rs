@@ -4,7 +4,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::generated_file::GeneratedFile;
-use crate::traffic::traffic_kind::{TrafficAxis, TrafficKind};
+use crate::traffic::traffic_axis::TrafficAxis;
+use crate::traffic::traffic_kind::TrafficKind;
 use crate::workload::{NEEDS_NO_CONNTRACK_ENTRIES, WorkloadRow};
 
 /// Frames that a command makes: a pcap file `FRAMES` and its verdicts.
@@ -36,8 +37,19 @@ impl TrafficKind for FrameTraffic {
     }
 
     fn axes(&self) -> Vec<TrafficAxis<'_>> {
-        let places = self.source.axes.iter().map(|axis| (axis.get_ref(), axis.span().start));
-        places.map(|(name, offset)| TrafficAxis { name, offset: Some(offset) }).collect()
+        let sources = self.source.axes.iter().map(|axis| TrafficAxis {
+            name: axis.get_ref(),
+            field: "axes",
+            offset: Some(axis.span().start),
+            numbers: None,
+        });
+        let dropped = self.drop_axis.iter().map(|name| TrafficAxis {
+            name,
+            field: "drop_axis",
+            offset: None,
+            numbers: Some(0..=100),
+        });
+        sources.chain(dropped).collect()
     }
 }
 
@@ -79,7 +91,10 @@ mod tests {
     #[test]
     fn what_is_no_frames_is_refused() {
         let own = "it takes `axes`, `command`, `drop_axis`";
-        assert_refused("axes = []\ncommand = \"\"\nport = 80", &format!("takes no `port`; {own}"));
+        assert_refused(
+            "axes = []\ncommand = \"true\"\nport = 80",
+            &format!("takes no `port`; {own}"),
+        );
         assert_refused("kind = \"frames\"\nverify = true", "takes no `verify`");
         assert_refused("axes = []", "needs `axes` and `command`");
     }

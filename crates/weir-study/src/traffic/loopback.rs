@@ -4,14 +4,13 @@ use serde::Deserialize;
 
 use crate::firewall_devices::FirewallDevices;
 use crate::traffic::traffic_kind::TrafficKind;
-use crate::traffic::udp_packet::parse_udp_length_and_port;
 use crate::workload::{
     NEEDS_NO_CONNTRACK_ENTRIES, NOT_IMPLEMENTED_OVER_HOSTS, SENDS_NO_FRAMES, WorkloadRow,
 };
 
 /// UDP that a host sends to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "LoopbackDefinition")]
+#[serde(from = "LoopbackDefinition")]
 pub struct LoopbackUdpToClosedPort {
     /// Length of a packet, its headers included, bytes.
     pub packet_bytes: u16,
@@ -45,13 +44,15 @@ struct LoopbackDefinition {
     port: Option<u16>,
 }
 
-impl TryFrom<LoopbackDefinition> for LoopbackUdpToClosedPort {
-    type Error = String;
-
-    /// A host of today leaves the port that discards (RFC 863) alone.
-    fn try_from(text: LoopbackDefinition) -> Result<LoopbackUdpToClosedPort, String> {
-        let (packet_bytes, closed_port) = parse_udp_length_and_port(text.bytes, text.port)?;
-        Ok(LoopbackUdpToClosedPort { packet_bytes, closed_port })
+impl From<LoopbackDefinition> for LoopbackUdpToClosedPort {
+    /// Without fields 128 bytes, and the port that discards (RFC 863), on which no host of today
+    /// listens.
+    fn from(text: LoopbackDefinition) -> LoopbackUdpToClosedPort {
+        let LoopbackDefinition { bytes, port } = text;
+        LoopbackUdpToClosedPort {
+            packet_bytes: bytes.unwrap_or(128),
+            closed_port: port.unwrap_or(9),
+        }
     }
 }
 
@@ -70,9 +71,9 @@ mod tests {
         let cases = [
             ("flood_axis = \"x\"", "no `flood_axis`; it takes `bytes`, `port`"),
             ("verify = true", "takes no `verify`"),
-            ("command = \"\"", "takes no `command`"),
-            ("bytes = 20", "28 to 1500"),
-            ("port = 0", "above 0"),
+            ("command = \"true\"", "takes no `command`"),
+            ("bytes = 20", "takes 28 to 1500"),
+            ("port = 0", "takes 1 to 65535"),
         ];
         for (text, message) in cases {
             assert_refused(&format!("kind = \"loopback\"\n{text}"), message);

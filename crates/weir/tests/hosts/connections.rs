@@ -234,7 +234,7 @@ fn table_limit() -> Option<u64> {
 fn limits_of_the_firewalls_host_are_named_as_its_own() {
     let Some(lan) = Lan::new("hosts-limits") else { return };
     let before = table_limit();
-    let held = "kind = \"concurrent\"\nconnections = 4000000000\nclients = 64";
+    let held = "kind = \"concurrent\"\nconnections = 2000000000\nclients = 64";
     lan.study(&CONNECTIONS.replace("kind = \"connections\"\nclients = 64", held), SUBJECTS);
     let refused = lan.refused(&[]);
     let limit = "nf_conntrack_max on the firewall's host is ";

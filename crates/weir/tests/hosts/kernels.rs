@@ -149,9 +149,9 @@ fn what_is_wrong_with_kernels_is_said_before_anything_is_booted() {
         assert_eq!(ended.status.code(), Some(2), "{said}");
         assert!(said.contains(why), "{said}");
     };
-    refused(&[("a/b", boot)], "once", &[], "hosts.toml:9: a kernel's name is that of a folder");
+    refused(&[("a/b", boot)], "once", &[], "hosts.toml:9: `name` is \"a/b\": it takes letters");
     let twice = [("a", boot), ("a", boot)];
-    refused(&twice, "once", &[], "hosts.toml:9: another kernel has this name");
+    refused(&twice, "once", &[], "hosts.toml:9: `kernels` has `a` twice as `name`");
     let one = [("a", boot)];
     refused(&one, "no-such", &[], "no preset `no-such`");
     refused(&one, "once", &["--aa", "linear"], "hosts.toml:9: a subject is measured");

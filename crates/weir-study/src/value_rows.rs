@@ -1,0 +1,127 @@
+//! The tables of values: what each field of `study.toml`, `subjects.toml`,
+//! `claims.toml` and `hosts.toml` may be.
+//!
+//! `docs/guide/studies.md` lists the ranges. A number without a row is refused.
+
+use crate::traffic::{
+    FIRST_KERNEL_SOCKET_CLIENT_PORT, IPV4_UDP_HEADER_BYTES, MAX_UDP_PACKET_BYTES,
+};
+use crate::value_limits::{MAX_RATE_PER_SECOND, MAX_TABLE_ENTRIES};
+use crate::value_rules::{
+    NumberRange, ValueRow, ValueRule, check_axis_names, check_coordinate, check_device_name,
+    check_file_name, check_not_blank, check_subject_names,
+};
+
+/// Shortest trial, seconds: the kernel takes longer to prepare one.
+const MIN_TRIAL_SECONDS: f64 = 0.001;
+/// Longest trial, seconds.
+const MAX_TRIAL_SECONDS: f64 = 600.0;
+/// Largest number that is counted or chosen without a limit of its own: exact as floating point.
+const MAX_COUNT: u64 = 1 << 53;
+/// Most repetitions of anything.
+const MAX_REPETITIONS: u64 = 10_000;
+
+const fn row(path: &'static str, rule: ValueRule) -> ValueRow {
+    ValueRow { path, rule }
+}
+
+const fn real(min: f64, max: f64) -> ValueRule {
+    ValueRule::Number(NumberRange { min, max, or_zero: false })
+}
+
+const fn whole(min: u64, max: u64) -> ValueRule {
+    real(min as f64, max as f64)
+}
+
+const DISTINCT: ValueRule = ValueRule::DistinctElements { or_none: true };
+const DISTINCT_AND_NOT_EMPTY: ValueRule = ValueRule::DistinctElements { or_none: false };
+
+/// What the values of a study may be.
+pub(crate) const STUDY_ROWS: &[ValueRow] = &[
+    row("subjects", DISTINCT_AND_NOT_EMPTY),
+    row("paper.year", whole(0, 9999)),
+    row("paper.figures.[].to", whole(1, MAX_COUNT)),
+    row("axes", ValueRule::Keys(check_axis_names)),
+    row("axes.*.values", DISTINCT_AND_NOT_EMPTY),
+    row("axes.*.values.[]", whole(0, MAX_COUNT)),
+    row("axes.*.values.[]", ValueRule::Text(check_coordinate)),
+    row("devices", ValueRule::DifferentTexts("input", "output")),
+    row("devices.*", ValueRule::Text(check_device_name)),
+    row("ruleset.axes", DISTINCT),
+    row("more.axes", DISTINCT),
+    row("traffic.axes", DISTINCT),
+    row("ruleset.command", ValueRule::Text(check_not_blank)),
+    row("more.command", ValueRule::Text(check_not_blank)),
+    row("traffic.command", ValueRule::Text(check_not_blank)),
+    row("traffic.connections", whole(1, MAX_TABLE_ENTRIES)),
+    row("traffic.clients", whole(1, u32::MAX as u64)),
+    row("traffic.servers", whole(1, u32::MAX as u64)),
+    row("traffic.port", whole(1, u16::MAX as u64)),
+    row("traffic.ports", whole(1, u16::MAX as u64 - FIRST_KERNEL_SOCKET_CLIENT_PORT as u64 + 1)),
+    row("traffic.at_once", whole(1, u16::MAX as u64)),
+    row("traffic.bytes", whole(IPV4_UDP_HEADER_BYTES as u64, MAX_UDP_PACKET_BYTES as u64)),
+    row("probe.kinds", DISTINCT_AND_NOT_EMPTY),
+    row("probe.loads", DISTINCT_AND_NOT_EMPTY),
+    row("probe.rate_per_second", whole(1, 100_000)),
+    row("probe.lines_per_second", whole(1, 500)),
+    row("probe.subjects", DISTINCT_AND_NOT_EMPTY),
+    row("again.at.*", whole(0, MAX_COUNT)),
+    // A ratio below 1 is a limit that every trial exceeds.
+    row("noise.spin_ratio", real(0.0, 1000.0)),
+    // A share above 1 is a limit that nothing reaches.
+    row("noise.steal", real(0.0, 100.0)),
+    row("noise.psi", real(0.0, 100.0)),
+    row("noise.switches", whole(0, MAX_COUNT)),
+    row("noise.repeats", whole(0, 100)),
+    row("presets.*.trial_seconds", real(MIN_TRIAL_SECONDS, MAX_TRIAL_SECONDS)),
+    row(
+        "presets.*.probe_seconds",
+        ValueRule::Number(NumberRange {
+            min: MIN_TRIAL_SECONDS,
+            max: MAX_TRIAL_SECONDS,
+            or_zero: true,
+        }),
+    ),
+    row("presets.*.blocks", whole(1, MAX_REPETITIONS)),
+    row("presets.*.loads", whole(0, MAX_REPETITIONS)),
+    row("presets.*.adds", whole(0, MAX_REPETITIONS)),
+    row("presets.*.rate_pps", whole(0, MAX_RATE_PER_SECOND)),
+    row("presets.*.table_entries", whole(0, MAX_TABLE_ENTRIES)),
+    row("presets.*.axes.*", DISTINCT_AND_NOT_EMPTY),
+    row("presets.*.axes.*.[]", whole(0, MAX_COUNT)),
+    row("claims", ValueRule::DistinctInKey("id")),
+    row("claims.[].id", ValueRule::Text(check_not_blank)),
+    row("claims.[].test", ValueRule::Ascending("from", "to")),
+    row("claims.[].test", ValueRule::Contains("shape", "within")),
+    row("claims.[].test.from", whole(1, MAX_COUNT)),
+    row("claims.[].test.to", whole(1, MAX_COUNT)),
+    row("claims.[].test.at.*", whole(0, MAX_COUNT)),
+    row("claims.[].test.of.at.*", whole(0, MAX_COUNT)),
+    row("claims.[].test.to.at.*", whole(0, MAX_COUNT)),
+    row("claims.[].test.above.at.*", whole(0, MAX_COUNT)),
+    row("claims.[].test.within", ValueRule::Interval("min", "max")),
+    row("claims.[].test.within.*", real(-1e18, 1e18)),
+    row("claims.[].test.shape", ValueRule::Interval("min", "max")),
+    row("claims.[].test.shape.*", real(-1e18, 1e18)),
+];
+
+/// What the values of a file of subjects may be.
+pub(crate) const SUBJECTS_ROWS: &[ValueRow] = &[
+    row("", ValueRule::Keys(check_subject_names)),
+    row("*.needs.[]", ValueRule::Text(check_not_blank)),
+    row("*.lets_through_pps", whole(0, MAX_RATE_PER_SECOND)),
+];
+
+/// What the values of a registry of claims may be: it has no numbers.
+pub(crate) const CLAIMS_ROWS: &[ValueRow] = &[
+    row("items", ValueRule::DistinctInKey("number")),
+    row("items.[].number", ValueRule::Text(check_not_blank)),
+];
+
+/// What the values of a file of hosts may be.
+pub(crate) const HOSTS_ROWS: &[ValueRow] = &[
+    row("firewall.kernels", ValueRule::DistinctInKey("name")),
+    row("firewall.kernels.[].name", ValueRule::Text(check_file_name)),
+    row("firewall.kernels.[].boot", ValueRule::Text(check_not_blank)),
+    row("firewall.boot_limit_seconds", whole(1, 24 * 60 * 60)),
+];
