@@ -14,45 +14,6 @@ use weir_packet::Transport;
 /// TCP's protocol number.
 const TCP_PROTOCOL: u8 = 6;
 
-/// Sentences of artefacts that earlier versions wrote.
-const FORMER_SENTENCES: [(Deviation, &str); 2] = [
-    (
-        Deviation::TruncatedHeader,
-        "a packet whose transport header is cut short is not dropped by the first rule that looks \
-         at it: the rule does not match",
-    ),
-    (
-        Deviation::LimitResolution,
-        "the bucket of limit fills by the nanosecond, not by the tick of the clock",
-    ),
-];
-
-/// An intended difference between a form and its ruleset.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(into = "String", from = "String")]
-pub enum Deviation {
-    /// nft does not drop what has a truncated transport header.
-    TruncatedHeader,
-    /// nft does not drop a TCP fragment at offset 1.
-    TcpFragment,
-    /// nft looks for ports in fragments.
-    LaterFragment,
-    /// nft has another clock for `limit`.
-    LimitResolution,
-    /// A form for iptables tests the protocol of other packets.
-    MalformedExtensionHeaders,
-    /// `cheaper_match` uses another algorithm for `string`.
-    NonlinearStringMatch,
-    /// `early_drop` drops before conntrack.
-    EarlyDrop,
-    /// `notrack` keeps packets from conntrack.
-    Untracked,
-    /// `merge_adjacent` makes one rule of several.
-    SummedCounters,
-    /// One that another version of weir wrote: its sentence.
-    OtherVersion(String),
-}
-
 /// How to recognise that a deviation applies to a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum DeviationTrigger {
@@ -65,97 +26,148 @@ pub enum DeviationTrigger {
     NotDetectable,
 }
 
-impl Deviation {
-    /// All that this version knows.
-    pub const ALL: [Deviation; 9] = [
-        Deviation::TruncatedHeader,
-        Deviation::TcpFragment,
-        Deviation::LaterFragment,
-        Deviation::LimitResolution,
-        Deviation::MalformedExtensionHeaders,
-        Deviation::NonlinearStringMatch,
-        Deviation::EarlyDrop,
-        Deviation::Untracked,
-        Deviation::SummedCounters,
-    ];
+/// One row of the table of deviations.
+struct DeviationRow {
+    /// Its identifier, in bold type in `docs/semantics.md`.
+    id: &'static str,
+    /// What is different, as manifests say it.
+    sentence: &'static str,
+    /// Sentences of artefacts that earlier versions wrote.
+    former_sentences: &'static [&'static str],
+    /// How to recognise that it applies.
+    trigger: DeviationTrigger,
+}
 
+/// Declares [`Deviation`], [`Deviation::ALL`] and the rows, so that none can lack an entry.
+macro_rules! declare_deviations {
+    ($( $(#[$doc:meta])+ $variant:ident { $($column:ident: $value:expr,)+ } )+) => {
+        /// An intended difference between a form and its ruleset.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(into = "String", from = "String")]
+        pub enum Deviation {
+            $( $(#[$doc])+ $variant, )+
+            /// One that another version of weir wrote: its sentence.
+            OtherVersion(String),
+        }
+
+        impl Deviation {
+            /// All that this version knows.
+            pub const ALL: &'static [Deviation] = &[$(Deviation::$variant),+];
+
+            /// Its row; none for a deviation of another version.
+            fn row(&self) -> Option<&'static DeviationRow> {
+                match self {
+                    $( Deviation::$variant => {
+                        const ROW: DeviationRow = DeviationRow { $($column: $value,)+ };
+                        Some(&ROW)
+                    } )+
+                    Deviation::OtherVersion(_) => None,
+                }
+            }
+        }
+    };
+}
+
+declare_deviations! {
+    /// nft does not drop what has a truncated transport header.
+    TruncatedHeader {
+        id: "truncated header",
+        sentence: "nft does not drop packets with truncated headers; iptables does",
+        former_sentences: &[
+            "a packet whose transport header is cut short is not dropped by the first rule that \
+             looks at it: the rule does not match",
+        ],
+        trigger: DeviationTrigger::PacketPredicate(|p| p.transport == Transport::Truncated),
+    }
+    /// nft does not drop a TCP fragment at offset 1.
+    TcpFragment {
+        id: "TCP fragment at offset 1",
+        sentence: "a TCP fragment at offset 1 is not dropped: rules that look at the TCP header \
+                   do not match it",
+        former_sentences: &[],
+        trigger: DeviationTrigger::PacketPredicate(|p| {
+            p.fragment.offset == 1 && p.proto == TCP_PROTOCOL
+        }),
+    }
+    /// nft looks for ports in fragments.
+    LaterFragment {
+        id: "later fragment",
+        sentence: "fragments that conntrack does not put together (a local socket that asks for \
+                   it) are looked at as if they were whole",
+        former_sentences: &[],
+        trigger: DeviationTrigger::PacketPredicate(Packet::is_fragment),
+    }
+    /// nft has another clock for `limit`.
+    LimitResolution {
+        id: "limit in nftables",
+        sentence: "nft refills `limit` at nanosecond, not jiffy, resolution",
+        former_sentences: &[
+            "the bucket of limit fills by the nanosecond, not by the tick of the clock",
+        ],
+        trigger: DeviationTrigger::NotDetectable,
+    }
+    /// A form for iptables tests the protocol of other packets.
+    MalformedExtensionHeaders {
+        id: "malformed extension headers",
+        sentence: "an IPv6 packet with malformed extension headers is dropped when a rule looks at \
+                   its protocol; rules that became sets look at it for more addresses than before",
+        former_sentences: &[],
+        trigger: DeviationTrigger::NotDetectable,
+    }
+    /// `cheaper_match` uses another algorithm for `string`.
+    NonlinearStringMatch {
+        id: "search by parts",
+        sentence: "a search by bm does not find a pattern that spreads over two parts of a packet \
+                   that is not in one piece",
+        former_sentences: &[],
+        trigger: DeviationTrigger::NotDetectable,
+    }
+    /// `early_drop` drops before conntrack.
+    EarlyDrop {
+        id: "early drop",
+        sentence: "packets that early_drop drops are counted by its rules in raw PREROUTING only; \
+                   conntrack does not see them: they neither make, confirm nor refresh a \
+                   connection, so that later packets of it may have another state (a dropped \
+                   answer leaves it NEW); they are dropped without an ICMP error where no route is \
+                   known; an IPv6 packet with malformed extension headers is dropped in raw",
+        former_sentences: &[],
+        trigger: DeviationTrigger::JourneyOutcome,
+    }
+    /// `notrack` keeps packets from conntrack.
+    Untracked {
+        id: "untracked",
+        sentence: "traffic that notrack untracks has no entry in conntrack's table and is not \
+                   counted by the policies of nat; an IPv6 packet with malformed extension headers \
+                   is dropped in raw",
+        former_sentences: &[],
+        trigger: DeviationTrigger::JourneyOutcome,
+    }
+    /// `merge_adjacent` makes one rule of several.
+    SummedCounters {
+        id: "summed counters",
+        sentence: "rules that were merged share a counter: the manifest lists them as summed",
+        former_sentences: &[],
+        trigger: DeviationTrigger::NotDetectable,
+    }
+}
+
+impl Deviation {
     /// Its identifier, in bold type in `docs/semantics.md`.
     pub fn id_in_documentation(&self) -> &str {
-        match self {
-            Deviation::TruncatedHeader => "truncated header",
-            Deviation::TcpFragment => "TCP fragment at offset 1",
-            Deviation::LaterFragment => "later fragment",
-            Deviation::LimitResolution => "limit in nftables",
-            Deviation::MalformedExtensionHeaders => "malformed extension headers",
-            Deviation::NonlinearStringMatch => "search by parts",
-            Deviation::EarlyDrop => "early drop",
-            Deviation::Untracked => "untracked",
-            Deviation::SummedCounters => "summed counters",
-            Deviation::OtherVersion(_) => "other",
-        }
+        self.row().map_or("other", |row| row.id)
     }
 
     /// What is different, as manifests say it.
     pub fn sentence(&self) -> &str {
         match self {
-            Deviation::TruncatedHeader => {
-                "nft does not drop packets with truncated headers; iptables does"
-            }
-            Deviation::TcpFragment => {
-                "a TCP fragment at offset 1 is not dropped: rules that look at the TCP header do \
-                 not match it"
-            }
-            Deviation::LaterFragment => {
-                "fragments that conntrack does not put together (a local socket that asks for it) \
-                 are looked at as if they were whole"
-            }
-            Deviation::LimitResolution => {
-                "nft refills `limit` at nanosecond, not jiffy, resolution"
-            }
-            Deviation::MalformedExtensionHeaders => {
-                "an IPv6 packet with malformed extension headers is dropped when a rule looks at \
-                 its protocol; rules that became sets look at it for more addresses than before"
-            }
-            Deviation::NonlinearStringMatch => {
-                "a search by bm does not find a pattern that spreads over two parts of a packet \
-                 that is not in one piece"
-            }
-            Deviation::EarlyDrop => {
-                "packets that early_drop drops are counted by its rules in raw PREROUTING only; \
-                 conntrack does not see them: they neither make, confirm nor refresh a \
-                 connection, so that later packets of it may have another state (a dropped \
-                 answer leaves it NEW); they are dropped without an ICMP error where no route is \
-                 known; an IPv6 packet with malformed extension headers is dropped in raw"
-            }
-            Deviation::Untracked => {
-                "traffic that notrack untracks has no entry in conntrack's table and is not \
-                 counted by the policies of nat; an IPv6 packet with malformed extension headers \
-                 is dropped in raw"
-            }
-            Deviation::SummedCounters => {
-                "rules that were merged share a counter: the manifest lists them as summed"
-            }
             Deviation::OtherVersion(sentence) => sentence,
+            known => known.row().map_or("", |row| row.sentence),
         }
     }
 
     /// How to recognise that it applies.
     pub fn trigger(&self) -> DeviationTrigger {
-        match self {
-            Deviation::TruncatedHeader => {
-                DeviationTrigger::PacketPredicate(|p| p.transport == Transport::Truncated)
-            }
-            Deviation::TcpFragment => DeviationTrigger::PacketPredicate(|p| {
-                p.fragment.offset == 1 && p.proto == TCP_PROTOCOL
-            }),
-            Deviation::LaterFragment => DeviationTrigger::PacketPredicate(Packet::is_fragment),
-            Deviation::EarlyDrop | Deviation::Untracked => DeviationTrigger::JourneyOutcome,
-            Deviation::LimitResolution
-            | Deviation::MalformedExtensionHeaders
-            | Deviation::NonlinearStringMatch
-            | Deviation::SummedCounters
-            | Deviation::OtherVersion(_) => DeviationTrigger::NotDetectable,
-        }
+        self.row().map_or(DeviationTrigger::NotDetectable, |row| row.trigger)
     }
 
     /// Whether a packet alone shows that the deviation may apply.
@@ -164,6 +176,11 @@ impl Deviation {
             DeviationTrigger::PacketPredicate(is_met) => is_met(packet),
             DeviationTrigger::JourneyOutcome | DeviationTrigger::NotDetectable => false,
         }
+    }
+
+    /// The deviation of that identifier.
+    pub fn find_by_id(id: &str) -> Option<&'static Deviation> {
+        Deviation::ALL.iter().find(|deviation| deviation.id_in_documentation() == id)
     }
 
     /// The identifiers of those that a packet alone shows, for a sentence.
@@ -192,16 +209,22 @@ impl From<Deviation> for String {
 
 impl From<String> for Deviation {
     fn from(sentence: String) -> Deviation {
-        let known = Deviation::ALL.into_iter().find(|d| d.sentence() == sentence);
-        let earlier =
-            || FORMER_SENTENCES.into_iter().find(|(_, was)| *was == sentence).map(|(d, _)| d);
-        known.or_else(earlier).unwrap_or(Deviation::OtherVersion(sentence))
+        let has_sentence = |deviation: &&Deviation| {
+            deviation.row().is_some_and(|row| {
+                row.sentence == sentence || row.former_sentences.contains(&sentence.as_str())
+            })
+        };
+        let known = Deviation::ALL.iter().find(has_sentence).cloned();
+        known.unwrap_or(Deviation::OtherVersion(sentence))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    use weir_testkit::testdata::testdata_path;
+    use weir_testkit::verdict_cases::read_verdict_cases;
 
     use super::*;
 
@@ -223,14 +246,29 @@ mod tests {
     }
 
     #[test]
+    fn every_verdict_case_cites_deviations_by_their_identifiers() {
+        let cases = read_verdict_cases(&testdata_path("verdicts"));
+        let cited =
+            || cases.iter().flat_map(|case| case.deviations.iter().map(move |id| (case, id)));
+        for (case, id) in cited() {
+            assert!(Deviation::find_by_id(id).is_some(), "{}: no deviation {id:?}", case.name);
+        }
+        assert!(cited().any(|(_, id)| id == "truncated header"));
+        assert!(Deviation::find_by_id("2").is_none());
+    }
+
+    #[test]
     fn a_sentence_reads_back_and_another_one_is_kept() {
+        let mut former = 0;
         for deviation in Deviation::ALL {
-            let stored = serde_json::to_string(&deviation).unwrap();
-            assert_eq!(serde_json::from_str::<Deviation>(&stored).unwrap(), deviation);
+            let stored = serde_json::to_string(deviation).unwrap();
+            assert_eq!(serde_json::from_str::<Deviation>(&stored).unwrap(), *deviation);
+            for was in deviation.row().expect("a known deviation").former_sentences {
+                assert_eq!(Deviation::from((*was).to_owned()), *deviation);
+                former += 1;
+            }
         }
-        for (deviation, was) in FORMER_SENTENCES {
-            assert_eq!(Deviation::from(was.to_owned()), deviation);
-        }
+        assert!(former >= 2, "sentences of earlier versions are read");
         let other: Deviation = serde_json::from_str("\"something\"").unwrap();
         assert_eq!(other, Deviation::OtherVersion("something".to_owned()));
     }

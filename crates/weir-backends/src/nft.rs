@@ -356,7 +356,7 @@ impl NftFormBuilder {
         NftForm {
             nft_text: weir_syntax::nft::print(&self.nft_ruleset),
             memory_bytes: credit::estimate_nft_bytes(&self.nft_ruleset, options.cpus),
-            deviations: self.deviations(),
+            deviations: self.list_form_deviations(),
             nft_ruleset: self.nft_ruleset,
             iptables_rest: self.iptables_rest,
             moved_tables: self.moved_tables,
@@ -368,7 +368,7 @@ impl NftFormBuilder {
         }
     }
 
-    fn deviations(&self) -> Vec<Deviation> {
+    fn list_form_deviations(&self) -> Vec<Deviation> {
         let mut out = vec![Deviation::TruncatedHeader, Deviation::TcpFragment];
         if self.moved_tables.iter().any(|m| !self.families_without_conntrack.contains(&m.family)) {
             out.push(Deviation::LaterFragment);

@@ -31,8 +31,10 @@ pub struct VerdictCase {
     /// `ipset save` text.
     #[serde(default)]
     pub sets: String,
-    /// The deviation of `docs/semantics.md` because of which another form may differ.
-    pub deviation: Option<u32>,
+    /// The deviations that some form shows with these packets, by their identifiers in
+    /// `docs/semantics.md`.
+    #[serde(default)]
+    pub deviations: Vec<String>,
     /// The packets.
     pub packet: Vec<PacketCase>,
 }

@@ -1,7 +1,7 @@
 //! Every case of `testdata/verdicts` in the kernel: legacy iptables, and every form that can be
 //! written, do what `docs/semantics.md` says. Needs root.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use weir_backends::{CompileOptions, Form, compile, write_artefact};
@@ -82,6 +82,12 @@ fn the_kernel_does_what_the_cases_say_in_every_form() {
         };
         if !report.has_no_unintended_difference() {
             failed.push(format!("{}\n{report}", case.name));
+        }
+        let occurred: BTreeSet<&str> =
+            report.ways.iter().flat_map(|way| way.named.keys().map(String::as_str)).collect();
+        let cited: BTreeSet<&str> = case.deviations.iter().map(String::as_str).collect();
+        if occurred != cited {
+            failed.push(format!("{}: cites {cited:?}, has {occurred:?}", case.name));
         }
         compared += report.compared;
         for way in &report.ways {

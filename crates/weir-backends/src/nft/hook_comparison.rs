@@ -6,9 +6,8 @@
 //! and the credited original rules must be the same. A journey is a sequence of such steps, so
 //! equality at every hook implies equality of the journey.
 //!
-//! Excluded are packets that legacy iptables and nft inherently treat differently: truncated
-//! transport headers, TCP fragments at offset 1, and fragments if conntrack reassembles them before
-//! any rule sees them.
+//! Packets to which a deviation of the form may apply are excluded: truncated transport headers,
+//! TCP fragments at offset 1, and fragments if conntrack reassembles them before any rule sees them.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -39,8 +38,12 @@ pub fn compare_at_hooks(
 ) -> Result<EqualityCheckRecord, CompileError> {
     let interpreter = Interpreter::new(firewall);
     let evaluator = NftEvaluator::new(&form.nft_ruleset);
-    let both =
-        HookComparer { interpreter: &interpreter, evaluator: &evaluator, seed: options.seed };
+    let both = HookComparer {
+        interpreter: &interpreter,
+        evaluator: &evaluator,
+        deviations: &form.deviations,
+        seed: options.seed,
+    };
     let mut checked =
         EqualityCheckRecord { packets: 0, seed: options.seed, ..EqualityCheckRecord::default() };
     for ruleset in firewall.rulesets() {
@@ -87,6 +90,8 @@ fn generate_check_packets(
 struct HookComparer<'a> {
     interpreter: &'a Interpreter<'a>,
     evaluator: &'a NftEvaluator<'a>,
+    /// Those of the form.
+    deviations: &'a [Deviation],
     seed: u64,
 }
 
@@ -106,7 +111,7 @@ impl HookComparer<'_> {
             Deviation::LaterFragment => self.interpreter.is_conntrack_used_by_family(family),
             _ => true,
         };
-        !Deviation::ALL.iter().any(|d| d.is_triggered_by_packet_alone(packet) && is_met(d))
+        !self.deviations.iter().any(|d| d.is_triggered_by_packet_alone(packet) && is_met(d))
     }
 
     fn find_difference(
@@ -238,4 +243,49 @@ fn hash_answer(salt: u64, rule: u32, index: usize) -> bool {
     let mut h = DefaultHasher::new();
     (salt, rule, index).hash(&mut h);
     h.finish() & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_syntax::iptables::{ParserSettings, parse};
+    use weir_syntax::packet::parse_packet;
+
+    use super::*;
+    use crate::nft::compile_nft_form_without_passes;
+
+    /// Which packets are compared in a firewall with this rule, given its form's deviations or none.
+    fn comparable(rule: &str, packets: &[&str], keep_deviations: bool) -> Vec<bool> {
+        let text = format!("*filter\n:FORWARD ACCEPT [0:0]\n{rule}\nCOMMIT\n");
+        let settings = ParserSettings { family: Some(Family::V4), ..ParserSettings::default() };
+        let v4 = parse(&text, &settings).expect("good rules");
+        let firewall = Firewall { v4: Some(v4), ..Firewall::default() };
+        let options = CompileOptions::default();
+        let form = compile_nft_form_without_passes(&firewall, &options, &mut |_, _| {});
+        let form = form.expect("it is equal");
+        let comparer = HookComparer {
+            interpreter: &Interpreter::new(&firewall),
+            evaluator: &NftEvaluator::new(&form.nft_ruleset),
+            deviations: if keep_deviations { &form.deviations } else { &[] },
+            seed: options.seed,
+        };
+        let packets = packets.iter().map(|words| parse_packet(words).expect("a packet"));
+        packets.map(|packet| comparer.is_comparable(&packet, Family::V4)).collect()
+    }
+
+    #[test]
+    fn only_packets_of_the_deviations_of_the_form_are_not_compared() {
+        let packets = [
+            "tcp dport 22",
+            "tcp dport 22 truncated 10",
+            "tcp fragment offset 1",
+            "udp fragment offset 185",
+        ];
+        let plain = "-A FORWARD -p udp -m udp --dport 53 -j DROP";
+        let tracked = "-A FORWARD -m conntrack --ctstate NEW -j DROP";
+        assert_eq!(comparable(plain, &packets, true), [true, false, false, true]);
+        assert_eq!(comparable(tracked, &packets, true), [true, false, false, false]);
+        for rule in [plain, tracked] {
+            assert_eq!(comparable(rule, &packets, false), [true; 4], "{rule}");
+        }
+    }
 }

@@ -190,7 +190,7 @@ fn fact_of(bench: &RuleEffectTester, family: Family, which: usize) -> Option<Mat
 }
 
 /// Whether a rule that looks at the protocol alone drops the packet: extension headers that are
-/// cut (deviation 5 of docs/semantics.md).
+/// cut (*malformed extension headers* in docs/semantics.md).
 fn chain_is_broken(bench: &RuleEffectTester, seen: &[RuleObservation]) -> bool {
     let at =
         bench.measured_rules().iter().position(|s| s.module.is_empty() && s.rule.contains("-p 59"));
