@@ -168,8 +168,8 @@ impl<'f> ComparedPair<'f> {
         }
     }
 
-    /// The datagrams that are never put together, on either side: PREROUTING drops all fragments.
-    /// What both sides never put together is taken as not possible.
+    /// The datagrams that are never reassembled, on each side, because PREROUTING drops all their
+    /// fragments. A datagram that neither side reassembles is considered impossible.
     fn datagrams_dropped_whole_by_side(
         &self,
         meaning: &mut DiagramContext<'f>,

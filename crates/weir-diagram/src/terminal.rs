@@ -89,7 +89,7 @@ pub(crate) struct TerminalTable {
     pub with_effects: bool,
 }
 
-/// A leaf that another diagram fills.
+/// A leaf that another diagram replaces.
 pub(crate) const PLACEHOLDER_LEAF: DiagramRef = DiagramRef::ONE;
 
 impl TerminalTable {

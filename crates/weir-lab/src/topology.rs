@@ -192,8 +192,8 @@ impl Topology {
         local.assemble_firewall(namespace, ifindex, devices, (near, far))
     }
 
-    /// Makes what is between clients and servers on their path. On the direct one that is nothing,
-    /// and the namespace of the answer is an empty one.
+    /// Creates what the path has between clients and servers. The direct path has nothing there: the
+    /// namespace that is returned is empty.
     ///
     /// # Errors
     /// Where the kernel refuses.

@@ -1,10 +1,10 @@
 //! Which rule is meant: by its place in the original ruleset, by its index there, and by its
 //! content.
 //!
-//! [`RuleId`] is what people and manifests name a rule by. [`RuleIndex`] stands for it in the
-//! credit of rules and elements, which passes copy and merge by the million; [`RulesetRuleIdTable`]
-//! leads from one to the other. Both are those of one text: a rule that is inserted moves all
-//! behind it. The [`RuleContentKey`](crate::RuleContentKey) of a rule stays.
+//! Users and manifests identify a rule by its [`RuleId`]. In the credit of rules and elements, which
+//! passes copy and merge by the million, [`RuleIndex`] represents it; [`RulesetRuleIdTable`] maps one
+//! to the other. Both are valid for one text only: inserting a rule changes those of all rules after
+//! it. The [`RuleContentKey`](crate::RuleContentKey) of a rule does not change.
 
 use std::fmt;
 

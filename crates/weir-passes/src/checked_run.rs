@@ -162,7 +162,7 @@ impl PassRefusalReason {
 /// The first pass whose result is not equal in its own sense, with the packet that shows it.
 ///
 /// # Panics
-/// Where the rules of the firewall are not numbered as a parser numbers them.
+/// If the indices of the firewall's rules are not those that a parser assigns.
 pub fn run_passes_until_first_refusal(
     firewall: &Firewall,
     passes: &[&dyn Pass],

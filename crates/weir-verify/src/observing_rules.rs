@@ -2,16 +2,14 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | PREROUTING, OUTPUT, first | each packet of ours is logged as begun |
-//! | OUTPUT, first | what the host makes by itself (answers, announcements) ends here |
+//! | PREROUTING, OUTPUT, first | each test packet is logged as begun |
+//! | OUTPUT, first | packets that the host generates itself (replies, announcements) are dropped |
 //! | PREROUTING, OUTPUT, after conntrack | its conntrack state is logged (empty firewall only) |
+//! | INPUT, POSTROUTING, last | each packet is logged as arrived, and dropped |
+//!
 //! Packets that are dropped last are never confirmed by conntrack, so that no packet of a batch
 //! belongs to a connection of another one. The rules do not use conntrack, unless the tested
 //! ruleset uses it.
-//!
-//! What ends last is never confirmed by conntrack, so that no packet of a batch meets a connection
-//! of another. The rules use nothing of conntrack, except where the ruleset that is tested uses
-//! it too.
 
 use weir_packet::{Addr, Family, Packet, Transport};
 

@@ -65,7 +65,7 @@ pub(crate) struct PreparedPacket {
     pub is_local: bool,
 }
 
-/// Packets that go the same way at the same time.
+/// Packets that follow the same path at the same time.
 #[derive(Clone, Debug)]
 pub(crate) struct PacketBatch {
     pub path: PacketPath,
@@ -86,8 +86,8 @@ impl BatchMaker {
         BatchMaker { next_number: 1, length_tested_families: lengths_matter }
     }
 
-    /// A batch of packets that all go `way`, at most `room`, taken out of `packets`. Those that
-    /// belong to the connection of another packet of the batch are left for a later one.
+    /// Takes at most `room` packets, all of which follow `path`, out of `packets`. A packet of the
+    /// same connection as another packet of the batch stays in `packets` for a later batch.
     pub fn take_batch_of_distinct_connections(
         &mut self,
         path: PacketPath,

@@ -93,8 +93,8 @@ impl TerminalProgress {
 }
 
 impl TerminalProgress {
-    /// As [`show`](TerminalProgress::show_done_fraction), with the time left as whoever works
-    /// reckons it.
+    /// As [`show_done_fraction`](TerminalProgress::show_done_fraction), with the remaining time as
+    /// the caller estimates it.
     pub fn show_with_time_left(&self, what: &str, done: u64, total: u64, left: Option<Duration>) {
         let what = match left {
             Some(left) => format!("{what} ({} s left)", left.as_secs()),

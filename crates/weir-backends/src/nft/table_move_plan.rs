@@ -303,7 +303,7 @@ fn is_rule_with_load_side_effect(rule: &Rule, family: Family) -> bool {
         || uses_shared_objects(rule, family)
 }
 
-/// The deepest call from any base chain of a table, and the base chain.
+/// The greatest depth of jumps and gotos below any base chain of a table; 0 without any.
 pub(super) fn find_deepest_call_of_table(table: &nft::Table) -> usize {
     let maps: HashMap<&str, &nft::VerdictMap> =
         table.maps.iter().map(|m| (m.name.as_str(), m)).collect();
@@ -326,7 +326,7 @@ pub(super) fn find_deepest_call_of_table(table: &nft::Table) -> usize {
     let graph =
         ChainGraph::from_names_and_jumps(table.chains.iter().map(|c| c.name.as_str()), calls);
     let bases = (0..table.chains.len()).filter(|c| table.chains[*c].base.is_some());
-    // A circle would have been refused by iptables; it counts as too deep here.
+    // iptables refuses loops of chains; one that is here all the same counts as too deep.
     bases
         .map(|base| graph.max_jump_or_goto_depth(base).unwrap_or(MAX_CALLS_BELOW_BASE_CHAIN + 1))
         .max()

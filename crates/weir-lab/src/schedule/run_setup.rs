@@ -75,7 +75,8 @@ impl RunState<'_> {
         Ok(())
     }
 
-    /// Sends something through a firewall that belongs to a ruleset, before that is loaded.
+    /// Sends traffic through the firewall of a ruleset before the ruleset is loaded, and fails if
+    /// anything is lost.
     fn check_firewall_without_rules(
         &mut self,
         planner: &dyn WorkloadPlanner<'_>,

@@ -22,8 +22,8 @@ impl LeakAndMiscountTolerance {
     }
 }
 
-/// What the packets of a trial say: they add up, none passed that had to be dropped, and the
-/// rules dropped none that had to pass.
+/// Checks the packet counts of a trial: all packets are accounted for, none passed that had to be
+/// dropped, and the rules dropped none that had to pass. The new state and its reason if not.
 pub(crate) fn judge_leaks_drops_and_balance(
     trial: &Trial,
     tolerance: LeakAndMiscountTolerance,

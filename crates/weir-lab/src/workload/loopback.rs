@@ -69,11 +69,11 @@ impl<'a> WorkloadPlanner<'a> for LoopbackWorkloadPlanner {
     }
 }
 
-/// Datagrams over loopback for a time.
+/// Sends datagrams over the loopback device.
 pub(crate) struct LoopbackWorkload {
     udp: LoopbackUdpToClosedPort,
     duration: Duration,
-    /// Stop after so many; 0: after the time only.
+    /// Datagrams after which it stops; 0: no limit.
     max_datagrams: u64,
     /// The ruleset has to drop everything.
     to_drop: bool,
@@ -84,7 +84,8 @@ pub(crate) struct LoopbackWorkload {
 }
 
 impl LoopbackWorkload {
-    /// For so long, or so many; `to_drop` says that the ruleset has to drop everything.
+    /// Sends for a duration or a number of datagrams, whichever is reached first; with `to_drop` the
+    /// ruleset has to drop all of them.
     pub(crate) fn new(
         udp: LoopbackUdpToClosedPort,
         (duration, most): (Duration, u64),
@@ -146,7 +147,7 @@ impl Workload for LoopbackWorkload {
     }
 }
 
-/// Datagrams so far that no socket wanted.
+/// Datagrams so far for which there was no socket.
 fn read_udp_no_ports(host: &FirewallWithCounters) -> Result<u64, LabError> {
     Ok(host.stack_counters.read_all_counters()?.get("Udp.NoPorts").copied().unwrap_or(0))
 }
@@ -158,7 +159,7 @@ fn open_udp_socket() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Sends for so long, or so many; how many it sent.
+/// Sends for a duration or a number of datagrams, whichever is reached first; returns how many.
 fn send_datagrams(
     socket: &OwnedFd,
     udp: LoopbackUdpToClosedPort,

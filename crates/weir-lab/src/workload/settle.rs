@@ -1,16 +1,16 @@
-//! The end of a trial: waiting until nothing is under way any more.
+//! The end of a trial: waiting until no packet is in flight any more.
 
 use std::time::{Duration, Instant};
 
 use crate::LabError;
 
-/// What is seen of packets that are under way.
+/// A reading of counters while packets may still be in flight.
 pub(crate) struct MovedPacketsReading<T> {
-    /// Packets so far; as long as it changes, something moves.
+    /// Packets counted so far; while this changes, packets are in flight.
     pub(crate) moved_packets: u64,
-    /// Nothing is under way any more.
+    /// No packet is in flight any more.
     pub(crate) is_complete: bool,
-    /// What the caller wants to know at the end.
+    /// The caller's result, if this is the last reading.
     pub(crate) value: T,
 }
 
@@ -32,8 +32,8 @@ impl SettleTimes {
         SettleTimes { limit: Duration::from_millis(200), still: Duration::from_millis(20) };
 }
 
-/// Reads until nothing is under way, nothing has moved for some time, or the time limit is over;
-/// the value of the last reading.
+/// Reads until a reading is complete, the count has not changed for `still`, or `limit` has passed;
+/// returns the value of the last reading.
 pub(crate) fn wait_until_settled<T>(
     SettleTimes { limit, still }: SettleTimes,
     mut read: impl FnMut() -> Result<MovedPacketsReading<T>, LabError>,

@@ -21,8 +21,8 @@ use crate::workload::workload_trait::{Workload, WorkloadOutcome};
 
 /// Packets of the trial of a firewall without rules.
 pub(crate) const EMPTY_FIREWALL_PACKETS: u64 = 1000;
-/// Tries until a link is taken as wrong: one that the kernel has only just set up on a busy machine
-/// may lose the first packets.
+/// Attempts before a link is considered broken: a link that the kernel has only just set up on a
+/// busy machine may lose the first packets.
 pub(crate) const NEW_LINK_TRIES: u32 = 3;
 
 /// Sends the traffic of a study through the firewall of one subject.
@@ -49,7 +49,7 @@ pub(crate) trait WorkloadPlanner<'a> {
         trial: &TrialParameters<'_>,
     ) -> Result<Box<dyn Workload + 'a>, LabError>;
 
-    /// How often that trial is tried until the firewall is taken as wrong.
+    /// How often that trial is attempted before the firewall is considered broken.
     fn max_empty_firewall_tries(&self) -> u32 {
         1
     }
@@ -64,7 +64,7 @@ pub(crate) trait WorkloadPlanner<'a> {
     }
 }
 
-/// The part of a study's grid that a trial is at, and how it is measured.
+/// The point of a study's grid that a trial belongs to, and how the trial is measured.
 #[derive(Clone, Default)]
 pub(crate) struct TrialParameters<'t> {
     /// The point of the grid.
@@ -85,7 +85,7 @@ pub(crate) struct TrialParameters<'t> {
     pub(crate) frames: &'t [Frame],
 }
 
-/// A workload, and what a trial of it is.
+/// A workload, and how its trial is recorded.
 pub(crate) struct PlannedWorkload<'a> {
     pub(crate) workload: Box<dyn Workload + 'a>,
     /// Rules may have to drop some of what is sent.
@@ -125,7 +125,7 @@ impl<'a> PlannedWorkload<'a> {
         }
     }
 
-    /// Says of a trial what it is.
+    /// Sets the kind and rate of a trial, and the client that opened its connections.
     pub(crate) fn set_trial_kind_and_client(&self, trial: &mut Trial) {
         if let Some((kind, rate_pps)) = self.connection_kind_and_rate {
             // The compared quantity is the same for all clients.
@@ -139,7 +139,7 @@ impl<'a> PlannedWorkload<'a> {
     }
 }
 
-/// What did not arrive after a firewall without rules.
+/// A shortfall of packets or connections after a firewall without rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MissingArrivals {
     pub(crate) arrived: u64,

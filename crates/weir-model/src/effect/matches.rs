@@ -208,9 +208,10 @@ pub const OPAQUE_MATCH_ROWS: &[OpaqueModuleRow] = &[
 ];
 
 impl Match {
-    /// A match whose options are checked and left as they were written: opaque without a row in the
-    /// table of effects, and with a row whose answer the fields or a set give, which needs a
-    /// variant of its own.
+    /// Creates a match whose options were checked and are preserved verbatim.
+    ///
+    /// It is opaque if the table of effects has no row for it, and also if fields or a set alone
+    /// determine its result: such a match needs a variant of its own.
     pub fn from_written_options(module: &'static str, options: Vec<WrittenOption>) -> Match {
         let row = MATCH_ROWS.iter().find(|row| row.name == module);
         let typed = |options: Vec<WrittenOption>| options.into_iter().map(Into::into).collect();

@@ -4,9 +4,9 @@ use super::conntrack_demand_level::ConntrackDemand;
 
 /// One row: a module without a row in the table of effects whose rules share no objects by name.
 ///
-/// Its rules are barriers all the same. Rules of a module that has no row at all, and none in
-/// [`SHARED_OBJECT_ROWS`](super::shared_objects::SHARED_OBJECT_ROWS), share one object, which all
-/// of them configure.
+/// Rules that use it are barriers nevertheless. If a module has neither this row nor one in
+/// [`SHARED_OBJECT_ROWS`](super::shared_objects::SHARED_OBJECT_ROWS), weir assumes that all rules
+/// that use it share one object, and that each of them configures it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpaqueModuleRow {
     /// Name, as in `-m NAME` or `-j NAME`.

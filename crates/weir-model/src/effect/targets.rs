@@ -274,9 +274,10 @@ pub fn target_module_name(target: &Target) -> Option<&str> {
 }
 
 impl Target {
-    /// A target whose options are checked and left as they were written: opaque without a row in
-    /// the table of effects. With a row it is an effect if the traversal continues, else it hands
-    /// the packet on.
+    /// Creates a target whose options were checked and are preserved verbatim.
+    ///
+    /// It is opaque if the table of effects has no row for it. With a row it is an effect if the
+    /// traversal continues after it, and a [`Target::Divert`] otherwise.
     pub fn from_written_options(module: &'static str, options: Vec<WrittenOption>) -> Target {
         let Some(row) = TARGET_ROWS.iter().find(|row| row.name == module) else {
             return Target::Opaque(Box::new(OpaqueExtension::from_written_options(
@@ -291,12 +292,12 @@ impl Target {
         }
     }
 
-    /// True where the rule decides: nothing after it in this table sees the packet.
+    /// Whether the target ends the traversal of the table: no later rule of it sees the packet.
     pub fn is_terminating(&self) -> bool {
         target_effects(self).termination == TargetTermination::Always
     }
 
-    /// True where no packet that the target acts on goes on in its chain.
+    /// Whether no packet continues with the next rule of the chain after the target.
     pub fn leaves_chain(&self) -> bool {
         matches!(self, Target::Return | Target::Goto(_)) || self.is_terminating()
     }

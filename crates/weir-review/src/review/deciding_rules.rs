@@ -8,7 +8,7 @@ use super::review_types::{LocatedRuleOrPolicy, ReviewedRuleset, RulesetDecision}
 use crate::explain::verdict_words;
 use weir_semantics::Verdict;
 
-/// A rule that matched, with the rules that jumped to its chain before it.
+/// A rule that matched, and its position in its chain.
 #[derive(Clone, Copy, Debug)]
 struct MatchedRule<'t> {
     chain: &'t SharedName,
@@ -24,7 +24,7 @@ struct TableVerdict<'t> {
     verdict: Verdict,
     /// The chain whose policy decided, if it was one.
     policy_chain: Option<&'t SharedName>,
-    /// The rule that decided, the last, after the jumps to it.
+    /// The rules that jumped to the chain of the deciding rule, then the deciding rule.
     jumps_and_deciding_rule: Vec<MatchedRule<'t>>,
 }
 

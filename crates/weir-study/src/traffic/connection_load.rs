@@ -128,8 +128,8 @@ impl ConnectionLoad {
 }
 
 impl Default for ConnectionLoad {
-    /// What a study gets that says nothing else. 198.18.0.0/15 is for measurements of devices (RFC
-    /// 2544, appendix C.2.2); its first half is for the links.
+    /// The load of a study that specifies nothing. 198.18.0.0/15 is reserved for benchmarks of
+    /// devices (RFC 2544, appendix C.2.2); the links use its first half.
     fn default() -> ConnectionLoad {
         let endpoints = Endpoints {
             first_client: Ipv4Addr::new(198, 19, 0, 0),

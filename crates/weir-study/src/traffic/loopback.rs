@@ -45,8 +45,8 @@ struct LoopbackDefinition {
 }
 
 impl From<LoopbackDefinition> for LoopbackUdpToClosedPort {
-    /// Without fields 128 bytes, and the port that discards (RFC 863), on which no host of today
-    /// listens.
+    /// Defaults: 128 bytes, and the port of the discard service (RFC 863), on which hosts no longer
+    /// listen.
     fn from(text: LoopbackDefinition) -> LoopbackUdpToClosedPort {
         let LoopbackDefinition { bytes, port } = text;
         LoopbackUdpToClosedPort {
