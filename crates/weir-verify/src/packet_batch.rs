@@ -1,8 +1,9 @@
 //! Packets with the same path, which can be distinguished from each other.
 //!
-//! A packet is identified by its identification field (IPv4) or flow label (IPv6), which no rule
-//! tests and nothing rewrites. If padding does not affect any test, its length is also unique, so
-//! that byte counters identify packets.
+//! A packet is identified by its identification field (IPv4) or flow label (IPv6), which no field
+//! of the table covers (a test checks this), so that no rule tests them, and which nothing rewrites.
+//! If padding does not affect any test, its length is also unique, so that byte counters identify
+//! packets.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -248,7 +249,9 @@ impl PacketBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_packet::Addr;
+    use weir_model::Field;
+    use weir_model::field::{FIELDS, Layer};
+    use weir_packet::{Addr, FragmentOffsetAndFlags};
 
     fn udp(family: Family, sport: u16) -> Packet {
         let mut p = Packet::new(family, Addr(1), Addr(2), 17);
@@ -275,6 +278,45 @@ mod tests {
             let odd = batch.select_packets([1, 3]);
             assert_eq!(odd.identify_packet(&batch.packets[3].frame[14..]), Some(1));
             assert_eq!(odd.identify_packet(&batch.packets[2].frame[14..]), None);
+        }
+    }
+
+    /// Fields of the table that differ between a packet and a frame.
+    fn find_fields_changed_in_frame(packet: &Packet, frame: &[u8]) -> Vec<Field> {
+        let sent = Packet::parse_frame_keeping_smac(frame).expect("a packet");
+        let fields = FIELDS.iter().filter(|row| row.layer != Layer::Meta).map(|row| row.field);
+        fields.filter(|field| field.read(packet) != field.read(&sent)).collect()
+    }
+
+    /// A field at the place of the number would be overwritten: such a packet would not test what
+    /// it was made for, and the number must then move elsewhere.
+    #[test]
+    fn the_number_of_a_packet_is_in_no_field_of_the_table() {
+        for family in [Family::V4, Family::V6] {
+            let whole = Packet { smac: Some([2, 0, 0, 0, 0, 5]), ..udp(family, 1) };
+            let fragment = |offset, more_fragments| {
+                let fragment =
+                    FragmentOffsetAndFlags { offset, more_fragments, dont_fragment: false };
+                Packet { fragment, payload: vec![0; 8], ..whole.clone() }
+            };
+            let later = Packet { transport: Transport::NoParsedHeader, ..fragment(1, false) };
+            for packet in [whole.clone(), fragment(0, true), later] {
+                for number in [1, 0x55aa, PACKET_NUMBER_MAX] {
+                    let prepared = BatchMaker::new(vec![family]).prepare_packet(
+                        packet.clone(),
+                        number,
+                        JourneyKind::Forward,
+                        &mut HashSet::new(),
+                    );
+                    assert_eq!(find_fields_changed_in_frame(&packet, &prepared.frame), []);
+                    for field in FIELDS.iter().map(|row| row.field) {
+                        assert_eq!(field.read(&packet), field.read(&prepared.packet), "{field:?}");
+                    }
+                }
+            }
+            let marked = Packet { ttl: whole.ttl ^ 1, ..whole.clone() };
+            let frame = marked.to_frame_with_dmac(FIREWALL_INPUT_MAC);
+            assert_eq!(find_fields_changed_in_frame(&whole, &frame), [Field::Ttl]);
         }
     }
 

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use weir_model::{Family, Field};
+use weir_model::field::{FIELDS, Layer};
+use weir_model::{Family, Field, Packet};
 use weir_verify::rule_effect_tester::RuleObservation;
 
+use super::flips::flips;
 use super::targets::Probe;
 
-/// Fields whose probes, or bytes at the end, differ.
+/// Fields whose probes, or values at the end, differ.
 pub fn find_changed_fields(
     probes: &[Probe],
     one: &RuleObservation,
     other: &RuleObservation,
-    family: Family,
 ) -> BTreeSet<Field> {
     let mut out = BTreeSet::new();
     let mut see = |a: &[bool], b: &[bool]| {
@@ -29,18 +30,7 @@ pub fn find_changed_fields(
         if one.mark != other.mark {
             out.insert(Field::Mark);
         }
-        for (field, from, to) in locate_fields(family, a, b) {
-            if a.get(from..to) != b.get(from..to) {
-                out.insert(field);
-            }
-        }
-        let tos = |b: &[u8]| match family {
-            Family::V4 => b[1],
-            Family::V6 => b[0] << 4 | b[1] >> 4,
-        };
-        if tos(a) != tos(b) {
-            out.insert(Field::Tos);
-        }
+        out.extend(find_fields_that_differ(a, b));
     }
     if one.is_local != other.is_local {
         // What comes to the host keeps its time to live.
@@ -49,26 +39,45 @@ pub fn find_changed_fields(
     out
 }
 
-/// Where fields lie in both packets, from the network header on; nothing where they have options.
-fn locate_fields(family: Family, one: &[u8], other: &[u8]) -> Vec<(Field, usize, usize)> {
-    use Field::{Daddr, Dport, Length, Saddr, Sport, TcpFlags, Ttl};
-    let (mut fields, transport) = match family {
-        Family::V4 if one[0] != 0x45 => return Vec::new(),
-        Family::V4 => (vec![(Length, 2, 4), (Ttl, 8, 9), (Saddr, 12, 16), (Daddr, 16, 20)], 20),
-        Family::V6 => (vec![(Length, 4, 6), (Ttl, 7, 8), (Saddr, 8, 24), (Daddr, 24, 40)], 40),
-    };
-    let proto = |b: &[u8]| match family {
-        // Later fragments have no header.
-        Family::V4 if b[6] & 0x1f != 0 || b[7] != 0 => 0,
-        Family::V4 => b[9],
-        Family::V6 => b[6],
-    };
-    if proto(one) == proto(other) && matches!(proto(one), 6 | 17) {
-        fields.push((Sport, transport, transport + 2));
-        fields.push((Dport, transport + 2, transport + 4));
+/// The fields of the table that two packets, from their network headers on, have different values
+/// of; none if the model cannot hold one of them.
+fn find_fields_that_differ(one: &[u8], other: &[u8]) -> Vec<Field> {
+    let (Ok(one), Ok(other)) = (parse_start(one), parse_start(other)) else { return Vec::new() };
+    FIELDS
+        .iter()
+        // Bytes do not say the rest.
+        .filter(|row| matches!(row.layer, Layer::Network | Layer::Transport))
+        .map(|row| row.field)
+        .filter(|field| field.read(&one) != field.read(&other))
+        .collect()
+}
+
+/// The packet that begins with these bytes: the kernel logs no more of it.
+fn parse_start(bytes: &[u8]) -> Result<Packet, weir_packet::ParseError> {
+    match Packet::parse(bytes) {
+        Err(weir_packet::ParseError::TooShort { wanted, .. }) => {
+            let mut whole = bytes.to_vec();
+            whole.resize(wanted, 0);
+            Packet::parse(&whole)
+        }
+        parsed => parsed,
     }
-    if proto(one) == proto(other) && proto(one) == 6 {
-        fields.push((TcpFlags, transport + 13, transport + 14));
+}
+
+#[test]
+fn a_field_that_differs_in_the_bytes_of_two_packets_is_found() {
+    for family in [Family::V4, Family::V6] {
+        for pairs in flips(family) {
+            let base = pairs.base.packet.as_ref().expect("of a packet");
+            assert!(find_fields_that_differ(&base.to_bytes(), &base.to_bytes()).is_empty());
+            for (field, other) in &pairs.flipped {
+                if !matches!(field.row().layer, Layer::Network | Layer::Transport) {
+                    continue;
+                }
+                let other = other.packet.as_ref().expect("of a packet");
+                let found = find_fields_that_differ(&base.to_bytes(), &other.to_bytes());
+                assert_eq!(found, [*field], "{family:?} {}", base.proto);
+            }
+        }
     }
-    fields
 }

@@ -1,7 +1,8 @@
 //! Pairs of packets that differ in one field.
 
+use weir_model::field::{FIELDS, FieldReading};
 use weir_model::{Addr, Family, Field};
-use weir_packet::{ConntrackInfo, CtState, Packet, PktType, Transport};
+use weir_packet::{ConntrackInfo, CtState, Packet, Transport};
 use weir_verify::rule_effect_tester::{EffectTestPacket, SOURCE_MAC_GIVEN_MARK_ONE};
 
 /// The packet that others differ from, as others differ from it.
@@ -41,7 +42,8 @@ fn bases(family: Family) -> Vec<Packet> {
 /// Pairs without a connection.
 pub fn flips(family: Family) -> Vec<Flips> {
     let mut out: Vec<Flips> = bases(family).iter().map(flips_of).collect();
-    // A mark comes with a source MAC address: the other one is none that rules name either.
+    // No packet arrives with a mark. The test's own rule gives one to a source MAC address; the
+    // other address is none that rules name either.
     let from = |smac| Packet { smac: Some(smac), ..bases(family).remove(0) };
     let base = EffectTestPacket::from_packet("unmarked", from([2, 0, 0, 0, 0, 6]));
     out.push(Flips {
@@ -54,52 +56,19 @@ pub fn flips(family: Family) -> Vec<Flips> {
     out
 }
 
+/// A packet, and others that differ from it in one field of the table each. A field that does not
+/// exist in the packet, or cannot change alone, stays the same when it is written.
 fn flips_of(base: &Packet) -> Flips {
     let mut flipped = Vec::new();
-    let mut push = |field: Field, change: &dyn Fn(&mut Packet)| {
-        let mut p = base.clone();
-        change(&mut p);
-        if p != *base {
-            flipped.push((
-                field,
-                EffectTestPacket::from_packet(format!("{field:?} of {}", base.proto), p),
-            ));
+    for field in FIELDS.iter().map(|row| row.field).filter(|f| *f != Field::Mark) {
+        for value in values_to_write(field, base) {
+            let mut p = base.clone();
+            field.write(&mut p, value);
+            if p != *base {
+                let name = format!("{field:?} of {}", base.proto);
+                flipped.push((field, EffectTestPacket::from_packet(name, p)));
+            }
         }
-    };
-    push(Field::Saddr, &|p| p.saddr.0 ^= 0x40);
-    push(Field::Daddr, &|p| p.daddr.0 ^= 0x40);
-    for port in [22, 2048, 80] {
-        push(Field::Sport, &|p| set_ports(&mut p.transport, Some(port), None));
-    }
-    for port in [79, 2048, 65_535] {
-        push(Field::Dport, &|p| set_ports(&mut p.transport, None, Some(port)));
-    }
-    for flags in [0, 0x10, 0x12, 0x3f] {
-        push(Field::TcpFlags, &|p| {
-            if let Transport::Tcp { flags: old, .. } = &mut p.transport {
-                *old = flags;
-            }
-        });
-    }
-    for value in [(0, 0), (3, 4), (1, 4), (129, 0), (135, 0)] {
-        push(Field::IcmpTypeAndCode, &|p| {
-            if let Transport::Icmp { kind, code, .. } = &mut p.transport {
-                (*kind, *code) = value;
-            }
-        });
-    }
-    push(Field::SourceMac, &|p| p.smac = Some([2, 0, 0, 0, 0, 6]));
-    for longer in [1, 13, 100] {
-        push(Field::Length, &|p| p.payload.resize(p.payload.len() + longer, b'a'));
-    }
-    for ttl in [9, 11, 65, 66, 255] {
-        push(Field::Ttl, &|p| p.ttl = ttl);
-    }
-    for tos in [1, 0x10, 0xb8] {
-        push(Field::Tos, &|p| p.tos = tos);
-    }
-    for pkttype in [PktType::Broadcast, PktType::Multicast] {
-        push(Field::PktType, &|p| p.pkttype = pkttype);
     }
     Flips {
         base: EffectTestPacket::from_packet(format!("base {}", base.proto), base.clone()),
@@ -107,14 +76,22 @@ fn flips_of(base: &Packet) -> Flips {
     }
 }
 
-fn set_ports(transport: &mut Transport, source: Option<u16>, destination: Option<u16>) {
-    if let Transport::Tcp { sport, dport, .. }
-    | Transport::Udp { sport, dport }
-    | Transport::Sctp { sport, dport, .. }
-    | Transport::DccpPorts { sport, dport } = transport
-    {
-        *sport = source.unwrap_or(*sport);
-        *dport = destination.unwrap_or(*dport);
+/// Values of a field for which some rule of the tests has another answer than for the base's. A
+/// field that is new in the table gets its own value with a bit changed, lowest and highest.
+fn values_to_write(field: Field, base: &Packet) -> Vec<u128> {
+    let FieldReading::Value(old) = field.read(base) else { return Vec::new() };
+    match field {
+        Field::Saddr | Field::Daddr => vec![old ^ 0x40],
+        Field::Sport => vec![22, 2048, 80],
+        Field::Dport => vec![79, 2048, 65_535],
+        Field::TcpFlags => vec![0, 0x10, 0x12, 0x3f],
+        Field::IcmpTypeAndCode => vec![0, 0x0304, 0x0104, 0x8100, 0x8700],
+        Field::Length => vec![old + 1, old + 13, old + 100],
+        Field::Ttl => vec![9, 11, 65, 66, 255],
+        Field::Tos => vec![1, 0x10, 0xb8],
+        Field::PktType => vec![1, 2],
+        Field::SourceMac => vec![0x0200_0000_0006],
+        _ => vec![old ^ 1, old ^ 1 << (field.bit_width(base.family).max(1) - 1)],
     }
 }
 
@@ -140,4 +117,17 @@ pub fn states(family: Family) -> Vec<Flips> {
         Flips { base: with(established, "established"), flipped }
     })
     .collect()
+}
+
+#[test]
+fn every_field_of_the_table_is_flipped_unless_it_cannot_change_alone() {
+    for family in [Family::V4, Family::V6] {
+        let all = || flips(family).into_iter().chain(states(family));
+        for field in FIELDS.iter().map(|row| row.field) {
+            let is_flipped = all().any(|f| f.flipped.iter().any(|(flipped, _)| *flipped == field));
+            let never_alone =
+                [Field::Iif, Field::Oif, Field::Proto, Field::IsLaterFragment].contains(&field);
+            assert!(is_flipped != never_alone, "{family:?} {field:?}");
+        }
+    }
 }

@@ -342,11 +342,11 @@ impl Run<'_> {
                 if !alike && control.ct_state != seen.ct_state {
                     continue;
                 }
-                see_writes(fact, &probes, control, seen, self.family);
+                see_writes(fact, &probes, control, seen);
                 let nat = matches!(fact.target, Target::Nat(_));
                 if let Some(predicted) = predicted.filter(|_| !nat) {
                     let said = &predicted.observation;
-                    let unknown = find_changed_fields(&said_probes, said, seen, self.family);
+                    let unknown = find_changed_fields(&said_probes, said, seen);
                     if predicted.wrote_unknown_value {
                         fact.unknown.extend(unknown);
                     } else if !unknown.is_empty() {
@@ -428,13 +428,12 @@ fn see_writes(
     probes: &[Probe],
     control: &RuleObservation,
     seen: &RuleObservation,
-    family: Family,
 ) {
     fact.goes_on |= seen.reached_next_rule;
     fact.drops |= !seen.reached_next_rule
         && control.observed_bytes.is_some()
         && seen.observed_bytes.is_none();
-    fact.writes.extend(find_changed_fields(probes, control, seen, family));
+    fact.writes.extend(find_changed_fields(probes, control, seen));
     let sets = |a: &[bool], b: &[bool]| {
         probes.iter().zip(a.iter().zip(b)).any(|(p, (a, b))| p.field.is_none() && a != b)
     };
