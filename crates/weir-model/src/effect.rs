@@ -13,9 +13,10 @@
 //!
 //! The rows are compared with the kernel: packets in a network namespace show what each target
 //! writes and which packets each match drops (`effects` in the tests of `weir-verify`). If one
-//! entry of `writes`, `unknown`, `sets`, `drops`, `ends` or `hotdrop` in a row is changed, that
-//! test must fail. Columns that packets cannot show (`emits`, `unmodelled`, `stateful`) are
-//! compared with lists there.
+//! entry of a row is changed, that test must fail. Columns that packets cannot show
+//! ([`is_observable`](TargetRow::is_observable), [`sends_copy`](TargetRow::sends_copy),
+//! [`changes_unmodelled_state`](TargetRow::changes_unmodelled_state) and
+//! [`stateful`](TargetRow::stateful)) are compared with lists there.
 
 mod conntrack_demand_level;
 mod field_set;
@@ -55,6 +56,9 @@ mod tests {
     };
     use crate::target::{Effect, ExtensionTarget, Target};
 
+    /// A name that no module can have: iptables reads the blank as the end of the word.
+    const NO_MODULE: &str = "no module";
+
     fn other(module: &'static str, options: &[&'static str]) -> Target {
         let option = |name: &&'static str| ExtensionOption {
             negated: false,
@@ -87,7 +91,7 @@ mod tests {
     fn written_options_become_what_the_row_of_their_module_is() {
         let option =
             || vec![WrittenOption { negated: true, name: "new", argument: Some("a b".into()) }];
-        let Target::Opaque(opaque) = Target::from_written_options("TCPOPTSTRIP", option()) else {
+        let Target::Opaque(opaque) = Target::from_written_options(NO_MODULE, option()) else {
             panic!("a target without a row is opaque");
         };
         assert_eq!(opaque.words, ["!", "--new", "a b"]);
@@ -96,7 +100,7 @@ mod tests {
         assert!(matches!(Target::from_written_options("QUEUE", option()), Target::Divert(_)));
         assert!(matches!(Match::from_written_options("recent", option()), Match::Stateful(_)));
         assert!(matches!(Match::from_written_options("u32", option()), Match::UnmodelledInput(_)));
-        assert!(matches!(Match::from_written_options("osf", option()), Match::Opaque(_)));
+        assert!(matches!(Match::from_written_options(NO_MODULE, option()), Match::Opaque(_)));
     }
 
     #[test]
@@ -108,10 +112,22 @@ mod tests {
 
     #[test]
     fn a_target_without_a_row_writes_everything() {
-        let opaque = OpaqueExtension { name: "TCPOPTSTRIP".into(), words: Vec::new() };
+        let opaque = OpaqueExtension { name: NO_MODULE.into(), words: Vec::new() };
         assert_eq!(target_effects(&Target::Opaque(Box::new(opaque))), UNKNOWN_TARGET_ROW);
-        assert_eq!(target_effects(&other("NEW", &[])), UNKNOWN_TARGET_ROW);
+        assert_eq!(target_effects(&other(NO_MODULE, &[])), UNKNOWN_TARGET_ROW);
         assert!(UNKNOWN_TARGET_ROW.writes.contains(Field::Daddr));
+    }
+
+    #[test]
+    fn only_targets_that_report_or_do_nothing_have_no_effect_on_later_rules() {
+        let has_none = |target: &Target| target_effects(target).has_no_effect_on_later_rules();
+        for name in ["LOG", "NFLOG", "AUDIT", "TRACE"] {
+            assert!(has_none(&other(name, &[])), "{name}");
+        }
+        for name in ["TEE", "CHECKSUM", "CONNMARK", "CT", "ECN", "TCPMSS", NO_MODULE] {
+            assert!(!has_none(&other(name, &[])), "{name}");
+        }
+        assert!(!has_none(&other("SET", &["add-set"])) && !has_none(&Target::Drop));
     }
 
     #[test]

@@ -264,8 +264,8 @@ pub(crate) fn incomparable_outcome_cause(
     match outcome.verdict {
         Verdict::Divert(_) => Some("handed over to a program on the host"),
         Verdict::Unknown => Some("decided by a target that weir does not know"),
-        _ if outcome.effects.iter().any(|e| is_target_of_module(e.target, "TEE")) => {
-            Some("copied by TEE")
+        _ if outcome.effects.iter().any(|e| target_effects(e.target).sends_copy) => {
+            Some("copied by a target of its rules")
         }
         Verdict::Accept
         | Verdict::Drop
@@ -273,12 +273,6 @@ pub(crate) fn incomparable_outcome_cause(
         | Verdict::Expired
         | Verdict::HeldForReassembly => None,
     }
-}
-
-/// Whether the target is of that module.
-fn is_target_of_module(target: &Target, module: &str) -> bool {
-    let Target::Effect(effect) = target else { return false };
-    matches!(&**effect, Effect::Other(extension) if extension.module == module)
 }
 
 /// Whether the target assigns the packet's connection to a zone.

@@ -54,6 +54,8 @@ pub struct TargetRow {
     /// Somebody outside of the walk notices it even if the packet is dropped later: a log line, a
     /// message, a clone, an answer, a changed set or connection.
     pub is_observable: bool,
+    /// It sends a copy of the packet, which traverses OUTPUT and POSTROUTING on its own.
+    pub sends_copy: bool,
     /// Its effect depends on more than the packet: elements of a set, its own state.
     pub stateful: bool,
     /// It changes what no field models and other matches may read: bytes of the packet, its
@@ -72,6 +74,7 @@ const INERT_TARGET_ROW: TargetRow = TargetRow {
     may_drop: false,
     termination: TargetTermination::Never,
     is_observable: false,
+    sends_copy: false,
     stateful: false,
     changes_unmodelled_state: false,
     conntrack_demand: ConntrackDemand::Nothing,
@@ -85,6 +88,18 @@ impl TargetRow {
             unknown_writes: self.unknown_writes.without(FieldSet::from_fields(fields)),
             ..self
         }
+    }
+
+    /// Whether no rule of any journey depends on what the target does: it changes no packet, set
+    /// or other state, sends no copy, and the traversal always continues.
+    pub fn has_no_effect_on_later_rules(&self) -> bool {
+        self.writes.is_empty()
+            && self.set_writes == IpsetWrites::None
+            && self.termination == TargetTermination::Never
+            && !self.may_drop
+            && !self.sends_copy
+            && !self.stateful
+            && !self.changes_unmodelled_state
     }
 
     /// The fields that it writes with values that are known.
@@ -148,6 +163,7 @@ pub const UNKNOWN_TARGET_ROW: TargetRow = TargetRow {
     may_drop: true,
     termination: TargetTermination::Perhaps,
     is_observable: true,
+    sends_copy: true,
     stateful: true,
     changes_unmodelled_state: true,
     conntrack_demand: ConntrackDemand::Nothing,
@@ -164,7 +180,7 @@ pub const TARGET_ROWS: &[TargetRow] = {
         reporting_target_row("NFLOG"),
         reporting_target_row("AUDIT"),
         reporting_target_row("TRACE"),
-        reporting_target_row("TEE"),
+        TargetRow { sends_copy: true, ..reporting_target_row("TEE") },
         TargetRow { changes_unmodelled_state: true, ..writing_target_row("CHECKSUM", &[]) },
         TargetRow { changes_unmodelled_state: true, ..writing_target_row("CLASSIFY", &[]) },
         read_write_target_row("MARK", &[Mark]).with_known_values(&[Mark]),

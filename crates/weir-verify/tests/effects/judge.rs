@@ -99,11 +99,15 @@ pub const NOTICED: &[&str] = &[
     "SYNPROXY",
     "",
 ];
+/// Targets that send a copy, which is not observed.
+const COPYING: &[&str] = &["TEE"];
 /// Drops what a full table has no room for: seen of a rule with a table of one entry, not of
 /// others, whose tables take more packets than are sent.
 const FILLS_UP: &str = "hashlimit";
 /// Targets that change what no rule of the tests can see: priorities, queues, checksums, bytes.
 pub const UNMODELLED: &[&str] = &["CHECKSUM", "CLASSIFY", "CT", "ECN", "TCPMSS", "SET"];
+/// Targets whose effect depends on more than the packet.
+const REMEMBERING: &[&str] = &["SET"];
 /// Targets that end packets because that is what they say.
 const END: &[&str] = &["DROP", "REJECT"];
 
@@ -262,11 +266,14 @@ fn target_fact(row: &TargetRow, fact: &TargetFact, wrong: &mut Vec<String>) {
 /// What a row says otherwise than was seen of all of its rules.
 fn target_row(row: &TargetRow, facts: &[TargetFact], wrong: &mut Vec<String>) {
     if let Some((_, writes, ends)) = HANDED.iter().find(|(name, ..)| *name == row.name) {
-        let barrier =
-            row.stateful && row.changes_unmodelled_state && row.is_observable && !row.may_drop;
+        let barrier = row.stateful
+            && row.changes_unmodelled_state
+            && row.is_observable
+            && !row.may_drop
+            && !row.sends_copy;
         let fields = row.writes == *writes && row.unknown_writes == *writes;
         if !barrier || !fields || row.termination != *ends || row.set_writes != IpsetWrites::None {
-            wrong.push(format!("{}: it is no barrier", row.name));
+            wrong.push(format!("{}: it is not the barrier of list HANDED", row.name));
         }
         return;
     }
@@ -298,13 +305,17 @@ fn target_row(row: &TargetRow, facts: &[TargetFact], wrong: &mut Vec<String>) {
         wrong.push(format!("{}: what is unknown is written", row.name));
     }
     if row.is_observable != NOTICED.contains(&row.name) {
-        wrong.push(format!("{}: whether others notice it", row.name));
+        wrong.push(format!("{}: whether others notice it (list NOTICED)", row.name));
     }
     if row.changes_unmodelled_state != UNMODELLED.contains(&row.name) {
-        wrong.push(format!("{}: whether it changes what no field says", row.name));
+        wrong
+            .push(format!("{}: whether it changes what no field says (list UNMODELLED)", row.name));
     }
-    if row.stateful != (row.name == "SET") {
-        wrong.push(format!("{}: whether it remembers", row.name));
+    if row.stateful != REMEMBERING.contains(&row.name) {
+        wrong.push(format!("{}: whether it remembers (list REMEMBERING)", row.name));
+    }
+    if row.sends_copy != COPYING.contains(&row.name) {
+        wrong.push(format!("{}: whether it sends a copy (list COPYING)", row.name));
     }
 }
 
@@ -429,6 +440,7 @@ pub fn target_mutants(rows: &[TargetRow]) -> Vec<(String, Vec<TargetRow>)> {
         );
         push("emits or not".into(), Some(TargetRow { is_observable: !row.is_observable, ..*row }));
         push("remembers or not".into(), Some(TargetRow { stateful: !row.stateful, ..*row }));
+        push("sends a copy or not".into(), Some(TargetRow { sends_copy: !row.sends_copy, ..*row }));
     }
     out
 }
