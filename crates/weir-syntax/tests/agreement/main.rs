@@ -63,10 +63,11 @@ fn main() -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Modules whose names are those of objects of the host, which are not made for this test.
+/// Modules that are not compared: their values are names of objects of the host (accounting
+/// objects, contexts of a security module), which this test does not create.
 const MODULES_OF_HOST_OBJECTS: [&str; 2] = ["nfacct", "SECMARK"];
 
-/// All other modules whose options weir reads.
+/// All other modules that weir knows.
 fn modules_to_compare() -> impl Iterator<Item = ModuleSubject> {
     let modules = describe_extensions().into_iter().map(|description| {
         let samples = read_module_option_samples(description.is_target, description.name);
