@@ -192,8 +192,8 @@ impl Topology {
         local.assemble_firewall(namespace, ifindex, devices, (near, far))
     }
 
-    /// Creates what the path has between clients and servers. The direct path has nothing there: the
-    /// namespace that is returned is empty.
+    /// Creates what the path has between clients and servers. The direct path has nothing there:
+    /// the namespace that is returned is empty.
     ///
     /// # Errors
     /// Where the kernel refuses.

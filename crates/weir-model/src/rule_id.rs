@@ -1,10 +1,10 @@
 //! Which rule is meant: by its place in the original ruleset, by its index there, and by its
 //! content.
 //!
-//! Users and manifests identify a rule by its [`RuleId`]. In the credit of rules and elements, which
-//! passes copy and merge by the million, [`RuleIndex`] represents it; [`RulesetRuleIdTable`] maps one
-//! to the other. Both are valid for one text only: inserting a rule changes those of all rules after
-//! it. The [`RuleContentKey`](crate::RuleContentKey) of a rule does not change.
+//! Users and manifests identify a rule by its [`RuleId`]. In the credit of rules and elements,
+//! which passes copy and merge by the million, [`RuleIndex`] represents it; [`RulesetRuleIdTable`]
+//! maps one to the other. Both are valid for one text only: inserting a rule changes those of all
+//! rules after it. The [`RuleContentKey`](crate::RuleContentKey) of a rule does not change.
 
 use std::fmt;
 

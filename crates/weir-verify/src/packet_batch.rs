@@ -1,7 +1,7 @@
 //! Packets with the same path, which can be distinguished from each other.
 //!
-//! A packet is identified by its identification field (IPv4) or flow label (IPv6), which no field
-//! of the table covers (a test checks this), so that no rule tests them, and which nothing rewrites.
+//! A packet is identified by its identification field (IPv4) or flow label (IPv6). No field of the
+//! table covers them (a test checks this), so that no rule tests them, and nothing rewrites them.
 //! If padding does not affect any test, its length is also unique, so that byte counters identify
 //! packets.
 

@@ -7,7 +7,8 @@
 //! equality at every hook implies equality of the journey.
 //!
 //! Packets to which a deviation of the form may apply are excluded: truncated transport headers,
-//! TCP fragments at offset 1, and fragments if conntrack reassembles them before any rule sees them.
+//! TCP fragments at offset 1, and fragments if conntrack reassembles them before any rule sees
+//! them.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -253,7 +254,8 @@ mod tests {
     use super::*;
     use crate::nft::compile_nft_form_without_passes;
 
-    /// Which packets are compared in a firewall with this rule, given its form's deviations or none.
+    /// Which packets are compared in a firewall with this rule, with or without its form's
+    /// deviations.
     fn comparable(rule: &str, packets: &[&str], keep_deviations: bool) -> Vec<bool> {
         let text = format!("*filter\n:FORWARD ACCEPT [0:0]\n{rule}\nCOMMIT\n");
         let settings = ParserSettings { family: Some(Family::V4), ..ParserSettings::default() };

@@ -84,8 +84,8 @@ pub(crate) struct LoopbackWorkload {
 }
 
 impl LoopbackWorkload {
-    /// Sends for a duration or a number of datagrams, whichever is reached first; with `to_drop` the
-    /// ruleset has to drop all of them.
+    /// Sends for a duration or a number of datagrams, whichever is reached first; with `to_drop`
+    /// the ruleset has to drop all of them.
     pub(crate) fn new(
         udp: LoopbackUdpToClosedPort,
         (duration, most): (Duration, u64),

@@ -1,7 +1,7 @@
 //! weir accepts the lines that `iptables-legacy-restore` and `ip6tables-legacy-restore` accept,
 //! refuses those that they refuse, and prints what `iptables-legacy-save` prints after loading.
 //!
-//! For each module that weir models, at least 200 seeded lines are generated from its option table
+//! For each module that weir knows, at least 200 seeded lines are generated from its option table
 //! with valid and invalid values. Lines that weir accepts are loaded together; refused ones are
 //! tried one by one. The reference is a real load in a fresh network namespace, which is stricter
 //! than `--test`: lines that only the kernel refuses are counted separately.
