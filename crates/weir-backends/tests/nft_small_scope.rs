@@ -288,6 +288,30 @@ fn deep_calls_are_refused() {
     assert!(nft::compile_nft_form_without_passes(&firewall, &options(), &mut |_, _| {}).is_err());
 }
 
+/// The rules leave the chain before its end. They need no chains below it, or one each.
+#[test]
+fn rules_that_leave_a_chain_on_alternatives_or_negations_do_not_deepen_it() {
+    let text = |tests: &str, n: usize| {
+        let rule =
+            |i: usize| format!("-A one -p udp {} -j RETURN\n", tests.replace('N', &i.to_string()));
+        let rules: String = (1..=n).map(rule).collect();
+        format!(
+            "*filter\n:OUTPUT DROP [0:0]\n:one - [0:0]\n-A OUTPUT -j one\n\
+             -A OUTPUT -s 192.0.2.1/32 -j ACCEPT\n{rules}-A one -j ACCEPT\nCOMMIT\n"
+        )
+    };
+    let depth = |form: &NftForm| form.nft_ruleset.tables[0].chains.len();
+    // The control: one nft test each.
+    let plain = compiled(&text("-m multiport --dports N,77", 60), Family::V4);
+    let ports = compiled(&text("-m multiport --ports N,77", 60), Family::V4);
+    assert_eq!(depth(&ports), depth(&plain));
+    compiled(&text("-m owner ! --uid-owner N", 13), Family::V4);
+    compiled(&text("-m multiport --ports N,77 -m owner ! --uid-owner N", 6), Family::V4);
+    // The control of the depth: each needs the rest of the chain as a chain.
+    let deep = firewall(&text("-m owner ! --uid-owner N", 16), Family::V4);
+    assert!(nft::compile_nft_form_without_passes(&deep, &options(), &mut |_, _| {}).is_err());
+}
+
 /// Rules that share values, so that runs become maps, and ways out of a chain.
 const LETTERS: [&str; 10] = [
     "-s 192.0.2.0/32 -j ACCEPT",

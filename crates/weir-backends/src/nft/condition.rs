@@ -19,6 +19,19 @@ pub(super) enum NftCondition {
     AnyTest(Vec<nft::Test>),
 }
 
+impl NftCondition {
+    /// True if it is stateful: it must be evaluated only once.
+    pub fn is_stateful(&self) -> bool {
+        match self {
+            NftCondition::Opaque(o) => o.stateful,
+            NftCondition::UnlessStatement(s) => {
+                matches!(&**s, Statement::OpaqueTest(o) if o.stateful)
+            }
+            NftCondition::Test(_) | NftCondition::AnyTest(_) => false,
+        }
+    }
+}
+
 /// `--ctstate`: the states are one value of nft's, SNAT and DNAT bits of another, which a packet
 /// without an entry does not have.
 pub(super) fn lower_ct_state(out: &mut Vec<NftCondition>, bits: u16, negated: bool) {

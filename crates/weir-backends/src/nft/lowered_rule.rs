@@ -6,7 +6,7 @@
 //! refused by name.
 
 use weir_model::mask::masked_interval;
-use weir_model::nft::{self, Comparand, CreditedOriginal, LoadExpression, Statement};
+use weir_model::nft::{self, Comparand, CreditedOriginal, LoadExpression};
 use weir_model::{
     Effect, Family, Field, Match, NatTarget, Predicate, Rule, RuleIndex, SharedName, Target, Test,
     lower_to_tests_with_match_index,
@@ -64,13 +64,7 @@ impl NftRuleAction {
 impl LoweredRule {
     /// True if it is stateful: it must occur only once.
     pub fn is_stateful(&self) -> bool {
-        self.conditions.iter().any(|c| match c {
-            NftCondition::Opaque(o) => o.stateful,
-            NftCondition::UnlessStatement(s) => {
-                matches!(&**s, Statement::OpaqueTest(o) if o.stateful)
-            }
-            NftCondition::Test(_) | NftCondition::AnyTest(_) => false,
-        })
+        self.conditions.iter().any(NftCondition::is_stateful)
     }
 }
 
