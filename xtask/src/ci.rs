@@ -23,7 +23,7 @@ pub fn run_ci_steps() -> Result<bool> {
     let mut steps = StepRunner::default();
     steps.run_if_installed("rustfmt", "fmt", &["fmt", "--all", "--check"])?;
     steps.run_if_installed("clippy", "clippy", &CLIPPY_ARGUMENTS)?;
-    steps.run_if_installed("clippy", "clippy extra", &CLIPPY_CORPUS_AND_SUITE_ARGUMENTS)?;
+    steps.run_if_installed("clippy", "clippy extra", &CLIPPY_OPT_IN_TESTS_ARGUMENTS)?;
     // Unit tests, the tests next to them, and the examples in the documentation.
     steps.run_step(
         "test",
@@ -96,7 +96,7 @@ const CLIPPY_ARGUMENTS: [&str; 8] =
     ["clippy", "--workspace", "--all-targets", "--profile", "test", "--", "-D", "warnings"];
 
 /// The targets that `--all-targets` leaves out, because a plain `cargo test` does not run them.
-const CLIPPY_CORPUS_AND_SUITE_ARGUMENTS: [&str; 11] = [
+const CLIPPY_OPT_IN_TESTS_ARGUMENTS: [&str; 11] = [
     "clippy",
     "--workspace",
     "--test",
@@ -261,7 +261,7 @@ enum StepOutcome {
     Passed,
     Failed,
     /// Left out, and why.
-    SkippedWithoutFailing(String),
+    Skipped(String),
 }
 
 fn outcome_from_success(passed: bool) -> StepOutcome {
@@ -317,14 +317,14 @@ impl StepRunner {
         self.steps.push(FinishedStep {
             name,
             seconds: 0.0,
-            outcome: StepOutcome::SkippedWithoutFailing(why.to_owned()),
+            outcome: StepOutcome::Skipped(why.to_owned()),
         });
     }
 
     /// Why steps were omitted.
     fn format_skip_reasons(&self) -> String {
         let reason = |s: &FinishedStep| match &s.outcome {
-            StepOutcome::SkippedWithoutFailing(why) => Some(format!("{}: {why}", s.name)),
+            StepOutcome::Skipped(why) => Some(format!("{}: {why}", s.name)),
             _ => None,
         };
         self.steps.iter().filter_map(reason).collect::<Vec<_>>().join("\n")
@@ -337,7 +337,7 @@ impl StepRunner {
             match outcome {
                 StepOutcome::Passed => println!("{name:<12} passed {seconds:>7.1} s"),
                 StepOutcome::Failed => println!("{name:<12} FAILED {seconds:>7.1} s"),
-                StepOutcome::SkippedWithoutFailing(why) => println!("{name:<12} LEFT OUT: {why}"),
+                StepOutcome::Skipped(why) => println!("{name:<12} LEFT OUT: {why}"),
             }
         }
         self.steps.iter().all(|s| s.outcome != StepOutcome::Failed)
@@ -356,7 +356,7 @@ mod tests {
     fn one_failed_step_fails_the_whole() {
         let mut steps = StepRunner { steps: vec![step(StepOutcome::Passed)] };
         assert!(steps.print_summary());
-        steps.steps.push(step(StepOutcome::SkippedWithoutFailing("not installed".to_owned())));
+        steps.steps.push(step(StepOutcome::Skipped("not installed".to_owned())));
         assert!(steps.print_summary());
         steps.steps.insert(0, step(StepOutcome::Failed));
         assert!(!steps.print_summary());

@@ -153,7 +153,7 @@ declare_deviations! {
 
 impl Deviation {
     /// Its identifier, in bold type in `docs/semantics.md`.
-    pub fn id_in_documentation(&self) -> &str {
+    pub fn documented_id(&self) -> &str {
         self.row().map_or("other", |row| row.id)
     }
 
@@ -180,7 +180,7 @@ impl Deviation {
 
     /// The deviation of that identifier.
     pub fn find_by_id(id: &str) -> Option<&'static Deviation> {
-        Deviation::ALL.iter().find(|deviation| deviation.id_in_documentation() == id)
+        Deviation::ALL.iter().find(|deviation| deviation.documented_id() == id)
     }
 
     /// The identifiers of those that a packet alone shows, for a sentence.
@@ -189,7 +189,7 @@ impl Deviation {
         Deviation::ALL
             .iter()
             .filter(shown)
-            .map(Deviation::id_in_documentation)
+            .map(Deviation::documented_id)
             .collect::<Vec<_>>()
             .join(", ")
     }
@@ -237,7 +237,7 @@ mod tests {
         let words: Vec<&str> = section.split_whitespace().collect();
         let section = words.join(" ");
         for deviation in Deviation::ALL {
-            let (id, sentence) = (deviation.id_in_documentation(), deviation.sentence());
+            let (id, sentence) = (deviation.documented_id(), deviation.sentence());
             let entry = format!("**{id}**: {sentence}");
             assert!(section.contains(&entry), "docs/semantics.md lacks this entry:\n{entry}");
         }

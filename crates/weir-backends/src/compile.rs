@@ -5,7 +5,7 @@ use weir_artefact::{
     Artefact, ArtefactRulesetTexts, Deviation, Footprint, Form, IpsetTexts, sha256_hex,
 };
 use weir_model::{Chain, Family, Firewall, IpSet, SharedName};
-use weir_passes::{AcceptedPassesResult, passes};
+use weir_passes::{CheckedPassesResult, passes};
 use weir_syntax::{ipset, iptables};
 
 use crate::compile_options::{CompileError, CompileOptions, ProgressFn};
@@ -50,7 +50,7 @@ fn compile_iptables_form(
     let names = form_passes::select_pass_names(form, options)?;
     let run = form_passes::run_form_passes(firewall, &names, options, &id, progress)?;
     let checked = form_passes::build_equality_check_record(&run.steps, options);
-    let AcceptedPassesResult {
+    let CheckedPassesResult {
         firewall: after,
         generated_sets: own,
         compiled_runs: compiled,

@@ -10,7 +10,7 @@ use weir_artefact::manifest::{
 };
 use weir_model::managing_programs::{ManagingProgram, find_preserved_program_of_chain};
 use weir_model::{
-    Chain, Family, Firewall, Rule, RuleIndex, Ruleset, RulesetRuleIdTable, SharedName, Table,
+    Chain, Family, Firewall, Rule, RuleIdTable, RuleIndex, Ruleset, SharedName, Table,
 };
 use weir_partition::find_barrier_reason;
 
@@ -29,7 +29,7 @@ pub(crate) fn compute_iptables_coverage(
     let mut share = FormRuleCoverage::default();
     for ruleset in before.rulesets() {
         let Some(after) = after.ruleset(ruleset.family) else { continue };
-        let places = RulesetRuleIdTable::from_ruleset(ruleset);
+        let places = RuleIdTable::from_ruleset(ruleset);
         for table in &ruleset.tables {
             let standing = find_unchanged_rules(after, table);
             let cause = |chain: &Chain, rule: &Rule| -> Option<String> {

@@ -4,7 +4,7 @@ use weir_artefact::{CheckedPass, EqualityCheckRecord, Form};
 use weir_model::Firewall;
 use weir_passes::equivalence_check::PacketCheckOptions;
 use weir_passes::{
-    AcceptedPassesResult, CheckedPassesOptions, Pass, PassOptions, PassReport, ProgressFn, passes,
+    CheckedPassesOptions, CheckedPassesResult, Pass, PassOptions, PassReport, ProgressFn, passes,
     run_passes_until_first_refusal,
 };
 
@@ -65,7 +65,7 @@ pub(crate) fn run_form_passes(
     options: &CompileOptions,
     id: &str,
     progress: &mut ProgressFn<'_>,
-) -> Result<AcceptedPassesResult, CompileError> {
+) -> Result<CheckedPassesResult, CompileError> {
     let passes: Vec<&dyn Pass> = names.iter().filter_map(|n| passes::find_pass(n)).collect();
     let pass = build_pass_options(options, id);
     let check = PacketCheckOptions { seed: options.seed, packets: options.check_packets };

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_artefact::manifest::SummedCounterGroup;
 use weir_model::{
-    CounterLocation, CreditMap, Element, Family, Firewall, IpSet, RuleId, RuleIndex,
-    RulesetRuleIdTable,
+    CounterLocation, CreditMap, Element, Family, Firewall, IpSet, RuleId, RuleIdTable, RuleIndex,
 };
 use weir_passes::equivalence_check::group_merged_rules;
 use weir_syntax::ipset;
@@ -19,7 +18,7 @@ pub fn build_credit_map(before: &Firewall, after: &Firewall, own: &[(Family, IpS
     let mut out = BTreeMap::new();
     for ruleset in before.rulesets() {
         let family = ruleset.family;
-        let places = RulesetRuleIdTable::from_ruleset(ruleset);
+        let places = RuleIdTable::from_ruleset(ruleset);
         let mut counters: Vec<Vec<CounterLocation>> = vec![Vec::new(); places.len()];
         let mut add = |credit: &[RuleIndex], counter: CounterLocation| {
             for id in credit {
@@ -64,7 +63,7 @@ pub fn extract_summed_counter_groups(
         for (id, first) in group_merged_rules(rules.chain(sets.map(|e| &e.credit[..]))) {
             members.entry(first).or_default().insert(id);
         }
-        let places = RulesetRuleIdTable::from_ruleset(ruleset);
+        let places = RuleIdTable::from_ruleset(ruleset);
         for ids in members.into_values() {
             let rules: Vec<String> = ids.iter().map(|id| places.rule_id_text(*id)).collect();
             let counters: BTreeSet<CounterLocation> =

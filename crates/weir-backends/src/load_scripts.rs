@@ -26,13 +26,13 @@ const UNLOAD_SCRIPT: &str = include_str!("load/unload.sh");
 
 /// Programs that the scripts run beside those that load and save a form, the shell's own,
 /// coreutils, grep and sed.
-const SCRIPT_TOOLS_BESIDES_COREUTILS: [&str; 4] = ["awk", "cmp", "find", "flock"];
+const SCRIPT_PROGRAMS_NOT_ASSUMED: [&str; 4] = ["awk", "cmp", "find", "flock"];
 
 /// Programs that the scripts of a form run, apart from the shell's own, coreutils, grep and sed.
 pub(crate) fn list_required_tools(footprint: &Footprint) -> Vec<String> {
     let loaders = footprint.kernel_facilities();
     let programs = loaders.iter().flat_map(|loader| loader.tools().iter().copied());
-    SCRIPT_TOOLS_BESIDES_COREUTILS.into_iter().chain(programs).map(str::to_owned).collect()
+    SCRIPT_PROGRAMS_NOT_ASSUMED.into_iter().chain(programs).map(str::to_owned).collect()
 }
 
 /// Writes an artefact into a folder, with the scripts that load and unload it.

@@ -37,11 +37,10 @@ use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::managing_programs::ManagingProgram;
 use weir_model::nft::{self, CreditedOriginal};
 use weir_model::{
-    CreditMap, Family, Firewall, RuleId, RuleIndex, Ruleset, RulesetRuleIdTable, Span,
-    iptables_tool_name,
+    CreditMap, Family, Firewall, RuleId, RuleIdTable, RuleIndex, Ruleset, Span, iptables_tool_name,
 };
 use weir_passes::equivalence_check::{self, PacketCheckOptions};
-use weir_passes::{AcceptedPassesResult, Pass as _, PassContext, passes};
+use weir_passes::{CheckedPassesResult, Pass as _, PassContext, passes};
 
 use crate::compile_options::{CompileError, CompileOptions, FormRefusal, ProgressFn};
 use crate::form_passes;
@@ -69,7 +68,7 @@ pub fn compile_nft_form_without_passes(
 /// Compiles what passes made of a firewall; runs become verdict maps where `maps`.
 pub(crate) fn compile_nft_after_passes(
     original: &Firewall,
-    run: &AcceptedPassesResult,
+    run: &CheckedPassesResult,
     maps: bool,
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
@@ -256,10 +255,8 @@ impl NftFormBuilder {
         if rest.rules_with_table_and_chain().next().is_none() {
             return rest;
         }
-        let (options, places) = (
-            form_passes::build_pass_options(options, "nft"),
-            RulesetRuleIdTable::from_ruleset(original),
-        );
+        let (options, places) =
+            (form_passes::build_pass_options(options, "nft"), RuleIdTable::from_ruleset(original));
         let context = PassContext { options: &options, rule_ids: &places, sets: &[] };
         let made = passes::chain_tree::ChainTreePass.run(&rest, &context);
         self.compiled_runs.extend(made.compiled_runs);
@@ -390,7 +387,7 @@ fn emit_table_dropping_runs_if_deep(
     let mut deepest = 0;
     for runs in [true, false].into_iter().filter(|runs| maps || !runs) {
         let (written, compiled) = plan.emit_table(guard, runs);
-        deepest = table_move_plan::find_deepest_call_of_table(&written);
+        deepest = table_move_plan::find_max_call_depth_of_table(&written);
         if deepest <= MAX_CALLS_BELOW_BASE_CHAIN {
             return Ok((written, compiled));
         }

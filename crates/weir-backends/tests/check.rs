@@ -1,7 +1,7 @@
 //! The check before writing: it accepts what is equal and finds what is not.
 
 use weir_backends::equivalence_check::{self, PacketCheckOptions};
-use weir_model::{Firewall, RulesetRuleIdTable, Target};
+use weir_model::{Firewall, RuleIdTable, Target};
 use weir_passes::prefix_tree::{self, TreeOptions};
 use weir_syntax::iptables::{self, ParserSettings};
 
@@ -30,7 +30,7 @@ fn tree_of(firewall: &Firewall) -> Firewall {
     let made = prefix_tree::build_prefix_trees(
         v4,
         &TreeOptions::default(),
-        &RulesetRuleIdTable::from_ruleset(v4),
+        &RuleIdTable::from_ruleset(v4),
     );
     assert!(!made.compiled_runs.is_empty());
     Firewall { v4: Some(made.ruleset), ..firewall.clone() }

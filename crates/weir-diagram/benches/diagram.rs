@@ -13,7 +13,7 @@ use weir_diagram::{
     CompareLevel, CompareOptions, CompareScope, Comparison, ComparisonVerdict, DiagramSizeAndSteps,
     EvaluationPoint, PacketSet, PacketSpace, PacketSpaceOptions, VariableOrder, compare_firewalls,
 };
-use weir_example::{IspRulesetSizeOptions, generate_isp_ruleset};
+use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_model::{
     Addr, AddrMatch, Chain, Family, Field, Firewall, Hook, Policy, Predicate, Rule, Ruleset, Table,
     TableName, Target, Test, lower_to_tests,
@@ -25,7 +25,7 @@ fn main() {
     let files: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     if files.is_empty() {
         prefixes();
-        let example = generate_isp_ruleset(&IspRulesetSizeOptions::default());
+        let example = generate_isp_ruleset(&IspOptions::default());
         ruleset("generated network, IPv4", &example.v4);
         ruleset("generated network, IPv6", &example.v6);
     }

@@ -16,13 +16,13 @@ use crate::balanced_merge::{BalancedMerge, merge_balanced};
 use crate::chain_cache::{ChainCacheKey, ChainDiagramId, ChainDiagrams};
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
-use crate::evaluation_point_and_table::TableEvaluationPoint;
 use crate::free_variable::StatefulTestInput;
 use crate::merge_order::{MergeStep, plan_merge_steps};
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::packet_change::PacketChange;
 use crate::presence::build_span_union_predicate;
 use crate::stateful_test_id::StatefulTestIdResolver;
+use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
 
 /// Why there is no diagram.

@@ -9,9 +9,9 @@ use std::collections::HashMap;
 
 use weir_model::{BaseMatch, Match, Rule, Target};
 
-use crate::evaluation_point_and_table::TableEvaluationPoint;
 use crate::node_store::DiagramRef;
 use crate::stateful_test_id::StatefulTestIdResolver;
+use crate::table_evaluation_point::TableEvaluationPoint;
 
 /// What a chain means to a rule that jumps to it.
 #[derive(Clone, Copy, Debug)]

@@ -106,7 +106,7 @@ impl<'f> ComparedPair<'f> {
         meaning: &mut DiagramContext<'f>,
     ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
         meaning.terminals.with_effects = self.options.level == CompareLevel::Effects;
-        let dead = self.datagrams_dropped_whole_by_side(meaning)?;
+        let dead = self.find_unreassembled_datagrams(meaning)?;
         let all_ways = dead[0] != dead[1];
         let from = meaning.space.store.node_count();
         let sides = [(0, self.before), (1, self.after)].map(|(number, firewall)| {
@@ -170,7 +170,7 @@ impl<'f> ComparedPair<'f> {
 
     /// The datagrams that are never reassembled, on each side, because PREROUTING drops all their
     /// fragments. A datagram that neither side reassembles is considered impossible.
-    fn datagrams_dropped_whole_by_side(
+    fn find_unreassembled_datagrams(
         &self,
         meaning: &mut DiagramContext<'f>,
     ) -> Result<[DiagramRef; 2], LimitReached> {

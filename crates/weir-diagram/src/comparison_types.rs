@@ -5,7 +5,7 @@ use weir_semantics::JourneyKind;
 use weir_semantics::{OutcomeDifference, Verdict};
 
 use crate::corner_case::CornerKind;
-use crate::reassembly_difference::OneSidedDefragmentingRule;
+use crate::reassembly_difference::ReassemblyDifference;
 use crate::region::{ComparedExamplePacket, Region};
 use crate::variable_layout::VariableOrder;
 use crate::witness::Witness;
@@ -124,7 +124,7 @@ impl Comparison {
     /// The parts that differ only in the outcome of fragments.
     pub fn reassembly_differences(
         &self,
-    ) -> impl Iterator<Item = (&FamilyPathComparison, &OneSidedDefragmentingRule)> {
+    ) -> impl Iterator<Item = (&FamilyPathComparison, &ReassemblyDifference)> {
         self.parts.iter().filter_map(|p| match &p.verdict {
             ComparisonVerdict::ReassemblyDiffers(f) => Some((p, &**f)),
             _ => None,
@@ -161,7 +161,7 @@ pub enum ComparisonVerdict {
     /// There are packets for which they do not.
     Differs(Box<RulesetDifference>),
     /// Each packet is treated alike in both, but only one of them has fragments reassembled first.
-    ReassemblyDiffers(Box<OneSidedDefragmentingRule>),
+    ReassemblyDiffers(Box<ReassemblyDifference>),
     /// It could not be decided.
     Undecided {
         /// The reason, in words.

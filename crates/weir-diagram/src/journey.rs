@@ -15,13 +15,13 @@ use crate::chain_cache::ChainCache;
 use crate::comparison_types::{CompareLevel, ComparedPath};
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
-use crate::evaluation_point_and_table::TableEvaluationPoint;
 use crate::free_variable::{FreeVariable, TargetChoice};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::packet_space::PacketSpace;
 use crate::presence::{build_code_predicate, build_masked_predicate, build_span_union_predicate};
 use crate::stateful_test_id::StatefulTestIdResolver;
+use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, Terminal};
 use crate::variable_layout::{VariableBlock, ct_bit};
 

@@ -54,7 +54,6 @@ mod diagram_lookup;
 mod difference;
 mod encode;
 mod evaluation_point;
-mod evaluation_point_and_table;
 mod fragment_drops;
 mod free_variable;
 mod journey;
@@ -73,6 +72,7 @@ mod reference_bdd;
 mod region;
 mod set_membership;
 mod stateful_test_id;
+mod table_evaluation_point;
 mod target;
 mod terminal;
 mod test_lowering;
@@ -97,7 +97,7 @@ pub use self::node_store::LimitReached;
 pub use self::packet_space::{
     PacketSet, PacketSpace, PacketSpaceOptions, describe_device_name_by_class,
 };
-pub use self::reassembly_difference::OneSidedDefragmentingRule;
+pub use self::reassembly_difference::ReassemblyDifference;
 pub use self::region::{ComparedExamplePacket, FieldValues, Region, RegionFieldSize};
 pub use self::variable_layout::VariableOrder;
 pub use self::witness::{Assumption, Witness};

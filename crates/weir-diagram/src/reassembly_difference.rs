@@ -10,7 +10,7 @@ use weir_model::{Family, Field, Firewall, Rule, Ruleset, TableName, Test, lower_
 
 /// That only one of two rulesets has fragments reassembled, and why.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OneSidedDefragmentingRule {
+pub struct ReassemblyDifference {
     /// It is the first ruleset.
     pub is_first_ruleset: bool,
     /// The table of a rule that makes the kernel do so.
@@ -23,7 +23,7 @@ pub struct OneSidedDefragmentingRule {
     pub rule: Rule,
 }
 
-impl OneSidedDefragmentingRule {
+impl ReassemblyDifference {
     /// The position of the rule, in words.
     pub fn rule_position(&self) -> String {
         format!("{} {}, rule {}", self.table, self.chain, self.rule_number)
@@ -37,7 +37,7 @@ pub(crate) fn find_reassembly_difference(
     after: &Firewall,
     family: Family,
     conntrack: bool,
-) -> Option<Box<OneSidedDefragmentingRule>> {
+) -> Option<Box<ReassemblyDifference>> {
     if conntrack {
         return None;
     }
@@ -55,18 +55,18 @@ pub(crate) fn find_reassembly_difference(
         .iter()
         .flatten()
         .any(|r| tells(r))
-        .then(|| Box::new(OneSidedDefragmentingRule { is_first_ruleset: is_before, ..found }))
+        .then(|| Box::new(ReassemblyDifference { is_first_ruleset: is_before, ..found }))
 }
 
 /// The first rule that switches on defragmentation.
-fn find_defragmenting_rule(ruleset: &Ruleset) -> Option<OneSidedDefragmentingRule> {
+fn find_defragmenting_rule(ruleset: &Ruleset) -> Option<ReassemblyDifference> {
     let chains = ruleset.tables.iter().flat_map(|t| t.chains.iter().map(move |c| (t, c)));
     chains.into_iter().find_map(|(table, chain)| {
         let at = chain
             .rules
             .iter()
             .position(|r| rule_conntrack_demand(r) >= ConntrackDemand::Defragmentation)?;
-        Some(OneSidedDefragmentingRule {
+        Some(ReassemblyDifference {
             is_first_ruleset: true,
             table: table.name,
             chain: chain.name.to_string(),

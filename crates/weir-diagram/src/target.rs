@@ -13,11 +13,11 @@ use weir_semantics::question_digest::{digest_debug_text, digest_drop_question};
 
 use crate::chain::BuildError;
 use crate::compose::DiagramContext;
-use crate::evaluation_point_and_table::TableEvaluationPoint;
 use crate::free_variable::{FieldBit, FreeVariable, StatefulTestInput, TargetChoice};
 use crate::node_store::DiagramRef;
 use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::presence::{build_code_predicate, decode_ct_state};
+use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
 use crate::variable_layout::ct_bit;
 

@@ -27,7 +27,7 @@ mod router_rules;
 
 use self::network_plan::NetworkPlan;
 
-pub use self::options::IspRulesetSizeOptions;
+pub use self::options::IspOptions;
 
 /// A generated ruleset, as the save commands write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,18 +36,18 @@ pub struct GeneratedRuleset {
     pub v4: String,
     /// `ip6tables-save` text.
     pub v6: String,
-    /// `ipset save` text that `v4` needs, with [`IspRulesetSizeOptions::use_abuse_set`].
+    /// `ipset save` text that `v4` needs, with [`IspOptions::use_abuse_set`].
     pub ipset: Option<String>,
 }
 
 /// The access network.
 ///
 /// ```
-/// use weir_example::{IspRulesetSizeOptions, generate_isp_ruleset};
-/// let example = generate_isp_ruleset(&IspRulesetSizeOptions::scale_published_counts(1, 0.01));
+/// use weir_example::{IspOptions, generate_isp_ruleset};
+/// let example = generate_isp_ruleset(&IspOptions::scale_published_counts(1, 0.01));
 /// assert!(example.v4.starts_with("# An access network"));
 /// ```
-pub fn generate_isp_ruleset(options: &IspRulesetSizeOptions) -> GeneratedRuleset {
+pub fn generate_isp_ruleset(options: &IspOptions) -> GeneratedRuleset {
     let plan = NetworkPlan::generate(options);
     let filter = filter_table::build_filter_table(options, &plan);
     let mangle = mangle_table::build_mangle_table(options, &plan);

@@ -14,7 +14,7 @@ mod rule_list;
 mod table_text;
 mod university;
 
-pub use isp::{GeneratedRuleset, IspRulesetSizeOptions, generate_isp_ruleset};
+pub use isp::{GeneratedRuleset, IspOptions, generate_isp_ruleset};
 pub use kubernetes_services::{ServicesOptions, generate_services_ruleset};
 pub use rule_list::{
     RuleListKind, RuleListOptions, generate_rule_list, generate_rule_list_nft,

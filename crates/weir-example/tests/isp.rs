@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use weir_example::{IspRulesetSizeOptions, generate_isp_ruleset};
+use weir_example::{IspOptions, generate_isp_ruleset};
 
 /// Chains and rules of one table.
 fn counts(text: &str, table: &str) -> (usize, usize) {
@@ -56,10 +56,7 @@ fn survives_the_kernel(text: &str, prefix: &str) {
 #[test]
 fn the_whole_network_has_the_published_counts() {
     for seed in [1, 2, 77] {
-        let example = generate_isp_ruleset(&IspRulesetSizeOptions {
-            seed,
-            ..IspRulesetSizeOptions::default()
-        });
+        let example = generate_isp_ruleset(&IspOptions { seed, ..IspOptions::default() });
         assert_eq!(counts(&example.v4, "filter"), (9827, 36_532));
         assert_eq!(counts(&example.v4, "mangle"), (2770, 14_275));
         let dispatched =
@@ -73,7 +70,7 @@ fn the_whole_network_has_the_published_counts() {
 #[test]
 fn a_small_network_has_the_counts_in_proportion() {
     for scale in [0.02, 0.05, 0.1, 0.5] {
-        let options = IspRulesetSizeOptions::scale_published_counts(1, scale);
+        let options = IspOptions::scale_published_counts(1, scale);
         let example = generate_isp_ruleset(&options);
         let filter = counts(&example.v4, "filter");
         assert_eq!(filter, (options.filter_chains, options.filter_rules), "scale {scale}");
@@ -84,23 +81,23 @@ fn a_small_network_has_the_counts_in_proportion() {
 
 #[test]
 fn the_smallest_network_has_one_customer() {
-    let example = generate_isp_ruleset(&IspRulesetSizeOptions::scale_published_counts(1, 0.0001));
+    let example = generate_isp_ruleset(&IspOptions::scale_published_counts(1, 0.0001));
     survives_the_kernel(&example.v4, "iptables");
 }
 
 #[test]
 fn a_seed_gives_one_network() {
-    let options = IspRulesetSizeOptions::scale_published_counts(1, 0.05);
+    let options = IspOptions::scale_published_counts(1, 0.05);
     assert_eq!(generate_isp_ruleset(&options), generate_isp_ruleset(&options));
     assert_ne!(
         generate_isp_ruleset(&options).v4,
-        generate_isp_ruleset(&IspRulesetSizeOptions::scale_published_counts(2, 0.05)).v4
+        generate_isp_ruleset(&IspOptions::scale_published_counts(2, 0.05)).v4
     );
 }
 
 #[test]
 fn no_chain_name_is_longer_than_the_kernel_takes() {
-    let example = generate_isp_ruleset(&IspRulesetSizeOptions::default());
+    let example = generate_isp_ruleset(&IspOptions::default());
     for line in example.v4.lines().chain(example.v6.lines()).filter(|l| l.starts_with(':')) {
         let name = line[1..].split(' ').next().unwrap_or_default();
         assert!(name.len() <= 28, "{name}");
@@ -109,7 +106,7 @@ fn no_chain_name_is_longer_than_the_kernel_takes() {
 
 #[test]
 fn every_customer_dispatch_is_by_one_distinct_address() {
-    let example = generate_isp_ruleset(&IspRulesetSizeOptions::default());
+    let example = generate_isp_ruleset(&IspOptions::default());
     let mut seen = std::collections::HashSet::new();
     for line in example.v4.lines().filter(|l| l.starts_with("-A customers_up ")) {
         let address = line.split(' ').nth(3).unwrap_or_default();
@@ -119,24 +116,21 @@ fn every_customer_dispatch_is_by_one_distinct_address() {
 
 #[test]
 fn the_kernel_prints_a_small_network_as_it_was_written() {
-    let example = generate_isp_ruleset(&IspRulesetSizeOptions::scale_published_counts(3, 0.03));
+    let example = generate_isp_ruleset(&IspOptions::scale_published_counts(3, 0.03));
     survives_the_kernel(&example.v4, "iptables");
     survives_the_kernel(&example.v6, "ip6tables");
 }
 
 #[test]
 fn the_kernel_prints_the_whole_network_as_it_was_written() {
-    let example = generate_isp_ruleset(&IspRulesetSizeOptions::default());
+    let example = generate_isp_ruleset(&IspOptions::default());
     survives_the_kernel(&example.v4, "iptables");
     survives_the_kernel(&example.v6, "ip6tables");
 }
 
 #[test]
 fn the_abuse_set_loads_with_the_network() {
-    let options = IspRulesetSizeOptions {
-        use_abuse_set: true,
-        ..IspRulesetSizeOptions::scale_published_counts(1, 0.02)
-    };
+    let options = IspOptions { use_abuse_set: true, ..IspOptions::scale_published_counts(1, 0.02) };
     let example = generate_isp_ruleset(&options);
     let sets = example.ipset.expect("the options ask for a set");
     let before = example.v4;

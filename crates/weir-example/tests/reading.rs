@@ -1,7 +1,7 @@
 //! weir reads the generated rulesets, and prints the same text again.
 
 use weir_example::{
-    IspRulesetSizeOptions, RuleListKind, RuleListOptions, generate_isp_ruleset, generate_rule_list,
+    IspOptions, RuleListKind, RuleListOptions, generate_isp_ruleset, generate_rule_list,
 };
 use weir_syntax::iptables::{ParserSettings, parse, print};
 
@@ -31,7 +31,7 @@ fn prints_itself(text: &str) {
 
 #[test]
 fn the_access_network_is_read_and_printed_again() {
-    let example = generate_isp_ruleset(&IspRulesetSizeOptions::default());
+    let example = generate_isp_ruleset(&IspOptions::default());
     prints_itself(&example.v4);
     prints_itself(&example.v6);
 }

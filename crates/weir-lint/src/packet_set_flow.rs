@@ -118,7 +118,7 @@ impl<'a> PacketSetFlow<'a> {
     }
 
     /// The deciding rules before one in its chain that have packets in common with it, in order.
-    pub fn overlapping_deciders_before_in_chain(&self, at: RulePosition) -> Vec<RulePosition> {
+    pub fn find_earlier_overlapping_deciders(&self, at: RulePosition) -> Vec<RulePosition> {
         let cells = &self.rule_packet_boxes(at).matched_boxes;
         let mut rules: Vec<usize> =
             cells.iter().flat_map(|cell| self.rules_maybe_removing_from_box(at.0, cell)).collect();

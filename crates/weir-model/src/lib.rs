@@ -35,7 +35,7 @@ pub use effect::{
 };
 pub use field::{Field, FieldReading, Layer, RuleMergeClass};
 pub use ipset::{Element, ElementPart, IpSet, SetKind, SetOption};
-pub use rule_id::{RuleId, RulesetRuleIdTable};
+pub use rule_id::{RuleId, RuleIdTable};
 pub use rule_index::RuleIndex;
 pub use rule_match::{
     AddrMatch, BaseMatch, FragmentMatch, IfaceMatch, Match, PortSpan, ProtoMatch,

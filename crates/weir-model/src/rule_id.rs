@@ -2,7 +2,7 @@
 //! content.
 //!
 //! Users and manifests identify a rule by its [`RuleId`]. In the credit of rules and elements,
-//! which passes copy and merge by the million, [`RuleIndex`] represents it; [`RulesetRuleIdTable`]
+//! which passes copy and merge by the million, [`RuleIndex`] represents it; [`RuleIdTable`]
 //! maps one to the other. Both are valid for one text only: inserting a rule changes those of all
 //! rules after it. The [`RuleContentKey`](crate::RuleContentKey) of a rule does not change.
 
@@ -72,9 +72,9 @@ impl From<&RuleId> for CounterLocation {
 
 /// The identities of the rules of a ruleset as read, by index.
 #[derive(Clone, Debug, Default)]
-pub struct RulesetRuleIdTable(Vec<RuleId>);
+pub struct RuleIdTable(Vec<RuleId>);
 
-impl RulesetRuleIdTable {
+impl RuleIdTable {
     /// Those of a ruleset as read: rules in reading order.
     pub fn from_ruleset(ruleset: &Ruleset) -> Self {
         let credited = |(id, rule): (RuleId, &Rule)| Some((*rule.credit.first()?, id));
@@ -83,7 +83,7 @@ impl RulesetRuleIdTable {
         ids.sort_by_key(|(index, _)| *index);
         let dense = ids.iter().zip(0..).all(|((index, _), at)| index.0 == at);
         assert!(dense, "rules of a ruleset as read are numbered in order, each once");
-        RulesetRuleIdTable(ids.into_iter().map(|(_, id)| id).collect())
+        RuleIdTable(ids.into_iter().map(|(_, id)| id).collect())
     }
 
     /// The identity of a rule.

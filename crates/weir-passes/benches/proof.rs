@@ -5,7 +5,7 @@
 //! Passes with a sense of equality that diagrams do not support are excluded.
 
 use weir_diagram::{CompareOptions, CompareScope, ComparisonVerdict, compare_firewalls};
-use weir_example::{IspRulesetSizeOptions, generate_isp_ruleset};
+use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_model::{Family, Firewall, Hook};
 use weir_passes::{
     CheckedPassesOptions, Equivalence, Evidence, Pass, passes, run_passes_until_first_refusal,
@@ -16,10 +16,7 @@ use weir_testkit::WallAndCpuClock;
 fn main() {
     let files: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     if files.is_empty() {
-        proof(
-            "generated network, IPv4",
-            &generate_isp_ruleset(&IspRulesetSizeOptions::default()).v4,
-        );
+        proof("generated network, IPv4", &generate_isp_ruleset(&IspOptions::default()).v4);
     }
     for file in files {
         let bytes = std::fs::read(&file).expect("a readable file");

@@ -18,7 +18,7 @@ use std::fmt;
 use weir_artefact::manifest::{CompiledRun, UnchangedRule};
 use weir_artefact::{Deviation, Evidence};
 use weir_diagram::{CompareOptions, StatefulTestPairing};
-use weir_model::{Family, Firewall, IpSet, Packet, Ruleset, RulesetRuleIdTable};
+use weir_model::{Family, Firewall, IpSet, Packet, RuleIdTable, Ruleset};
 use weir_semantics::{JourneyKind, SeededOracle};
 
 use crate::equivalence_check::{
@@ -58,7 +58,7 @@ impl Default for CheckedPassesOptions {
 
 /// The result of all passes.
 #[derive(Clone, Debug)]
-pub struct AcceptedPassesResult {
+pub struct CheckedPassesResult {
     /// The rewritten firewall.
     pub firewall: Firewall,
     /// The sets that passes made, by the family they are for.
@@ -168,10 +168,10 @@ pub fn run_passes_until_first_refusal(
     passes: &[&dyn Pass],
     options: &CheckedPassesOptions,
     progress: &mut ProgressFn<'_>,
-) -> Result<AcceptedPassesResult, RefusedPass> {
+) -> Result<CheckedPassesResult, RefusedPass> {
     let places =
-        [Family::V4, Family::V6].map(|f| firewall.ruleset(f).map(RulesetRuleIdTable::from_ruleset));
-    let mut run = AcceptedPassesResult {
+        [Family::V4, Family::V6].map(|f| firewall.ruleset(f).map(RuleIdTable::from_ruleset));
+    let mut run = CheckedPassesResult {
         firewall: firewall.clone(),
         generated_sets: Vec::new(),
         compiled_runs: Vec::new(),
@@ -195,16 +195,16 @@ pub fn run_passes_until_first_refusal(
 type PacketsFromPreviousPass = Option<Vec<(JourneyKind, Vec<Packet>)>>;
 
 fn run_checked_pass(
-    run: &mut AcceptedPassesResult,
+    run: &mut CheckedPassesResult,
     pass: &dyn Pass,
-    places: &[Option<RulesetRuleIdTable>; 2],
+    places: &[Option<RuleIdTable>; 2],
     options: &CheckedPassesOptions,
     sample: &mut PacketsFromPreviousPass,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(), PassRefusalReason> {
     let count = |f: &Firewall| f.rulesets().flat_map(Ruleset::rules_with_table_and_chain).count();
     let rules = count(&run.firewall);
-    let note = |run: &mut AcceptedPassesResult, rules, tried, evidence| {
+    let note = |run: &mut CheckedPassesResult, rules, tried, evidence| {
         run.steps.push(PassReport {
             pass: pass.name(),
             rule_counts: rules,
@@ -266,7 +266,7 @@ fn run_checked_pass(
 fn check_rewrite_structure(
     before: &Firewall,
     after: &Firewall,
-    rewrites: &[(Family, &RulesetRuleIdTable, RewrittenRuleset)],
+    rewrites: &[(Family, &RuleIdTable, RewrittenRuleset)],
     pass: &dyn Pass,
     options: &CheckedPassesOptions,
 ) -> Result<(), StructureViolation> {
@@ -294,7 +294,7 @@ fn replace_ruleset_and_add_sets(firewall: &mut Firewall, rewritten: &RewrittenRu
     firewall.sets.extend(rewritten.sets.iter().cloned());
 }
 
-fn record_unchanged_rules(run: &mut AcceptedPassesResult, kept: Vec<UnchangedRule>) {
+fn record_unchanged_rules(run: &mut CheckedPassesResult, kept: Vec<UnchangedRule>) {
     for kept in kept {
         if !run.unchanged_rules.contains(&kept) {
             run.unchanged_rules.push(kept);

@@ -27,7 +27,7 @@ pub mod structure_check;
 
 pub use chain_names::ChainNameAllocator;
 pub use checked_run::{
-    AcceptedPassesResult, CheckedPassesOptions, MeanRulesTried, NoProofReason, PassRefusalReason,
+    CheckedPassesOptions, CheckedPassesResult, MeanRulesTried, NoProofReason, PassRefusalReason,
     PassReport, RefusedPass, run_passes_until_first_refusal,
 };
 pub use cost::{CalibrationSlopes, CostModel};

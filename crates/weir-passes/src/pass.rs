@@ -7,7 +7,7 @@
 
 use weir_artefact::Deviation;
 use weir_artefact::manifest::CompiledRun;
-use weir_model::{Chain, Family, IpSet, RuleIndex, Ruleset, RulesetRuleIdTable, TableName};
+use weir_model::{Chain, Family, IpSet, RuleIdTable, RuleIndex, Ruleset, TableName};
 
 use crate::{CostModel, RewrittenRuleset};
 use weir_model::managing_programs::{ManagingProgram, find_preserved_program_of_chain};
@@ -79,7 +79,7 @@ pub struct PassContext<'a> {
     /// How to work.
     pub options: &'a PassOptions,
     /// Places of the ruleset as read: reports name its rules.
-    pub rule_ids: &'a RulesetRuleIdTable,
+    pub rule_ids: &'a RuleIdTable,
     /// All sets that there are, those of earlier passes included.
     pub sets: &'a [IpSet],
 }

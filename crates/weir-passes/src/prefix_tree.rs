@@ -26,9 +26,7 @@ mod tree_plan;
 use std::ops::Range;
 
 use weir_artefact::manifest::{CompiledRun, UnchangedRule};
-use weir_model::{
-    Chain, Family, Rule, Ruleset, RulesetRuleIdTable, SharedName, Table, Target, rule_test,
-};
+use weir_model::{Chain, Family, Rule, RuleIdTable, Ruleset, SharedName, Table, Target, rule_test};
 use weir_partition::is_count_only_rule;
 
 use crate::rule_runs::{self, AddressAxis, ChainSegment, RunCandidate};
@@ -50,7 +48,7 @@ pub struct TreeOptions {
 pub fn build_prefix_trees(
     ruleset: &Ruleset,
     options: &TreeOptions,
-    places: &RulesetRuleIdTable,
+    places: &RuleIdTable,
 ) -> RewrittenRuleset {
     let mut out = RewrittenRuleset {
         ruleset: Ruleset { tables: Vec::new(), ..ruleset.clone() },
@@ -93,7 +91,7 @@ fn table_without_chains(table: &Table) -> Table {
 struct TreeBuilder<'a> {
     family: Family,
     options: &'a TreeOptions,
-    rule_ids: &'a RulesetRuleIdTable,
+    rule_ids: &'a RuleIdTable,
     names: ChainNameAllocator,
     new_chains: Vec<Chain>,
     compiled_runs: Vec<CompiledRun>,

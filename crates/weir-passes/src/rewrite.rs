@@ -41,7 +41,7 @@ pub(crate) fn rewrite_except_program_chains(
 }
 
 /// Chains that may be rewritten, with their tables.
-pub(crate) fn iter_rewritable_chains_of_ruleset<'r>(
+pub(crate) fn iter_rewritable_chains<'r>(
     ruleset: &'r Ruleset,
     context: &'r PassContext<'_>,
 ) -> impl Iterator<Item = (&'r Table, &'r Chain)> {

@@ -21,9 +21,7 @@ mod rule_groups;
 mod set_emitter;
 
 use weir_artefact::manifest::{CompiledRun, UnchangedRule};
-use weir_model::{
-    Chain, Family, IpSet, Rule, RuleIndex, Ruleset, RulesetRuleIdTable, SharedName, Table,
-};
+use weir_model::{Chain, Family, IpSet, Rule, RuleIdTable, RuleIndex, Ruleset, SharedName, Table};
 
 use crate::rule_runs::{self, ChainSegment, RunCandidate};
 use crate::{CostModel, RewrittenRuleset};
@@ -46,7 +44,7 @@ pub struct SetFoldOptions {
 pub fn fold_into_sets(
     ruleset: &Ruleset,
     options: &SetFoldOptions,
-    places: &RulesetRuleIdTable,
+    places: &RuleIdTable,
 ) -> RewrittenRuleset {
     assert!(options.name_prefix.len() <= 22, "a set's name has at most 31 bytes");
     let mut work = SetFolder {
@@ -86,7 +84,7 @@ pub fn fold_into_sets(
 struct SetFolder<'a> {
     family: Family,
     options: &'a SetFoldOptions,
-    rule_ids: &'a RulesetRuleIdTable,
+    rule_ids: &'a RuleIdTable,
     sets: Vec<IpSet>,
     last_number: u32,
     compiled_runs: Vec<CompiledRun>,

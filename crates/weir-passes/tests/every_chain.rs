@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use weir_model::rule_match::{Match, Negatable, TcpFlagsMatch};
 use weir_model::{
-    Addr, CtState, Family, Firewall, Packet, Rule, RuleIndex, Ruleset, RulesetRuleIdTable, Span,
+    Addr, CtState, Family, Firewall, Packet, Rule, RuleIdTable, RuleIndex, Ruleset, Span,
 };
 use weir_packet::{ConntrackInfo, Transport, tcp_flag};
 use weir_passes::equivalence_check::{U32EvaluatingOracle, find_counterexample_in_packets};
@@ -350,7 +350,7 @@ fn run(pass: &dyn Pass, alphabet: &Alphabet, family: Family, most: usize) -> Cou
     for word in words.all(most) {
         count.words += 1;
         let before = words.ruleset(&word);
-        let places = RulesetRuleIdTable::from_ruleset(&before);
+        let places = RuleIdTable::from_ruleset(&before);
         let context = PassContext { options: &options, rule_ids: &places, sets: &[] };
         let made = pass.run(&before, &context);
         if made.ruleset == before {

@@ -2,7 +2,7 @@
 //!
 //! In its cost model trees and sets pay off for few rules, so that the cases stay short.
 
-use weir_model::{Family, Ruleset, RulesetRuleIdTable};
+use weir_model::{Family, RuleIdTable, Ruleset};
 use weir_passes::prefix_tree::TreeOptions;
 use weir_passes::set_folding::SetFoldOptions;
 use weir_passes::{
@@ -76,11 +76,7 @@ fn compare(folder: &str, least: usize, pass: impl Fn(&Ruleset) -> RewrittenRules
 fn runs_become_the_trees_that_stand_beside_them() {
     compare("passes/tree", 7, |ruleset| {
         let options = TreeOptions { cost: eager(), levels: None };
-        prefix_tree::build_prefix_trees(
-            ruleset,
-            &options,
-            &RulesetRuleIdTable::from_ruleset(ruleset),
-        )
+        prefix_tree::build_prefix_trees(ruleset, &options, &RuleIdTable::from_ruleset(ruleset))
     });
 }
 
@@ -92,7 +88,7 @@ fn runs_become_the_sets_that_stand_beside_them() {
             name_prefix: "w4-example-".into(),
             used_names: Vec::new(),
         };
-        set_folding::fold_into_sets(ruleset, &options, &RulesetRuleIdTable::from_ruleset(ruleset))
+        set_folding::fold_into_sets(ruleset, &options, &RuleIdTable::from_ruleset(ruleset))
     });
 }
 
@@ -120,7 +116,7 @@ fn each_pass_makes_what_stands_beside_its_cases() {
         let pass = passes::find_pass(name).expect("the pass is there");
         compare(&format!("passes/{name}"), 2, |ruleset| {
             let options = options();
-            let places = RulesetRuleIdTable::from_ruleset(ruleset);
+            let places = RuleIdTable::from_ruleset(ruleset);
             pass.run(ruleset, &PassContext { options: &options, rule_ids: &places, sets: &[] })
         });
     }

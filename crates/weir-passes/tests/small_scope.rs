@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use weir_model::rule_match::{Match, Negatable, PortSpan, StatefulMatch};
 use weir_model::target::ExtensionTarget;
 use weir_model::{
-    Addr, Chain, Effect, Family, Firewall, Packet, Policy, Rule, RuleIndex, Ruleset,
-    RulesetRuleIdTable, SharedName, Table, TableName, Target,
+    Addr, Chain, Effect, Family, Firewall, Packet, Policy, Rule, RuleIdTable, RuleIndex, Ruleset,
+    SharedName, Table, TableName, Target,
 };
 use weir_packet::{Transport, tcp_flag};
 use weir_passes::prefix_tree::TreeOptions;
@@ -185,17 +185,14 @@ fn with(firewall: &Firewall, rewritten: weir_passes::RewrittenRuleset) -> Firewa
 fn tree_of(firewall: &Firewall, levels: Option<Vec<u8>>) -> Firewall {
     let v4 = firewall.v4.as_ref().unwrap();
     let options = TreeOptions { cost: eager(), levels };
-    with(
-        firewall,
-        prefix_tree::build_prefix_trees(v4, &options, &RulesetRuleIdTable::from_ruleset(v4)),
-    )
+    with(firewall, prefix_tree::build_prefix_trees(v4, &options, &RuleIdTable::from_ruleset(v4)))
 }
 
 fn sets_of(firewall: &Firewall) -> Firewall {
     let v4 = firewall.v4.as_ref().unwrap();
     let options =
         SetFoldOptions { cost: eager(), name_prefix: "w4-test-".into(), used_names: Vec::new() };
-    with(firewall, set_folding::fold_into_sets(v4, &options, &RulesetRuleIdTable::from_ruleset(v4)))
+    with(firewall, set_folding::fold_into_sets(v4, &options, &RuleIdTable::from_ruleset(v4)))
 }
 
 proptest! {
@@ -224,7 +221,7 @@ proptest! {
         let middle = sets_of(&fw);
         let v4 = middle.v4.as_ref().unwrap();
         let options = TreeOptions { cost: eager(), levels: None };
-        let places = RulesetRuleIdTable::from_ruleset(fw.v4.as_ref().unwrap());
+        let places = RuleIdTable::from_ruleset(fw.v4.as_ref().unwrap());
         let mut after = with(&middle, prefix_tree::build_prefix_trees(v4, &options, &places));
         after.sets = middle.sets.clone();
         prop_assert_eq!(difference(&fw, &after), None);

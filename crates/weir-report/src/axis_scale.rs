@@ -98,7 +98,7 @@ pub(crate) struct LinearScale {
 
 impl LinearScale {
     /// An axis from 0 at place `start` that holds `values`, with a round upper end.
-    pub(crate) fn from_zero_to_round_maximum(
+    pub(crate) fn with_zero_and_round_maximum(
         values: impl Iterator<Item = f64>,
         start: f64,
         end: f64,
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn even_steps_begin_at_0_and_hold_all() {
         for most in [0.3, 1.0, 7.0, 80_000.0, 3_456_789.0] {
-            let axis = LinearScale::from_zero_to_round_maximum(
+            let axis = LinearScale::with_zero_and_round_maximum(
                 [0.0, most / 2.0, most].into_iter(),
                 0.0,
                 100.0,
@@ -232,7 +232,7 @@ mod tests {
             assert!((75.0..=100.0).contains(&place), "{most} at {place}");
             assert!((axis.position_of(most / 2.0).unwrap() * 2.0 - place).abs() < 1e-9);
         }
-        let empty = LinearScale::from_zero_to_round_maximum(std::iter::empty(), 0.0, 100.0);
+        let empty = LinearScale::with_zero_and_round_maximum(std::iter::empty(), 0.0, 100.0);
         assert!(!empty.ticks().is_empty());
         assert_eq!((empty.position_of(f64::NAN), empty.position_of(-1.0)), (None, None));
     }

@@ -6,7 +6,7 @@ use weir_stats::claim::{ClaimBounds, ClaimSource};
 use weir_stats::{
     Claim, ClaimOutcome, ClaimRecord, ClaimTest, ConnectionClose, ConnectionCounts, ConntrackTable,
     Coordinate, DropCount, Estimate, GeneratedRulesetRecord, HostEnvironment, NoiseFloor, Paper,
-    PaperFigureToRemeasure, PaperStatedValue, Preset, Quantity, Run, RunRecord, RunSubject,
+    PaperStatedValue, Preset, Quantity, RemeasuredPaperFigure, Run, RunRecord, RunSubject,
     Scenario, ScenarioAxis, SubjectPoint, Trial, TrialCounts, TrialKind, TrialNoise, TrialResults,
 };
 
@@ -262,7 +262,7 @@ fn sample_paper() -> Paper {
         year: 2001,
         part: "section 0, figure 0".to_owned(),
         setting: "Measured nowhere.".to_owned(),
-        figures: vec![PaperFigureToRemeasure {
+        figures: vec![RemeasuredPaperFigure {
             number: "figure 0".to_owned(),
             title: "Packets per second".to_owned(),
             quantity: Quantity::Pps,

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use weir_example::{IspRulesetSizeOptions, generate_isp_ruleset};
+use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_lint::lint_with_default_options;
 use weir_model::Firewall;
 use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
@@ -31,7 +31,7 @@ fn main() {
     }
     prefixes.push_str("COMMIT\n");
     bench("23,000 prefixes in a row", &prefixes);
-    let example = generate_isp_ruleset(&IspRulesetSizeOptions::default());
+    let example = generate_isp_ruleset(&IspOptions::default());
     bench("generated network, IPv4", &example.v4);
     bench("generated network, IPv6", &example.v6);
 }

@@ -51,8 +51,8 @@ pub use machine_observations::{ConntrackTable, CoreNetworkLoad, MachineObservati
 pub use probe_result::{BackgroundLoad, BulkTcpStreamResult, ProbeKind, ProbeResult};
 pub use quantity::{OverlayAxis, Quantity, QuantityUnit};
 pub use run::{
-    GeneratedRulesetRecord, HostEnvironment, NoiseFloor, Paper, PaperFigureToRemeasure,
-    PaperStatedValue, Preset, RemoteHostRecord, Run, RunSubject, ScenarioAxis, TrialCounts,
+    GeneratedRulesetRecord, HostEnvironment, NoiseFloor, Paper, PaperStatedValue, Preset,
+    RemeasuredPaperFigure, RemoteHostRecord, Run, RunSubject, ScenarioAxis, TrialCounts,
     bound_packets_accepted_by_limit,
 };
 pub use run_folder::RunRecord;

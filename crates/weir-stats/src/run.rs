@@ -93,13 +93,13 @@ pub struct Paper {
     pub setting: String,
     /// Its figures that are redrawn with our values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub figures: Vec<PaperFigureToRemeasure>,
+    pub figures: Vec<RemeasuredPaperFigure>,
 }
 
 /// A figure of a paper, on even axes: a quantity against the study's axis of numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PaperFigureToRemeasure {
+pub struct RemeasuredPaperFigure {
     /// Its number in the paper: `figure 7`.
     pub number: String,
     /// What it shows.

@@ -50,10 +50,10 @@ pub fn parse(text: &str) -> Result<Ruleset, Vec<Diagnostic>> {
 /// Whether a text reads as nft rather than as `iptables-save`: its first word is nft's.
 ///
 /// ```
-/// assert!(weir_syntax::nft::is_nft_not_iptables_save("# listed\ntable ip weir_filter {\n}\n"));
-/// assert!(!weir_syntax::nft::is_nft_not_iptables_save("*filter\nCOMMIT\n"));
+/// assert!(weir_syntax::nft::is_nft_ruleset_text("# listed\ntable ip weir_filter {\n}\n"));
+/// assert!(!weir_syntax::nft::is_nft_ruleset_text("*filter\nCOMMIT\n"));
 /// ```
-pub fn is_nft_not_iptables_save(text: &str) -> bool {
+pub fn is_nft_ruleset_text(text: &str) -> bool {
     let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
     let first = lines.take(1).flat_map(str::split_ascii_whitespace).next();
     matches!(first, Some("table" | "add" | "flush" | "delete" | "create" | "define" | "include"))

@@ -12,7 +12,7 @@ use weir_packet::{Family, Packet, Transport};
 use weir_semantics::JourneyKind;
 
 use crate::conntrack_setup;
-use crate::link_macs::{FIREWALL_INPUT_MAC, OUTER_LINK_ENDS_MAC};
+use crate::link_macs::{FIREWALL_INPUT_MAC, NEIGHBOUR_MAC};
 
 /// Most packets of a batch: fewer than the kernel queues for one processor.
 pub(crate) const BATCH_PACKETS_MAX: usize = 900;
@@ -131,7 +131,7 @@ impl BatchMaker {
             packet.ident = number as u16;
         }
         if entry != JourneyKind::Output && packet.smac.is_none() {
-            packet.smac = Some(OUTER_LINK_ENDS_MAC);
+            packet.smac = Some(NEIGHBOUR_MAC);
         }
         let mut connections = Vec::new();
         let is_related = packet.ct.state == weir_packet::CtState::Related;

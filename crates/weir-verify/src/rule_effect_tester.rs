@@ -29,7 +29,7 @@ pub use effect_test_ruleset::SOURCE_MAC_GIVEN_MARK_ONE;
 pub use measured_rule::MeasuredRule;
 
 use crate::VerifyError;
-use crate::link_macs::{FIREWALL_INPUT_MAC, OUTER_LINK_ENDS_MAC};
+use crate::link_macs::{FIREWALL_INPUT_MAC, NEIGHBOUR_MAC};
 use crate::packet_batch::{PacketBatch, PacketPath, PreparedPacket};
 use crate::testbed::Testbed;
 
@@ -264,7 +264,7 @@ impl RuleEffectTester {
             let number = *i as u32 + 1;
             let prepared = PreparedPacket {
                 packet: placeholder.clone(),
-                frame: sample.frame_of_copy(FIREWALL_INPUT_MAC, OUTER_LINK_ENDS_MAC, number),
+                frame: sample.frame_of_copy(FIREWALL_INPUT_MAC, NEIGHBOUR_MAC, number),
                 conntrack_entries: std::mem::take(&mut connections),
                 is_local: false,
             };
@@ -290,7 +290,7 @@ impl RuleEffectTester {
         };
         packet.iif = effect_test_ruleset::INPUT_DEVICE.to_owned();
         packet.oif = effect_test_ruleset::OUTPUT_DEVICE.to_owned();
-        packet.smac = Some(sample.smac.unwrap_or(OUTER_LINK_ENDS_MAC));
+        packet.smac = Some(sample.smac.unwrap_or(NEIGHBOUR_MAC));
         let mut answers = ObservedRuleOracle {
             rule_index: which,
             observation: seen,

@@ -16,7 +16,7 @@ use weir_packet::{CtState, Family};
 use weir_semantics::JourneyKind;
 
 use crate::VerifyError;
-use crate::link_macs::{FIREWALL_INPUT_MAC, OUTER_LINK_ENDS_MAC};
+use crate::link_macs::{FIREWALL_INPUT_MAC, NEIGHBOUR_MAC};
 use crate::observing_rules::{self, RENAMED_LOOPBACK_DEVICE, log_prefix};
 use crate::packet_batch::{PacketBatch, PacketPath};
 
@@ -103,7 +103,7 @@ impl Testbed {
             let mac = if i == 0 { Some(FIREWALL_INPUT_MAC) } else { None };
             let options = VethOptions {
                 end_a: VethEndAddresses { mac, addrs: format_link_addr_prefixes(i, families) },
-                end_b: VethEndAddresses { mac: Some(OUTER_LINK_ENDS_MAC), addrs: Vec::new() },
+                end_b: VethEndAddresses { mac: Some(NEIGHBOUR_MAC), addrs: Vec::new() },
                 ..VethOptions::default()
             };
             session.create_veth_pair(&firewall, device, &world, &format!("w{i}"), &options)?;
@@ -162,7 +162,7 @@ impl Testbed {
         seen: &mut BatchObservation,
     ) -> Result<(), VerifyError> {
         let mut marker = observing_rules::make_end_of_batch_packet();
-        marker.smac = Some(OUTER_LINK_ENDS_MAC);
+        marker.smac = Some(NEIGHBOUR_MAC);
         let marker = marker.to_frame_with_dmac(FIREWALL_INPUT_MAC);
         let frames = batch.packets.iter().map(|p| p.frame.as_slice());
         let frames = frames.chain([marker.as_slice()]);

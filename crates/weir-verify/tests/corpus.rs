@@ -11,7 +11,7 @@ use std::time::Instant;
 use edited::{Source, edits, options, read};
 use passes::Table;
 use weir_diagram::compare_firewalls;
-use weir_example::{IspRulesetSizeOptions, generate_isp_ruleset};
+use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_model::{Family, Firewall};
 use weir_syntax::ipset;
 use weir_syntax::iptables::{ParserSettings, guess_family, parse};
@@ -72,7 +72,7 @@ fn edits_that_change_the_meaning_are_found_and_others_are_equal() {
 
 /// The access network of the demo.
 fn demo() -> Firewall {
-    let example = generate_isp_ruleset(&IspRulesetSizeOptions::default());
+    let example = generate_isp_ruleset(&IspOptions::default());
     let sets = example.ipset.map(|text| ipset::parse(&text).expect("sets that load"));
     let both = [(Family::V4, &example.v4), (Family::V6, &example.v6)].map(|(family, text)| {
         let options = ParserSettings { family: Some(family), ..ParserSettings::default() };

@@ -17,8 +17,8 @@ pub use form_commands::{
     AllowedCounterLossArg, CompileArgs, DiffArgs, DiffFormatArg, FormArg, VerifyArgs,
 };
 pub use lab::{
-    LabCommand, LabCompareArgs, LabIndexArgs, LabListClaimsArgs, LabReportArgs, LabRunArgs,
-    LabSelftestDurationArgs, LabServeArgs, SearchLossArg,
+    LabCommand, LabCompareArgs, LabIndexArgs, LabListArgs, LabReportArgs, LabRunArgs,
+    LabSelftestArgs, LabServeArgs, SearchLossArg,
 };
 pub use machine_commands::{CalibrateArgs, DoctorArgs, TuneArgs};
 pub use operand::{IptablesVariantArg, OperandOptionArgs};

@@ -51,7 +51,7 @@ pub fn load_diff_operand(
     let (shown, text) = ruleset_texts::read_file_or_stdin(path)?;
     let mut texts = RulesetTexts::default();
     let mut tables = nft::Ruleset::default();
-    if weir_syntax::nft::is_nft_not_iptables_save(&text) {
+    if weir_syntax::nft::is_nft_ruleset_text(&text) {
         tables = parse_nft_tables(&shown, &text, color)?;
     } else {
         texts.main = Some((shown, text));

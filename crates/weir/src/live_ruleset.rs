@@ -148,7 +148,7 @@ fn parse_incompatible_table(line: &str) -> Option<&str> {
 }
 
 /// A variant's text for a family.
-struct ChosenVariantSaveText {
+struct LiveRulesetText {
     variant: IptablesVariantArg,
     text: Option<(String, String)>,
     /// What the other variant holds.
@@ -161,7 +161,7 @@ fn choose_iptables_variant(
     legacy: Option<(String, String)>,
     nft: Option<(String, String)>,
     variant: Option<IptablesVariantArg>,
-) -> Result<ChosenVariantSaveText> {
+) -> Result<LiveRulesetText> {
     let held = |text: &Option<(String, String)>| {
         text.as_ref().map_or_else(IptablesVariantRuleCounts::default, |(_, text)| {
             IptablesVariantRuleCounts::count_rules_and_policies(text)
@@ -188,7 +188,7 @@ fn choose_iptables_variant(
         let (word, other) = (format_ip_version(family), other.display_name());
         format!("{word} rules of {other}: it has {left}, which packets traverse as well")
     });
-    Ok(ChosenVariantSaveText { variant, text, warning })
+    Ok(LiveRulesetText { variant, text, warning })
 }
 
 /// What a variant holds of a family.

@@ -67,15 +67,15 @@ impl TerminalProgress {
     /// An empty bar.
     pub fn new() -> Self {
         let target = ProgressDrawTarget::stderr_with_hz(8);
-        TerminalProgress::from_bar_setting_style(ProgressBar::with_draw_target(Some(1000), target))
+        TerminalProgress::with_progress_style(ProgressBar::with_draw_target(Some(1000), target))
     }
 
     /// An empty bar below the lines of others.
     pub fn new_below_lines(lines: &MultiProgress) -> Self {
-        TerminalProgress::from_bar_setting_style(lines.add(ProgressBar::new(1000)))
+        TerminalProgress::with_progress_style(lines.add(ProgressBar::new(1000)))
     }
 
-    fn from_bar_setting_style(bar: ProgressBar) -> Self {
+    fn with_progress_style(bar: ProgressBar) -> Self {
         let style = "{elapsed_precise} [{bar:30}] {percent:>3} % {msg}";
         bar.set_style(
             ProgressStyle::with_template(style)

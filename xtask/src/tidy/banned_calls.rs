@@ -10,11 +10,11 @@ const UNFINISHED_MACROS: [&str; 3] = ["dbg!", "todo!", "unimplemented!"];
 
 pub fn find_banned_calls(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     tree.files_with_suffix(".rs")
-        .flat_map(|(path, text)| find_unfinished_sleep_unwrap_calls(path, text))
+        .flat_map(|(path, text)| find_banned_calls_in_file(path, text))
         .collect()
 }
 
-fn find_unfinished_sleep_unwrap_calls(path: &str, text: &str) -> Vec<TidyFinding> {
+fn find_banned_calls_in_file(path: &str, text: &str) -> Vec<TidyFinding> {
     let code = rust_source::blank_comments_and_strings(text);
     let tests = rust_source::test_code_ranges(&code);
     let in_test = |at: usize| {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     fn rules(path: &str, text: &str) -> Vec<(&'static str, usize, bool)> {
-        find_unfinished_sleep_unwrap_calls(path, text)
+        find_banned_calls_in_file(path, text)
             .into_iter()
             .map(|f| (f.rule, f.line, f.is_error))
             .collect()

@@ -15,8 +15,7 @@ pub fn find_unused_dependencies(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
         {
             let names = manifest.get(section).and_then(toml::Value::as_table).into_iter();
             for name in names.flat_map(|table| table.keys()) {
-                if !is_dependency_mentioned_in_places(tree, folder, places, &name.replace('-', "_"))
-                {
+                if !is_dependency_mentioned(tree, folder, places, &name.replace('-', "_")) {
                     let message = format!("nothing in {} uses {name}", places.join(", "));
                     found.push(TidyFinding::new_error("dependency", path, 0, message));
                 }
@@ -26,7 +25,7 @@ pub fn find_unused_dependencies(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     found
 }
 
-fn is_dependency_mentioned_in_places(
+fn is_dependency_mentioned(
     tree: &WorkingTreeFiles,
     folder: &str,
     places: &[&str],

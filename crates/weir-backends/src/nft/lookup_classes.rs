@@ -56,7 +56,7 @@ impl LookupKey {
     }
 
     /// The item's place on this axis, or `None` if it cannot be part of a run along it.
-    pub fn key_values_of_rule(&self, item: &LoweredRule) -> Option<RuleLookupKeyValues> {
+    pub fn key_values_of_rule(&self, item: &LoweredRule) -> Option<RuleLookupKey> {
         // A translation of ports needs its own test of the protocol.
         if item.is_stateful() || self.has_port() && matches!(item.action, NftRuleAction::Nat(_)) {
             return None;
@@ -66,7 +66,7 @@ impl LookupKey {
             keys.push(extract_values_of_key_field(item, *load, self.loads.len() > 1)?);
         }
         let proto = if self.has_port() { Some(find_single_protocol(item)?) } else { None };
-        Some(RuleLookupKeyValues { keys, proto })
+        Some(RuleLookupKey { keys, proto })
     }
 
     /// The item without the tests that the lookup makes.
@@ -114,7 +114,7 @@ impl LookupKey {
 
 /// Where an item lies on an axis.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct RuleLookupKeyValues {
+pub(super) struct RuleLookupKey {
     /// For each part of the key, the values that the item's test matches.
     keys: Vec<Vec<ElementKeyPart>>,
     /// Ports: the protocol they are ports of, equal in the whole run.
@@ -205,7 +205,7 @@ impl LookupClasses {
 ///
 /// `decides[i]`: the i-th rule decides for every packet of its place.
 pub(super) fn divide_run_into_classes(
-    places: &[&RuleLookupKeyValues],
+    places: &[&RuleLookupKey],
     decides: &[bool],
     family: Family,
 ) -> Option<LookupClasses> {
@@ -224,7 +224,7 @@ fn compute_rule_list_budget(decides: &[bool]) -> usize {
 }
 
 fn classify_intervals(
-    places: &[&RuleLookupKeyValues],
+    places: &[&RuleLookupKey],
     decides: &[bool],
     family: Family,
 ) -> Option<LookupClasses> {
@@ -232,9 +232,8 @@ fn classify_intervals(
         ElementKeyPart::Span(lo, hi) => Some((*lo, *hi)),
         ElementKeyPart::Device(_) => None,
     };
-    let of = |place: &&RuleLookupKeyValues| {
-        place.keys[0].iter().map(interval).collect::<Option<Vec<_>>>()
-    };
+    let of =
+        |place: &&RuleLookupKey| place.keys[0].iter().map(interval).collect::<Option<Vec<_>>>();
     let rules: Vec<Vec<Interval>> = places.iter().map(of).collect::<Option<_>>()?;
     let found =
         split_elementary_intervals(&rules, decides, compute_rule_list_budget(decides)).ok()?;
@@ -269,7 +268,7 @@ fn choose_map_layout(found: ElementaryIntervals, family: Family) -> LookupClasse
     LookupClasses { rule_lists: lists, elements: elements.collect(), interval: true, mask: None }
 }
 
-fn classify_exact_keys(places: &[&RuleLookupKeyValues], decides: &[bool]) -> Option<LookupClasses> {
+fn classify_exact_keys(places: &[&RuleLookupKey], decides: &[bool]) -> Option<LookupClasses> {
     let mut groups: HashMap<Vec<ElementKeyPart>, Vec<u32>> = HashMap::new();
     let mut count = 0;
     for (i, place) in places.iter().enumerate() {
@@ -310,9 +309,9 @@ fn cartesian_product(keys: &[Vec<ElementKeyPart>]) -> Vec<Vec<ElementKeyPart>> {
 mod tests {
     use super::*;
 
-    fn place(spans: &[(u128, u128)]) -> RuleLookupKeyValues {
+    fn place(spans: &[(u128, u128)]) -> RuleLookupKey {
         let keys = spans.iter().map(|&(lo, hi)| ElementKeyPart::Span(lo, hi)).collect();
-        RuleLookupKeyValues { keys: vec![keys], proto: None }
+        RuleLookupKey { keys: vec![keys], proto: None }
     }
 
     #[test]

@@ -304,7 +304,7 @@ fn is_rule_with_load_side_effect(rule: &Rule, family: Family) -> bool {
 }
 
 /// The greatest depth of jumps and gotos below any base chain of a table; 0 without any.
-pub(super) fn find_deepest_call_of_table(table: &nft::Table) -> usize {
+pub(super) fn find_max_call_depth_of_table(table: &nft::Table) -> usize {
     let maps: HashMap<&str, &nft::VerdictMap> =
         table.maps.iter().map(|m| (m.name.as_str(), m)).collect();
     let calls = |chain: usize| {

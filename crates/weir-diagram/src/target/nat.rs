@@ -6,11 +6,11 @@ use weir_semantics::Verdict;
 use weir_semantics::question_digest::digest_debug_text;
 
 use crate::compose::DiagramContext;
-use crate::evaluation_point_and_table::TableEvaluationPoint;
 use crate::free_variable::{FreeVariable, TargetChoice};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_change::{PacketChange, XorBitSource};
 use crate::presence::build_masked_predicate;
+use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, Terminal};
 use crate::variable_layout::{VariableBlock, ct_bit};
 

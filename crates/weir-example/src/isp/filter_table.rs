@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use weir_random::Rng;
 
 use super::network_plan::{Customer, CustomerFirewall, NetworkPlan};
-use super::options::IspRulesetSizeOptions;
+use super::options::IspOptions;
 use super::router_rules;
 use crate::table_text::TableText;
 
@@ -29,7 +29,7 @@ const CUSTOMER_SERVICES: [(&str, u16); 14] = [
 ];
 
 /// The table with exactly the chains and rules that the options request.
-pub(super) fn build_filter_table(options: &IspRulesetSizeOptions, plan: &NetworkPlan) -> TableText {
+pub(super) fn build_filter_table(options: &IspOptions, plan: &NetworkPlan) -> TableText {
     let mut random = Rng::for_purpose(options.seed, "filter");
     let builtin = [("INPUT", "DROP"), ("FORWARD", "DROP"), ("OUTPUT", "ACCEPT")];
     let mut table = TableText::new("filter", &builtin);
@@ -52,7 +52,7 @@ pub(super) fn build_filter_table(options: &IspRulesetSizeOptions, plan: &Network
 }
 
 /// `ipset save` text of the set for the abuse list.
-pub(super) fn generate_abuse_set(options: &IspRulesetSizeOptions) -> String {
+pub(super) fn generate_abuse_set(options: &IspOptions) -> String {
     let mut random = Rng::for_purpose(options.seed, "abuse set");
     let mut text = String::from(
         "create abuse hash:net family inet hashsize 1024 maxelem 65536 bucketsize 12 \
@@ -85,7 +85,7 @@ fn add_forward_rules(table: &mut TableText) {
 }
 
 /// Networks that complaints were about. All are reserved for documentation.
-fn generate_abuse_networks(options: &IspRulesetSizeOptions, random: &mut Rng) -> Vec<String> {
+fn generate_abuse_networks(options: &IspOptions, random: &mut Rng) -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
     let count = (options.equipment_count * 12 / 100).clamp(1, 480);
     while seen.len() < count {
@@ -107,7 +107,7 @@ fn generate_abuse_networks(options: &IspRulesetSizeOptions, random: &mut Rng) ->
     all
 }
 
-fn add_abuse_chain(table: &mut TableText, options: &IspRulesetSizeOptions, random: &mut Rng) {
+fn add_abuse_chain(table: &mut TableText, options: &IspOptions, random: &mut Rng) {
     table.declare_chain("abuse");
     if options.use_abuse_set {
         table.append_rule("abuse", "-m set --match-set abuse src -j DROP");
@@ -179,7 +179,7 @@ fn add_customer_access_chain(table: &mut TableText, customer: &Customer) {
 /// A chain a customer; the individual ones grow until the table has the rules asked for.
 fn add_firewall_chain_per_customer(
     table: &mut TableText,
-    options: &IspRulesetSizeOptions,
+    options: &IspOptions,
     plan: &NetworkPlan,
     random: &mut Rng,
 ) {

@@ -4,14 +4,11 @@ use weir_random::Rng;
 
 use super::mangle_table as bandwidth;
 use super::network_plan::{Customer, CustomerFirewall, NetworkPlan};
-use super::options::IspRulesetSizeOptions;
+use super::options::IspOptions;
 use crate::table_text::TableText;
 
 /// The tables of the twin, in the order in which they are printed.
-pub(super) fn build_ipv6_tables(
-    options: &IspRulesetSizeOptions,
-    plan: &NetworkPlan,
-) -> [TableText; 3] {
+pub(super) fn build_ipv6_tables(options: &IspOptions, plan: &NetworkPlan) -> [TableText; 3] {
     [build_raw_table(), build_mangle_table(plan), build_filter_table(options, plan)]
 }
 
@@ -45,7 +42,7 @@ fn build_mangle_table(plan: &NetworkPlan) -> TableText {
     table
 }
 
-fn build_filter_table(options: &IspRulesetSizeOptions, plan: &NetworkPlan) -> TableText {
+fn build_filter_table(options: &IspOptions, plan: &NetworkPlan) -> TableText {
     let mut random = Rng::for_purpose(options.seed, "twin");
     let builtin = [("INPUT", "DROP"), ("FORWARD", "DROP"), ("OUTPUT", "ACCEPT")];
     let mut table = TableText::new("filter", &builtin);

@@ -6,7 +6,7 @@
 use weir_random::Rng;
 
 use super::network_plan::{Customer, NetworkPlan};
-use super::options::IspRulesetSizeOptions;
+use super::options::IspOptions;
 use crate::table_text::TableText;
 
 /// What customers of the better contract have preferred within their bandwidth.
@@ -44,7 +44,7 @@ pub(super) fn build_base_mangle_table() -> TableText {
 }
 
 /// The table with exactly the chains and rules that the options request.
-pub(super) fn build_mangle_table(options: &IspRulesetSizeOptions, plan: &NetworkPlan) -> TableText {
+pub(super) fn build_mangle_table(options: &IspOptions, plan: &NetworkPlan) -> TableText {
     let mut random = Rng::for_purpose(options.seed, "mangle");
     let mut table = build_base_mangle_table();
     table.append_rule("OUTPUT", "-p tcp -m tcp --sport 22 -j CLASSIFY --set-class 0001:0001");
@@ -85,7 +85,7 @@ fn add_customer_htb_class_chain(
 /// The second chains, which grow until the table has the requested rules.
 fn add_priority_chains(
     table: &mut TableText,
-    options: &IspRulesetSizeOptions,
+    options: &IspOptions,
     customers: &[Customer],
     random: &mut Rng,
 ) {

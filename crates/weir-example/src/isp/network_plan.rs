@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use weir_random::Rng;
 
-use super::options::IspRulesetSizeOptions;
+use super::options::IspOptions;
 
 /// A customer of the network.
 pub(super) struct Customer {
@@ -63,7 +63,7 @@ pub(super) const CUSTOMER_NETWORKS: [[u8; 2]; 4] = [[10, 20], [10, 64], [172, 20
 
 impl NetworkPlan {
     /// Draws a network of the size that the options request.
-    pub(super) fn generate(options: &IspRulesetSizeOptions) -> NetworkPlan {
+    pub(super) fn generate(options: &IspOptions) -> NetworkPlan {
         let fits =
             (1..=20_000).contains(&options.customer_count) && options.equipment_count <= 20_000;
         assert!(fits, "{} customers are not 1 to 20,000", options.customer_count);

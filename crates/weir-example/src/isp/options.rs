@@ -5,7 +5,7 @@
 /// The counts of chains and rules are met exactly, unless the customers alone need more chains: in
 /// the published proportions that happens below a scale of 0.02.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IspRulesetSizeOptions {
+pub struct IspOptions {
     /// Seed of all random choices.
     pub seed: u64,
     /// Customers: 1 to 20,000.
@@ -25,10 +25,10 @@ pub struct IspRulesetSizeOptions {
     pub use_abuse_set: bool,
 }
 
-impl Default for IspRulesetSizeOptions {
+impl Default for IspOptions {
     /// The published counts, seed 1.
-    fn default() -> IspRulesetSizeOptions {
-        IspRulesetSizeOptions {
+    fn default() -> IspOptions {
+        IspOptions {
             seed: 1,
             customer_count: 2105,
             equipment_count: 3477,
@@ -41,16 +41,16 @@ impl Default for IspRulesetSizeOptions {
     }
 }
 
-impl IspRulesetSizeOptions {
+impl IspOptions {
     /// The published counts times `scale`.
     ///
     /// # Units and ranges
     /// `scale`: above 0, at most 5.
-    pub fn scale_published_counts(seed: u64, scale: f64) -> IspRulesetSizeOptions {
+    pub fn scale_published_counts(seed: u64, scale: f64) -> IspOptions {
         assert!(scale > 0.0 && scale <= 5.0, "scale {scale} is not above 0 and at most 5");
-        let whole = IspRulesetSizeOptions::default();
+        let whole = IspOptions::default();
         let part = |count: usize| ((count as f64 * scale).round() as usize).max(1);
-        IspRulesetSizeOptions {
+        IspOptions {
             seed,
             customer_count: part(whole.customer_count),
             equipment_count: part(whole.equipment_count),

@@ -3,7 +3,7 @@
 use weir_random::Rng;
 
 use super::network_plan::{CUSTOMER_NETWORKS, NetworkPlan};
-use super::options::IspRulesetSizeOptions;
+use super::options::IspOptions;
 use crate::table_text::TableText;
 
 /// Rules for packets to and from the router.
@@ -66,7 +66,7 @@ pub(super) fn build_raw_table() -> TableText {
 }
 
 /// Customers leave with the router's addresses; a few have a port of one for themselves.
-pub(super) fn build_nat_table(options: &IspRulesetSizeOptions, plan: &NetworkPlan) -> TableText {
+pub(super) fn build_nat_table(options: &IspOptions, plan: &NetworkPlan) -> TableText {
     let mut random = Rng::for_purpose(options.seed, "nat");
     let builtin = ["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"];
     let mut table = TableText::new("nat", &builtin.map(|chain| (chain, "ACCEPT")));

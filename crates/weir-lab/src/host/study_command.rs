@@ -14,7 +14,7 @@ use crate::host::target::{ExecTarget, TargetCommand};
 
 /// Variables that every command of a run sees.
 #[derive(Clone, Debug)]
-pub(crate) struct RunWideCommandVariables {
+pub(crate) struct RunCommandEnv {
     /// The weir that runs the study.
     pub(crate) weir: std::path::PathBuf,
     /// The run's seed.
@@ -40,7 +40,7 @@ pub(crate) struct StudyCommand<'a> {
     pub(crate) file_variables: Vec<(&'static str, &'a Path)>,
 }
 
-impl RunWideCommandVariables {
+impl RunCommandEnv {
     /// Runs a command inside a namespace; how long it took, and what it printed.
     ///
     /// What it starts is in the namespace too, so it ends with the session at the latest.

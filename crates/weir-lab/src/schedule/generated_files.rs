@@ -12,7 +12,7 @@ use weir_stats::{Coordinate, GeneratedRulesetRecord, Scenario};
 use crate::LabError;
 use crate::frames::drop_mix;
 use crate::frames::{self, Frame};
-use crate::host::study_command::{RunWideCommandVariables, StudyCommand};
+use crate::host::study_command::{RunCommandEnv, StudyCommand};
 use crate::host::target::ExecTarget;
 use weir_study::{GeneratedFile, Study};
 
@@ -24,7 +24,7 @@ pub(crate) struct RunFiles {
     folder: PathBuf,
     /// Where the commands run that make them: a namespace that leads nowhere.
     tool_namespace: Namespace,
-    command_env: RunWideCommandVariables,
+    command_env: RunCommandEnv,
     frames: BTreeMap<Scenario, Vec<Frame>>,
     subject_folders: BTreeMap<(Scenario, String), PathBuf>,
 }
@@ -34,7 +34,7 @@ impl RunFiles {
     pub(crate) fn new(
         folder: PathBuf,
         tools: Namespace,
-        env: RunWideCommandVariables,
+        env: RunCommandEnv,
     ) -> Result<RunFiles, LabError> {
         fs::create_dir_all(&folder).map_err(LabError::file_error("create", &folder))?;
         let (frames, prepared) = (BTreeMap::new(), BTreeMap::new());

@@ -121,11 +121,11 @@ fn judge_packet_and_connection_counts(
     };
     let is_flooded =
         run.loaded_study.study.connection_load().is_some_and(|c| c.flood_axis.is_some());
-    judge::judge_damaged_or_absent_connections(trial).or_else(|| match is_flooded {
+    judge::judge_connection_integrity(trial).or_else(|| match is_flooded {
         // The arrivals of a flood, and of connections that a firewall treats as a flood, are the
         // result itself.
         true => judge::judge_packet_balance(trial, tolerance),
-        false => judge::judge_leaks_drops_and_balance(trial, tolerance),
+        false => judge::judge_packet_counts(trial, tolerance),
     })
 }
 

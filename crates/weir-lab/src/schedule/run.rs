@@ -14,7 +14,7 @@ use weir_kernel::{Session, stop_signal};
 use weir_stats::{Coordinate, RunRecord, Scenario, run_folder};
 
 use crate::LabError;
-use crate::host::study_command::RunWideCommandVariables;
+use crate::host::study_command::RunCommandEnv;
 use crate::host::target::Host;
 use crate::observe::core_noise::last_allowed_core;
 use crate::observe::environment;
@@ -137,8 +137,8 @@ fn build_command_env(
     trial_seconds: f64,
     core: u32,
     options: &StudyRunOptions,
-) -> RunWideCommandVariables {
-    RunWideCommandVariables {
+) -> RunCommandEnv {
+    RunCommandEnv {
         weir: options.weir.clone(),
         seed: options.seed,
         devices: loaded.study.devices.clone(),

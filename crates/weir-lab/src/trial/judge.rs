@@ -24,7 +24,7 @@ impl LeakAndMiscountTolerance {
 
 /// Checks the packet counts of a trial: all packets are accounted for, none passed that had to be
 /// dropped, and the rules dropped none that had to pass. The new state and its reason if not.
-pub(crate) fn judge_leaks_drops_and_balance(
+pub(crate) fn judge_packet_counts(
     trial: &Trial,
     tolerance: LeakAndMiscountTolerance,
 ) -> Option<(TrialState, String)> {
@@ -77,7 +77,7 @@ pub(crate) fn judge_rule_drops_against_kernel(trial: &Trial) -> Option<(TrialSta
 }
 
 /// What the connections of a trial show in addition to its packets.
-pub(crate) fn judge_damaged_or_absent_connections(trial: &Trial) -> Option<(TrialState, String)> {
+pub(crate) fn judge_connection_integrity(trial: &Trial) -> Option<(TrialState, String)> {
     let connections = trial.connection_counts()?;
     if connections.invalid > 0 {
         let why = format!("{} packets arrived changed", connections.invalid);
@@ -154,8 +154,7 @@ mod tests {
     }
 
     fn state(trial: &Trial) -> Option<TrialState> {
-        judge_leaks_drops_and_balance(trial, LeakAndMiscountTolerance::default())
-            .map(|(state, _)| state)
+        judge_packet_counts(trial, LeakAndMiscountTolerance::default()).map(|(state, _)| state)
     }
 
     #[test]
@@ -164,8 +163,7 @@ mod tests {
             has_racy_counters: true,
             ..LeakAndMiscountTolerance::default()
         };
-        let state =
-            |trial: &Trial| judge_leaks_drops_and_balance(trial, tolerance).map(|(state, _)| state);
+        let state = |trial: &Trial| judge_packet_counts(trial, tolerance).map(|(state, _)| state);
         assert_eq!(state(&trial(10_000, 9_900, 0, 0, 90)), None, "10 of 10,000");
         assert_eq!(state(&trial(10_000, 9_900, 0, 0, 89)), Some(TrialState::Unbalanced));
         assert_eq!(
@@ -196,12 +194,8 @@ mod tests {
             max_leaked: lets_through,
             has_racy_counters: false,
         };
-        assert_eq!(
-            judge_leaks_drops_and_balance(&leaking, limit(10)),
-            None,
-            "a limit may let them through"
-        );
-        assert!(judge_leaks_drops_and_balance(&leaking, limit(9)).is_some());
+        assert_eq!(judge_packet_counts(&leaking, limit(10)), None, "a limit may let them through");
+        assert!(judge_packet_counts(&leaking, limit(9)).is_some());
         assert_eq!(state(&trial(100, 69, 30, 31, 0)), Some(TrialState::Failed));
         assert_eq!(state(&trial(100, 0, 0, 0, 100)), Some(TrialState::Failed));
     }

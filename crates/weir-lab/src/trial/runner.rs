@@ -197,15 +197,15 @@ impl TrialRunner {
         seen.collected = before.collector.finish(firewall)?;
         let counters = &before.counters;
         seen.dropped = vec![
-            pair_counter_name_with_packets("device", after.device_drops - counters.device_drops),
-            pair_counter_name_with_packets("stack", after.stack_drops - counters.stack_drops),
+            new_drop_count("device", after.device_drops - counters.device_drops),
+            new_drop_count("stack", after.stack_drops - counters.stack_drops),
         ];
         let tracking = after.conntrack.dropped.saturating_sub(counters.conntrack.dropped);
         for (counter, packets) in
             [("conntrack", tracking), ("softnet", after.softnet_drops - counters.softnet_drops)]
         {
             if packets > 0 {
-                seen.dropped.push(pair_counter_name_with_packets(counter, packets));
+                seen.dropped.push(new_drop_count(counter, packets));
             }
         }
         let reasons = match before.is_drop_watch_on {
@@ -220,12 +220,12 @@ impl TrialRunner {
             }
             _ => 0,
         };
-        seen.dropped.insert(0, pair_counter_name_with_packets("rules", by_rules));
+        seen.dropped.insert(0, new_drop_count("rules", by_rules));
         if is_on_links && self.resources.tcp_ends.is_none() {
             attribute_uncounted_losses(counters, &after, seen);
         }
         for (reason, packets) in reasons {
-            seen.dropped.push(pair_counter_name_with_packets(&format!("skb: {reason}"), packets));
+            seen.dropped.push(new_drop_count(&format!("skb: {reason}"), packets));
         }
         Ok(())
     }
@@ -269,7 +269,7 @@ fn attribute_uncounted_losses(
     let uncounted = came.saturating_sub(arrived + seen.arrived.foreign).min(missing - on_link);
     for (counter, packets) in [("link", on_link), ("sink", uncounted)] {
         if packets > 0 {
-            seen.dropped.push(pair_counter_name_with_packets(counter, packets));
+            seen.dropped.push(new_drop_count(counter, packets));
         }
     }
 }
@@ -283,7 +283,7 @@ fn read_total_rule_drops_so_far(drops: DropCountSource<'_>) -> Result<Option<u64
     }
 }
 
-fn pair_counter_name_with_packets(counter: &str, packets: u64) -> DropCount {
+fn new_drop_count(counter: &str, packets: u64) -> DropCount {
     DropCount { counter: counter.to_owned(), packets }
 }
 

@@ -7,7 +7,7 @@ use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
 use crate::bpf_program::sink::SinkPacketCounts;
 use crate::topology::FirewallWithCounters;
-use crate::workload::settle::{MovedPacketsReading, SettleTimes, wait_until_settled};
+use crate::workload::settle::{SettleTimes, TransitProgress, wait_until_settled};
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::WorkloadOutcome;
 
@@ -65,7 +65,7 @@ impl SentFrameTracker {
             let arrived = after.arrived.since(before.arrived);
             let moved = arrived.delivered + arrived.leaked + after.dropped - before.dropped;
             let is_complete = moved >= played.offered;
-            Ok(MovedPacketsReading { moved_packets: moved, is_complete, value: arrived })
+            Ok(TransitProgress { moved_packets: moved, is_complete, value: arrived })
         })?;
         Ok(WorkloadOutcome { send_result: played, arrived, measured })
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::LabError;
 
 /// A reading of counters while packets may still be in flight.
-pub(crate) struct MovedPacketsReading<T> {
+pub(crate) struct TransitProgress<T> {
     /// Packets counted so far; while this changes, packets are in flight.
     pub(crate) moved_packets: u64,
     /// No packet is in flight any more.
@@ -36,12 +36,12 @@ impl SettleTimes {
 /// returns the value of the last reading.
 pub(crate) fn wait_until_settled<T>(
     SettleTimes { limit, still }: SettleTimes,
-    mut read: impl FnMut() -> Result<MovedPacketsReading<T>, LabError>,
+    mut read: impl FnMut() -> Result<TransitProgress<T>, LabError>,
 ) -> Result<T, LabError> {
     let begun = Instant::now();
     let mut last: Option<(u64, Instant)> = None;
     loop {
-        let MovedPacketsReading { moved_packets: moved, is_complete, value } = read()?;
+        let TransitProgress { moved_packets: moved, is_complete, value } = read()?;
         let now = Instant::now();
         let since = match last {
             Some((before, since)) if before == moved => since,
@@ -67,11 +67,7 @@ mod tests {
         let value = wait_until_settled(SettleTimes { limit, still }, || {
             let moved = counts[reads.min(counts.len() - 1)];
             reads += 1;
-            Ok(MovedPacketsReading {
-                moved_packets: moved,
-                is_complete: moved >= enough,
-                value: moved,
-            })
+            Ok(TransitProgress { moved_packets: moved, is_complete: moved >= enough, value: moved })
         });
         (value.unwrap(), reads)
     }

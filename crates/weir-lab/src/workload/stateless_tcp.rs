@@ -16,7 +16,7 @@ use crate::workload::completed_connection_sampling::CompletedConnectionSampler;
 use crate::workload::connection_planning::{
     choose_connection_trial_kind, plan_connections_and_set_endpoints,
 };
-use crate::workload::settle::{MovedPacketsReading, SettleTimes, wait_until_settled};
+use crate::workload::settle::{SettleTimes, TransitProgress, wait_until_settled};
 use crate::workload::workload_planner::{
     MissingArrivals, NEW_LINK_TRIES, PlannedWorkload, TrialParameters, WorkloadPlanner,
     describe_drop_counts, unwrap_connection_counts,
@@ -204,6 +204,6 @@ fn await_all_packets(ends: &StatelessTcpEndpoints, opened: u64) -> Result<(), La
         let both = ends.read_tallies()?;
         let moved = both.connection_packets_received() + both.server.flood;
         let is_complete = moved >= opened + both.answers_sent();
-        Ok(MovedPacketsReading { moved_packets: moved, is_complete, value: () })
+        Ok(TransitProgress { moved_packets: moved, is_complete, value: () })
     })
 }

@@ -39,7 +39,7 @@ fn build_first_overlap_finding_per_kind(
     let target = |at: RulePosition| &table.chain_at(at.0).rules[at.1].target;
     let accepts = |t: &Target| matches!(t, Target::Accept | Target::Nat(_));
     let (mut correlated, mut general) = (None, None);
-    for earlier in table.flow.overlapping_deciders_before_in_chain(at) {
+    for earlier in table.flow.find_earlier_overlapping_deciders(at) {
         if accepts(target(earlier)) == accepts(target(at)) {
             continue;
         }

@@ -158,7 +158,7 @@ impl PacketSetFlow<'_> {
             let at = (chain, rule);
             let reach = self.rule_packet_boxes(at);
             let acts = !sweep.shadowed_rules.contains(&at);
-            if have_box_lists_overlap(&reach.stateful_boxes, &cells) {
+            if do_box_lists_overlap(&reach.stateful_boxes, &cells) {
                 return None;
             }
             for (hot, exact) in &reach.dropped_boxes {
@@ -172,7 +172,7 @@ impl PacketSetFlow<'_> {
                     }
                 }
             }
-            if !have_box_lists_overlap(&reach.matched_boxes, &cells) {
+            if !do_box_lists_overlap(&reach.matched_boxes, &cells) {
                 continue;
             }
             let met = self.intersect_with_matched_boxes(at, &cells)?;
@@ -216,7 +216,7 @@ fn policy_target(policy: Policy) -> &'static Target {
     }
 }
 
-fn have_box_lists_overlap(a: &[HyperRect], b: &[HyperRect]) -> bool {
+fn do_box_lists_overlap(a: &[HyperRect], b: &[HyperRect]) -> bool {
     a.iter().any(|x| b.iter().any(|y| x.intersects(y)))
 }
 

@@ -39,7 +39,7 @@ use weir_semantics::tables_at_hook;
 
 use super::packet_class::{PacketClass, PacketClassOutcome};
 use crate::pass::{CounterPreservation, Equivalence, Pass, PassContext};
-use crate::rewrite::{ensure_raw_chain, iter_rewritable_chains_of_ruleset};
+use crate::rewrite::{ensure_raw_chain, iter_rewritable_chains};
 use crate::{ChainNameAllocator, RewrittenRuleset};
 
 /// The pass.
@@ -77,7 +77,7 @@ impl Pass for EarlyDropPass {
             return made;
         }
         let mut early: Vec<Rule> = Vec::new();
-        for (_, _, rule) in iter_rewritable_chains_of_ruleset(ruleset, context)
+        for (_, _, rule) in iter_rewritable_chains(ruleset, context)
             .flat_map(|(t, c)| c.rules.iter().map(move |r| (t, c, r)))
         {
             if is_drop_testing_early_fields(rule, ruleset)

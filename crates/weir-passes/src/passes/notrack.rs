@@ -36,7 +36,7 @@ use weir_semantics::tables_at_hook;
 
 use super::packet_class::{PacketClass, PacketClassOutcome};
 use crate::pass::{Equivalence, Pass, PassContext};
-use crate::rewrite::{ensure_raw_chain, iter_rewritable_chains_of_ruleset};
+use crate::rewrite::{ensure_raw_chain, iter_rewritable_chains};
 use crate::{ChainNameAllocator, RewrittenRuleset};
 
 /// Last word of the chain's name, by which the check knows the pass's rules.
@@ -77,7 +77,7 @@ impl Pass for NotrackPass {
             return made;
         }
         let mut kinds: Vec<Rule> = Vec::new();
-        for (table, chain) in iter_rewritable_chains_of_ruleset(ruleset, context) {
+        for (table, chain) in iter_rewritable_chains(ruleset, context) {
             if table.name != TableName::Filter {
                 continue;
             }

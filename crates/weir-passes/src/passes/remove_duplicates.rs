@@ -12,7 +12,7 @@ use weir_partition::{TestAlgebra, find_barrier_reason};
 
 use crate::RewrittenRuleset;
 use crate::pass::{Pass, PassContext};
-use crate::rewrite::{iter_rewritable_chains_of_ruleset, remove_listed_dead_rules};
+use crate::rewrite::{iter_rewritable_chains, remove_listed_dead_rules};
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ impl Pass for RemoveDuplicatesPass {
         let algebras =
             ruleset.tables.iter().map(|t| (t.name, TestAlgebra::for_table(t, ruleset.family)));
         let algebras: HashMap<TableName, TestAlgebra> = algebras.collect();
-        for (table, chain) in iter_rewritable_chains_of_ruleset(ruleset, context) {
+        for (table, chain) in iter_rewritable_chains(ruleset, context) {
             let algebra = algebras[&table.name];
             let mut seen: HashSet<String> = HashSet::new();
             for rule in &chain.rules {

@@ -13,7 +13,7 @@ use weir_model::{Chain, Family, ProtoMatch, Rule, Ruleset, Target};
 use weir_partition::find_barrier_reason;
 
 use crate::pass::{CounterPreservation, Pass, PassContext, find_chain_mut};
-use crate::rewrite::iter_rewritable_chains_of_ruleset;
+use crate::rewrite::iter_rewritable_chains;
 use crate::{ChainNameAllocator, CostModel, RewrittenRuleset};
 
 /// The pass.
@@ -38,8 +38,8 @@ impl Pass for SplitByProtocolPass {
         let family = ruleset.family;
         for table in &ruleset.tables {
             let mut names = ChainNameAllocator::new(family, table);
-            for (of, chain) in iter_rewritable_chains_of_ruleset(ruleset, context)
-                .filter(|(t, _)| t.name == table.name)
+            for (of, chain) in
+                iter_rewritable_chains(ruleset, context).filter(|(t, _)| t.name == table.name)
             {
                 let barriers =
                     chain.rules.iter().rposition(|r| find_barrier_reason(r, family).is_some());

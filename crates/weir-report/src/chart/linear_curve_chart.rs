@@ -31,8 +31,8 @@ pub(crate) fn draw_linear_curve_chart(
     let (left, right) = (52.0, size.width - 24.0);
     let (top, bottom) = (30.0, size.height - 44.0);
     let all = || curves.iter().flat_map(|curve| curve.points.iter());
-    let x = LinearScale::from_zero_to_round_maximum(all().map(|point| point.0), left, right);
-    let y = LinearScale::from_zero_to_round_maximum(all().map(|point| point.1), bottom, top);
+    let x = LinearScale::with_zero_and_round_maximum(all().map(|point| point.0), left, right);
+    let y = LinearScale::with_zero_and_round_maximum(all().map(|point| point.1), bottom, top);
     if !all().any(|point| x.position_of(point.0).is_some() && y.position_of(point.1).is_some()) {
         return render_empty_chart_note(caption, "small");
     }

@@ -33,7 +33,7 @@ pub(crate) fn draw_search_traces(
     let (top, bottom) = (30.0, size.height - 44.0);
     let rates = || traces.iter().flat_map(|trace| trace.steps.iter().map(|(rate, _)| *rate));
     let longest = traces.iter().map(|trace| trace.steps.len()).max().unwrap_or(0);
-    let x = LinearScale::from_zero_to_round_maximum(std::iter::once(longest as f64), left, right);
+    let x = LinearScale::with_zero_and_round_maximum(std::iter::once(longest as f64), left, right);
     let y = LogScale::with_margins_and_round_ends(rates(), bottom, top);
     if !rates().any(|rate| y.position_of(rate).is_some()) {
         return render_empty_chart_note(caption, "small");

@@ -1,7 +1,7 @@
 //! Figures of the paper, redrawn with its axes: linear, and with its range.
 
 use maud::{Markup, html};
-use weir_stats::{PaperFigureToRemeasure, Scenario};
+use weir_stats::{RemeasuredPaperFigure, Scenario};
 
 use super::rate_and_load_time_plots::{self, SMALL_LAYOUT};
 use crate::chart::ChartTitlesAndUnit;
@@ -12,7 +12,7 @@ use crate::report_model::{ReportModel, axis_title_or_name, capitalize_first};
 /// The figures that the study names; nothing where it names none, or has no axis of numbers.
 pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
     let named = model.record.run.paper.iter().flat_map(|paper| &paper.figures);
-    let drawn: Vec<(&PaperFigureToRemeasure, Vec<Curve>)> = named
+    let drawn: Vec<(&RemeasuredPaperFigure, Vec<Curve>)> = named
         .map(|figure| (figure, build_measured_figure_curves(model, figure)))
         .filter(|(_, curves)| !curves.is_empty())
         .collect();
@@ -52,7 +52,7 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
 /// A curve per subject, at the first facet.
 fn build_measured_figure_curves(
     model: &ReportModel<'_>,
-    figure: &PaperFigureToRemeasure,
+    figure: &RemeasuredPaperFigure,
 ) -> Vec<Curve> {
     let anywhere = Scenario::default();
     let facet = model.facets.first().map_or(&anywhere, |facet| &facet.scenario);

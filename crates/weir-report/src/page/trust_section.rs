@@ -18,7 +18,7 @@ pub(super) fn render_trust_badge(model: &ReportModel<'_>) -> Markup {
         div.trust {
             a.badge.(trust.css_class()) href="#trust" { (trust.badge_text()) }
             ul {
-                @if trust == Trust::Ok { li { (describe_positive_trust_reasons(model)) } }
+                @if trust == Trust::Ok { li { (describe_reasons_to_trust(model)) } }
                 @for reason in &reasons { li { (reason) } }
                 @if !run.preset.label.is_empty() { li { (run.preset.label) } }
             }
@@ -26,7 +26,7 @@ pub(super) fn render_trust_badge(model: &ReportModel<'_>) -> Markup {
     }
 }
 
-fn describe_positive_trust_reasons(model: &ReportModel<'_>) -> String {
+fn describe_reasons_to_trust(model: &ReportModel<'_>) -> String {
     let accepted = format_count(model.accepted_trials().count() as u64);
     match &model.record.run.noise_floor {
         Some(floor) => format!(

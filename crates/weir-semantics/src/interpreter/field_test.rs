@@ -108,7 +108,7 @@ pub(crate) fn evaluate_field_test(
 fn read_address_or_mac_value(view: &PacketView, slot: u8) -> u128 {
     const SADDR_FIELD_SLOT: u8 = Field::Saddr as u8;
     const DADDR_FIELD_SLOT: u8 = Field::Daddr as u8;
-    // As `find_wide_values_index` numbers them; the MAC address is the other one.
+    // As `find_wide_value_index` numbers them; the MAC address is the other one.
     view.wide_values[match slot {
         SADDR_FIELD_SLOT => 0,
         DADDR_FIELD_SLOT => 1,

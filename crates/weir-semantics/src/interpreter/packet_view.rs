@@ -28,7 +28,7 @@ pub(crate) struct PacketView {
 }
 
 /// Where a wide field is in [`PacketView::wide_values`].
-pub(crate) fn find_wide_values_index(field: Field) -> Option<usize> {
+pub(crate) fn find_wide_value_index(field: Field) -> Option<usize> {
     match field {
         Field::Saddr => Some(0),
         Field::Daddr => Some(1),
@@ -56,7 +56,7 @@ impl PacketView {
                 _ => field.read(packet),
             };
             view.store_field_value(field as u8, read);
-            if let (Some(i), FieldReading::Value(v)) = (find_wide_values_index(field), read) {
+            if let (Some(i), FieldReading::Value(v)) = (find_wide_value_index(field), read) {
                 view.wide_values[i] = v;
             }
         }

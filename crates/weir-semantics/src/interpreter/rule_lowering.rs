@@ -13,7 +13,7 @@ use weir_model::{
 };
 
 use super::packet_view::{
-    MULTIPORT_DPORT_SLOT, MULTIPORT_SPORT_SLOT, find_wide_values_index, is_field_at_most_32_bits,
+    MULTIPORT_DPORT_SLOT, MULTIPORT_SPORT_SLOT, find_wide_value_index, is_field_at_most_32_bits,
 };
 use crate::question_digest::digest_debug_text;
 
@@ -369,7 +369,7 @@ impl<'f> LoweredTable<'f> {
                 CompactTest::WideSpan { slot, negated, at: self.wide_pairs.len() as u32 - 1 }
             }
             other => {
-                debug_assert!(find_wide_values_index(field).is_some(), "{field:?} is narrow");
+                debug_assert!(find_wide_value_index(field).is_some(), "{field:?} is narrow");
                 self.predicates.push(other);
                 CompactTest::WidePredicate { slot, negated, at: self.predicates.len() as u32 - 1 }
             }

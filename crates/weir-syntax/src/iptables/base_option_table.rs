@@ -58,7 +58,7 @@ pub(super) const MODPROBE_LETTER: u8 = b'M';
 /// of names, which were found in the sources of iptables 1.2 to 1.8 and patch-o-matic, of
 /// xtables-addons 1.0 to 3.x, and in the packages and kernels of OpenWrt and of routers by their
 /// vendors. A chain that a table declares under one of these names is the chain.
-pub(super) const OPTIONLESS_OPAQUE_TARGET_NAMES: &[&str] = &[
+pub(super) const CHAIN_LIKE_OPAQUE_TARGET_NAMES: &[&str] = &[
     // iptables and the kernel, now or once.
     "BALANCE",
     "FTOS",

@@ -8,7 +8,7 @@ use super::option_specs_and_arguments::{Extension, OptionArity};
 
 /// An extension as its tables describe it.
 #[derive(Clone, Debug)]
-pub struct ExtensionDescriptionForGenerators {
+pub struct ExtensionDescription {
     /// Name, as in `-m NAME` or `-j NAME`.
     pub name: &'static str,
     /// It is a target.
@@ -43,20 +43,17 @@ pub struct OptionDescription {
 }
 
 /// All modules whose options weir knows, matches first.
-pub fn describe_extensions() -> Vec<ExtensionDescriptionForGenerators> {
+pub fn describe_extensions() -> Vec<ExtensionDescription> {
     let matches = MATCH_EXTENSIONS.iter().map(|e| describe_extension(e, false));
     matches.chain(TARGET_EXTENSIONS.iter().map(|e| describe_extension(e, true))).collect()
 }
 
 /// Those with a row in the table of effects.
-pub fn describe_modelled_extensions() -> Vec<ExtensionDescriptionForGenerators> {
-    describe_extensions()
-        .into_iter()
-        .filter(ExtensionDescriptionForGenerators::is_modelled)
-        .collect()
+pub fn describe_modelled_extensions() -> Vec<ExtensionDescription> {
+    describe_extensions().into_iter().filter(ExtensionDescription::is_modelled).collect()
 }
 
-impl ExtensionDescriptionForGenerators {
+impl ExtensionDescription {
     /// It has a row in the table of effects.
     pub fn is_modelled(&self) -> bool {
         match self.is_target {
@@ -66,7 +63,7 @@ impl ExtensionDescriptionForGenerators {
     }
 }
 
-fn describe_extension<T>(e: &Extension<T>, is_target: bool) -> ExtensionDescriptionForGenerators {
+fn describe_extension<T>(e: &Extension<T>, is_target: bool) -> ExtensionDescription {
     let options = e
         .options
         .iter()
@@ -82,7 +79,7 @@ fn describe_extension<T>(e: &Extension<T>, is_target: bool) -> ExtensionDescript
             mandatory: o.mandatory,
         })
         .collect();
-    ExtensionDescriptionForGenerators {
+    ExtensionDescription {
         name: e.name,
         is_target,
         family: e.family,

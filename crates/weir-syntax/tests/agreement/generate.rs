@@ -1,9 +1,7 @@
 //! Lines generated from the option tables: mostly valid, often wrong in one place.
 
 use weir_model::{Family, Hook, TableName};
-use weir_syntax::iptables::extension_descriptions::{
-    ExtensionDescriptionForGenerators, OptionDescription,
-};
+use weir_syntax::iptables::extension_descriptions::{ExtensionDescription, OptionDescription};
 use weir_testkit::option_samples::ModuleOptionSamples;
 use weir_testkit::random_ruleset::TestRng;
 
@@ -14,7 +12,7 @@ use crate::values::{
 
 /// A module with the values of its options.
 pub struct ModuleSubject {
-    pub description: ExtensionDescriptionForGenerators,
+    pub description: ExtensionDescription,
     pub samples: ModuleOptionSamples,
 }
 
@@ -68,7 +66,7 @@ fn line(subject: Option<&ModuleSubject>, family: Family, random: &mut TestRng) -
 }
 
 fn protocol(
-    module: Option<&ExtensionDescriptionForGenerators>,
+    module: Option<&ExtensionDescription>,
     family: Family,
     base: usize,
     random: &mut TestRng,
@@ -296,7 +294,7 @@ fn option_words(
 }
 
 /// The names of an option.
-fn spellings<'m>(m: &'m ExtensionDescriptionForGenerators, o: &OptionDescription) -> Vec<&'m str> {
+fn spellings<'m>(m: &'m ExtensionDescription, o: &OptionDescription) -> Vec<&'m str> {
     // Its own first: spellings may take other words.
     let (own, others): (Vec<_>, Vec<_>) =
         m.options.iter().filter(|other| other.id == o.id).partition(|other| other.name == o.name);

@@ -45,7 +45,7 @@ pub(crate) fn find_intended_result_in_form(
     let prepared = &batch.packets[at];
     let mut known = KernelOracle::from_namespaces(&batch.path, &prepared.packet, prepared.is_local);
     let outcome = form.journey(&prepared.packet, batch.path.journey_kind, &mut known);
-    if is_dropped_first_by_uncredited_rule(&outcome) && original.is_dropped {
+    if is_dropped_before_credited_rule(&outcome) && original.is_dropped {
         let counted =
             ExpectedResult { hits: Vec::new(), possible_hits: Vec::new(), ..original.clone() };
         return Some((counted, "dropped early: counted by the form's own rule"));
@@ -59,7 +59,7 @@ pub(crate) fn find_intended_result_in_form(
 }
 
 /// Whether a rule that counts for no original dropped the packet before any other rule.
-fn is_dropped_first_by_uncredited_rule(outcome: &Outcome<'_>) -> bool {
+fn is_dropped_before_credited_rule(outcome: &Outcome<'_>) -> bool {
     let by_rule = |c: &CountedObject<'_>| !matches!(c, CountedObject::Policy { .. });
     outcome.verdict == weir_semantics::Verdict::Drop
         && outcome.hits.iter().all(|h| h.credit.is_empty())

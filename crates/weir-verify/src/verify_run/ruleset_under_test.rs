@@ -171,7 +171,7 @@ impl<'f> RulesetUnderTest<'f> {
     }
 
     /// Sends a round and says whether all is as expected, without noting what is not.
-    pub fn send_round_and_count_if_as_expected(
+    pub fn send_round_if_as_expected(
         &mut self,
         round: &PacketRound,
         originals: &OriginalRulesAndPolicies,
@@ -372,10 +372,7 @@ impl<'f> RulesetUnderTest<'f> {
     /// Counts a difference under its name, where it has one.
     fn count_applicable_deviation(&mut self, item: &PacketWithExpectedResult<'_>) -> bool {
         let Some(deviation) = self.find_applicable_deviation(item) else { return false };
-        result_difference::increment_named_count(
-            &mut self.report.named,
-            deviation.id_in_documentation(),
-        );
+        result_difference::increment_named_count(&mut self.report.named, deviation.documented_id());
         true
     }
 

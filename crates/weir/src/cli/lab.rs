@@ -19,7 +19,7 @@ Exit status 1 if a packet or a connection was lost.
 Example:
   weir lab selftest
   weir lab selftest --json | jq '.parts[] | {name, pps}'")]
-    Selftest(LabSelftestDurationArgs),
+    Selftest(LabSelftestArgs),
     /// Write the report of a run: one HTML page that opens offline.
     #[command(after_help = "\
 Several runs of one study, on other machines or kernels, are drawn side by side on the page of the
@@ -57,7 +57,7 @@ Example:
   weir lab list
   weir lab list --status 'not built yet'
   weir lab list --json | jq '.studies[].items[] | {number, status}'")]
-    List(LabListClaimsArgs),
+    List(LabListArgs),
     /// The firewall's end of `weir lab run --hosts`; `ssh` starts it there.
     #[command(hide = true)]
     Agent,
@@ -143,7 +143,7 @@ pub struct LabCompareArgs {
 
 /// `weir lab list`.
 #[derive(Debug, Args)]
-pub struct LabListClaimsArgs {
+pub struct LabListArgs {
     /// Folder of the studies.
     #[arg(default_value = "studies")]
     pub studies: PathBuf,
@@ -181,7 +181,7 @@ pub struct LabServeArgs {
 
 /// `weir lab selftest`.
 #[derive(Debug, Args)]
-pub struct LabSelftestDurationArgs {
+pub struct LabSelftestArgs {
     /// Length of a trial; above 0.6 s without real-time priority.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.4)]
     pub trial: f64,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use weir_example::{
-    IspRulesetSizeOptions, RuleListKind, RuleListOptions, ServicesOptions, UniversityOptions,
+    IspOptions, RuleListKind, RuleListOptions, ServicesOptions, UniversityOptions,
     generate_isp_ruleset, generate_rule_list, generate_rule_list_nft, generate_services_ruleset,
     generate_university_ruleset,
 };
@@ -21,8 +21,7 @@ pub fn run(args: &ExampleCommand) -> Result<ExitAnswer> {
     match args {
         ExampleCommand::Isp { seed, scale, output } => {
             ensure!(*scale > 0.0 && *scale <= 5.0, "--scale {scale}: above 0, at most 5");
-            let example =
-                generate_isp_ruleset(&IspRulesetSizeOptions::scale_published_counts(*seed, *scale));
+            let example = generate_isp_ruleset(&IspOptions::scale_published_counts(*seed, *scale));
             let Some(dir) = output else { return terminal::print_stdout(&example.v4) };
             fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
             let texts = [

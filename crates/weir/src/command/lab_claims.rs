@@ -12,11 +12,11 @@ use weir_study::claims_registry::{
 };
 
 use super::ExitAnswer;
-use crate::cli::{LabIndexArgs, LabListClaimsArgs};
+use crate::cli::{LabIndexArgs, LabListArgs};
 use crate::{json_output, terminal};
 
 /// Prints the list, or writes it into the READMEs.
-pub fn print_or_write_claim_lists(args: &LabListClaimsArgs) -> Result<ExitAnswer> {
+pub fn print_or_write_claim_lists(args: &LabListArgs) -> Result<ExitAnswer> {
     let entries = claims_registry::read_claims_registry(&args.studies)?;
     if args.json {
         return terminal::print_stdout(&json_output::render_single_member_json(
@@ -64,10 +64,7 @@ fn format_claim_number_or_weir(item: &PaperStatement) -> &str {
     if item.kind == claims_registry::PaperStatementKind::Own { "weir" } else { &item.number }
 }
 
-fn write_claim_lists_to_readmes(
-    args: &LabListClaimsArgs,
-    entries: &[StudyClaims],
-) -> Result<ExitAnswer> {
+fn write_claim_lists_to_readmes(args: &LabListArgs, entries: &[StudyClaims]) -> Result<ExitAnswer> {
     for entry in entries {
         let path = args.studies.join(&entry.study).join("README.md");
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;

@@ -7,12 +7,12 @@ use anyhow::{Result, ensure};
 use weir_lab::selftest;
 
 use super::ExitAnswer;
-use crate::cli::LabSelftestDurationArgs;
+use crate::cli::LabSelftestArgs;
 use crate::json_output;
 use crate::terminal::{self, TerminalProgress};
 
 /// Measures the laboratory itself. No where something was lost.
-pub fn run(args: &LabSelftestDurationArgs) -> Result<ExitAnswer> {
+pub fn run(args: &LabSelftestArgs) -> Result<ExitAnswer> {
     ensure!((0.01..=60.0).contains(&args.trial), "--trial {}: 0.01 to 60 seconds", args.trial);
     ensure!(args.blocks > 0, "--blocks 0: one pass at least");
     let options = selftest::SelfTestOptions {

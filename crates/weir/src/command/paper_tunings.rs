@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use weir_lab::paper_tunings::{ALL_PAPERS_TUNINGS, ModernisedPaperTuning, TuningScope};
+use weir_lab::paper_tunings::{ALL_PAPERS_TUNINGS, AdaptedPaperTuning, TuningScope};
 
 use super::ExitAnswer;
 use crate::cli::TuneArgs;
@@ -11,7 +11,7 @@ use crate::{json_output, terminal};
 #[derive(Serialize)]
 struct PaperTuningWithCurrentValue {
     #[serde(flatten)]
-    tuning: ModernisedPaperTuning,
+    tuning: AdaptedPaperTuning,
     now: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use weir_model::nft::{
 
 use super::super::class_body::{ClassChainSharingKey, SplitLookupClassBody};
 use super::super::lookup_classes::{
-    LookupClasses, LookupKey, MIN_RUN_RULES, RuleLookupKeyValues, divide_run_into_classes,
+    LookupClasses, LookupKey, MIN_RUN_RULES, RuleLookupKey, divide_run_into_classes,
 };
 use super::super::lowered_rule::LoweredRule;
 use super::{ChainDraft, ChainEmitter, EmittedRun};
@@ -38,7 +38,7 @@ impl ChosenRun {
 #[derive(Clone, Default)]
 pub(super) struct KeyedRuleStretch {
     end_index: usize,
-    keyed_rules: Vec<RuleLookupKeyValues>,
+    keyed_rules: Vec<RuleLookupKey>,
     start_index: usize,
     /// No run on this axis needs to be tried before this position.
     retry_from: usize,
@@ -50,7 +50,7 @@ impl KeyedRuleStretch {
         axis: &LookupKey,
         items: &[LoweredRule],
         at: usize,
-    ) -> &[RuleLookupKeyValues] {
+    ) -> &[RuleLookupKey] {
         if at >= self.end_index {
             self.keyed_rules.clear();
             self.start_index = at;
@@ -112,13 +112,13 @@ impl ChainEmitter {
         &self,
         axis: &LookupKey,
         items: &[LoweredRule],
-        places: &[RuleLookupKeyValues],
+        places: &[RuleLookupKey],
     ) -> Option<(f64, ChosenRun)> {
         let decides: Vec<bool> = items
             .iter()
             .map(|i| i.action.is_end_of_chain_traversal() && axis.covers_all_tests(i))
             .collect();
-        let refs: Vec<&RuleLookupKeyValues> = places.iter().collect();
+        let refs: Vec<&RuleLookupKey> = places.iter().collect();
         let classes = divide_run_into_classes(&refs, &decides, self.family)?;
         let lookup = if classes.interval { 4.0 } else { 3.0 };
         let gain = items.len() as f64 - classes.mean_rules_per_element() - lookup;

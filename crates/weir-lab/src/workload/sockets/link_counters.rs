@@ -3,7 +3,7 @@
 use crate::LabError;
 use crate::observe::counters::RxPacketReader;
 use crate::topology::{FirewallWithCounters, Topology};
-use crate::workload::settle::{MovedPacketsReading, SettleTimes, wait_until_settled};
+use crate::workload::settle::{SettleTimes, TransitProgress, wait_until_settled};
 
 /// Packets on the links of one firewall.
 pub(super) struct LinkCounters {
@@ -45,7 +45,7 @@ impl LinkCounters {
             let (entered, left) = self.read_packets_entered_and_left()?;
             let value = (entered - before.0, left - before.1);
             // Packets for the firewall itself never come out of it: only rest says that it is done.
-            Ok(MovedPacketsReading { moved_packets: entered + left, is_complete: false, value })
+            Ok(TransitProgress { moved_packets: entered + left, is_complete: false, value })
         })
     }
 }

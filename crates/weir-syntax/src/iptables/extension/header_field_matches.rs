@@ -95,7 +95,7 @@ pub(super) static IPRANGE_MATCH: Extension<Match> = Extension {
         option_with_argument("src-range", 0).invertible(),
         option_with_argument("dst-range", 1).invertible(),
     ],
-    build: build_maybe_empty_iprange_match,
+    build: build_iprange_match,
     ..Extension::DEFAULT
 };
 
@@ -191,7 +191,7 @@ fn build_pkttype_match(g: &ExtensionArguments) -> ParseResult<Match> {
     Ok(Match::PktType(Negatable { negated: t.negated, value }))
 }
 
-fn build_maybe_empty_iprange_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_iprange_match(g: &ExtensionArguments) -> ParseResult<Match> {
     let range = |t: &ParsedOption| {
         let (lo, hi) = t.arg.split_once('-').unwrap_or((t.arg, t.arg));
         match (

@@ -134,7 +134,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
         refuse_module_named_like_option(arg)?;
         let words = self.take_opaque_words()?;
         if words.is_empty()
-            && !base_option_table::OPTIONLESS_OPAQUE_TARGET_NAMES.contains(&arg.text)
+            && !base_option_table::CHAIN_LIKE_OPAQUE_TARGET_NAMES.contains(&arg.text)
         {
             return base_option_table::unknown_chain_error(arg, self.context.table).into_err();
         }
