@@ -25,6 +25,7 @@ mod lowered_rule;
 mod manifest_rule_ids;
 mod opaque_match;
 mod proof;
+mod run_search;
 mod shared_objects;
 mod table_move_plan;
 pub mod to_iptables;

@@ -10,18 +10,20 @@
 //! leaves its chain is therefore written without a chain of its own where its tests may be
 //! evaluated twice.
 
-mod runs;
+use std::collections::HashMap;
 
 use weir_model::nft::{
-    self, Chain, Comparand, CreditedOriginal, LoadExpression, Rule, Statement, Verdict, VerdictMap,
+    self, Chain, Comparand, CreditedOriginal, LoadExpression, MapKeyExpression, Rule, Statement,
+    Verdict, VerdictMap, VerdictMapElement,
 };
 use weir_model::{Effect, Family, NatTarget};
 
 use super::chain_names::NftChainNames;
+use super::class_body::{ClassChainSharingKey, SplitLookupClassBody};
 use super::condition::NftCondition;
 use super::lookup_classes::LookupKey;
 use super::lowered_rule::{LoweredRule, NftRuleAction};
-use runs::KeyedRuleStretch;
+use super::run_search::{ChosenRun, KeyedRuleStretch, find_best_run};
 
 /// Most often that runs split a chain: what follows is written rule by rule where it would split
 /// it again.
@@ -83,7 +85,7 @@ impl ChainEmitter {
         let mut extents = vec![KeyedRuleStretch::default(); axes.len()];
         let mut at = 0;
         while at < items.len() {
-            match self.find_best_run(&axes, &mut extents, items, at) {
+            match find_best_run(self.family, &axes, &mut extents, items, at) {
                 Some(run) => {
                     let of = &items[at..at + run.len];
                     at += run.len;
@@ -128,6 +130,98 @@ impl ChainEmitter {
         };
         let done = std::mem::replace(body, next);
         self.finish_chain(done);
+    }
+
+    /// Writes a run: one lookup, and a chain for each class that is no plain verdict.
+    fn emit_run(&mut self, body: &mut ChainDraft, items: &[LoweredRule], run: ChosenRun) {
+        let ChosenRun { lookup_key: axis, len, classes, proto } = run;
+        let stripped: Vec<LoweredRule> = items.iter().map(|i| axis.strip_key_tests(i)).collect();
+        let parts: Vec<SplitLookupClassBody<'_>> = classes
+            .rule_lists
+            .iter()
+            .map(|list| SplitLookupClassBody::new(&stripped, list))
+            .collect();
+        let map = self.map_name(&body.name, &axis);
+        let key = classes.nft_key(&axis);
+        self.emit_lookup_rule(body, proto, key.clone(), &map);
+        let head = body.name.clone();
+        let leaves = parts.iter().any(|p| p.needs_exit_goto());
+        let rest = if leaves { Some(self.split_chain(body)) } else { None };
+        let mut shared: HashMap<ClassChainSharingKey<'_>, Verdict> = HashMap::new();
+        let mut elements = Vec::with_capacity(classes.elements.len());
+        let mut written = 0;
+        for (key, class) in classes.elements {
+            let part = &parts[class];
+            let verdict = match part.single_verdict() {
+                Some(act) => match self.action_statement(act) {
+                    Some(Statement::Verdict(v)) => v,
+                    _ => Verdict::Continue,
+                },
+                None => shared
+                    .entry(part.chain_sharing_key())
+                    .or_insert_with(|| {
+                        written += 1;
+                        self.emit_class_chain(&head, part, rest.as_ref())
+                    })
+                    .clone(),
+            };
+            elements.push(VerdictMapElement { key, credit: part.shared_credit.clone(), verdict });
+        }
+        self.emitted_runs.push(EmittedRun {
+            first_credit: items[0].credit.first().copied(),
+            rule_count: len,
+            description: format!("map {map} of {} elements, {written} chains", elements.len()),
+        });
+        self.maps.push(VerdictMap { name: map, key, has_intervals: classes.interval, elements });
+    }
+
+    fn map_name(&self, chain: &str, axis: &LookupKey) -> String {
+        format!("{chain}-{}{}", axis.short_name(), self.maps.len() + 1)
+    }
+
+    fn emit_lookup_rule(
+        &self,
+        body: &mut ChainDraft,
+        proto: Option<u128>,
+        key: Vec<MapKeyExpression>,
+        map: &str,
+    ) {
+        let mut statements = Vec::new();
+        if let Some(proto) = proto {
+            let with = Comparand::InSpans(vec![(proto, proto)]);
+            let test =
+                nft::Test { expression: LoadExpression::L4proto, comparand: with, negated: false };
+            statements.push(Statement::Test(test));
+        }
+        if self.guard_fragments && key.iter().any(|k| k.expression.is_misread_in_later_fragment()) {
+            statements.push(Statement::Test(self.fragment_guard_test()));
+        }
+        statements.push(Statement::Vmap { key, map: map.to_string() });
+        body.push_statements_as_rule(statements);
+    }
+
+    /// A class's chain, and how it is entered.
+    fn emit_class_chain(
+        &mut self,
+        head: &str,
+        part: &SplitLookupClassBody<'_>,
+        rest: Option<&String>,
+    ) -> Verdict {
+        let name = self.names.fresh_chain_name(head);
+        let mut body = ChainDraft::new(name.clone(), None);
+        let leaves = part.needs_exit_goto();
+        if leaves {
+            body.exit_chain = rest.cloned();
+        }
+        for act in &part.shared_actions {
+            let statement = self.action_statement(act);
+            body.rules.extend(statement.map(|s| Rule { statements: vec![s], comment: None }));
+        }
+        let remaining: Vec<LoweredRule> =
+            part.remaining_rules.iter().map(|i| (*i).clone()).collect();
+        self.emit_rules(&mut body, &remaining);
+        self.finish_chain(body);
+        if leaves { Verdict::Goto(name) } else { Verdict::Jump(name) }
     }
 
     fn action_statement(&self, act: &NftRuleAction) -> Option<Statement> {
