@@ -460,6 +460,16 @@ fn what_programs_write_is_a_note_unless_the_lint_is_named() {
 }
 
 #[test]
+fn the_chain_that_marks_an_artefact_is_not_reported() {
+    let ids = |chain: &str| {
+        let text = format!("*filter\n:FORWARD DROP [0:0]\n:{chain} - [0:0]\nCOMMIT\n");
+        look(&text, "").iter().map(Finding::lint_id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids("weir-1a2b3c4d"), ["unreachable-chain"]);
+    assert_eq!(ids("weir:1a2b3c4d"), [""; 0]);
+}
+
+#[test]
 fn rows_that_no_packet_reaches_cost_nothing() {
     let row: String =
         (1..20).map(|p| format!("-A FORWARD -p tcp -m tcp --dport {p} -j ACCEPT\n")).collect();

@@ -1,4 +1,5 @@
-//! Programs that manage their own chains: Docker, kube-proxy, firewalld, ufw, libvirt, fail2ban, …
+//! Programs that manage their own chains: Docker, kube-proxy, firewalld, ufw, libvirt, fail2ban, …,
+//! and weir itself, whose `unload.sh` needs the chain that marks an artefact.
 //!
 //! They add and delete rules by text and position at any time. Whatever weir generates from such a
 //! chain is lost, or in the way, at the program's next change, and users cannot fix problems in it.
@@ -36,11 +37,13 @@ pub enum ManagingProgram {
     Sshguard,
     /// CrowdSec: `CROWDSEC_CHAIN`, `crowdsec-blacklists`.
     Crowdsec,
+    /// weir: the empty chain `weir:ID` that says which artefact is in force.
+    Weir,
 }
 
 impl ManagingProgram {
     /// All of them.
-    pub const ALL: [ManagingProgram; 11] = [
+    pub const ALL: [ManagingProgram; 12] = [
         ManagingProgram::Docker,
         ManagingProgram::KubeProxy,
         ManagingProgram::Firewalld,
@@ -52,6 +55,7 @@ impl ManagingProgram {
         ManagingProgram::Cni,
         ManagingProgram::Sshguard,
         ManagingProgram::Crowdsec,
+        ManagingProgram::Weir,
     ];
 
     /// Its name.
@@ -68,6 +72,7 @@ impl ManagingProgram {
             ManagingProgram::Cni => "cni",
             ManagingProgram::Sshguard => "sshguard",
             ManagingProgram::Crowdsec => "crowdsec",
+            ManagingProgram::Weir => "weir",
         }
     }
 
@@ -114,7 +119,7 @@ pub fn find_preserved_program_of_chain(chain: &str) -> Option<ManagingProgram> {
 /// assert_eq!(program_of_chain_or_set("my_allow"), None);
 /// ```
 pub fn program_of_chain_or_set(name: &str) -> Option<ManagingProgram> {
-    const PROGRAM_BY_NAME_PREFIX: [(&str, ManagingProgram); 17] = [
+    const PROGRAM_BY_NAME_PREFIX: [(&str, ManagingProgram); 18] = [
         ("DOCKER-", ManagingProgram::Docker),
         ("KUBE-", ManagingProgram::KubeProxy),
         ("ufw-", ManagingProgram::Ufw),
@@ -132,6 +137,7 @@ pub fn program_of_chain_or_set(name: &str) -> Option<ManagingProgram> {
         ("sshguard", ManagingProgram::Sshguard),
         ("crowdsec", ManagingProgram::Crowdsec),
         ("CROWDSEC", ManagingProgram::Crowdsec),
+        ("weir:", ManagingProgram::Weir),
     ];
     if name == "DOCKER" {
         return Some(ManagingProgram::Docker);

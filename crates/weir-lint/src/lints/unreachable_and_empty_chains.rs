@@ -1,6 +1,6 @@
 //! Unreachable chains, jumps to empty chains, loops.
 
-use weir_model::managing_programs::program_of_chain_or_set;
+use weir_model::managing_programs::{ManagingProgram, program_of_chain_or_set};
 use weir_model::{Family, Target};
 
 use crate::context::{LintContext, TableContext};
@@ -27,8 +27,12 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
 /// Chains that no rule leads to, and those that only such chains lead to.
 fn report_unreachable_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     let graph = table.flow.chain_graph();
-    let is_lost =
-        |c: usize| !table.reachable_chains[c] && table.chains_behind_catch_all[c].is_none();
+    // No rule ever jumps to the chain that marks an artefact of weir's.
+    let is_lost = |c: usize| {
+        !table.reachable_chains[c]
+            && table.chains_behind_catch_all[c].is_none()
+            && table.program_of_chain(c) != Some(ManagingProgram::Weir)
+    };
     let lost: Vec<usize> = (0..graph.len()).filter(|c| is_lost(*c)).collect();
     let mut root: Vec<Option<usize>> = vec![None; graph.len()];
     let mut rooted = vec![false; graph.len()];
