@@ -64,7 +64,7 @@ is_there() {
     esac
 }
 
-# `1.88` of `rust-version = "1.88"` in the root manifest.
+# `1.89` of `rust-version = "1.89"` in the root manifest.
 wanted_rust() {
     sed -n 's/^rust-version *= *"\([0-9.]*\)".*/\1/p' Cargo.toml | head -n 1
 }

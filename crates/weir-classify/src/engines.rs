@@ -1,0 +1,3 @@
+//! The engines, one file or folder each.
+
+pub mod linear;

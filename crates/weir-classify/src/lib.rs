@@ -1,0 +1,45 @@
+//! Packet classifiers: which rules match a packet, at a cost that hardly grows with their number.
+//!
+//! A packet filter asks two questions about a packet: which is the first rule that decides it, and
+//! which rules before that one match and count it. Evaluating the rules in order answers both, in
+//! time proportional to their number. The engines of this crate answer them from a structure that
+//! is built once.
+//!
+//! **Key.** The packet becomes a [key](KeySchema): a row of 32-bit words, each an address, a port,
+//! a protocol, or a word of bits (device classes, connection state, set membership). Addresses of
+//! IPv6 are four words.
+//!
+//! **Filter set.** A rule is one or more [filters](FilterSet), each a conjunction of one
+//! [`WordTest`] per word. A rule has a number; smaller numbers come first. It decides, or it only
+//! counts.
+//!
+//! **Engine.** An [`Engine`] builds a [`Classifier`] from a filter set, or refuses it with the
+//! reason. All engines answer alike: [`Engine::Linear`] is their reference.
+//!
+//! ```
+//! use weir_classify::{BuildLimits, Engine, FilterSet, KeySchema, KeyTable, KeyWord, WordTest};
+//!
+//! let schema = KeySchema::new(vec![KeyWord::interval("saddr", 32), KeyWord::interval("dport", 16)]);
+//! let mut filters = FilterSet::new(schema.clone());
+//! let net = WordTest::Within { lo: 0x0a00_0000, hi: 0x0aff_ffff };
+//! filters.push_rule(0, false, &[net, WordTest::ANY]); // counts 10.0.0.0/8
+//! filters.push_rule(1, true, &[WordTest::ANY, WordTest::exactly(443)]);
+//!
+//! let classifier = Engine::Linear.build(&filters, &BuildLimits::default()).unwrap();
+//! let mut keys = KeyTable::new(&schema);
+//! keys.push(&[0x0a01_0203, 443]);
+//! let credit = classifier.classify(&keys);
+//! assert_eq!(credit.row(0), [0, 1], "counted by the first, decided by the second");
+//! ```
+
+mod build;
+pub mod classbench;
+mod classifier;
+pub mod engines;
+mod filter_set;
+mod key;
+
+pub use self::build::{BuildLimits, ClassifierBuildError, Engine};
+pub use self::classifier::{Classifier, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError};
+pub use self::filter_set::{Filter, FilterSet, NO_RULE, WordTest};
+pub use self::key::{KeySchema, KeyTable, KeyWord, KeyWordKind};
