@@ -12,7 +12,7 @@ use crate::test_run_silence_watcher::TestRunSilenceWatcher;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 const LIVE_FRAMES_FLAG: u32 = 1 << 1;
 /// Pages that the kernel takes through the program before it sends them.
-const PAGES_PER_BATCH: u64 = 64;
+const KERNEL_DEFAULT_PAGES_PER_BATCH: u64 = 64;
 /// No machine processes a page faster than this; limits a call whose signal is lost.
 const MAX_PAGES_PER_SECOND: f64 = 50e6;
 /// What may be made at once when a rate is late.
@@ -23,10 +23,12 @@ pub fn count_pages_for_trial(duration: Duration, rate: u64, most: u64) -> u64 {
     let pages = ((duration.as_secs_f64() + 1.0) * MAX_PAGES_PER_SECOND) as u64;
     let pages = match (rate, most) {
         // Each page is a packet; one batch more, in which the program sees that it is done.
-        (0, 1..) => pages.min(most.next_multiple_of(PAGES_PER_BATCH) + PAGES_PER_BATCH),
+        (0, 1..) => pages.min(
+            most.next_multiple_of(KERNEL_DEFAULT_PAGES_PER_BATCH) + KERNEL_DEFAULT_PAGES_PER_BATCH,
+        ),
         _ => pages,
     };
-    pages.clamp(PAGES_PER_BATCH, i32::MAX as u64)
+    pages.clamp(KERNEL_DEFAULT_PAGES_PER_BATCH, i32::MAX as u64)
 }
 
 /// Calls the program for so many pages, each as long as `page`, in a namespace and on the current

@@ -34,7 +34,7 @@ impl LiveSession {
     }
 
     /// Keeps a namespace open.
-    pub(crate) fn hold_namespace(&self, namespace: Namespace) {
+    pub(crate) fn keep_namespace_open(&self, namespace: Namespace) {
         self.lock_namespaces().push(namespace);
     }
 

@@ -109,7 +109,7 @@ impl Session {
         add.args(["netns", "add", &name]);
         run_to_completion(set_process_group_and_death_signal(add), b"")?;
         let namespace = Namespace::open(&name, role, self.session_directory().join("state"))?;
-        self.live.hold_namespace(namespace.clone());
+        self.live.keep_namespace_open(namespace.clone());
         namespace.set_device_up("lo")?;
         Ok(namespace)
     }

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_has_to_be_written_in_full_beneath_its_root() {
+    fn is_below_accepts_only_full_plain_paths_under_its_root() {
         let root = Path::new("/sys/fs/bpf");
         for path in ["/sys/fs/bpf/a", "/sys/fs/bpf/weir/1.2.3", "/sys/fs/bpf/..a"] {
             assert!(is_below(root, Path::new(path)), "{path}");

@@ -232,7 +232,7 @@ impl Field {
                 Some(m) => FieldReading::Value(m.iter().fold(0, |n, b| n << 8 | u128::from(*b))),
                 None => FieldReading::Absent,
             },
-            Field::CtState => FieldReading::Value(encode_ct_state(packet).into()),
+            Field::CtState => FieldReading::Value(encode_ct_state_and_nat_bits(packet).into()),
             Field::Mark => FieldReading::Value(packet.mark.into()),
             Field::CtMark if packet.ct.has_entry() => FieldReading::Value(packet.ct.mark.into()),
             Field::CtMark => FieldReading::Absent,
@@ -332,7 +332,7 @@ impl Field {
     }
 }
 
-fn encode_ct_state(packet: &Packet) -> u16 {
+fn encode_ct_state_and_nat_bits(packet: &Packet) -> u16 {
     let ct = packet.ct;
     let state = match ct.state {
         CtState::Invalid => ct_state::INVALID,

@@ -334,7 +334,7 @@ impl<'a> BoxLowering<'a> {
 
     /// The code of a device, by its name: that of the name itself or of the longest prefix, else
     /// the missing device or any other.
-    pub(crate) fn device_code(&self, device: &str) -> usize {
+    pub(crate) fn code_of_longest_matching_device(&self, device: &str) -> usize {
         let exact = |(n, prefix): &(SharedName, bool)| !prefix && **n == *device;
         let begins =
             |(_, (n, prefix)): &(usize, &(SharedName, bool))| *prefix && device.starts_with(&**n);

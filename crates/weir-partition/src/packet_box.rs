@@ -32,12 +32,12 @@ impl BoxLowering<'_> {
             let value = read_axis_number(packet, field);
             point = point.restrict_to_interval(field, (value, value)).expect("a value of the axis");
         }
-        let device = |name: &str| CodeSet::from_codes([self.device_code(name)]);
+        let device = |name: &str| CodeSet::from_codes([self.code_of_longest_matching_device(name)]);
         let codes = [
             (CodeAxis::HeaderPresence, CodeSet::from_codes([encode_header_presence(packet)])),
             (CodeAxis::Iif, device(&packet.iif)),
             (CodeAxis::Oif, device(&packet.oif)),
-            (CodeAxis::CtState, CodeSet::from_codes([encode_ct_state(packet)])),
+            (CodeAxis::CtState, CodeSet::from_codes([ct_state_axis_code(packet)])),
             (
                 CodeAxis::TcpFlagsByte,
                 CodeSet::from_codes([read_field_or_zero(packet, Field::TcpFlags) as usize]),
@@ -108,7 +108,7 @@ fn encode_header_presence(packet: &Packet) -> usize {
     }
 }
 
-fn encode_ct_state(packet: &Packet) -> usize {
+fn ct_state_axis_code(packet: &Packet) -> usize {
     let bits = read_field_or_zero(packet, Field::CtState) as u16;
     let state = CT_STATES_BY_CODE.iter().position(|s| bits & s != 0).expect("a packet has a state");
     let bit = |of: u16, code: usize| if bits & of != 0 { code } else { 0 };

@@ -273,7 +273,7 @@ fn check_rewrite_structure(
     for (family, places, rewritten) in rewrites {
         let ruleset = before.ruleset(*family).expect("it was rewritten");
         let context = PassContext { options: &options.pass, rule_ids: places, sets: &after.sets };
-        structure_check::check_ruleset_structure(
+        structure_check::check_rules_and_chains_of_rewrite(
             ruleset,
             &rewritten.ruleset,
             &rewritten.dead_rules,

@@ -57,7 +57,7 @@ pub enum StructureViolation {
 ///
 /// # Errors
 /// The first violation.
-pub fn check_ruleset_structure(
+pub fn check_rules_and_chains_of_rewrite(
     before: &Ruleset,
     after: &Ruleset,
     dead: &[RuleIndex],

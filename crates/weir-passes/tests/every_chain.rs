@@ -358,7 +358,7 @@ fn run(pass: &dyn Pass, alphabet: &Alphabet, family: Family, most: usize) -> Cou
         }
         count.changed += 1;
         let context = PassContext { sets: &made.sets, ..context };
-        let broken = structure_check::check_ruleset_structure(
+        let broken = structure_check::check_rules_and_chains_of_rewrite(
             &before,
             &made.ruleset,
             &made.dead_rules,

@@ -78,7 +78,7 @@ pub(crate) fn build_record_with_sizes(
         }
     }
     RunRecord {
-        run: sample_run(sizes, subjects, blocks, trials.len() as u64),
+        run: sample_run_without_trials(sizes, subjects, blocks, trials.len() as u64),
         trials,
         searches: Vec::new(),
     }
@@ -205,7 +205,7 @@ fn sample_axes(sizes: &[u64]) -> Vec<ScenarioAxis> {
     ]
 }
 
-fn sample_run(sizes: &[u64], subjects: &[RunSubject], blocks: u32, all: u64) -> Run {
+fn sample_run_without_trials(sizes: &[u64], subjects: &[RunSubject], blocks: u32, all: u64) -> Run {
     Run {
         format: weir_stats::run::RECORD_FORMAT_VERSION,
         study: "made-up-study".to_owned(),

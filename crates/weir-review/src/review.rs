@@ -85,7 +85,7 @@ impl Review {
 /// The answer of a part, without its example.
 fn summarize_compared_part(part: &FamilyPathComparison) -> FamilyPathReview {
     let mut review = FamilyPathReview {
-        family: family_word(part.family),
+        family: lowercase_family_name(part.family),
         path: path_word(part.path),
         answer: "equal",
         why: None,
@@ -169,7 +169,7 @@ impl<'a> ComparedPartReviewer<'a> {
     ) -> TreatmentChange {
         TreatmentChange {
             kind,
-            family: family_word(self.part.family),
+            family: lowercase_family_name(self.part.family),
             path: path_word(self.part.path),
             before: None,
             after: None,
@@ -289,7 +289,7 @@ fn find_first_region_witness(regions: &[Region]) -> Option<&Witness> {
     regions.iter().find_map(|r| r.examples.first()).map(|e| &e.witness)
 }
 
-const fn family_word(family: Family) -> &'static str {
+const fn lowercase_family_name(family: Family) -> &'static str {
     match family {
         Family::V4 => "ipv4",
         Family::V6 => "ipv6",

@@ -343,7 +343,7 @@ fn format_three_significant_digits(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn item(more: &str) -> Result<PaperStatement, String> {
+    fn statement_with_extra_toml(more: &str) -> Result<PaperStatement, String> {
         let text = format!(
             "number = \"X1\"\nkind = \"figure\"\nplace = \"figure 1\"\ntext = \"it falls\"\n{more}"
         );
@@ -352,21 +352,34 @@ mod tests {
 
     #[test]
     fn a_status_comes_from_exactly_one_place() {
-        assert_eq!(item("needs = \"a ring\"").unwrap().status, PaperStatementStatus::NeedsHardware);
         assert_eq!(
-            item("lost = \"the table\"").unwrap().status,
+            statement_with_extra_toml("needs = \"a ring\"").unwrap().status,
+            PaperStatementStatus::NeedsHardware
+        );
+        assert_eq!(
+            statement_with_extra_toml("lost = \"the table\"").unwrap().status,
             PaperStatementStatus::NotPreserved
         );
-        assert_eq!(item("missing = \"clients\"").unwrap().status, PaperStatementStatus::NotBuilt);
-        assert!(item("").is_err());
-        assert!(item("claims = []").is_err());
-        assert!(item("needs = \"a\"\nlost = \"b\"").is_err());
+        assert_eq!(
+            statement_with_extra_toml("missing = \"clients\"").unwrap().status,
+            PaperStatementStatus::NotBuilt
+        );
+        assert!(statement_with_extra_toml("").is_err());
+        assert!(statement_with_extra_toml("claims = []").is_err());
+        assert!(statement_with_extra_toml("needs = \"a\"\nlost = \"b\"").is_err());
     }
 
     #[test]
     fn nothing_is_reproduced_without_a_run() {
-        assert_eq!(item("claims = [\"falls\"]").unwrap().status, PaperStatementStatus::NotRun);
-        assert!(item("claims = [\"flies\"]").unwrap_err().contains("no claim `flies`"));
+        assert_eq!(
+            statement_with_extra_toml("claims = [\"falls\"]").unwrap().status,
+            PaperStatementStatus::NotRun
+        );
+        assert!(
+            statement_with_extra_toml("claims = [\"flies\"]")
+                .unwrap_err()
+                .contains("no claim `flies`")
+        );
         let typed = "number = \"X1\"\nkind = \"figure\"\nplace = \"\"\ntext = \"\"\n\
                      status = \"reproduced\"";
         assert!(

@@ -288,7 +288,7 @@ impl StatelessTcpEndpoints {
         open: &ConnectionPlan,
     ) -> Result<ConnectionGeneratorResult, LabError> {
         self.clear_counters()?;
-        self.write_bpf_control(ifindex, open);
+        self.write_call_parameters_and_reset_outcome(ifindex, open);
         let each = 1 + u64::from(open.flood_syns_per_connection);
         let pages =
             count_pages_for_trial(open.duration, open.rate * each, open.connections_max * each);
@@ -326,7 +326,7 @@ impl StatelessTcpEndpoints {
         Ok(per_cpu_map::clear_per_cpu_values(&self.bpf_skeleton.maps.times, 0, action)?)
     }
 
-    fn write_bpf_control(&mut self, ifindex: u32, open: &ConnectionPlan) {
+    fn write_call_parameters_and_reset_outcome(&mut self, ifindex: u32, open: &ConnectionPlan) {
         let bss =
             self.bpf_skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
         let control = &mut bss.control;

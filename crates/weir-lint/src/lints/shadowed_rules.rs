@@ -128,8 +128,8 @@ fn shadowing_root_cause(
             let one = format!("{named} shadows a later {rule}{unless}");
             let many = format!("{named} shadows {{n}} later {rules}{unless}");
             let help = match same_target {
-                true => format!("remove the later {rules}"),
-                false => format!("remove the later {rules}, or move them before this rule"),
+                true => format!("remove the shadowed {rules}"),
+                false => format!("remove the shadowed {rules}, or move them before this rule"),
             };
             let label = format!("no packet reaches this {rule}");
             RootCause::new(key, many, label)

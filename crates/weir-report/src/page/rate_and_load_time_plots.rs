@@ -155,11 +155,11 @@ fn describe_series_end_values(model: &ReportModel<'_>, series: &[ChartSeries]) -
 /// Names of the subjects with their styles; the page's script makes switches of them.
 pub(super) fn render_legend(model: &ReportModel<'_>, shown: impl Iterator<Item = usize>) -> Markup {
     let all = &model.record.run.subjects;
-    render_legend_with_styles(shown.map(|at| (at, &all[at], model.styles[at])))
+    render_subject_legend_with_styles(shown.map(|at| (at, &all[at], model.styles[at])))
 }
 
 /// The same of subjects by number.
-pub(super) fn render_legend_with_styles<'a>(
+pub(super) fn render_subject_legend_with_styles<'a>(
     shown: impl Iterator<Item = (usize, &'a RunSubject, SeriesStyle)>,
 ) -> Markup {
     html! {

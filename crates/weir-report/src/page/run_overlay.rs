@@ -217,7 +217,7 @@ fn render_legends(runs: &RunOverlay<'_>, drawn: &[(&Facet, Vec<ChartSeries>)]) -
                 }
             }
         }
-        (rate_and_load_time_plots::render_legend_with_styles(shown.map(|(number, (subject, style))| (number, subject, *style))))
+        (rate_and_load_time_plots::render_subject_legend_with_styles(shown.map(|(number, (subject, style))| (number, subject, *style))))
     }
 }
 

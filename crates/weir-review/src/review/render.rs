@@ -183,7 +183,7 @@ fn push_treatment_change(out: &mut String, change: &TreatmentChange) {
 fn push_decision(out: &mut String, side: &str, decision: &RulesetDecision) {
     let _ = writeln!(out, "    {side:<7} {}", verdict_and_rule_words(decision));
     for jump in decision.reached_by.iter().rev() {
-        let _ = writeln!(out, "              from {}", rule_place_and_text(jump));
+        let _ = writeln!(out, "              via {}", rule_place_and_text(jump));
     }
 }
 
