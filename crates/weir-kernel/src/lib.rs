@@ -11,8 +11,9 @@
 //! [`Session::set_global_sysctl`], which restores the old value, and [`Session::borrow_device`],
 //! whose device is returned.
 //!
-//! Links, connections, sets, logged packets and the counters of nft are read and changed through
-//! one implementation of [`netlink`].
+//! The tables of legacy iptables are read and replaced as blocks of bytes ([`xtables`]). Links,
+//! connections, sets, logged packets and the counters of nft are read and changed through one
+//! implementation of [`netlink`].
 //!
 //! Nothing here knows what a ruleset or a study is.
 
@@ -44,6 +45,7 @@ mod socket_option;
 pub mod stop_signal;
 mod symlink_safe_paths;
 mod veth;
+pub mod xtables;
 pub mod xtables_counters;
 
 pub use borrowed_device::EthernetDeviceInfo;

@@ -4,26 +4,12 @@
 //! here is one system call and a scan of its result, so counters can be read after each packet.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 use weir_packet::Family;
 
+pub use crate::xtables::PacketByteCount;
+use crate::xtables::{XtablesHooks, XtablesSnapshot, XtablesSocket};
 use crate::{KernelError, Namespace};
-
-const IPT_SO_GET_INFO: i32 = 64;
-const IPT_SO_GET_ENTRIES: i32 = 65;
-const IPT_GETINFO_BYTES: usize = 84;
-const IPT_GET_ENTRIES_HEADER_BYTES: usize = 40;
-
-/// Packets and bytes of one entry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PacketByteCount {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
 
 /// Place of an entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,10 +23,8 @@ pub struct RuleOrPolicyPosition {
 /// Reads the counters of one table of one namespace.
 #[derive(Debug)]
 pub struct TableCounterReader {
-    fd: OwnedFd,
-    family: Family,
+    socket: XtablesSocket,
     table: String,
-    buffer: Vec<u64>,
     places: Vec<RuleOrPolicyPosition>,
     /// For each entry with a counter, whether it has a place: the implied ends of user chains
     /// have none.
@@ -71,26 +55,9 @@ impl TableCounterReader {
         family: Family,
         table: &str,
     ) -> Result<TableCounterReader, KernelError> {
-        let domain = match family {
-            Family::V4 => AddressFamily::INET,
-            Family::V6 => AddressFamily::INET6,
-        };
-        let open = || {
-            let raw = Some(ipproto::RAW);
-            rustix::net::socket_with(domain, SocketType::RAW, SocketFlags::CLOEXEC, raw)
-        };
-        let fd = namespace
-            .call_inside(open)?
-            .map_err(|e| KernelError::io("open table", table)(e.into()))?;
-        let (table, buffer) = (table.to_owned(), Vec::new());
-        let mut counters = TableCounterReader {
-            fd,
-            family,
-            table,
-            buffer,
-            places: Vec::new(),
-            has_place: Vec::new(),
-        };
+        let socket = XtablesSocket::open_in_namespace(namespace, family)?;
+        let (table, places, has_place) = (table.to_owned(), Vec::new(), Vec::new());
+        let mut counters = TableCounterReader { socket, table, places, has_place };
         counters.load_rule_positions()?;
         Ok(counters)
     }
@@ -103,10 +70,8 @@ impl TableCounterReader {
     }
 
     fn load_rule_positions(&mut self) -> Result<(), KernelError> {
-        let info = self.read_table_info()?;
-        self.fetch_entries(&info)?;
-        let Some(all) = locate_entries(self.buffered_entries(), &info, &entry_layout(self.family))
-        else {
+        let snapshot = self.socket.read_table(&self.table)?;
+        let Some(all) = locate_entries(&snapshot, &entry_layout(self.socket.family())) else {
             return Err(self.unreadable_table_error());
         };
         self.has_place = all.iter().map(Option::is_some).collect();
@@ -119,14 +84,13 @@ impl TableCounterReader {
     /// # Errors
     /// Where the kernel refuses, or the table was replaced since it was opened.
     pub fn read_counters(&mut self) -> Result<Vec<PacketByteCount>, KernelError> {
-        let info = self.read_table_info()?;
-        self.fetch_entries(&info)?;
-        let layout = entry_layout(self.family);
-        let bytes = self.buffered_entries();
+        let snapshot = self.socket.read_table(&self.table)?;
+        let layout = entry_layout(self.socket.family());
+        let bytes = snapshot.entries();
         let mut out = Vec::with_capacity(self.places.len());
         let mut kept = self.has_place.iter();
         let mut at = 0;
-        while at < info.bytes {
+        while at < bytes.len() {
             let Some(entry) = bytes.get(at..).filter(|b| b.len() >= layout.counters_offset + 16)
             else {
                 return Err(self.unreadable_table_error());
@@ -155,81 +119,12 @@ impl TableCounterReader {
     /// # Errors
     /// Where the kernel refuses.
     pub fn read_entries_as_kernel_bytes(&mut self) -> Result<Vec<u8>, KernelError> {
-        let info = self.read_table_info()?;
-        self.fetch_entries(&info)?;
-        Ok(self.buffered_entries()[..info.bytes].to_vec())
+        Ok(self.socket.read_table(&self.table)?.entries().to_vec())
     }
 
     fn unreadable_table_error(&self) -> KernelError {
         KernelError::io("read table", &self.table)(io::ErrorKind::InvalidData.into())
     }
-
-    fn buffered_entries(&self) -> &[u8] {
-        let length = self.buffer.len() * 8;
-        // SAFETY: u64 has no padding and no invalid bytes, and u8 needs no alignment.
-        let all = unsafe { std::slice::from_raw_parts(self.buffer.as_ptr().cast::<u8>(), length) };
-        &all[IPT_GET_ENTRIES_HEADER_BYTES.min(length)..]
-    }
-
-    fn read_table_info(&self) -> Result<IptGetInfo, KernelError> {
-        let mut bytes = [0u8; IPT_GETINFO_BYTES];
-        bytes[..self.table.len()].copy_from_slice(self.table.as_bytes());
-        self.get_socket_option(IPT_SO_GET_INFO, bytes.as_mut_ptr(), IPT_GETINFO_BYTES)?;
-        let word = |i: usize| u32::from_ne_bytes(bytes[i..i + 4].try_into().expect("four bytes"));
-        Ok(IptGetInfo {
-            hooks: word(32),
-            hook_entries: std::array::from_fn(|i| word(36 + 4 * i)),
-            underflow: std::array::from_fn(|i| word(56 + 4 * i)),
-            entry_count: word(76) as usize,
-            bytes: word(80) as usize,
-        })
-    }
-
-    fn fetch_entries(&mut self, info: &IptGetInfo) -> Result<(), KernelError> {
-        let length = IPT_GET_ENTRIES_HEADER_BYTES + info.bytes;
-        let mut buffer = vec![0u64; length.div_ceil(8)];
-        let start = buffer.as_mut_ptr().cast::<u8>();
-        let name = self.table.as_bytes();
-        // SAFETY: the buffer holds at least the 40 bytes of the header.
-        unsafe {
-            std::ptr::copy_nonoverlapping(name.as_ptr(), start, name.len());
-            let size = (info.bytes as u32).to_ne_bytes();
-            std::ptr::copy_nonoverlapping(size.as_ptr(), start.add(32), 4);
-        }
-        self.get_socket_option(IPT_SO_GET_ENTRIES, start, length)?;
-        self.buffer = buffer;
-        Ok(())
-    }
-
-    fn get_socket_option(
-        &self,
-        option: i32,
-        value: *mut u8,
-        bytes: usize,
-    ) -> Result<(), KernelError> {
-        let level = match self.family {
-            Family::V4 => libc::SOL_IP,
-            Family::V6 => libc::SOL_IPV6,
-        };
-        let mut length = bytes as libc::socklen_t;
-        // SAFETY: `value` points to `bytes` writable bytes (both callers own that buffer).
-        let result = unsafe {
-            libc::getsockopt(self.fd.as_raw_fd(), level, option, value.cast(), &mut length)
-        };
-        if result == 0 {
-            return Ok(());
-        }
-        Err(KernelError::io("read counters of table", &self.table)(io::Error::last_os_error()))
-    }
-}
-
-/// struct ipt_getinfo.
-struct IptGetInfo {
-    hooks: u32,
-    hook_entries: [u32; 5],
-    underflow: [u32; 5],
-    entry_count: usize,
-    bytes: usize,
 }
 
 const CHAIN_NAME_BY_HOOK: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
@@ -251,20 +146,21 @@ fn is_error_target(entry: &[u8], layout: &EntryLayout) -> bool {
 
 /// One walk over the table: each entry's place, `None` for the implied end of a user chain.
 fn locate_entries(
-    bytes: &[u8],
-    info: &IptGetInfo,
+    snapshot: &XtablesSnapshot,
     layout: &EntryLayout,
 ) -> Option<Vec<Option<RuleOrPolicyPosition>>> {
-    let mut out: Vec<Option<RuleOrPolicyPosition>> = Vec::with_capacity(info.entry_count);
+    let entry_count = snapshot.entry_count as usize;
+    let mut out: Vec<Option<RuleOrPolicyPosition>> = Vec::with_capacity(entry_count);
+    let XtablesHooks { valid_hooks, hook_entries, underflows } = snapshot.hooks;
+    let bytes = snapshot.entries();
     let (mut at, mut number) = (0, 0);
     let mut chain = String::new();
     let mut in_user_chain = false;
-    let head = |at: usize| {
-        (0..5).find(|h| info.hooks & 1 << h != 0 && info.hook_entries[*h] as usize == at)
-    };
+    let head =
+        |at: usize| (0..5).find(|h| valid_hooks & 1 << h != 0 && hook_entries[*h] as usize == at);
     let policy =
-        |at: usize| (0..5).any(|h| info.hooks & 1 << h != 0 && info.underflow[h] as usize == at);
-    while at < info.bytes {
+        |at: usize| (0..5).any(|h| valid_hooks & 1 << h != 0 && underflows[h] as usize == at);
+    while at < bytes.len() {
         let entry = bytes.get(at..).filter(|b| b.len() >= layout.counters_offset + 16)?;
         if let Some(hook) = head(at) {
             (chain, number, in_user_chain) = (CHAIN_NAME_BY_HOOK[hook].to_owned(), 0, false);
