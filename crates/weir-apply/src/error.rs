@@ -1,0 +1,42 @@
+//! Errors of putting a ruleset in force.
+
+use weir_kernel::KernelError;
+use weir_model::{SharedName, TableName};
+
+/// A ruleset that could not be put in force; what was in force before is still.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApplyError {
+    /// A match or target that weir cannot encode for the kernel.
+    #[error(
+        "encode rule {number} of chain {chain}: the encoder does not know {extension} with these \
+         options: load table {table} with iptables-restore"
+    )]
+    UnsupportedExtension {
+        /// The table.
+        table: TableName,
+        /// The chain.
+        chain: SharedName,
+        /// The number of the rule, from 1.
+        number: usize,
+        /// The match or target as the tools write it.
+        extension: String,
+    },
+    /// A rule names a chain that its table does not have.
+    #[error("encode table {table}: a rule names chain {chain}: add the chain to the table")]
+    MissingChain {
+        /// The table.
+        table: TableName,
+        /// The missing chain.
+        chain: SharedName,
+    },
+    /// A table that is too large for the offsets of the kernel.
+    #[error("encode table {table}: its entries exceed 2 GiB: split it into sets")]
+    TableTooLarge {
+        /// The table.
+        table: TableName,
+    },
+    /// The kernel refused.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+}

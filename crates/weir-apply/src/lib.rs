@@ -1,0 +1,12 @@
+//! Puts a ruleset in force natively, without the tools.
+//!
+//! [`xtables`] turns a table of the model into the block of entries that legacy iptables has in
+//! the kernel, and replaces the table that is in force there. What its encoder does not know is
+//! refused by name: such a table is loaded by `iptables-restore`.
+
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod xtables;
+
+pub use error::ApplyError;

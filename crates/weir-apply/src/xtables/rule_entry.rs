@@ -1,0 +1,149 @@
+//! A rule as an entry: the header tests, the matches, the target.
+
+use weir_model::{AddrMatch, BaseMatch, Family, IfaceMatch, Rule, Target};
+use weir_syntax::iptables::{print_match, print_target};
+
+use super::entry_writer::{EntryWriter, XT_RETURN, verdict_of_policy, write_addr};
+use super::{matches, targets};
+
+/// What the verdict of an entry is to become when the table is laid out.
+pub(super) enum RuleVerdict<'r> {
+    /// It is written.
+    Complete,
+    /// The offset of the next entry.
+    NextRule,
+    /// The offset of a chain.
+    Chain(&'r str),
+}
+
+/// Writes the entry of a rule; the error is the match or target that the encoder does not know.
+pub(super) fn write_rule_entry<'r>(
+    out: &mut EntryWriter,
+    rule: &'r Rule,
+) -> Result<RuleVerdict<'r>, String> {
+    let family = out.family();
+    out.begin();
+    write_base_match(out.header_mut(), &rule.base, &rule.target, family);
+    for m in &rule.matches {
+        matches::push_match(out, m).ok_or_else(|| print_match(m, family))?;
+    }
+    let verdict = match &rule.target {
+        Target::None => {
+            out.push_verdict(0);
+            RuleVerdict::NextRule
+        }
+        Target::Jump(chain) | Target::Goto(chain) => {
+            out.push_verdict(0);
+            RuleVerdict::Chain(chain)
+        }
+        target => {
+            push_complete_target(out, target).ok_or_else(|| print_target(target, family))?;
+            RuleVerdict::Complete
+        }
+    };
+    // Offsets in an entry have 16 bits.
+    match u16::try_from(out.bytes().len()) {
+        Ok(_) => Ok(verdict),
+        Err(_) => Err("a rule of more than 64 KiB".to_owned()),
+    }
+}
+
+fn push_complete_target(out: &mut EntryWriter, target: &Target) -> Option<()> {
+    match target {
+        Target::Accept => out.push_verdict(verdict_of_policy(false)),
+        Target::Drop => out.push_verdict(verdict_of_policy(true)),
+        Target::Return => out.push_verdict(XT_RETURN),
+        target => return targets::push_target(out, target),
+    }
+    Some(())
+}
+
+/// Offsets in struct ipt_ip and struct ip6t_ip6.
+struct BaseLayout {
+    addr_bytes: usize,
+    devices_at: usize,
+    protocol_at: usize,
+    flags_at: usize,
+    inverse_flags_at: usize,
+    goto_flag: u8,
+}
+
+const V4: BaseLayout = BaseLayout {
+    addr_bytes: 4,
+    devices_at: 16,
+    protocol_at: 80,
+    flags_at: 82,
+    inverse_flags_at: 83,
+    goto_flag: 2,
+};
+const V6: BaseLayout = BaseLayout {
+    addr_bytes: 16,
+    devices_at: 64,
+    protocol_at: 128,
+    flags_at: 131,
+    inverse_flags_at: 132,
+    goto_flag: 4,
+};
+const FLAG_FRAGMENT: u8 = 1;
+/// The protocol is tested (IPv6 only).
+const FLAG_V6_PROTOCOL: u8 = 1;
+const INVERSE_IN_DEVICE: u8 = 1;
+const INVERSE_OUT_DEVICE: u8 = 2;
+const INVERSE_SOURCE: u8 = 8;
+const INVERSE_DESTINATION: u8 = 16;
+const INVERSE_FRAGMENT: u8 = 32;
+const INVERSE_PROTOCOL: u8 = 64;
+
+fn write_base_match(header: &mut [u8], base: &BaseMatch, target: &Target, family: Family) {
+    let layout = match family {
+        Family::V4 => V4,
+        Family::V6 => V6,
+    };
+    let (mut flags, mut inverse) = (0, 0);
+    let size = layout.addr_bytes;
+    for (place, test, bit) in
+        [(0, base.saddr, INVERSE_SOURCE), (1, base.daddr, INVERSE_DESTINATION)]
+    {
+        let Some(AddrMatch { negated, addr, mask }) = test else { continue };
+        write_addr(&mut header[place * size..], addr, family);
+        write_addr(&mut header[(2 + place) * size..], mask, family);
+        inverse |= if negated { bit } else { 0 };
+    }
+    for (place, test, bit) in
+        [(0, &base.iif, INVERSE_IN_DEVICE), (1, &base.oif, INVERSE_OUT_DEVICE)]
+    {
+        let Some(device) = test else { continue };
+        let name_at = layout.devices_at + place * 16;
+        write_device(header, name_at, name_at + 32, device);
+        inverse |= if device.negated { bit } else { 0 };
+    }
+    if let Some(protocol) = base.proto {
+        let number = u16::from(protocol.proto).to_ne_bytes();
+        header[layout.protocol_at..layout.protocol_at + 2].copy_from_slice(&number);
+        flags |= if family == Family::V6 { FLAG_V6_PROTOCOL } else { 0 };
+        inverse |= if protocol.negated { INVERSE_PROTOCOL } else { 0 };
+    }
+    if let Some(fragment) = base.fragment {
+        flags |= FLAG_FRAGMENT;
+        inverse |= if fragment.negated { INVERSE_FRAGMENT } else { 0 };
+    }
+    if matches!(target, Target::Goto(_)) {
+        flags |= layout.goto_flag;
+    }
+    header[layout.flags_at] |= flags;
+    header[layout.inverse_flags_at] |= inverse;
+}
+
+/// A name and its mask: with a `+` at the end, which is stored, the mask ends before it; otherwise
+/// it includes the zero byte after the name (`xtables_parse_interface`).
+fn write_device(header: &mut [u8], name_at: usize, mask_at: usize, device: &IfaceMatch) {
+    let name = device.name.as_bytes();
+    let length = name.len().min(15);
+    header[name_at..name_at + length].copy_from_slice(&name[..length]);
+    if device.is_prefix {
+        header[name_at + length] = b'+';
+        header[mask_at..mask_at + length].fill(0xff);
+    } else {
+        header[mask_at..=mask_at + length].fill(0xff);
+    }
+}
