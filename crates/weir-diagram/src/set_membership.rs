@@ -65,9 +65,13 @@ impl PacketSpace<'_> {
             None => UNKNOWN_MEMBERSHIP_LEAF,
             Some(set) => self.get_or_build_membership(set, &m.src_directions, at)?,
         };
+        let can_hold_exceptions = |set: usize| {
+            self.sets_by_firewall[self.active_firewall][set].kind.can_hold_exceptions()
+        };
+        let inverts = options.return_nomatch && known.is_some_and(can_hold_exceptions);
         let outcome = |leaf: DiagramRef| match leaf {
-            MEMBER_LEAF => !options.return_nomatch,
-            NOMATCH_LEAF => options.return_nomatch,
+            MEMBER_LEAF => !inverts,
+            NOMATCH_LEAF => inverts,
             _ => false,
         };
         let inside = self.select_leaves(found, &outcome)?;

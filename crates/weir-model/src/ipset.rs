@@ -30,6 +30,15 @@ pub struct SetKind {
     pub data_types: Vec<SetDataType>,
 }
 
+impl SetKind {
+    /// Whether elements may be exceptions (`nomatch`): hash tables of prefixes. Of other sets the
+    /// kernel ignores `--return-nomatch` (`IPSET_TYPE_NOMATCH` in `ip_set_test`,
+    /// net/netfilter/ipset/ip_set_core.c).
+    pub fn can_hold_exceptions(&self) -> bool {
+        self.storage == SetStorage::Hash && self.data_types.contains(&SetDataType::Net)
+    }
+}
+
 /// Storage of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SetStorage {

@@ -443,7 +443,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                     let counted = CountedObject::Element { set, element };
                     self.count_hit(counted, &element.credit);
                 }
-                !test.return_nomatch
+                !(test.return_nomatch && holder.set.kind.can_hold_exceptions())
             }
             SetMembership::NomatchElement { .. } => test.return_nomatch,
         };
