@@ -1,62 +1,29 @@
-//! The engines by name, and what building one may cost.
+//! The engines by name.
 
-use thiserror::Error;
-
+use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::Classifier;
 use crate::engines::linear::LinearClassifier;
 use crate::filter_set::FilterSet;
+use crate::interval_dag::IntervalDagClassifier;
 
 /// A way to organise rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Engine {
     /// One rule after the other, as iptables does: the reference.
     Linear,
-}
-
-/// What building a structure may cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BuildLimits {
-    /// Bytes of the finished structure.
-    pub memory_bytes_max: usize,
-}
-
-impl Default for BuildLimits {
-    fn default() -> Self {
-        BuildLimits { memory_bytes_max: 4 << 30 }
-    }
-}
-
-/// Why an engine has no structure for a filter set.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ClassifierBuildError {
-    /// The engine cannot represent a test.
-    #[error("{engine} cannot represent rule {rule}: {reason}")]
-    UnsupportedRule {
-        /// Name of the engine.
-        engine: &'static str,
-        /// The rule.
-        rule: u32,
-        /// What it tests.
-        reason: String,
-    },
-    /// The structure would be larger than allowed.
-    #[error("{engine} needs more than {limit_bytes} bytes for these rules")]
-    TooLarge {
-        /// Name of the engine.
-        engine: &'static str,
-        /// What was allowed.
-        limit_bytes: usize,
-    },
+    /// Interval nodes, buckets and bit vectors in one block: see [`crate::interval_dag`].
+    IntervalDag,
 }
 
 impl Engine {
     /// All engines, the reference first.
-    pub const ALL: [Engine; 1] = [Engine::Linear];
+    pub const ALL: [Engine; 2] = [Engine::Linear, Engine::IntervalDag];
 
     /// The name, as in `--engine`.
     pub fn name(self) -> &'static str {
         match self {
             Engine::Linear => "linear",
+            Engine::IntervalDag => "dag",
         }
     }
 
@@ -78,10 +45,11 @@ impl Engine {
     pub fn build(
         self,
         filters: &FilterSet,
-        _limits: &BuildLimits,
+        limits: &BuildLimits,
     ) -> Result<Box<dyn Classifier>, ClassifierBuildError> {
         match self {
             Engine::Linear => Ok(Box::new(LinearClassifier::new(filters))),
+            Engine::IntervalDag => Ok(Box::new(IntervalDagClassifier::build(filters, limits)?)),
         }
     }
 }

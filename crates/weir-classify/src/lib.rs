@@ -33,13 +33,16 @@
 //! ```
 
 mod build;
+mod build_limits;
 pub mod classbench;
 mod classifier;
 pub mod engines;
 mod filter_set;
+pub mod interval_dag;
 mod key;
 
-pub use self::build::{BuildLimits, ClassifierBuildError, Engine};
+pub use self::build::Engine;
+pub use self::build_limits::{BuildLimits, ClassifierBuildError};
 pub use self::classifier::{Classifier, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError};
 pub use self::filter_set::{Filter, FilterSet, NO_RULE, WordTest};
 pub use self::key::{KeySchema, KeyTable, KeyWord, KeyWordKind};

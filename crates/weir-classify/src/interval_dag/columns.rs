@@ -1,0 +1,63 @@
+//! The filters of a set, column by column: what the construction sweeps.
+
+use crate::filter_set::{FilterSet, WordTest};
+use crate::key::KeyWordKind;
+
+/// Marks a rank whose rule only counts. Such ranks are above all of deciding rules, so that the
+/// least rank that matches is that of the first deciding rule, if one matches.
+pub(super) const COUNTS_ONLY: u32 = 1 << 31;
+
+/// One word of all filters.
+#[derive(Debug)]
+pub(super) struct IntervalColumn {
+    pub(super) lo: Vec<u32>,
+    pub(super) hi: Vec<u32>,
+    /// The width of the word in bits; `None` if it is tested under masks, which no sweep separates.
+    pub(super) bits: Option<u32>,
+    /// Whether a filter tests it under a mask.
+    pub(super) is_masked: bool,
+}
+
+/// All words of all filters.
+#[derive(Debug)]
+pub(super) struct FilterColumns {
+    pub(super) words: Vec<IntervalColumn>,
+    /// For each filter, the place of its rule in the order of rules, with [`COUNTS_ONLY`].
+    pub(super) ranks: Vec<u32>,
+}
+
+impl FilterColumns {
+    pub(super) fn new(filters: &FilterSet) -> FilterColumns {
+        let mut rules = filters.rules().iter().enumerate().peekable();
+        let ranks = filters.filters().map(|filter| {
+            while rules.peek().is_some_and(|(_, rule)| rule.0 != filter.rule) {
+                rules.next();
+            }
+            let (rank, (_, is_deciding)) = rules.peek().expect("the rule of a filter");
+            *rank as u32 | if *is_deciding { 0 } else { COUNTS_ONLY }
+        });
+        let ranks = ranks.collect();
+        let column = |(word, kind): (usize, KeyWordKind)| {
+            let bits = match kind {
+                KeyWordKind::Interval { bits } => Some(bits),
+                KeyWordKind::Bits => None,
+            };
+            let tests = || filters.filters().map(|filter| filter.tests[word]);
+            let bounds = |test| match test {
+                WordTest::Within { lo, hi } => (lo, hi),
+                WordTest::Masked { .. } => (0, u32::MAX),
+            };
+            let (lo, hi) = tests().map(bounds).unzip();
+            let is_test = |test| matches!(test, WordTest::Masked { mask, .. } if mask != 0);
+            IntervalColumn { lo, hi, bits, is_masked: tests().any(is_test) }
+        };
+        let kinds = filters.schema().words().iter().map(|word| word.kind);
+        FilterColumns { words: kinds.enumerate().map(column).collect(), ranks }
+    }
+
+    /// The words that sweeps can use, as a set of bits.
+    pub(super) fn interval_words(&self) -> u32 {
+        let words = self.words.iter().enumerate().filter(|(_, column)| column.bits.is_some());
+        words.fold(0, |set, (word, _)| set | 1 << word)
+    }
+}

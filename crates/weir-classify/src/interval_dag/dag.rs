@@ -1,0 +1,144 @@
+//! Construction of the search of one group: interval nodes that end in buckets.
+
+use std::collections::HashMap;
+
+use super::columns::FilterColumns;
+use super::hash::BuildWordHasher;
+use super::node::{LEAF, NODE_WORDS, NodeRef, NodeTable};
+use super::rows::LANES;
+use super::sweep::{cut_into_pieces, measure_leftover_work};
+
+/// Bits of a leaf that are the index of its first block; four bits above are their number.
+pub(super) const BLOCK_INDEX_BITS: u32 = 27;
+/// The most blocks of a bucket.
+pub(super) const BUCKET_BLOCKS_MAX: usize = 15;
+/// The most blocks of all buckets: what the bits of a leaf can number.
+pub(super) const BLOCKS_MAX: usize = 1 << BLOCK_INDEX_BITS;
+
+/// The leaf of a bucket.
+pub(super) fn bucket_leaf(first_block: usize, block_count: usize) -> NodeRef {
+    debug_assert!(first_block < BLOCKS_MAX && block_count <= BUCKET_BLOCKS_MAX);
+    LEAF | (block_count as u32) << BLOCK_INDEX_BITS | first_block as u32
+}
+
+/// First block and number of blocks of a leaf.
+pub(super) fn bucket_of_leaf(leaf: NodeRef) -> (usize, usize) {
+    let first_block = leaf & ((1 << BLOCK_INDEX_BITS) - 1);
+    (first_block as usize, (leaf >> BLOCK_INDEX_BITS) as usize & BUCKET_BLOCKS_MAX)
+}
+
+/// The structure would be larger than its budget.
+#[derive(Debug)]
+pub(super) struct OverBudget;
+
+/// Nodes and buckets of one group, with numbers of their own.
+#[derive(Debug, Default)]
+pub(super) struct IntervalDag {
+    pub(super) nodes: NodeTable,
+    /// For each block, up to [`LANES`] filters.
+    pub(super) blocks: Vec<Vec<u32>>,
+    pub(super) root: NodeRef,
+}
+
+/// What a construction may use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DagLimits {
+    pub(super) block_bytes: usize,
+    pub(super) memory_bytes_max: usize,
+}
+
+/// Builds the search for the filters of `list`.
+pub(super) fn build_interval_dag(
+    columns: &FilterColumns,
+    list: &[u32],
+    limits: DagLimits,
+) -> Result<IntervalDag, OverBudget> {
+    let mut builder = DagBuilder {
+        columns,
+        limits,
+        dag: IntervalDag::default(),
+        search_of: HashMap::default(),
+        bucket_of: HashMap::default(),
+        place_of: vec![0; columns.ranks.len()],
+        listed_filters: 0,
+    };
+    let root = builder.add_search(list, columns.interval_words())?;
+    builder.dag.root = root;
+    Ok(builder.dag)
+}
+
+struct DagBuilder<'a> {
+    columns: &'a FilterColumns,
+    limits: DagLimits,
+    dag: IntervalDag,
+    search_of: HashMap<(u32, Box<[u32]>), NodeRef, BuildWordHasher>,
+    bucket_of: HashMap<Box<[u32]>, NodeRef, BuildWordHasher>,
+    place_of: Vec<u32>,
+    /// Length of all lists of pieces: the work of the construction.
+    listed_filters: usize,
+}
+
+impl DagBuilder<'_> {
+    /// The search for the filters of `list` on the words of the set `words`. Neither drops a
+    /// filter: a bucket has every filter that may match.
+    fn add_search(&mut self, list: &[u32], words: u32) -> Result<NodeRef, OverBudget> {
+        if list.len() <= LANES {
+            return self.add_bucket(list);
+        }
+        let key = (words, list.into());
+        if let Some(found) = self.search_of.get(&key) {
+            return Ok(*found);
+        }
+        let search = match self.choose_word(list, words) {
+            None => self.add_bucket(list)?,
+            Some(word) => {
+                let column = &self.columns.words[word];
+                let pieces = cut_into_pieces(column, list, LANES, &mut self.place_of);
+                self.listed_filters += pieces.iter().map(|piece| piece.list.len()).sum::<usize>();
+                self.check_budget()?;
+                let mut children = Vec::with_capacity(pieces.len());
+                for piece in pieces {
+                    let child = self.add_search(&piece.list, words & !(1 << word))?;
+                    children.push((piece.start, child));
+                }
+                self.dag.nodes.add_search(word, children)
+            }
+        };
+        self.search_of.insert(key, search);
+        Ok(search)
+    }
+
+    /// The word with the least leftover work; `None` if no word tells the filters apart.
+    fn choose_word(&self, list: &[u32], words: u32) -> Option<usize> {
+        let of_set = (0..self.columns.words.len()).filter(|word| words >> word & 1 == 1);
+        let with_work = of_set.filter_map(|word| {
+            Some((measure_leftover_work(&self.columns.words[word], list, LANES)?, word))
+        });
+        with_work.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, word)| word)
+    }
+
+    fn add_bucket(&mut self, list: &[u32]) -> Result<NodeRef, OverBudget> {
+        if let Some(found) = self.bucket_of.get(list) {
+            return Ok(*found);
+        }
+        let mut sorted = list.to_vec();
+        sorted.sort_unstable_by_key(|filter| self.columns.ranks[*filter as usize]);
+        let (first_block, block_count) = (self.dag.blocks.len(), list.len().div_ceil(LANES));
+        if block_count > BUCKET_BLOCKS_MAX || first_block + block_count > BLOCKS_MAX {
+            return Err(OverBudget);
+        }
+        self.dag.blocks.extend(sorted.chunks(LANES).map(<[u32]>::to_vec));
+        let leaf = bucket_leaf(if list.is_empty() { 0 } else { first_block }, block_count);
+        self.bucket_of.insert(list.into(), leaf);
+        self.check_budget()?;
+        Ok(leaf)
+    }
+
+    fn check_budget(&self) -> Result<(), OverBudget> {
+        let node_bytes = self.dag.nodes.nodes.len() * NODE_WORDS * size_of::<u32>();
+        let bytes = node_bytes + self.dag.blocks.len() * self.limits.block_bytes;
+        let work_max = self.limits.memory_bytes_max;
+        let is_within = bytes <= self.limits.memory_bytes_max && self.listed_filters <= work_max;
+        if is_within { Ok(()) } else { Err(OverBudget) }
+    }
+}

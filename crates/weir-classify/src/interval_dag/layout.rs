@@ -1,0 +1,219 @@
+//! Writes the groups into a block.
+
+use super::bit_vectors::{BitVectors, bitmap_lines};
+use super::block::{
+    BIT_VECTOR_GROUP, BYTE_ORDER, CacheLine, HeaderWord, MAGIC, NO_BLOCK, PREAMBLE_LINES,
+    SEARCH_GROUP, VERSION, checksum_lines,
+};
+use super::columns::FilterColumns;
+use super::dag::IntervalDag;
+use super::node::{FANOUT, LEAF, NodeContent};
+use super::rows::{LANES, RowLayout};
+use crate::filter_set::FilterSet;
+use crate::key::KeyWordKind;
+
+/// The structure of one group.
+#[derive(Debug)]
+pub(super) enum GroupStructure {
+    Search(IntervalDag),
+    BitVectors(BitVectors),
+}
+
+/// Writes a block.
+pub(super) fn write_block(
+    filters: &FilterSet,
+    columns: &FilterColumns,
+    groups: &[GroupStructure],
+) -> Vec<CacheLine> {
+    let kinds: Vec<KeyWordKind> = filters.schema().words().iter().map(|word| word.kind).collect();
+    let mut writer = BlockWriter {
+        filters,
+        columns,
+        rows: RowLayout::new(&kinds),
+        group_lines: vec![],
+        nodes: vec![],
+        block_lines: vec![],
+        bitmap_lines: vec![],
+        block_count: 0,
+    };
+    let group_line_count = groups.iter().map(count_group_lines).sum::<usize>();
+    let node_count: usize = groups.iter().map(|group| nodes_of(group).len()).sum();
+    let all_blocks: usize = groups.iter().map(count_blocks).sum();
+    let first_node_line = PREAMBLE_LINES + group_line_count;
+    let first_block_line = first_node_line + 2 * node_count;
+    let first_bitmap_line = first_block_line + all_blocks * writer.rows.block_lines();
+    for group in groups {
+        match group {
+            GroupStructure::Search(dag) => writer.add_search(dag),
+            GroupStructure::BitVectors(vectors) => {
+                writer.add_bit_vectors(vectors, first_bitmap_line)
+            }
+        }
+    }
+    let numbers = lines_of_words(filters.rules().iter().map(|rule| rule.0));
+    let first_number_line = first_bitmap_line + writer.bitmap_lines.len();
+    let deciding = filters.rules().chunks(32).map(|rules| {
+        rules.iter().enumerate().fold(0, |bits, (at, rule)| bits | u32::from(rule.1) << at)
+    });
+    let first_deciding_line = first_number_line + numbers.len();
+    let mut lines = vec![CacheLine::ZERO; PREAMBLE_LINES];
+    for (word, kind) in kinds.iter().enumerate() {
+        let KeyWordKind::Interval { bits } = kind else { continue };
+        lines[1 + word / 16].0[word % 16] = *bits;
+    }
+    lines.extend(&writer.group_lines);
+    lines.extend(lines_of_words(writer.nodes.iter().flatten().copied()));
+    lines.extend(&writer.block_lines);
+    lines.extend(&writer.bitmap_lines);
+    lines.extend(numbers);
+    lines.extend(lines_of_words(deciding));
+    let mut put = |place: HeaderWord, value: usize| lines[0].0[place as usize] = value as u32;
+    put(HeaderWord::Magic, MAGIC as usize);
+    put(HeaderWord::Version, VERSION as usize);
+    put(HeaderWord::ByteOrder, BYTE_ORDER as usize);
+    put(HeaderWord::KeyWordCount, kinds.len());
+    put(HeaderWord::RuleCount, filters.rule_count());
+    put(HeaderWord::FilterCount, filters.filter_count());
+    put(HeaderWord::GroupCount, groups.len());
+    put(HeaderWord::FirstNodeLine, first_node_line);
+    put(HeaderWord::NodeCount, node_count);
+    put(HeaderWord::FirstBlockLine, first_block_line);
+    put(HeaderWord::BlockCount, all_blocks);
+    put(HeaderWord::FirstNumberLine, first_number_line);
+    put(HeaderWord::FirstDecidingLine, first_deciding_line);
+    lines[0].0[HeaderWord::LineCount as usize] = lines.len() as u32;
+    lines[0].0[HeaderWord::Checksum as usize] = checksum_lines(&lines);
+    lines
+}
+
+fn nodes_of(group: &GroupStructure) -> &[NodeContent] {
+    match group {
+        GroupStructure::Search(dag) => &dag.nodes.nodes,
+        GroupStructure::BitVectors(vectors) => &vectors.nodes.nodes,
+    }
+}
+
+fn count_group_lines(group: &GroupStructure) -> usize {
+    match group {
+        GroupStructure::Search(_) => 1,
+        GroupStructure::BitVectors(vectors) => 1 + vectors.words.len(),
+    }
+}
+
+fn count_blocks(group: &GroupStructure) -> usize {
+    match group {
+        GroupStructure::Search(dag) => dag.blocks.len(),
+        GroupStructure::BitVectors(vectors) if vectors.needs_verification => {
+            vectors.filters.len().div_ceil(LANES)
+        }
+        GroupStructure::BitVectors(_) => 0,
+    }
+}
+
+/// Words in whole cache lines, the last filled with 0.
+fn lines_of_words(words: impl Iterator<Item = u32>) -> Vec<CacheLine> {
+    let mut lines = Vec::with_capacity(words.size_hint().0 / 16 + 1);
+    for (index, word) in words.enumerate() {
+        if index % 16 == 0 {
+            lines.push(CacheLine::ZERO);
+        }
+        lines[index / 16].0[index % 16] = word;
+    }
+    lines
+}
+
+/// The parts that grow group by group.
+struct BlockWriter<'a> {
+    filters: &'a FilterSet,
+    columns: &'a FilterColumns,
+    rows: RowLayout,
+    group_lines: Vec<CacheLine>,
+    nodes: Vec<NodeContent>,
+    block_lines: Vec<CacheLine>,
+    bitmap_lines: Vec<CacheLine>,
+    block_count: usize,
+}
+
+impl BlockWriter<'_> {
+    fn add_search(&mut self, dag: &IntervalDag) {
+        let (node_base, block_base) = (self.nodes.len() as u32, self.block_count as u32);
+        let rebase = |child: u32| child + if child & LEAF == 0 { node_base } else { block_base };
+        self.add_nodes(&dag.nodes.nodes, rebase);
+        for filters in &dag.blocks {
+            self.add_block(filters);
+        }
+        let all = dag.blocks.iter().flatten();
+        let least_rank = all.map(|filter| self.columns.ranks[*filter as usize]).min();
+        let mut line = CacheLine::ZERO;
+        line.0[..5].copy_from_slice(&[
+            SEARCH_GROUP,
+            least_rank.unwrap_or(u32::MAX),
+            node_base,
+            self.nodes.len() as u32,
+            rebase(dag.root),
+        ]);
+        self.group_lines.push(line);
+    }
+
+    fn add_bit_vectors(&mut self, vectors: &BitVectors, first_bitmap_line: usize) {
+        let node_base = self.nodes.len() as u32;
+        let rebase = |child: u32| if child & LEAF == 0 { child + node_base } else { child };
+        self.add_nodes(&vectors.nodes.nodes, rebase);
+        let first_block =
+            if vectors.needs_verification { self.block_count as u32 } else { NO_BLOCK };
+        if vectors.needs_verification {
+            for filters in vectors.filters.chunks(LANES) {
+                self.add_block(filters);
+            }
+        }
+        let next_line = |lines: &[CacheLine]| (first_bitmap_line + lines.len()) as u32;
+        let ranks = vectors.filters.iter().map(|filter| self.columns.ranks[*filter as usize]);
+        let (line_count, summary_lines) = bitmap_lines(vectors.filters.len());
+        let mut line = CacheLine::ZERO;
+        line.0[..10].copy_from_slice(&[
+            BIT_VECTOR_GROUP,
+            ranks.clone().min().unwrap_or(u32::MAX),
+            node_base,
+            self.nodes.len() as u32,
+            vectors.filters.len() as u32,
+            line_count as u32,
+            summary_lines as u32,
+            next_line(&self.bitmap_lines),
+            first_block,
+            vectors.words.len() as u32,
+        ]);
+        self.group_lines.push(line);
+        self.bitmap_lines.extend(lines_of_words(ranks));
+        for bitmaps in &vectors.words {
+            let mut line = CacheLine::ZERO;
+            line.0[..4].copy_from_slice(&[
+                bitmaps.word as u32,
+                rebase(bitmaps.root),
+                next_line(&self.bitmap_lines),
+                bitmaps.bitmaps.len() as u32,
+            ]);
+            self.group_lines.push(line);
+            let words = bitmaps.bitmaps.iter().flatten().copied();
+            self.bitmap_lines.extend(lines_of_words(words));
+        }
+    }
+
+    fn add_nodes(&mut self, nodes: &[NodeContent], rebase: impl Fn(u32) -> u32) {
+        self.nodes.extend(nodes.iter().map(|node| {
+            let mut node = *node;
+            node[FANOUT..].iter_mut().for_each(|child| *child = rebase(*child));
+            node
+        }));
+    }
+
+    fn add_block(&mut self, filters: &[u32]) {
+        let mut block = self.rows.empty_block();
+        for (lane, filter) in filters.iter().enumerate() {
+            let filter = *filter as usize;
+            let tests = self.filters.filter(filter).tests;
+            self.rows.write_lane(&mut block, lane, tests, self.columns.ranks[filter]);
+        }
+        self.block_lines.extend(lines_of_words(block.into_iter().flatten()));
+        self.block_count += 1;
+    }
+}

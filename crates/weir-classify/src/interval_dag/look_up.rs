@@ -1,0 +1,50 @@
+//! Look-ups of many keys with the best instructions that the processor has.
+
+use super::block::ClassifierBlock;
+use super::lanes::PortableLanes;
+use super::walk::{BATCH, MatchSink, walk_batch};
+
+/// Sets of instructions with their own walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instructions {
+    /// What every processor has.
+    Portable,
+    /// x86-64 with AVX2.
+    Avx2,
+}
+
+impl Instructions {
+    /// Those that this processor has, the slowest first.
+    pub fn available() -> Vec<Instructions> {
+        let mut available = vec![Instructions::Portable];
+        #[cfg(target_arch = "x86_64")]
+        if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("popcnt") {
+            available.push(Instructions::Avx2);
+        }
+        available
+    }
+}
+
+/// Walks a batch.
+pub(super) fn walk_with<S: MatchSink>(
+    instructions: Instructions,
+    block: &ClassifierBlock,
+    keys: &[u32],
+    sink: &mut S,
+) {
+    debug_assert!(keys.len() <= BATCH * block.word_kinds.len());
+    match instructions {
+        Instructions::Portable => walk_batch::<PortableLanes, S>(block, keys, sink),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `available` offers these only on processors that have them.
+        Instructions::Avx2 => unsafe { walk_with_avx2(block, keys, sink) },
+        #[cfg(not(target_arch = "x86_64"))]
+        Instructions::Avx2 => walk_batch::<PortableLanes, S>(block, keys, sink),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,popcnt,bmi1,bmi2")]
+fn walk_with_avx2<S: MatchSink>(block: &ClassifierBlock, keys: &[u32], sink: &mut S) {
+    walk_batch::<super::avx2::Avx2Lanes, S>(block, keys, sink);
+}

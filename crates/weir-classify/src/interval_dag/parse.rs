@@ -1,0 +1,273 @@
+//! Parses a block. Every reference is checked, so that no look-up leaves the block or its part:
+//! a child of a node has a smaller index than the node, which also ends every search.
+
+use thiserror::Error;
+
+use super::bit_vectors::{LINE_BITS, bitmap_lines};
+use super::block::{
+    BIT_VECTOR_GROUP, BYTE_ORDER, BitVectorGroup, BitVectorWord, CacheLine, ClassifierBlock,
+    HeaderWord, MAGIC, NO_BLOCK, PREAMBLE_LINES, SEARCH_GROUP, SearchGroup, VERSION,
+    checksum_lines,
+};
+use super::columns::COUNTS_ONLY;
+use super::dag::bucket_of_leaf;
+use super::node::{FANOUT, LEAF};
+use super::rows::{LANES, RowLayout};
+use crate::filter_set::NO_RULE;
+use crate::key::{KeySchema, KeyWordKind};
+
+/// The most groups with a search.
+pub(super) const SEARCH_GROUPS_MAX: usize = 8;
+
+/// Why bytes are no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum BlockError {
+    /// They are no block of a classifier.
+    #[error("read classifier block: it does not begin as one")]
+    NoBlock,
+    /// Another version wrote it.
+    #[error(
+        "read classifier block: version {0}, but this program reads version {VERSION}; build it again"
+    )]
+    Version(u32),
+    /// Another byte order.
+    #[error("read classifier block: processor or block is not little endian")]
+    ByteOrder,
+    /// It is not as long as it states.
+    #[error("read classifier block: it is truncated or has bytes after its end")]
+    Length,
+    /// It was changed.
+    #[error("read classifier block: damaged (checksum); build it again")]
+    Checksum,
+    /// A part refers to what is not there.
+    #[error("read classifier block: damaged ({0}); build it again")]
+    Damaged(&'static str),
+}
+
+impl ClassifierBlock {
+    /// Reads a block that [`ClassifierBlock::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// It is of another version or byte order, truncated or damaged.
+    pub fn parse(bytes: &[u8]) -> Result<ClassifierBlock, BlockError> {
+        let lines = bytes.chunks_exact(CacheLine::BYTES).map(|bytes| {
+            let mut line = CacheLine::ZERO;
+            for (word, bytes) in line.0.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                *word = u32::from_le_bytes(*bytes);
+            }
+            line
+        });
+        if !bytes.len().is_multiple_of(CacheLine::BYTES) {
+            return Err(BlockError::Length);
+        }
+        ClassifierBlock::from_lines(lines.collect())
+    }
+
+    /// Parses lines.
+    pub(super) fn from_lines(lines: Vec<CacheLine>) -> Result<ClassifierBlock, BlockError> {
+        let header = lines.first().ok_or(BlockError::Length)?.0;
+        let word = |place: HeaderWord| header[place as usize];
+        match (word(HeaderWord::Magic), word(HeaderWord::ByteOrder)) {
+            (MAGIC, BYTE_ORDER) => {}
+            (MAGIC, _) => return Err(BlockError::ByteOrder),
+            _ => return Err(BlockError::NoBlock),
+        }
+        if cfg!(target_endian = "big") {
+            return Err(BlockError::ByteOrder);
+        }
+        if word(HeaderWord::Version) != VERSION {
+            return Err(BlockError::Version(word(HeaderWord::Version)));
+        }
+        if word(HeaderWord::LineCount) as usize != lines.len() || lines.len() < PREAMBLE_LINES {
+            return Err(BlockError::Length);
+        }
+        if word(HeaderWord::Checksum) != checksum_lines(&lines) {
+            return Err(BlockError::Checksum);
+        }
+        let at = |place: HeaderWord| header[place as usize] as usize;
+        let word_kinds = parse_kinds(&lines, at(HeaderWord::KeyWordCount))?;
+        let mut block = ClassifierBlock {
+            rows: RowLayout::new(&word_kinds),
+            word_kinds,
+            rule_count: at(HeaderWord::RuleCount),
+            has_one_filter_per_rule: at(HeaderWord::RuleCount) == at(HeaderWord::FilterCount),
+            first_node_line: at(HeaderWord::FirstNodeLine),
+            first_block_line: at(HeaderWord::FirstBlockLine),
+            first_number_line: at(HeaderWord::FirstNumberLine),
+            first_deciding_line: at(HeaderWord::FirstDecidingLine),
+            searches: vec![],
+            bit_vectors: vec![],
+            lines,
+        };
+        check_parts(&block, at(HeaderWord::NodeCount), at(HeaderWord::BlockCount))?;
+        check_ranks(&block, at(HeaderWord::BlockCount))?;
+        let counts = PartCounts {
+            groups: at(HeaderWord::GroupCount),
+            nodes: at(HeaderWord::NodeCount),
+            blocks: at(HeaderWord::BlockCount),
+        };
+        parse_groups(&mut block, counts)?;
+        Ok(block)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct PartCounts {
+    groups: usize,
+    nodes: usize,
+    blocks: usize,
+}
+
+fn require(holds: bool, what: &'static str) -> Result<(), BlockError> {
+    if holds { Ok(()) } else { Err(BlockError::Damaged(what)) }
+}
+
+fn parse_kinds(lines: &[CacheLine], word_count: usize) -> Result<Vec<KeyWordKind>, BlockError> {
+    require((1..=KeySchema::WORDS_MAX).contains(&word_count), "words of a key")?;
+    let kind = |word: usize| match lines[1 + word / 16].0[word % 16] {
+        0 => Ok(KeyWordKind::Bits),
+        bits @ 1..=32 => Ok(KeyWordKind::Interval { bits }),
+        _ => Err(BlockError::Damaged("kind of a word")),
+    };
+    (0..word_count).map(kind).collect()
+}
+
+/// Parts are within the block.
+fn check_parts(
+    block: &ClassifierBlock,
+    node_count: usize,
+    block_count: usize,
+) -> Result<(), BlockError> {
+    let is_within = |first: usize, lines: usize| first + lines <= block.lines.len();
+    require(is_within(block.first_node_line, 2 * node_count), "nodes")?;
+    let bucket_lines = block_count * block.rows.block_lines();
+    require(is_within(block.first_block_line, bucket_lines), "buckets")?;
+    require(is_within(block.first_number_line, block.rule_count.div_ceil(16)), "rules")?;
+    let deciding_lines = block.rule_count.div_ceil(LINE_BITS);
+    require(is_within(block.first_deciding_line, deciding_lines), "rules")?;
+    let number = |rank| block.number_of_rank(rank);
+    let ascends = (1..block.rule_count).all(|rank| number(rank - 1) < number(rank));
+    let has_none = block.rule_count > 0 && number(block.rule_count - 1) == NO_RULE;
+    require(ascends && !has_none && block.rule_count < COUNTS_ONLY as usize, "numbers of rules")
+}
+
+/// Lanes have the rank of a rule, or none.
+fn check_ranks(block: &ClassifierBlock, block_count: usize) -> Result<(), BlockError> {
+    let mut ranks = (0..block_count).flat_map(|index| block.block_ranks(index));
+    require(ranks.all(|rank| *rank == NO_RULE || is_rank(block, *rank)), "rules of a bucket")
+}
+
+fn is_rank(block: &ClassifierBlock, rank: u32) -> bool {
+    ((rank & !COUNTS_ONLY) as usize) < block.rule_count
+}
+
+fn parse_groups(block: &mut ClassifierBlock, counts: PartCounts) -> Result<(), BlockError> {
+    let mut at = PREAMBLE_LINES;
+    for _ in 0..counts.groups {
+        let line = block.lines.get(at).ok_or(BlockError::Damaged("groups"))?.0;
+        let nodes = line[2] as usize..line[3] as usize;
+        require(nodes.start <= nodes.end && nodes.end <= counts.nodes, "nodes of a group")?;
+        at += 1;
+        match line[0] {
+            SEARCH_GROUP => {
+                let group = SearchGroup { least_rank: line[1], root: line[4] };
+                let is_leaf = |_, leaf| {
+                    let (first, number) = bucket_of_leaf(leaf);
+                    first + number <= counts.blocks
+                };
+                check_nodes(block, nodes.clone(), false, is_leaf)?;
+                require(is_child(group.root, nodes, |leaf| is_leaf(0, leaf)), "root")?;
+                block.searches.push(group);
+                require(block.searches.len() <= SEARCH_GROUPS_MAX, "number of groups")?;
+            }
+            BIT_VECTOR_GROUP => {
+                let word_lines = block.lines.get(at..at + line[9] as usize);
+                let word_lines = word_lines.ok_or(BlockError::Damaged("groups"))?;
+                let group = parse_bit_vectors(block, &line, word_lines, counts)?;
+                at += word_lines.len();
+                block.bit_vectors.push(group);
+            }
+            _ => return Err(BlockError::Damaged("kind of a group")),
+        }
+    }
+    Ok(())
+}
+
+fn parse_bit_vectors(
+    block: &ClassifierBlock,
+    line: &[u32; 16],
+    word_lines: &[CacheLine],
+    counts: PartCounts,
+) -> Result<BitVectorGroup, BlockError> {
+    let nodes = line[2] as usize..line[3] as usize;
+    let words = word_lines.iter().map(|line| BitVectorWord {
+        word: line.0[0] as usize,
+        root: line.0[1],
+        first_bitmap_line: line.0[2] as usize,
+        bitmap_count: line.0[3] as usize,
+    });
+    let group = BitVectorGroup {
+        least_rank: line[1],
+        filter_count: line[4] as usize,
+        line_count: line[5] as usize,
+        summary_lines: line[6] as usize,
+        first_rank_line: line[7] as usize,
+        first_block: (line[8] != NO_BLOCK).then_some(line[8] as usize),
+        words: words.collect(),
+    };
+    let lines = (group.line_count, group.summary_lines);
+    require(lines == bitmap_lines(group.filter_count), "size of bit vectors")?;
+    let end = group.first_rank_line + group.filter_count.div_ceil(16);
+    require(end <= block.lines.len(), "ranks of bit vectors")?;
+    let mut ranks = (0..group.filter_count).map(|bit| block.word(group.first_rank_line, bit));
+    require(ranks.all(|rank| is_rank(block, rank)), "rules of bit vectors")?;
+    if let Some(first) = group.first_block {
+        let end = first + group.filter_count.div_ceil(LANES);
+        require(end <= counts.blocks, "buckets of bit vectors")?;
+    }
+    require(group.words.len() <= block.word_kinds.len(), "words of bit vectors")?;
+    let mut bitmap_count_of = [0; KeySchema::WORDS_MAX];
+    for word in &group.words {
+        let end = word.first_bitmap_line + word.bitmap_count * (lines.0 + lines.1);
+        require(end <= block.lines.len(), "bitmaps")?;
+        require(word.word < block.word_kinds.len(), "word of bit vectors")?;
+        bitmap_count_of[word.word] = word.bitmap_count;
+    }
+    let is_leaf = |word: usize, leaf: u32| ((leaf & !LEAF) as usize) < bitmap_count_of[word];
+    for word in &group.words {
+        require(is_child(word.root, nodes.clone(), |leaf| is_leaf(word.word, leaf)), "root")?;
+        let is_of_word =
+            word.root & LEAF != 0 || block.node(word.root)[0].0[0] as usize == word.word;
+        require(is_of_word, "root")?;
+    }
+    check_nodes(block, nodes, true, is_leaf)?;
+    Ok(group)
+}
+
+fn is_child(child: u32, nodes: std::ops::Range<usize>, is_leaf: impl Fn(u32) -> bool) -> bool {
+    if child & LEAF == 0 { nodes.contains(&(child as usize)) } else { is_leaf(child) }
+}
+
+/// Nodes compare a word of the key, and their children exist and precede them. With `must_keep_word`,
+/// children compare the same word.
+fn check_nodes(
+    block: &ClassifierBlock,
+    nodes: std::ops::Range<usize>,
+    must_keep_word: bool,
+    is_leaf: impl Fn(usize, u32) -> bool,
+) -> Result<(), BlockError> {
+    for index in nodes.clone() {
+        let [keys, children] = block.node(index as u32);
+        let word = keys.0[0] as usize;
+        require(word < block.word_kinds.len(), "word of a node")?;
+        let before = nodes.start..index;
+        for &child in &children.0[..FANOUT] {
+            require(is_child(child, before.clone(), |leaf| is_leaf(word, leaf)), "child")?;
+            if must_keep_word && child & LEAF == 0 {
+                let of_child = block.node(child)[0].0[0] as usize;
+                require(of_child == word, "word of a child")?;
+            }
+        }
+    }
+    Ok(())
+}
