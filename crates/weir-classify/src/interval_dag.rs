@@ -22,8 +22,8 @@
 //!
 //! **Bit vectors.** A group whose search exceeds its budget, because its filters overlap widely,
 //! becomes bitmaps of filters for the intervals of each word ([`bit_vectors`]). Their size is
-//! bounded, so that of the whole is: [`SEARCH_BYTES_PER_FILTER_MAX`] for filters in searches, and
-//! 1,024 bytes for each filter and word in bit vectors.
+//! bounded, so that of the whole is: [`SearchBudget`] for searches, and about 1,200 bytes
+//! for each filter and word in bit vectors.
 //!
 //! **Block.** Everything is cache lines of one block that refers to its parts by index ([`block`])
 //! and is checked when it is read ([`parse`]). A node is two lines, a bucket four for
@@ -38,6 +38,7 @@ mod bit_vectors;
 mod block;
 mod columns;
 mod dag;
+mod fuzz;
 mod hash;
 mod lanes;
 mod layout;
@@ -50,6 +51,7 @@ mod sweep;
 mod walk;
 
 pub use self::block::ClassifierBlock;
+pub use self::fuzz::check_damaged_block;
 pub use self::look_up::Instructions;
 pub use self::parse::BlockError;
 
@@ -66,10 +68,20 @@ use crate::classifier::{Classifier, RuleLists};
 use crate::filter_set::{FilterSet, NO_RULE};
 use crate::key::KeyTable;
 
-/// Bytes of a group's search for each of its filters, above which bit vectors replace it.
-const SEARCH_BYTES_PER_FILTER_MAX: usize = 128;
-/// What a search may take however few filters it has.
-const SEARCH_BYTES_MIN: usize = 256 << 10;
+/// What the search of a group may take; bit vectors replace it otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchBudget {
+    /// Bytes that a search may take however few filters it has.
+    pub memory_bytes_min: usize,
+    /// Further bytes for each filter of the group.
+    pub memory_bytes_per_filter: usize,
+}
+
+impl Default for SearchBudget {
+    fn default() -> Self {
+        SearchBudget { memory_bytes_min: 256 << 10, memory_bytes_per_filter: 128 }
+    }
+}
 
 /// The structure, and the instructions with which it is walked.
 #[derive(Clone, Debug)]
@@ -87,6 +99,18 @@ impl IntervalDagClassifier {
         filters: &FilterSet,
         limits: &BuildLimits,
     ) -> Result<IntervalDagClassifier, ClassifierBuildError> {
+        IntervalDagClassifier::build_within(filters, limits, SearchBudget::default())
+    }
+
+    /// Builds the structure with another budget of searches; with none, of bit vectors alone.
+    ///
+    /// # Errors
+    /// It would be larger than allowed.
+    pub fn build_within(
+        filters: &FilterSet,
+        limits: &BuildLimits,
+        budget: SearchBudget,
+    ) -> Result<IntervalDagClassifier, ClassifierBuildError> {
         let columns = FilterColumns::new(filters);
         let kinds: Vec<_> = filters.schema().words().iter().map(|word| word.kind).collect();
         let block_bytes = RowLayout::new(&kinds).block_lines() * block::CacheLine::BYTES;
@@ -95,7 +119,7 @@ impl IntervalDagClassifier {
             let columns = &columns;
             let builders: Vec<_> = lists
                 .iter()
-                .map(|list| scope.spawn(move || build_group(columns, list, block_bytes)))
+                .map(|list| scope.spawn(move || build_group(columns, list, block_bytes, budget)))
                 .collect();
             builders.into_iter().flat_map(|b| b.join().expect("construction panicked")).collect()
         });
@@ -135,8 +159,13 @@ impl IntervalDagClassifier {
     }
 }
 
-fn build_group(columns: &FilterColumns, list: &[u32], block_bytes: usize) -> Vec<GroupStructure> {
-    let memory_bytes_max = SEARCH_BYTES_MIN + SEARCH_BYTES_PER_FILTER_MAX * list.len();
+fn build_group(
+    columns: &FilterColumns,
+    list: &[u32],
+    block_bytes: usize,
+    budget: SearchBudget,
+) -> Vec<GroupStructure> {
+    let memory_bytes_max = budget.memory_bytes_min + budget.memory_bytes_per_filter * list.len();
     match build_interval_dag(columns, list, DagLimits { block_bytes, memory_bytes_max }) {
         Ok(dag) => vec![GroupStructure::Search(dag)],
         Err(dag::OverBudget) => list

@@ -18,7 +18,7 @@ pub(super) const LINE_BITS: usize = 512;
 /// Words of a cache line.
 pub(super) const LINE_WORDS: usize = 16;
 /// The most filters of one group of bit vectors. A word has at most twice as many bitmaps as there
-/// are filters, so this bounds the memory: 1,024 bytes for each filter and word, and the searches.
+/// are filters, so this bounds the memory: 1,152 bytes for each filter and word, and the searches.
 pub(super) const BIT_VECTOR_FILTERS_MAX: usize = 4096;
 /// Bitmaps of more lines have a summary in front: a bit for each line that is not all zero.
 pub(super) const LINES_WITHOUT_SUMMARY_MAX: usize = 4;

@@ -1,0 +1,40 @@
+//! Damaged blocks, for tests and fuzzing.
+
+use super::block::{CacheLine, ClassifierBlock, HeaderWord, checksum_lines};
+use super::{Instructions, IntervalDagClassifier};
+use crate::classifier::{Classifier, RuleLists};
+use crate::key::KeyTable;
+
+/// Overwrites words of a block as `edits` state, corrects its checksum, and looks up `keys` if
+/// what results is accepted as a block. Whether it was. An edit is 8 bytes: an index, then a word.
+///
+/// # Panics
+/// If a look-up leaves the block, or differs between instructions.
+pub fn check_damaged_block(block: &ClassifierBlock, edits: &[u8], keys: &KeyTable) -> bool {
+    let mut lines = block.lines.clone();
+    for edit in edits.as_chunks::<8>().0 {
+        let [index, word] = [&edit[..4], &edit[4..]]
+            .map(|bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes")));
+        let place = index as usize % (lines.len() * 16);
+        lines[place / 16].0[place % 16] = word;
+    }
+    lines[0].0[HeaderWord::Checksum as usize] = checksum_lines(&lines);
+    let bytes: Vec<u8> = lines.iter().flat_map(|line| line.0).flat_map(u32::to_le_bytes).collect();
+    debug_assert_eq!(bytes.len(), lines.len() * CacheLine::BYTES);
+    let Ok(damaged) = ClassifierBlock::parse(&bytes) else { return false };
+    if damaged.word_kinds().len() != keys.words_per_key() {
+        return true;
+    }
+    let mut answers = Instructions::available().into_iter().map(|instructions| {
+        let classifier = IntervalDagClassifier::new(damaged.clone());
+        let classifier = classifier.with_instructions(instructions);
+        let mut first = vec![0; keys.key_count()];
+        classifier.find_first_deciding(keys, &mut first);
+        let mut lists = RuleLists::default();
+        classifier.collect_matching(keys, &mut lists);
+        (first, lists)
+    });
+    let portable = answers.next().expect("portable instructions are available");
+    assert!(answers.all(|answer| answer == portable), "instructions differ");
+    true
+}

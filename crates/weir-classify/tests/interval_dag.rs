@@ -1,0 +1,149 @@
+//! The engine dag: every kind of group, all instructions, damaged blocks.
+
+use weir_classify::interval_dag::{
+    BlockError, ClassifierBlock, Instructions, IntervalDagClassifier, SearchBudget,
+    check_damaged_block,
+};
+use weir_classify::{
+    BuildLimits, Classifier, Engine, FilterSet, KeySchema, KeyTable, KeyWord, RuleLists, WordTest,
+};
+use weir_random::Rng;
+
+const BIT_VECTORS_ALONE: SearchBudget =
+    SearchBudget { memory_bytes_min: 0, memory_bytes_per_filter: 0 };
+
+/// Filters that overlap widely, with keys at the ends of their intervals.
+fn random_case(seed: u64, rule_count: u32, with_bits: bool) -> (FilterSet, KeyTable) {
+    let mut rng = Rng::new(seed);
+    let mut words = vec![
+        KeyWord::interval("saddr", 32),
+        KeyWord::interval("daddr", 32),
+        KeyWord::interval("dport", 16),
+        KeyWord::interval("proto", 8),
+    ];
+    if with_bits {
+        words.push(KeyWord::bits("state"));
+    }
+    let schema = KeySchema::new(words);
+    let mut filters = FilterSet::new(schema.clone());
+    for rule in 0..rule_count {
+        let tests = schema.words().iter().map(|word| match (word.name.as_str(), rng.below(3)) {
+            ("state", _) => {
+                let mask = rng.below(4) as u32;
+                WordTest::Masked { value: rng.below(4) as u32 & mask, mask }
+            }
+            (_, 0) => WordTest::ANY,
+            _ => {
+                let max = word.max_value() as usize;
+                let (a, b) = (rng.below(max) as u32, rng.below(max) as u32);
+                WordTest::Within { lo: a.min(b), hi: a.max(b) }
+            }
+        });
+        let tests: Vec<WordTest> = tests.collect();
+        filters.push_rule(rule * 3 + 1, rng.below(4) != 0, &tests);
+    }
+    let mut keys = KeyTable::new(&schema);
+    for _ in 0..75 {
+        let filter = filters.filter(rng.below(filters.filter_count()));
+        let of_test = |test: &WordTest| match *test {
+            WordTest::Within { lo, hi } => *rng.pick(&[lo, hi, lo + (hi - lo) / 2]),
+            WordTest::Masked { value, mask } => value | (rng.below(4) as u32 & !mask),
+        };
+        let key: Vec<u32> = filter.tests.iter().map(of_test).collect();
+        keys.push(&key);
+    }
+    (filters, keys)
+}
+
+fn answers(classifier: &dyn Classifier, keys: &KeyTable) -> (Vec<u32>, RuleLists, Vec<u64>) {
+    let mut first = vec![0; keys.key_count()];
+    classifier.find_first_deciding(keys, &mut first);
+    let mut lists = RuleLists::default();
+    classifier.collect_matching(keys, &mut lists);
+    let mut counters = vec![0; 20_000];
+    classifier.count_matching(keys, &mut counters);
+    (first, lists, counters)
+}
+
+#[test]
+fn searches_and_bit_vectors_answer_as_the_linear_engine_with_all_instructions() {
+    for (rule_count, with_bits) in [(1, false), (60, true), (600, true), (2100, false)] {
+        let (filters, keys) = random_case(u64::from(rule_count), rule_count, with_bits);
+        let linear = Engine::Linear.build(&filters, &BuildLimits::default()).unwrap();
+        let expected = answers(&*linear, &keys);
+        assert!(expected.1.rule_count() > 0, "keys match");
+        for budget in [SearchBudget::default(), BIT_VECTORS_ALONE] {
+            let limits = BuildLimits::default();
+            let dag = IntervalDagClassifier::build_within(&filters, &limits, budget).unwrap();
+            for instructions in Instructions::available() {
+                let dag = dag.clone().with_instructions(instructions);
+                let is_equal = answers(&dag, &keys) == expected;
+                assert!(is_equal, "{rule_count} rules, {budget:?}, {instructions:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_of_filters_that_overlap_widely_is_within_the_stated_bound() {
+    let (filters, _) = random_case(7, 700, false);
+    let dag = IntervalDagClassifier::build(&filters, &BuildLimits::default()).unwrap();
+    let bound = 4 * (256 << 10) + 700 * (128 + 4 * 1280);
+    assert!(dag.memory_bytes() <= bound, "{} of {bound}", dag.memory_bytes());
+}
+
+#[test]
+fn a_block_that_was_written_is_read_back() {
+    let (filters, keys) = random_case(3, 100, true);
+    let dag = IntervalDagClassifier::build(&filters, &BuildLimits::default()).unwrap();
+    let bytes = dag.block().to_bytes();
+    let read = IntervalDagClassifier::new(ClassifierBlock::parse(&bytes).unwrap());
+    assert_eq!(answers(&read, &keys), answers(&dag, &keys));
+    assert_eq!(bytes.len(), dag.memory_bytes());
+}
+
+#[test]
+fn damaged_bytes_are_refused() {
+    let (filters, _) = random_case(3, 12, true);
+    let dag = IntervalDagClassifier::build(&filters, &BuildLimits::default()).unwrap();
+    let bytes = dag.block().to_bytes();
+    let parse = |bytes: &[u8]| ClassifierBlock::parse(bytes).err();
+    assert_eq!(parse(&bytes), None);
+    assert_eq!(parse(&[]), Some(BlockError::Length));
+    assert_eq!(parse(&bytes[..bytes.len() - 64]), Some(BlockError::Length));
+    assert_eq!(parse(&bytes[..bytes.len() - 1]), Some(BlockError::Length));
+    for at in (0..bytes.len()).step_by(bytes.len() / 300 + 1) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        assert!(parse(&damaged).is_some(), "byte {at}");
+    }
+    let mut of_other_version = bytes;
+    of_other_version[4] = 9;
+    assert_eq!(parse(&of_other_version), Some(BlockError::Version(9)));
+}
+
+#[test]
+fn damage_under_a_valid_checksum_never_leaves_the_block() {
+    let mut rng = Rng::new(11);
+    let (mut accepted, mut refused) = (0, 0);
+    for budget in [SearchBudget::default(), BIT_VECTORS_ALONE] {
+        let (filters, keys) = random_case(5, 24, true);
+        let limits = BuildLimits::default();
+        let dag = IntervalDagClassifier::build_within(&filters, &limits, budget).unwrap();
+        assert!(check_damaged_block(dag.block(), &[], &keys), "undamaged");
+        let word_count = dag.memory_bytes() / 4;
+        for round in 0..400 {
+            // Half of the edits are in the header and the groups.
+            let place = rng.below(if round % 2 == 0 { 160 } else { word_count }) as u32;
+            let word = match rng.below(3) {
+                0 => rng.below(200) as u32,
+                1 => 0x8000_0000 | rng.below(200) as u32,
+                _ => rng.next_u64() as u32,
+            };
+            let edit = [place.to_le_bytes(), word.to_le_bytes()].concat();
+            let is_accepted = check_damaged_block(dag.block(), &edit, &keys);
+            if is_accepted { accepted += 1 } else { refused += 1 }
+        }
+    }
+    assert!(accepted > 20 && refused > 20, "{accepted} accepted, {refused} refused");
+}
