@@ -30,7 +30,11 @@ fn filters() -> FilterSet {
     for rule in 0..64 {
         let dport = WordTest::Within { lo: rule * 7, hi: rule * 9 + 20 };
         let state = WordTest::Masked { value: rule & 1, mask: rule & 3 | 1 };
-        filters.push_rule(rule, rule % 5 != 0, &[WordTest::prefix(rule << 26, 4 + rule % 8), dport, state]);
+        filters.push_rule(
+            rule,
+            rule % 5 != 0,
+            &[WordTest::prefix(rule << 26, 4 + rule % 8), dport, state],
+        );
     }
     filters
 }
