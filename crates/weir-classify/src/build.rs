@@ -2,7 +2,14 @@
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::Classifier;
+use crate::engines::bitvector::BitVectorClassifier;
+use crate::engines::hipac::HipacClassifier;
+use crate::engines::hypersplit::HyperSplitClassifier;
+use crate::engines::idd::IddClassifier;
+use crate::engines::ipset::IpsetClassifier;
 use crate::engines::linear::LinearClassifier;
+use crate::engines::tuple::TupleClassifier;
+use crate::engines::tuplemerge::TupleMergeClassifier;
 use crate::filter_set::FilterSet;
 use crate::interval_dag::IntervalDagClassifier;
 
@@ -11,18 +18,49 @@ use crate::interval_dag::IntervalDagClassifier;
 pub enum Engine {
     /// One rule after the other, as iptables does: the reference.
     Linear,
+    /// Bitmaps of passing filters per field, combined: the Lucent bit vector scheme, aggregated.
+    BitVector,
+    /// A hash table per combination of masks.
+    Tuple,
+    /// A hash table for many combinations of masks.
+    TupleMerge,
+    /// A tree of binary splits at the end points of rules.
+    HyperSplit,
+    /// Nested range trees with wildcard pointers.
+    Hipac,
+    /// An interval decision diagram.
+    Idd,
+    /// A hash of one word, where rules test no other.
+    Ipset,
     /// Interval nodes, buckets and bit vectors in one block: see [`crate::interval_dag`].
     IntervalDag,
 }
 
 impl Engine {
     /// All engines, the reference first.
-    pub const ALL: [Engine; 2] = [Engine::Linear, Engine::IntervalDag];
+    pub const ALL: [Engine; 9] = [
+        Engine::Linear,
+        Engine::BitVector,
+        Engine::Tuple,
+        Engine::TupleMerge,
+        Engine::HyperSplit,
+        Engine::Hipac,
+        Engine::Idd,
+        Engine::Ipset,
+        Engine::IntervalDag,
+    ];
 
     /// The name, as in `--engine`.
     pub fn name(self) -> &'static str {
         match self {
             Engine::Linear => "linear",
+            Engine::BitVector => "bitvector",
+            Engine::Tuple => "tuple",
+            Engine::TupleMerge => "tuplemerge",
+            Engine::HyperSplit => "hypersplit",
+            Engine::Hipac => "hipac",
+            Engine::Idd => "idd",
+            Engine::Ipset => "ipset",
             Engine::IntervalDag => "dag",
         }
     }
@@ -49,6 +87,13 @@ impl Engine {
     ) -> Result<Box<dyn Classifier>, ClassifierBuildError> {
         match self {
             Engine::Linear => Ok(Box::new(LinearClassifier::new(filters))),
+            Engine::BitVector => Ok(Box::new(BitVectorClassifier::new(filters, limits)?)),
+            Engine::Tuple => Ok(Box::new(TupleClassifier::new(filters, limits)?)),
+            Engine::TupleMerge => Ok(Box::new(TupleMergeClassifier::new(filters, limits)?)),
+            Engine::HyperSplit => Ok(Box::new(HyperSplitClassifier::new(filters, limits)?)),
+            Engine::Hipac => Ok(Box::new(HipacClassifier::new(filters, limits)?)),
+            Engine::Idd => Ok(Box::new(IddClassifier::new(filters, limits)?)),
+            Engine::Ipset => Ok(Box::new(IpsetClassifier::new(filters, limits)?)),
             Engine::IntervalDag => Ok(Box::new(IntervalDagClassifier::build(filters, limits)?)),
         }
     }

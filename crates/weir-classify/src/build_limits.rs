@@ -5,17 +5,17 @@ use thiserror::Error;
 /// What building a structure may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuildLimits {
-    /// Bytes of the finished structure, and of what its construction holds at a time.
+    /// Bytes of the finished structure, and of what its construction holds at a time. No engine
+    /// builds more than 8 GiB.
     pub memory_bytes_max: usize,
-    /// Steps of the construction: filters placed, nodes visited, cells written. A hundred million
-    /// take some seconds to a minute, depending on the engine. They bound the time before an
-    /// engine refuses rules for which its structure explodes.
+    /// Steps of the construction: filters placed, nodes visited, cells written. They
+    /// bound the time before an engine refuses rules for which its structure explodes.
     pub steps_max: u64,
 }
 
 impl Default for BuildLimits {
     fn default() -> Self {
-        BuildLimits { memory_bytes_max: 4 << 30, steps_max: 1_000_000_000 }
+        BuildLimits { memory_bytes_max: 4 << 30, steps_max: 200_000_000 }
     }
 }
 

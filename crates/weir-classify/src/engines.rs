@@ -1,3 +1,16 @@
 //! The engines, one file or folder each.
 
+mod budget;
+mod dimension;
+mod flat_filters;
+mod masked_table;
+mod tuple_space;
+
+pub mod bitvector;
+pub mod hipac;
+pub mod hypersplit;
+pub mod idd;
+pub mod ipset;
 pub mod linear;
+pub mod tuple;
+pub mod tuplemerge;

@@ -85,28 +85,33 @@ impl KeySchema {
 /// The keys of many packets, row after row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyTable {
-    words_per_key: usize,
+    /// The largest value of each word.
+    max_values: Vec<u32>,
     words: Vec<u32>,
 }
 
 impl KeyTable {
     /// No keys of a schema.
     pub fn new(schema: &KeySchema) -> KeyTable {
-        KeyTable { words_per_key: schema.word_count(), words: Vec::new() }
+        let max_values = schema.words().iter().map(KeyWord::max_value).collect();
+        KeyTable { max_values, words: Vec::new() }
     }
 
     /// Adds a key.
     ///
     /// # Panics
-    /// If it has not as many words as the schema.
+    /// If it has not as many words as the schema, or a word exceeds its largest value: engines
+    /// compare the bits that the word has.
     pub fn push(&mut self, key: &[u32]) {
-        assert_eq!(key.len(), self.words_per_key, "words of a key");
+        assert_eq!(key.len(), self.max_values.len(), "words of a key");
+        let fits = key.iter().zip(&self.max_values).all(|(word, max)| word <= max);
+        assert!(fits, "the words of a key are within their widths");
         self.words.extend_from_slice(key);
     }
 
     /// How many keys there are.
     pub fn key_count(&self) -> usize {
-        self.words.len() / self.words_per_key
+        self.words.len() / self.words_per_key()
     }
 
     /// The words of all keys, row after row: `key_count() * words_per_key()` of them.
@@ -116,7 +121,7 @@ impl KeyTable {
 
     /// Words of one key.
     pub fn words_per_key(&self) -> usize {
-        self.words_per_key
+        self.max_values.len()
     }
 
     /// One key.
@@ -124,11 +129,24 @@ impl KeyTable {
     /// # Panics
     /// If there is none of that index.
     pub fn key(&self, index: usize) -> &[u32] {
-        &self.words[index * self.words_per_key..][..self.words_per_key]
+        &self.words[index * self.words_per_key()..][..self.words_per_key()]
     }
 
     /// The keys in order.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &[u32]> {
-        self.words.chunks_exact(self.words_per_key)
+        self.words.chunks_exact(self.words_per_key())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "within their widths")]
+    fn a_word_above_its_largest_value_is_refused() {
+        let mut keys = KeyTable::new(&KeySchema::five_tuple());
+        keys.push(&[u32::MAX, u32::MAX, 0xffff, 0xffff, 0xff]);
+        keys.push(&[0, 0, 0x1_0000, 0, 0]);
     }
 }

@@ -1,9 +1,13 @@
 //! Every engine answers as the linear one, on every filter set that it takes.
 
 use proptest::prelude::*;
+use weir_classify::engines::hipac::HipacClassifier;
+use weir_classify::engines::linear::LinearClassifier;
+use weir_classify::engines::tuple::TupleClassifier;
+use weir_classify::engines::tuplemerge::TupleMergeClassifier;
 use weir_classify::{
-    BuildLimits, Classifier, ClassifierBuildError, Engine, FilterSet, KeySchema, KeyTable, KeyWord,
-    RuleLists, WordTest,
+    BuildLimits, Classifier, ClassifierBuildError, Engine, Filter, FilterSet, KeySchema, KeyTable,
+    KeyWord, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError, WordTest,
 };
 
 /// A random filter set, and keys of which many are at the ends of its tests.
@@ -107,6 +111,73 @@ proptest! {
             };
             let difference = find_difference(&*reference, &*classifier, &keys);
             prop_assert_eq!(difference, None, "{}", engine.name());
+        }
+    }
+}
+
+fn build_without_rules(schema: &KeySchema) -> Vec<Box<dyn UpdatableClassifier>> {
+    let (none, limits) = (FilterSet::new(schema.clone()), BuildLimits::default());
+    vec![
+        Box::new(HipacClassifier::new(&none, &limits).unwrap()),
+        Box::new(TupleClassifier::new(&none, &limits).unwrap()),
+        Box::new(TupleMergeClassifier::new(&none, &limits).unwrap()),
+    ]
+}
+
+/// The rules of a set that are kept, by number.
+fn filter_rules(filters: &FilterSet, is_kept: impl Fn(u32) -> bool) -> FilterSet {
+    let mut kept = FilterSet::new(filters.schema().clone());
+    let mut last = None;
+    for filter in filters.filters().filter(|filter| is_kept(filter.rule)) {
+        if last == Some(filter.rule) {
+            kept.push_filter(filter.tests);
+        } else {
+            kept.push_rule(filter.rule, filters.is_deciding(filter.rule), filter.tests);
+        }
+        last = Some(filter.rule);
+    }
+    kept
+}
+
+proptest! {
+    /// Rules of one filter are inserted in random order, half of them removed, and inserted again.
+    #[test]
+    fn updates_leave_what_a_build_makes((filters, keys) in arbitrary_case(), seed in any::<u64>()) {
+        let mut rng = weir_random::Rng::new(seed);
+        let mut updates: Vec<_> = filters.filters().collect();
+        updates.dedup_by_key(|filter| filter.rule);
+        let mut with_one = FilterSet::new(filters.schema().clone());
+        for filter in &updates {
+            with_one.push_rule(filter.rule, filters.is_deciding(filter.rule), filter.tests);
+        }
+        (1..updates.len()).rev().for_each(|at| updates.swap(at, rng.below(at + 1)));
+        for mut classifier in build_without_rules(filters.schema()) {
+            let insert = |classifier: &mut Box<dyn UpdatableClassifier>, filter: &Filter<'_>| {
+                let is_deciding = filters.is_deciding(filter.rule);
+                classifier.insert(RuleUpdate { rule: filter.rule, is_deciding, tests: filter.tests })
+            };
+            let differs = |classifier: &dyn Classifier, removed: &[Filter<'_>]| {
+                let is_kept = |rule| removed.iter().all(|filter| filter.rule != rule);
+                let kept = filter_rules(&with_one, is_kept);
+                find_difference(&LinearClassifier::new(&kept), classifier, &keys)
+            };
+            for filter in &updates {
+                prop_assert_eq!(insert(&mut classifier, filter), Ok(()));
+            }
+            prop_assert_eq!(differs(&*classifier, &[]), None);
+            let removed = &updates[..updates.len() / 2];
+            for filter in removed {
+                let duplicate = UpdateError::DuplicateRule(filter.rule);
+                prop_assert_eq!(insert(&mut classifier, filter), Err(duplicate));
+                prop_assert_eq!(classifier.remove(filter.rule), Ok(()));
+                let missing = UpdateError::MissingRule(filter.rule);
+                prop_assert_eq!(classifier.remove(filter.rule), Err(missing));
+            }
+            prop_assert_eq!(differs(&*classifier, removed), None);
+            for filter in removed {
+                prop_assert_eq!(insert(&mut classifier, filter), Ok(()));
+            }
+            prop_assert_eq!(differs(&*classifier, &[]), None);
         }
     }
 }

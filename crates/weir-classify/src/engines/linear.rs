@@ -1,24 +1,26 @@
 //! One rule after the other: what every other engine is compared with.
+//!
+//! The filters are rows of one array, read in order, each left at its first test that fails.
+//! A look-up costs time proportional to the number of filters before the first match; this is what
+//! iptables does, without its function calls per match.
 
 use crate::classifier::{Classifier, RuleLists, collect_deciding_rules};
+use crate::engines::flat_filters::FlatFilters;
 use crate::filter_set::{FilterSet, NO_RULE};
 use crate::key::KeyTable;
 
 /// The rules as a list.
 #[derive(Clone, Debug)]
 pub struct LinearClassifier {
-    filters: FilterSet,
-    /// Whether the rule of each filter decides.
-    filter_decides: Vec<bool>,
+    filters: FlatFilters,
     deciding_rules: Vec<u32>,
 }
 
 impl LinearClassifier {
     /// The list of a filter set.
     pub fn new(filters: &FilterSet) -> LinearClassifier {
-        let filter_decides = filters.filters().map(|f| filters.is_deciding(f.rule)).collect();
         let deciding_rules = collect_deciding_rules(filters);
-        LinearClassifier { filters: filters.clone(), filter_decides, deciding_rules }
+        LinearClassifier { filters: FlatFilters::new(filters), deciding_rules }
     }
 }
 
@@ -26,17 +28,17 @@ impl Classifier for LinearClassifier {
     fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
         assert_eq!(first.len(), keys.key_count(), "a place for each key");
         for (key, first) in keys.keys().zip(first) {
-            let mut filters = self.filters.filters().zip(&self.filter_decides);
-            *first = filters
-                .find(|(filter, decides)| **decides && filter.matches(key))
-                .map_or(NO_RULE, |(filter, _)| filter.rule);
+            let mut matching = self.filters.find_matching(key);
+            *first = matching
+                .find(|filter| self.filters.decides(*filter))
+                .map_or(NO_RULE, |filter| self.filters.rule(filter));
         }
     }
 
     fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
         for key in keys.keys() {
-            for filter in self.filters.filters().filter(|filter| filter.matches(key)) {
-                lists.push(filter.rule);
+            for filter in self.filters.find_matching(key) {
+                lists.push(self.filters.rule(filter));
             }
             lists.finish_row();
         }
@@ -47,7 +49,6 @@ impl Classifier for LinearClassifier {
     }
 
     fn memory_bytes(&self) -> usize {
-        let test_bytes = size_of::<crate::WordTest>() * self.filters.schema().word_count();
-        self.filters.filter_count() * (test_bytes + size_of::<u32>())
+        self.filters.memory_bytes()
     }
 }

@@ -1,0 +1,192 @@
+//! Hash tables over masks, probed in the order of the best rule of each: the part that tuple space
+//! search and TupleMerge share. They differ in the table that a filter is placed in.
+
+use std::collections::BTreeMap;
+
+use crate::classifier::{RuleLists, RuleUpdate, UpdateError};
+use crate::engines::flat_filters::FlatFilters;
+use crate::engines::masked_table::MaskedTable;
+use crate::filter_set::{NO_RULE, WordTest};
+use crate::key::{KeySchema, KeyTable, KeyWord};
+
+/// Tables, and the filters in them.
+#[derive(Clone, Debug)]
+pub(super) struct TupleSpace {
+    pub(super) filters: FlatFilters,
+    /// The longest mask that a filter can be hashed by, words of keys after each other.
+    masks: Vec<u32>,
+    schema: KeySchema,
+    table_of_filter: Vec<u32>,
+    pub(super) tables: Vec<MaskedTable>,
+    /// Tables that have filters, by the smallest rule in each.
+    probe_order: Vec<u32>,
+    filters_of_rule: BTreeMap<u32, (bool, Vec<u32>)>,
+    unused_filters: Vec<u32>,
+}
+
+/// Puts a filter, whose mask is given, into a table; returns the table.
+pub(super) type PlaceFilter = fn(&mut TupleSpace, u32, &[u32]) -> u32;
+
+impl TupleSpace {
+    pub(super) fn new(schema: &KeySchema) -> TupleSpace {
+        TupleSpace {
+            filters: FlatFilters::with_words(schema.word_count()),
+            masks: vec![],
+            schema: schema.clone(),
+            table_of_filter: vec![],
+            tables: vec![],
+            probe_order: vec![],
+            filters_of_rule: BTreeMap::new(),
+            unused_filters: vec![],
+        }
+    }
+
+    /// Places a filter without putting its table into the order of probes.
+    pub(super) fn place(&mut self, update: RuleUpdate<'_>, place: PlaceFilter) {
+        let RuleUpdate { rule, is_deciding, tests } = update;
+        let words = self.schema.words().iter();
+        let mask: Vec<u32> =
+            words.zip(tests).map(|(word, test)| hashed_bits(word, *test)).collect();
+        let filter = match self.unused_filters.pop() {
+            Some(filter) => {
+                self.filters.replace(filter, rule, is_deciding, tests);
+                self.masks[filter as usize * self.schema.word_count()..]
+                    [..self.schema.word_count()]
+                    .copy_from_slice(&mask);
+                filter
+            }
+            None => {
+                self.masks.extend_from_slice(&mask);
+                self.table_of_filter.push(0);
+                self.filters.push(rule, is_deciding, tests)
+            }
+        };
+        self.filters_of_rule.entry(rule).or_insert((is_deciding, vec![])).1.push(filter);
+        let table = place(self, filter, &mask);
+        self.move_to(filter, table);
+    }
+
+    /// Enters a filter into a table.
+    pub(super) fn move_to(&mut self, filter: u32, table: u32) {
+        self.tables[table as usize].insert(&self.filters, filter);
+        self.table_of_filter[filter as usize] = table;
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        update: RuleUpdate<'_>,
+        place: PlaceFilter,
+    ) -> Result<(), UpdateError> {
+        assert_eq!(update.tests.len(), self.schema.word_count(), "a test for each word");
+        if self.filters_of_rule.contains_key(&update.rule) {
+            return Err(UpdateError::DuplicateRule(update.rule));
+        }
+        self.place(update, place);
+        self.order_probes();
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, rule: u32) -> Result<(), UpdateError> {
+        let (_, filters) =
+            self.filters_of_rule.remove(&rule).ok_or(UpdateError::MissingRule(rule))?;
+        for filter in filters {
+            let table = self.table_of_filter[filter as usize];
+            self.tables[table as usize].remove(&self.filters, filter);
+            self.unused_filters.push(filter);
+        }
+        self.order_probes();
+        Ok(())
+    }
+
+    /// Sorts the tables by their best rules; a few hundred at most, nearly sorted before.
+    pub(super) fn order_probes(&mut self) {
+        let used = |table: &u32| !self.tables[*table as usize].is_empty();
+        self.probe_order.retain(used);
+        let mut is_listed = vec![false; self.tables.len()];
+        for table in &self.probe_order {
+            is_listed[*table as usize] = true;
+        }
+        let others = (0..self.tables.len() as u32).filter(|table| !is_listed[*table as usize]);
+        self.probe_order.extend(others.filter(used));
+        self.probe_order.sort_by_key(|table| self.tables[*table as usize].best_rule());
+    }
+
+    /// The words of keys.
+    pub(super) fn words(&self) -> &[KeyWord] {
+        self.schema.words()
+    }
+
+    /// The longest mask that a filter can be hashed by.
+    pub(super) fn mask(&self, filter: u32) -> &[u32] {
+        &self.masks[filter as usize * self.schema.word_count()..][..self.schema.word_count()]
+    }
+
+    /// The table of exactly that mask, which is created if there is none.
+    pub(super) fn find_or_add_table(&mut self, mask: &[u32]) -> u32 {
+        let known = self.tables.iter().position(|table| table.has_mask(mask));
+        known.unwrap_or_else(|| {
+            self.tables.push(MaskedTable::new(mask));
+            self.tables.len() - 1
+        }) as u32
+    }
+
+    pub(super) fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
+        assert_eq!(first.len(), keys.key_count(), "a place for each key");
+        let tables: Vec<&MaskedTable> =
+            self.probe_order.iter().map(|table| &self.tables[*table as usize]).collect();
+        for (key, first) in keys.keys().zip(first) {
+            *first = NO_RULE;
+            for table in &tables {
+                if table.best_rule() >= *first {
+                    break;
+                }
+                let better = table.find_candidates(key).take_while(|(rule, _)| rule < first);
+                let mut better = better.filter(|(_, filter)| {
+                    self.filters.matches(*filter, key) && self.filters.decides(*filter)
+                });
+                if let Some((rule, _)) = better.next() {
+                    *first = rule;
+                }
+            }
+        }
+    }
+
+    pub(super) fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+        for key in keys.keys() {
+            for table in &self.probe_order {
+                for (rule, filter) in self.tables[*table as usize].find_candidates(key) {
+                    if self.filters.matches(filter, key) {
+                        lists.push(rule);
+                    }
+                }
+            }
+            lists.finish_row();
+        }
+    }
+
+    pub(super) fn is_deciding(&self, rule: u32) -> bool {
+        self.filters_of_rule.get(&rule).is_some_and(|of| of.0)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let tables: usize = self.tables.iter().map(MaskedTable::memory_bytes).sum();
+        self.filters.memory_bytes() + tables
+    }
+}
+
+/// What look-ups read of so many filters at most: hash tables are at least half full.
+pub(super) fn estimate_tuple_space_bytes(filter_count: usize, word_count: usize) -> usize {
+    FlatFilters::estimate_bytes(filter_count, word_count) + filter_count * 24
+}
+
+/// The bits that all values of a test have in common: of a prefix its own, of another range those
+/// of the smallest prefix around it.
+fn hashed_bits(word: &KeyWord, test: WordTest) -> u32 {
+    match test {
+        WordTest::Within { lo, hi } => {
+            let varying_bits = u32::MAX.checked_shr((lo ^ hi).leading_zeros()).unwrap_or(0);
+            word.max_value() & !varying_bits
+        }
+        WordTest::Masked { mask, .. } => mask,
+    }
+}
