@@ -69,13 +69,13 @@ impl SplitNode {
     const LEAF: u32 = u32::MAX;
 }
 
-type Interval = (u32, u32);
+type DimensionInterval = (u32, u32);
 
 /// What building a tree reads.
 struct SplitBuilder<'a> {
     dimensions: &'a [Dimension],
     /// Intervals of all filters, a dimension's worth of them each.
-    intervals: &'a [Interval],
+    intervals: &'a [DimensionInterval],
     /// Filters that others hide are kept.
     keeps_hidden: bool,
     budget: BuildBudget,
@@ -92,7 +92,7 @@ impl HyperSplitClassifier {
         limits: &BuildLimits,
     ) -> Result<HyperSplitClassifier, ClassifierBuildError> {
         let dimensions = list_constrained_dimensions(filters);
-        let mut intervals: Vec<Interval> = vec![];
+        let mut intervals: Vec<DimensionInterval> = vec![];
         for filter in filters.filters() {
             intervals.extend(dimensions.iter().map(|of| of.interval(filter.tests)));
         }
@@ -122,17 +122,17 @@ impl HyperSplitClassifier {
 
 impl SplitBuilder<'_> {
     fn build(mut self, list: Vec<u32>) -> Result<SplitTree, ClassifierBuildError> {
-        let whole: Vec<Interval> = self.dimensions.iter().map(|d| (0, d.max)).collect();
+        let whole: Vec<DimensionInterval> = self.dimensions.iter().map(|d| (0, d.max)).collect();
         self.tree.nodes.push(SplitNode { dimension: SplitNode::LEAF, threshold: 0, left: 0 });
         self.build_node(0, &whole, list)?;
         Ok(self.tree)
     }
 
-    fn interval(&self, filter: u32, dimension: usize) -> Interval {
+    fn interval(&self, filter: u32, dimension: usize) -> DimensionInterval {
         self.intervals[filter as usize * self.dimensions.len() + dimension]
     }
 
-    fn covers(&self, filter: u32, part: &[Interval]) -> bool {
+    fn covers(&self, filter: u32, part: &[DimensionInterval]) -> bool {
         let row = &self.intervals[filter as usize * part.len()..][..part.len()];
         row.iter().zip(part).all(|(of, part)| of.0 <= part.0 && part.1 <= of.1)
     }
@@ -140,7 +140,7 @@ impl SplitBuilder<'_> {
     fn build_node(
         &mut self,
         node: usize,
-        part: &[Interval],
+        part: &[DimensionInterval],
         mut list: Vec<u32>,
     ) -> Result<(), ClassifierBuildError> {
         self.budget.take_steps(1 + list.len() * part.len())?;
@@ -171,7 +171,7 @@ impl SplitBuilder<'_> {
         self.tree.nodes[node] =
             SplitNode { dimension: dimension as u32, threshold, left: left as u32 };
         self.tree.nodes.extend([SplitNode { dimension: SplitNode::LEAF, ..leaf }; 2]);
-        let side = |is_in: &dyn Fn(Interval) -> bool| -> Vec<u32> {
+        let side = |is_in: &dyn Fn(DimensionInterval) -> bool| -> Vec<u32> {
             list.iter().copied().filter(|f| is_in(self.interval(*f, dimension))).collect()
         };
         let (lower, upper) = (side(&|of| of.0 <= threshold), side(&|of| of.1 > threshold));
@@ -184,7 +184,7 @@ impl SplitBuilder<'_> {
     }
 
     /// The dimension of the least mean weight, and the end of the segment at half its weight.
-    fn choose_split(&self, part: &[Interval], list: &[u32]) -> Option<(usize, u32)> {
+    fn choose_split(&self, part: &[DimensionInterval], list: &[u32]) -> Option<(usize, u32)> {
         let mut best: Option<(f64, usize, u32)> = None;
         let mut changes: Vec<(u32, i64)> = Vec::with_capacity(2 * list.len());
         for (dimension, &(part_lo, part_hi)) in part.iter().enumerate() {

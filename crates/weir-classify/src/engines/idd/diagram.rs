@@ -18,11 +18,11 @@ pub(super) enum TerminalKind {
 }
 
 /// A node, or a terminal: the highest bit is set and the others are the index of its list.
-type NodeRef = u32;
+type IddNodeRef = u32;
 
 const TERMINAL: u32 = 1 << 31;
 /// The terminal of no rule.
-const NO_MATCH: NodeRef = TERMINAL;
+const NO_MATCH: IddNodeRef = TERMINAL;
 
 #[derive(Clone, Copy, Debug)]
 struct DiagramNode {
@@ -38,10 +38,10 @@ pub(super) struct IntervalDiagram {
     nodes: Vec<DiagramNode>,
     /// Last value of each interval of each node, and where it leads.
     ends: Vec<u32>,
-    children: Vec<NodeRef>,
+    children: Vec<IddNodeRef>,
     list_starts: Vec<u32>,
     rules: Vec<u32>,
-    root: NodeRef,
+    root: IddNodeRef,
 }
 
 impl IntervalDiagram {
@@ -92,7 +92,7 @@ impl IntervalDiagram {
         self.list(at)
     }
 
-    fn list(&self, terminal: NodeRef) -> &[u32] {
+    fn list(&self, terminal: IddNodeRef) -> &[u32] {
         let at = (terminal & !TERMINAL) as usize;
         &self.rules[self.list_starts[at] as usize..self.list_starts[at + 1] as usize]
     }
@@ -104,7 +104,7 @@ impl IntervalDiagram {
     }
 
     /// The diagram without the nodes that only its construction needed.
-    fn copy_reachable(&self, root: NodeRef) -> IntervalDiagram {
+    fn copy_reachable(&self, root: IddNodeRef) -> IntervalDiagram {
         let mut copy = IntervalDiagram::without_rules(self.dimensions.clone());
         let mut copies = FastMap::default();
         copies.insert(u64::from(NO_MATCH), NO_MATCH);
@@ -114,10 +114,10 @@ impl IntervalDiagram {
 
     fn copy_node(
         &self,
-        from: NodeRef,
+        from: IddNodeRef,
         copy: &mut IntervalDiagram,
-        copies: &mut FastMap<NodeRef>,
-    ) -> NodeRef {
+        copies: &mut FastMap<IddNodeRef>,
+    ) -> IddNodeRef {
         if let Some(known) = copies.get(&u64::from(from)) {
             return *known;
         }
@@ -144,9 +144,9 @@ struct DiagramBuilder {
     diagram: IntervalDiagram,
     kind: TerminalKind,
     node_of_hash: FastMap<u32>,
-    list_of_rules: HashMap<Vec<u32>, NodeRef>,
+    list_of_rules: HashMap<Vec<u32>, IddNodeRef>,
     /// What apply returned for a pair, during one combination.
-    results: FastMap<NodeRef>,
+    results: FastMap<IddNodeRef>,
     budget: BuildBudget,
 }
 
@@ -155,7 +155,7 @@ impl DiagramBuilder {
         &mut self,
         filters: &FilterSet,
         used: &[usize],
-    ) -> Result<NodeRef, ClassifierBuildError> {
+    ) -> Result<IddNodeRef, ClassifierBuildError> {
         match used {
             [] => Ok(NO_MATCH),
             [filter] => self.make_filter(filters, *filter),
@@ -173,7 +173,7 @@ impl DiagramBuilder {
         &mut self,
         filters: &FilterSet,
         index: usize,
-    ) -> Result<NodeRef, ClassifierBuildError> {
+    ) -> Result<IddNodeRef, ClassifierBuildError> {
         let filter = filters.filter(index);
         let mut child = self.make_terminal(vec![filter.rule]);
         for at in (0..self.diagram.dimensions.len()).rev() {
@@ -190,7 +190,7 @@ impl DiagramBuilder {
         Ok(child)
     }
 
-    fn make_terminal(&mut self, rules: Vec<u32>) -> NodeRef {
+    fn make_terminal(&mut self, rules: Vec<u32>) -> IddNodeRef {
         if let Some(known) = self.list_of_rules.get(&rules) {
             return *known;
         }
@@ -205,8 +205,8 @@ impl DiagramBuilder {
     fn make_node(
         &mut self,
         dimension: u32,
-        intervals: &mut Vec<(u32, NodeRef)>,
-    ) -> Result<NodeRef, ClassifierBuildError> {
+        intervals: &mut Vec<(u32, IddNodeRef)>,
+    ) -> Result<IddNodeRef, ClassifierBuildError> {
         intervals.dedup_by(|next, kept| {
             let is_equal = next.1 == kept.1;
             if is_equal {
@@ -241,7 +241,7 @@ impl DiagramBuilder {
         Ok(node)
     }
 
-    fn has_intervals(&self, node: u32, dimension: u32, intervals: &[(u32, NodeRef)]) -> bool {
+    fn has_intervals(&self, node: u32, dimension: u32, intervals: &[(u32, IddNodeRef)]) -> bool {
         let of = self.diagram.nodes[node as usize];
         let range = of.start as usize..(of.start + of.interval_count) as usize;
         of.dimension == dimension
@@ -251,14 +251,18 @@ impl DiagramBuilder {
     }
 
     /// What `earlier` and `later` say together.
-    fn apply(&mut self, earlier: NodeRef, later: NodeRef) -> Result<NodeRef, ClassifierBuildError> {
+    fn apply(
+        &mut self,
+        earlier: IddNodeRef,
+        later: IddNodeRef,
+    ) -> Result<IddNodeRef, ClassifierBuildError> {
         if earlier == later || later == NO_MATCH {
             return Ok(earlier);
         }
         if earlier == NO_MATCH {
             return Ok(later);
         }
-        let is_terminal = |of: NodeRef| of & TERMINAL != 0;
+        let is_terminal = |of: IddNodeRef| of & TERMINAL != 0;
         if is_terminal(earlier) && self.kind == TerminalKind::FirstDeciding {
             return Ok(earlier);
         }
@@ -293,7 +297,7 @@ impl DiagramBuilder {
         Ok(node)
     }
 
-    fn dimension_of(&self, node: NodeRef) -> u32 {
+    fn dimension_of(&self, node: IddNodeRef) -> u32 {
         match self.diagram.nodes.get(node as usize) {
             Some(of) if node & TERMINAL == 0 => of.dimension,
             _ => u32::MAX,
@@ -301,7 +305,7 @@ impl DiagramBuilder {
     }
 
     /// The intervals of a node; all values lead to it if it tests a later dimension.
-    fn open_node(&self, node: NodeRef, dimension: u32) -> IntervalCursor {
+    fn open_node(&self, node: IddNodeRef, dimension: u32) -> IntervalCursor {
         if self.dimension_of(node) == dimension {
             let of = self.diagram.nodes[node as usize];
             IntervalCursor { at: of.start as usize, count: of.interval_count as usize, whole: None }
@@ -311,7 +315,7 @@ impl DiagramBuilder {
         }
     }
 
-    fn interval_at(&self, cursor: IntervalCursor) -> (u32, NodeRef) {
+    fn interval_at(&self, cursor: IntervalCursor) -> (u32, IddNodeRef) {
         let of_node = |at: usize| (self.diagram.ends[at], self.diagram.children[at]);
         cursor.whole.unwrap_or_else(|| of_node(cursor.at))
     }
@@ -323,7 +327,7 @@ struct IntervalCursor {
     at: usize,
     /// How many remain, this one included.
     count: usize,
-    whole: Option<(u32, NodeRef)>,
+    whole: Option<(u32, IddNodeRef)>,
 }
 
 impl IntervalCursor {
