@@ -14,7 +14,8 @@ use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::random_ruleset::TestRng;
 use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
-use self::random_rulesets::{IPSET_SAVE_TEXT, RANDOM_MATCHES, generate_random_ruleset};
+use self::random_rulesets::RANDOM_MATCHES;
+pub(crate) use self::random_rulesets::{IPSET_SAVE_TEXT, generate_random_ruleset};
 use self::seeded_answers::{
     FIELDS_KEPT_BY_UNKNOWN_TARGET, SeededAnswers, extract_nat_range_and_device_flag,
 };

@@ -42,15 +42,15 @@ impl From<LimitReached> for BuildError {
 
 /// The chains of a table, and what those mean that are made already.
 #[derive(Debug)]
-struct TableChainDiagrams<'t> {
-    graph: ChainGraph<'t>,
+pub(crate) struct TableChainDiagrams<'t> {
+    pub graph: ChainGraph<'t>,
     /// Chains that some rule goes to.
     is_goto_target: Vec<bool>,
     chain_ids: Vec<Option<ChainDiagramId>>,
 }
 
 impl<'t> TableChainDiagrams<'t> {
-    fn new(table: &'t Table) -> Self {
+    pub fn new(table: &'t Table) -> Self {
         let graph = table.chain_graph();
         let mut gone_to = vec![false; table.chains.len()];
         for jump in graph.all_jumps() {
@@ -97,23 +97,34 @@ impl<'f> DiagramContext<'f> {
             ))
         })?;
         for at in order {
-            let meant = self.build_chain(&chains, &table.chains[at], who, place)?;
-            let made = self.chain_cache.diagrams_by_id(meant);
             if at == start {
-                return self.apply_chain_policy(made.rules, table.chains[at].policy);
+                let meant = self.build_chain(&chains, &table.chains[at], who, place)?;
+                let rules = self.chain_cache.diagrams_by_id(meant).rules;
+                return self.apply_chain_policy(rules, table.chains[at].policy);
             }
-            if chains.is_goto_target[at] && made.goto.is_none() {
-                let goto = self.replace_exit_by_other_exit(
-                    made.rules,
-                    RuleExit::Continue,
-                    RuleExit::Return,
-                )?;
-                self.chain_cache.set_goto_diagram(meant, goto);
-            }
-            chains.chain_ids[at] = Some(meant);
+            self.build_called_chain(&mut chains, (at, &table.chains[at]), who, place)?;
             self.sweep_if_needed(keep, from);
         }
         Ok(DiagramRef::ZERO)
+    }
+
+    /// Makes what a chain of that index means to the chains that lead to it.
+    pub fn build_called_chain(
+        &mut self,
+        chains: &mut TableChainDiagrams<'f>,
+        (at, chain): (usize, &'f Chain),
+        who: &StatefulTestIdResolver,
+        place: TableEvaluationPoint,
+    ) -> Result<(), BuildError> {
+        let meant = self.build_chain(chains, chain, who, place)?;
+        let made = self.chain_cache.diagrams_by_id(meant);
+        if chains.is_goto_target[at] && made.goto.is_none() {
+            let goto =
+                self.replace_exit_by_other_exit(made.rules, RuleExit::Continue, RuleExit::Return)?;
+            self.chain_cache.set_goto_diagram(meant, goto);
+        }
+        chains.chain_ids[at] = Some(meant);
+        Ok(())
     }
 
     /// What a chain means: looked up, or made.
@@ -132,17 +143,7 @@ impl<'f> DiagramContext<'f> {
             return Ok(meant);
         }
         self.prebuild_set_memberships(chain, place.point)?;
-        let steps = plan_merge_steps(&chain.rules, self.space.layout.family);
-        let count = steps.len();
-        let mut rules = ChainRuleMerge {
-            context: self,
-            chains,
-            rules: &chain.rules,
-            merge_steps: steps,
-            state_ids: who,
-            place,
-        };
-        let rules = merge_balanced(&mut rules, count)?;
+        let rules = self.merge_rules(chains, &chain.rules, who, place)?;
         let meant = match self.chain_cache.find_by_rules_diagram(rules) {
             Some(meant) => meant,
             None => {
@@ -155,8 +156,23 @@ impl<'f> DiagramContext<'f> {
         Ok(meant)
     }
 
+    /// Rules in sequence.
+    pub fn merge_rules(
+        &mut self,
+        chains: &TableChainDiagrams<'f>,
+        rules: &'f [Rule],
+        who: &StatefulTestIdResolver,
+        place: TableEvaluationPoint,
+    ) -> Result<DiagramRef, BuildError> {
+        let merge_steps = plan_merge_steps(rules, self.space.layout.family);
+        let count = merge_steps.len();
+        let mut merge =
+            ChainRuleMerge { context: self, chains, rules, merge_steps, state_ids: who, place };
+        merge_balanced(&mut merge, count)
+    }
+
     /// Sets are made before the rules are merged, and kept.
-    fn prebuild_set_memberships(
+    pub fn prebuild_set_memberships(
         &mut self,
         chain: &Chain,
         at: EvaluationPoint,
@@ -221,7 +237,7 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// A rule: what it does if its tests match, and what their evaluation does.
-    fn build_rule(
+    pub fn build_rule(
         &mut self,
         chains: &TableChainDiagrams<'_>,
         rule: &Rule,

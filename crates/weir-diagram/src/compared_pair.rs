@@ -76,6 +76,17 @@ impl<'f> ComparedPair<'f> {
         order: VariableOrder,
         statistics: &mut DiagramSizeAndSteps,
     ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
+        let space = self.make_packet_space(order)?;
+        let mut meaning = DiagramContext::new(space);
+        meaning.space.store.steps = statistics.steps;
+        meaning.space.store.steps_max = self.options.steps_max;
+        let answer = self.decide_equality(&mut meaning);
+        statistics.add_work_of(&meaning);
+        answer
+    }
+
+    /// The space of both rulesets, and its possible packets.
+    pub fn make_packet_space(&self, order: VariableOrder) -> Result<PacketSpace<'f>, LimitReached> {
         let options = PacketSpaceOptions { order, memory_bytes: self.options.memory_bytes };
         let mut space =
             PacketSpace::for_firewalls(self.family, &[self.before, self.after], options)?;
@@ -88,17 +99,14 @@ impl<'f> ComparedPair<'f> {
             space.possible_packets =
                 space.store.minus(space.possible_packets, space.presence.ct_entry)?;
         }
-        let mut meaning = DiagramContext::new(space);
-        meaning.space.store.steps = statistics.steps;
-        meaning.space.store.steps_max = self.options.steps_max;
-        let answer = self.decide_equality(&mut meaning);
-        let store = &meaning.space.store;
-        statistics.nodes = store.node_count();
-        statistics.nodes_peak = statistics.nodes_peak.max(store.nodes_peak);
-        statistics.memory_bytes = statistics.memory_bytes.max(store.memory_bytes());
-        statistics.steps = store.steps;
-        statistics.outcomes = meaning.terminals.len();
-        answer
+        Ok(space)
+    }
+
+    pub fn compared_rulesets(&self) -> [ComparedRuleset<'f>; 2] {
+        [(0, self.before), (1, self.after)].map(|(number, firewall)| {
+            let who = StatefulTestIdResolver::new(firewall, self.options.stateful_pairing);
+            ComparedRuleset::new(firewall, self.family, number, who, self.options.conntrack_in_use)
+        })
     }
 
     fn decide_equality(
@@ -109,10 +117,7 @@ impl<'f> ComparedPair<'f> {
         let dead = self.find_unreassembled_datagrams(meaning)?;
         let all_ways = dead[0] != dead[1];
         let from = meaning.space.store.node_count();
-        let sides = [(0, self.before), (1, self.after)].map(|(number, firewall)| {
-            let who = StatefulTestIdResolver::new(firewall, self.options.stateful_pairing);
-            ComparedRuleset::new(firewall, self.family, number, who, self.options.conntrack_in_use)
-        });
+        let sides = self.compared_rulesets();
         let pieces = list_journey_stages(self.path, &sides);
         // Table by table: if all are equal, so is the journey.
         let mut keep = Vec::new();
@@ -374,6 +379,18 @@ impl<'f> ComparedPair<'f> {
         }
         out.sort_by(|a, b| b.share.total_cmp(&a.share));
         Ok(out)
+    }
+}
+
+impl DiagramSizeAndSteps {
+    /// Adds what a comparison took; its steps began with those of before.
+    pub(crate) fn add_work_of(&mut self, context: &DiagramContext<'_>) {
+        let store = &context.space.store;
+        self.nodes = store.node_count();
+        self.nodes_peak = self.nodes_peak.max(store.nodes_peak);
+        self.memory_bytes = self.memory_bytes.max(store.memory_bytes());
+        self.steps = store.steps;
+        self.outcomes = context.terminals.len();
     }
 }
 

@@ -53,7 +53,7 @@ struct ChangeSeenByDiagram {
 #[derive(Debug, Default)]
 pub(crate) struct Support {
     /// Levels of fields, ascending.
-    levels: Vec<u32>,
+    pub levels: Vec<u32>,
     /// Free variables, by number.
     pub free_variables: Vec<u32>,
 }

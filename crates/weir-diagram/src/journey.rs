@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weir_model::effect::{ConntrackDemand, is_conntrack_enabling_rule, match_effects};
 use weir_model::target::NatTarget;
-use weir_model::{Family, Field, Firewall, Hook, Ruleset, TableName, Target};
+use weir_model::{Family, Field, Firewall, Hook, Ruleset, Table, TableName, Target};
 use weir_semantics::ConnectionFact;
 use weir_semantics::Verdict;
 use weir_semantics::question_digest::digest_existing_nat_question;
@@ -31,7 +31,7 @@ pub(crate) struct ComparedRuleset<'f> {
     ruleset: Option<&'f Ruleset>,
     state_ids: StatefulTestIdResolver,
     /// Conntrack is in use: nat is consulted.
-    conntrack_in_use: bool,
+    pub conntrack_in_use: bool,
     /// Which of the space's firewalls it is.
     side_index: usize,
 }
@@ -56,6 +56,18 @@ impl<'f> ComparedRuleset<'f> {
             conntrack_in_use: conntrack || uses(),
             side_index: number,
         }
+    }
+
+    /// The table that packets traverse there, if any.
+    pub fn traversed_table(&self, piece: TableAtHook) -> Option<&'f Table> {
+        let is_skipped = piece.table == TableName::Nat && !self.conntrack_in_use;
+        self.ruleset.filter(|_| !is_skipped)?.table(&piece.table)
+    }
+
+    /// Selects this side's sets; whose the stateful tests are.
+    pub fn select_in<'s>(&'s self, space: &mut PacketSpace<'f>) -> &'s StatefulTestIdResolver {
+        space.active_firewall = self.side_index;
+        &self.state_ids
     }
 
     /// Whether some rule sends packets to this host.
@@ -135,12 +147,7 @@ impl<'f> DiagramContext<'f> {
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
         self.space.active_firewall = side.side_index;
-        let Some(table) = side.ruleset.and_then(|r| r.table(&piece.table)) else {
-            return Ok(DiagramRef::ZERO);
-        };
-        if piece.table == TableName::Nat && !side.conntrack_in_use {
-            return Ok(DiagramRef::ZERO);
-        }
+        let Some(table) = side.traversed_table(piece) else { return Ok(DiagramRef::ZERO) };
         let made = self.build_table(
             table,
             &side.state_ids,

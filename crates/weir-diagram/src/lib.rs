@@ -56,6 +56,7 @@ mod encode;
 mod evaluation_point;
 mod fragment_drops;
 mod free_variable;
+mod guarded_sequence;
 mod journey;
 mod match_and_field_descriptions;
 mod merge_order;
@@ -70,6 +71,10 @@ mod reassembly_difference;
 #[cfg(test)]
 mod reference_bdd;
 mod region;
+#[cfg(test)]
+mod sequence_agreement;
+mod sequence_build;
+mod sequence_comparison;
 mod set_membership;
 mod stateful_test_id;
 mod table_evaluation_point;

@@ -89,7 +89,7 @@ const RANDOM_TARGETS_BY_TABLE: [&[&str]; 4] = [
 
 /// A random ruleset: four tables, each with two user chains, jumps and gotos.
 /// A random ruleset of every kind of test and target.
-pub(super) fn generate_random_ruleset(seed: u64) -> String {
+pub(crate) fn generate_random_ruleset(seed: u64) -> String {
     let mut rng = TestRng::new(seed);
     let mut text = String::new();
     let tables: [(&str, &[&str]); 4] = [
@@ -137,5 +137,5 @@ fn generate_random_rule(rng: &mut TestRng, chain: &str, below: &[&str], table: u
 }
 
 /// The sets that random rules name.
-pub(super) const IPSET_SAVE_TEXT: &str = "create s hash:net family inet\nadd s 10.0.0.0/9\nadd s 10.1.0.0/16 nomatch\n\
+pub(crate) const IPSET_SAVE_TEXT: &str = "create s hash:net family inet\nadd s 10.0.0.0/9\nadd s 10.1.0.0/16 nomatch\n\
                     create t hash:ip family inet\nadd t 10.0.0.1\n";

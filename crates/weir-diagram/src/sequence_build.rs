@@ -1,0 +1,176 @@
+//! Runs a table for all packets at once, as a [`GuardedSequence`].
+
+use weir_model::{Match, Policy, Rule, Table, Target, match_effects};
+use weir_semantics::Verdict;
+
+use crate::chain::{BuildError, TableChainDiagrams};
+use crate::compose::DiagramContext;
+use crate::guarded_sequence::{GuardedSequence, RuleExits, SeenChanges, SequenceError};
+use crate::node_store::{DiagramRef, LimitReached};
+use crate::stateful_test_id::StatefulTestIdResolver;
+use crate::table_evaluation_point::TableEvaluationPoint;
+
+impl From<BuildError> for SequenceError {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::LimitReached(limit) => SequenceError::Limit(limit),
+            BuildError::OtherReason(_) => SequenceError::NotRepresented,
+        }
+    }
+}
+
+/// One table at one hook, while it is run.
+pub(crate) struct SequenceBuilder<'m, 'f> {
+    pub context: &'m mut DiagramContext<'f>,
+    pub seen: &'m mut SeenChanges,
+    pub table: &'f Table,
+    pub state_ids: &'m StatefulTestIdResolver,
+    pub place: TableEvaluationPoint,
+}
+
+/// The chains of a table, and which of them are diagrams.
+struct SequencedChains<'f> {
+    diagrams: TableChainDiagrams<'f>,
+    /// Only verdicts and returns: no effects before them, no changes, no stateful tests.
+    is_plain: Vec<bool>,
+}
+
+impl<'f> SequenceBuilder<'_, 'f> {
+    /// What the table does, and the packets that it accepts.
+    pub fn run_table(mut self) -> Result<(GuardedSequence, DiagramRef), SequenceError> {
+        let mut sequence = GuardedSequence::default();
+        let hook = self.place.hook_or_forward();
+        let chains = &self.table.chains;
+        let is_base = |c: &weir_model::Chain| &*c.name == hook.chain_name() && c.policy.is_some();
+        let start = match chains.iter().position(is_base) {
+            Some(start) if self.table.name.hooks().contains(&hook) => start,
+            _ => return Ok((sequence, DiagramRef::ONE)),
+        };
+        let diagrams = TableChainDiagrams::new(self.table);
+        let order =
+            diagrams.graph.callees_first_from(start).map_err(|_| SequenceError::NotRepresented)?;
+        let mut all = SequencedChains { diagrams, is_plain: vec![false; chains.len()] };
+        for at in order {
+            let chain = &chains[at];
+            all.is_plain[at] =
+                at != start && chain.rules.iter().all(|rule| self.is_plain_rule(&all, rule));
+            if all.is_plain[at] {
+                self.context.build_called_chain(
+                    &mut all.diagrams,
+                    (at, chain),
+                    self.state_ids,
+                    self.place,
+                )?;
+            } else {
+                self.context.prebuild_set_memberships(chain, self.place.point)?;
+            }
+        }
+        let end = self.run_chain(&mut sequence, &all, start, DiagramRef::ONE)?;
+        let mut accepted = DiagramRef::ZERO;
+        match chains[start].policy {
+            Some(Policy::Drop) => sequence.decide(self.context, Verdict::Drop, end)?,
+            Some(Policy::Accept) | None => accepted = end,
+        }
+        if let Some(at) = sequence.verdicts.iter().position(|(v, _)| *v == Verdict::Accept) {
+            let (_, more) = sequence.verdicts.swap_remove(at);
+            accepted = self.context.space.store.overlay(accepted, more)?;
+        }
+        Ok((sequence, accepted))
+    }
+
+    /// Runs a chain for the packets that enter it; those that reach its end or return.
+    fn run_chain(
+        &mut self,
+        sequence: &mut GuardedSequence,
+        chains: &SequencedChains<'f>,
+        at: usize,
+        entering: DiagramRef,
+    ) -> Result<DiagramRef, SequenceError> {
+        let rules = &self.table.chains[at].rules;
+        let (mut live, mut returned) = (entering, DiagramRef::ZERO);
+        let mut next = 0;
+        while next < rules.len() && live != DiagramRef::ZERO {
+            let rest = &rules[next..];
+            let plain = rest.iter().take_while(|rule| self.is_plain_rule(chains, rule)).count();
+            let exits = if plain > 0 {
+                let run = self.context.merge_rules(
+                    &chains.diagrams,
+                    &rest[..plain],
+                    self.state_ids,
+                    self.place,
+                )?;
+                sequence.apply_rule_diagram(self.context, self.seen, run, live)?
+            } else {
+                self.run_rule(sequence, chains, &rest[0], live)?
+            };
+            live = exits.continued;
+            returned = self.context.space.store.overlay(returned, exits.returned)?;
+            next += plain.max(1);
+        }
+        Ok(self.context.space.store.overlay(live, returned)?)
+    }
+
+    /// A rule with effects, changes or stateful tests, or that leads to a chain with such rules.
+    fn run_rule(
+        &mut self,
+        sequence: &mut GuardedSequence,
+        chains: &SequencedChains<'f>,
+        rule: &Rule,
+        live: DiagramRef,
+    ) -> Result<RuleExits, SequenceError> {
+        let who = self.state_ids.stateful_test_id(rule);
+        let callee = match &rule.target {
+            Target::Jump(name) | Target::Goto(name) => chains.diagrams.graph.chain_index(name),
+            _ => None,
+        };
+        let Some(callee) = callee.filter(|callee| !chains.is_plain[*callee]) else {
+            let made = self.context.build_rule(&chains.diagrams, rule, who, self.place)?;
+            return sequence.apply_rule_diagram(self.context, self.seen, made, live);
+        };
+        // Returns instead of the jump: the packets that jump.
+        let jump = Rule { target: Target::Return, ..rule.clone() };
+        let made = self.context.build_rule(&chains.diagrams, &jump, who, self.place)?;
+        let mut exits = sequence.apply_rule_diagram(self.context, self.seen, made, live)?;
+        if exits.returned != DiagramRef::ZERO {
+            let back = self.run_chain(sequence, chains, callee, exits.returned)?;
+            exits.returned = DiagramRef::ZERO;
+            match rule.target {
+                Target::Goto(_) => exits.returned = back,
+                _ => {
+                    exits.continued = self.context.space.store.overlay(exits.continued, back)?;
+                }
+            }
+        }
+        self.check_steps()?;
+        Ok(exits)
+    }
+
+    /// Running a chain once for each jump can take long without a new node.
+    fn check_steps(&mut self) -> Result<(), LimitReached> {
+        let store = &mut self.context.space.store;
+        store.steps += 1;
+        if store.steps >= store.steps_max { Err(LimitReached::Steps) } else { Ok(()) }
+    }
+
+    /// Whether a rule ends in verdicts and returns alone.
+    fn is_plain_rule(&self, chains: &SequencedChains<'f>, rule: &Rule) -> bool {
+        let ends = match &rule.target {
+            Target::None | Target::Accept | Target::Drop | Target::Return | Target::Reject(_) => {
+                true
+            }
+            Target::Jump(name) | Target::Goto(name) => {
+                chains.diagrams.graph.chain_index(name).is_some_and(|at| chains.is_plain[at])
+            }
+            _ => false,
+        };
+        let space = &self.context.space;
+        let is_plain = |m: &Match| match m {
+            Match::Set(set) => !space.can_set_change(set),
+            _ => {
+                let effects = match_effects(m, space.layout.family);
+                !effects.is_stateful() && effects.writes.is_empty()
+            }
+        };
+        ends && rule.matches.iter().all(is_plain)
+    }
+}

@@ -1,0 +1,189 @@
+//! Compares two rulesets table by table, as guarded sequences.
+//!
+//! If each table does the same with every packet at every hook, so does the journey. Two tables do
+//! the same if they decide the same packets alike, give the same bits to packets that they do not
+//! drop, and if each packet has the same effects and stateful tests in the same order. Events of two
+//! sequences need not be in the same order for that: those of disjoint sets of packets commute. So
+//! the events of one are taken in their order, and removed from the other where they are the next
+//! for a packet ([`have_same_order_for_every_packet`]). Lists in about the same order take one
+//! pass.
+//!
+//! The comparison only proves equality. If it finds none, the whole diagrams decide.
+
+use std::collections::BTreeSet;
+
+use weir_model::{Target, Test, lower_to_tests};
+use weir_semantics::Verdict;
+
+use crate::compared_pair::ComparedPair;
+use crate::comparison_types::{CompareLevel, ComparedPath, DiagramSizeAndSteps};
+
+use crate::compose::DiagramContext;
+use crate::evaluation_point::EvaluationPoint;
+use crate::guarded_sequence::{GuardedEvents, GuardedSequence, SeenChanges, SequenceError};
+use crate::journey::{ComparedRuleset, TableAtHook, list_journey_stages};
+use crate::node_store::{DiagramRef, LimitReached};
+use crate::sequence_build::SequenceBuilder;
+use crate::table_evaluation_point::TableEvaluationPoint;
+
+/// Rules whose answers a whole diagram multiplies out; with fewer of them it is cheap.
+const MULTIPLIED_RULES_MIN: usize = 12;
+
+impl<'f> ComparedPair<'f> {
+    /// Whether one of the rulesets has many rules that do something after a test that the packet's
+    /// fields do not decide, and let the packet go on.
+    pub fn is_multiplied_out_by_tests(&self) -> bool {
+        let goes_on = |target: &Target| {
+            !matches!(target, Target::None | Target::Accept | Target::Drop | Target::Return)
+                && !matches!(target, Target::Reject(_) | Target::Jump(_) | Target::Goto(_))
+        };
+        let is_opaque = |test: &Test| matches!(test, Test::Opaque { .. });
+        [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family)).any(|ruleset| {
+            let rules = ruleset.rules_with_table_and_chain().map(|(_, _, rule)| rule);
+            let multiplied = rules.filter(|rule| {
+                goes_on(&rule.target) && lower_to_tests(rule, self.family).iter().any(is_opaque)
+            });
+            multiplied.take(MULTIPLIED_RULES_MIN).count() == MULTIPLIED_RULES_MIN
+        })
+    }
+
+    /// Whether the rulesets are proven equal as sequences, with at most a quarter of the steps.
+    /// What was needed is added to `statistics`.
+    pub fn are_equal_as_sequences(&self, statistics: &mut DiagramSizeAndSteps) -> bool {
+        if self.path == ComparedPath::ReassembledInput {
+            return false;
+        }
+        let Ok(space) = self.make_packet_space(statistics.order) else { return false };
+        let mut context = DiagramContext::new(space);
+        context.terminals.with_effects = self.options.level == CompareLevel::Effects;
+        context.space.store.steps = statistics.steps;
+        context.space.store.steps_max = self.options.steps_max / 4;
+        let sides = self.compared_rulesets();
+        let stages = list_journey_stages(self.path, &sides);
+        let is_equal = context.are_tables_equal_as_sequences(&sides, &stages) == Ok(true);
+        statistics.add_work_of(&context);
+        is_equal
+    }
+}
+
+impl<'f> DiagramContext<'f> {
+    /// Whether each table of the path is proven to do the same in both rulesets.
+    ///
+    /// # Errors
+    /// A limit, or rules that a sequence does not represent.
+    pub fn are_tables_equal_as_sequences(
+        &mut self,
+        sides: &[ComparedRuleset<'f>; 2],
+        stages: &[(TableAtHook, EvaluationPoint)],
+    ) -> Result<bool, SequenceError> {
+        // What conntrack does between the tables depends on whether it is in use.
+        if sides[0].conntrack_in_use != sides[1].conntrack_in_use {
+            return Ok(false);
+        }
+        let from = self.space.store.node_count();
+        for (piece, point) in stages {
+            let mut seen = SeenChanges::default();
+            let mut sequences = Vec::new();
+            for side in sides {
+                let state_ids = side.select_in(&mut self.space);
+                sequences.push(match side.traversed_table(*piece) {
+                    None => (GuardedSequence::default(), DiagramRef::ONE),
+                    Some(table) => SequenceBuilder {
+                        context: self,
+                        seen: &mut seen,
+                        table,
+                        state_ids,
+                        place: TableEvaluationPoint { point: *point, table: piece.table },
+                    }
+                    .run_table()?,
+                });
+            }
+            let (b, a) = (sequences.pop(), sequences.pop());
+            let (Some(a), Some(b)) = (a, b) else { return Ok(false) };
+            if !self.is_same_sequence(a, b)? {
+                return Ok(false);
+            }
+            self.sweep_if_needed(&mut [], from);
+        }
+        Ok(true)
+    }
+
+    fn is_same_sequence(
+        &mut self,
+        (a, accepted_a): (GuardedSequence, DiagramRef),
+        (b, accepted_b): (GuardedSequence, DiagramRef),
+    ) -> Result<bool, LimitReached> {
+        let possible = self.space.possible_packets;
+        if !self.is_same_within(possible, accepted_a, accepted_b)? {
+            return Ok(false);
+        }
+        let decided = |s: &GuardedSequence, verdict: Verdict| {
+            s.verdicts.iter().find(|(v, _)| *v == verdict).map_or(DiagramRef::ZERO, |(_, f)| *f)
+        };
+        for (verdict, _) in a.verdicts.iter().chain(&b.verdicts) {
+            if !self.is_same_within(possible, decided(&a, *verdict), decided(&b, *verdict))? {
+                return Ok(false);
+            }
+        }
+        let left = self.space.store.minus(possible, decided(&a, Verdict::Drop))?;
+        let levels: BTreeSet<u32> = a.written.keys().chain(b.written.keys()).copied().collect();
+        for level in levels {
+            let unchanged = self.space.store.make_node(level, DiagramRef::ZERO, DiagramRef::ONE)?;
+            let bit = |s: &GuardedSequence| s.written.get(&level).copied().unwrap_or(unchanged);
+            if !self.is_same_within(left, bit(&a), bit(&b))? {
+                return Ok(false);
+            }
+        }
+        Ok(have_same_order_for_every_packet(self, a.effects, b.effects)?
+            && have_same_order_for_every_packet(self, a.questions, b.questions)?
+            && have_same_order_for_every_packet(self, a.unmodelled, b.unmodelled)?)
+    }
+
+    fn is_same_within(
+        &mut self,
+        packets: DiagramRef,
+        a: DiagramRef,
+        b: DiagramRef,
+    ) -> Result<bool, LimitReached> {
+        let differ = self.space.store.disagreement(a, b)?;
+        Ok(self.space.store.and(differ, packets)? == DiagramRef::ZERO)
+    }
+}
+
+/// Whether the same events happen to each possible packet in the same order.
+pub(crate) fn have_same_order_for_every_packet<E: PartialEq>(
+    context: &mut DiagramContext<'_>,
+    first: GuardedEvents<E>,
+    mut second: GuardedEvents<E>,
+) -> Result<bool, LimitReached> {
+    let possible = context.space.possible_packets;
+    let store = &mut context.space.store;
+    for (packets, _) in &mut second {
+        *packets = store.and(*packets, possible)?;
+    }
+    let mut begin = 0;
+    for (packets, event) in first {
+        let mut rest = store.and(packets, possible)?;
+        while second.get(begin).is_some_and(|(left, _)| *left == DiagramRef::ZERO) {
+            begin += 1;
+        }
+        for (left, other) in &mut second[begin..] {
+            if rest == DiagramRef::ZERO {
+                break;
+            }
+            let next = store.and(rest, *left)?;
+            if next == DiagramRef::ZERO {
+                continue;
+            }
+            if *other != event {
+                return Ok(false);
+            }
+            *left = store.minus(*left, next)?;
+            rest = store.minus(rest, next)?;
+        }
+        if rest != DiagramRef::ZERO {
+            return Ok(false);
+        }
+    }
+    Ok(second.iter().all(|(left, _)| *left == DiagramRef::ZERO))
+}
