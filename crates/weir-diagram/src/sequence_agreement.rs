@@ -51,7 +51,7 @@ fn generate_stateful_ruleset(seed: u64) -> String {
     let mut rng = TestRng::new(seed);
     let mut text = "*mangle\n:FORWARD ACCEPT [0:0]\n:a - [0:0]\n:b - [0:0]\n".to_owned();
     for (chain, below) in [("FORWARD", &["a", "b"][..]), ("a", &["b"][..]), ("b", &[][..])] {
-        for _ in 0..2 + rng.number_below(3) {
+        for _ in 0..1 + rng.number_below(3) {
             let target = match below.is_empty() || rng.number_below(3) > 0 {
                 true => rng.pick(&STATEFUL_TARGETS).to_owned(),
                 false => format!("{} {}", rng.pick(&["-j", "-g"]), rng.pick(below)),
@@ -117,7 +117,8 @@ fn compare_both_ways(
             level: rng.pick(&[CompareLevel::Effects, CompareLevel::Effects, CompareLevel::Verdict]),
             stateful_pairing: rng
                 .pick(&[StatefulTestPairing::ByRuleText, StatefulTestPairing::ByCredit]),
-            steps_max: 2_000_000,
+            // Whole diagrams of more are not built: only their small ones are known to be right.
+            steps_max: 200_000,
             ..CompareOptions::default()
         };
         for path in paths {
@@ -154,9 +155,8 @@ fn assert_many_proven(counts: &BTreeMap<&'static str, [usize; 3]>) {
 }
 
 #[test]
-#[ignore = "whole diagrams of these take minutes"]
 fn sequences_of_stateful_rules_are_proven_equal_only_where_whole_diagrams_are() {
-    let texts = (0..150).map(|seed| (seed, generate_stateful_ruleset(seed)));
+    let texts = (0..200).map(|seed| (seed, generate_stateful_ruleset(seed)));
     let counts = compare_both_ways(texts, &[ComparedPath::Hook(weir_model::Hook::Forward)]);
     assert_many_proven(&counts);
 }
