@@ -1,8 +1,9 @@
 //! Running the lints over a firewall.
 
-use weir_model::Firewall;
+use serde::Serialize;
+use weir_model::{Family, Firewall};
 
-use crate::context::LintContext;
+use crate::context::{LintContext, TableContext};
 use crate::finding::Finding;
 use crate::lint::Severity;
 use crate::lint_levels::LintLevel;
@@ -19,6 +20,18 @@ pub struct CheckReport {
     pub findings: Vec<Finding>,
     /// How many more a comment in the text allows (`# weir: allow(ID): reason`).
     pub suppressed_count: usize,
+    /// The tables that are so large that the search for shadowed, redundant and overlapping rules
+    /// ended early: some of these may be missing.
+    pub unfinished_tables: Vec<UnfinishedTable>,
+}
+
+/// A table that is not searched to its end.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UnfinishedTable {
+    /// `v4` or `v6`.
+    pub family: &'static str,
+    /// Table.
+    pub table: &'static str,
 }
 
 /// Runs the lints over a firewall.
@@ -61,7 +74,17 @@ pub fn lint_without_grouping(firewall: &Firewall, options: &LintOptions) -> Chec
     all.retain(|f| options.levels.effective_level(f.lint) != LintLevel::Allow);
     let (mut findings, suppressed) = filter_suppressed_findings(firewall, all, &options.levels);
     sort_findings_by_position(&mut findings);
-    CheckReport { findings, suppressed_count: suppressed }
+    let unfinished_tables = list_unfinished_tables(&context);
+    CheckReport { findings, suppressed_count: suppressed, unfinished_tables }
+}
+
+fn list_unfinished_tables(context: &LintContext<'_>) -> Vec<UnfinishedTable> {
+    let unfinished = context.tables.iter().filter(|t| t.flow.is_over_budget());
+    let name = |t: &TableContext<'_>| UnfinishedTable {
+        family: if t.family() == Family::V4 { "v4" } else { "v6" },
+        table: t.table.name.as_str(),
+    };
+    unfinished.map(name).collect()
 }
 
 /// How bad a finding is. What a program wrote is a note at most, unless the caller names the lint.

@@ -14,11 +14,14 @@
 //! becomes long or the work too much, the answer is no.
 //!
 //! Comparing every rule with every other one would take minutes on large chains. Each chain has an
-//! index of intervals ([`overlap_index`]) for the fields in which most rules differ; a rule is then
-//! compared only with those whose interval overlaps its own.
+//! index ([`overlap_index`]) of the fields in which most rules differ. It finds the rules that
+//! cover or overlap a box one after another, and each question ends with the first ones that answer
+//! it.
 
 mod outcome_after_rule_removal;
 mod overlap_index;
+#[cfg(test)]
+mod work_growth;
 
 use std::cell::{Cell as Counter, OnceCell};
 
@@ -36,7 +39,8 @@ const MAX_DECIDED_BOXES_PER_CHAIN: usize = 8;
 const MAX_JUMP_DEPTH: usize = 12;
 /// Jumps to a chain that are distinguished.
 const MAX_CALLERS_FOLLOWED: usize = 16;
-/// Boxes that are examined for one table; with more, nothing further is reported about it.
+/// Boxes and index nodes that are examined for one table; with more, nothing further is reported
+/// about it.
 const MAX_EXAMINED_BOXES_PER_TABLE: u64 = 100_000_000;
 
 /// A rule: chain and index.
@@ -59,7 +63,9 @@ pub(crate) struct PacketSetFlow<'a> {
     decided_boxes: Vec<OnceCell<Vec<HyperRect>>>,
     /// Nothing can be concluded: a target may do anything, or jumps form a loop.
     is_inconclusive: bool,
+    /// Boxes and index nodes.
     examined_boxes: Counter<u64>,
+    max_examined_boxes: u64,
 }
 
 impl<'a> PacketSetFlow<'a> {
@@ -89,6 +95,7 @@ impl<'a> PacketSetFlow<'a> {
             decided_boxes: (0..table.chains.len()).map(|_| OnceCell::new()).collect(),
             is_inconclusive: opaque,
             examined_boxes: Counter::new(0),
+            max_examined_boxes: MAX_EXAMINED_BOXES_PER_TABLE,
         };
         flow.is_inconclusive |= flow.graph.has_loop();
         flow
@@ -119,11 +126,13 @@ impl<'a> PacketSetFlow<'a> {
 
     /// The deciding rules before one in its chain that have packets in common with it, in order.
     pub fn find_earlier_overlapping_deciders(&self, at: RulePosition) -> Vec<RulePosition> {
+        if self.is_over_budget() {
+            return Vec::new();
+        }
         let cells = &self.rule_packet_boxes(at).matched_boxes;
-        let mut rules: Vec<usize> =
-            cells.iter().flat_map(|cell| self.rules_maybe_removing_from_box(at.0, cell)).collect();
-        rules.sort_unstable();
-        rules.dedup();
+        let search =
+            self.removing_rule_index(at.0).rules_overlapping(cells, 0, &self.examined_boxes);
+        let rules: Vec<usize> = search.take_while(|rule| *rule < at.1).collect();
         if self.is_over_budget_after_boxes(rules.len()) {
             return Vec::new();
         }
@@ -132,11 +141,11 @@ impl<'a> PacketSetFlow<'a> {
             self.rule(*e).target.is_terminating()
                 && cells.iter().any(|c| theirs.iter().any(|t| t.intersects(c)))
         };
-        let before = rules.into_iter().take_while(|e| *e < at.1).map(|e| (at.0, e));
+        let before = rules.into_iter().map(|rule| (at.0, rule));
         before.filter(meets).collect()
     }
 
-    /// Cells that were looked at so far.
+    /// Boxes and index nodes that were looked at so far.
     #[cfg(test)]
     fn work(&self) -> u64 {
         self.examined_boxes.get()
@@ -149,14 +158,19 @@ impl<'a> PacketSetFlow<'a> {
     /// Counts work; whether there was too much.
     fn is_over_budget_after_boxes(&self, cells: usize) -> bool {
         self.examined_boxes.set(self.examined_boxes.get() + cells as u64);
-        self.examined_boxes.get() > MAX_EXAMINED_BOXES_PER_TABLE
+        self.is_over_budget()
+    }
+
+    /// Whether there was so much work that questions are no longer answered.
+    pub fn is_over_budget(&self) -> bool {
+        self.examined_boxes.get() > self.max_examined_boxes
     }
 
     /// Whether no packet reaches the rule that it matches, drops or evaluates a stateful match for;
     /// and which rules decided them. An empty list means: the rules that lead to its chain leave it
     /// none.
     pub fn shadowing_rules(&self, at: RulePosition) -> Option<Vec<RulePosition>> {
-        if self.is_inconclusive {
+        if self.is_inconclusive || self.is_over_budget() {
             return None;
         }
         let reach = self.rule_packet_boxes(at);
@@ -220,21 +234,22 @@ impl<'a> PacketSetFlow<'a> {
         cell: HyperRect,
         by: &mut Vec<RulePosition>,
     ) -> Vec<HyperRect> {
-        let mut before = self.rules_maybe_removing_from_box(at.0, &cell);
-        before.retain(|rule| *rule < at.1);
-        if self.is_over_budget_after_boxes(1 + before.len()) {
-            return vec![cell];
-        }
-        for rule in &before {
-            if self
-                .visit_boxes_removed_by_rule((at.0, *rule), &cell, &mut |taken| taken.covers(&cell))
-            {
-                by.push((at.0, *rule));
+        let index = self.removing_rule_index(at.0);
+        let covering = index.rules_covering(&cell, &self.examined_boxes);
+        for rule in covering.take_while(|rule| *rule < at.1) {
+            let rule = (at.0, rule);
+            if self.is_over_budget_after_boxes(1) {
+                return vec![cell];
+            }
+            if self.visit_boxes_removed_by_rule(rule, &cell, &mut |taken| taken.covers(&cell)) {
+                by.push(rule);
                 return Vec::new();
             }
         }
         let mut left = vec![cell.clone()];
-        for rule in before {
+        let overlapping =
+            index.rules_overlapping(std::slice::from_ref(&cell), 0, &self.examined_boxes);
+        for rule in overlapping.take_while(|rule| *rule < at.1) {
             let rule = (at.0, rule);
             let mut cut = false;
             self.visit_boxes_removed_by_rule(rule, &cell, &mut |taken| {
@@ -333,61 +348,19 @@ impl<'a> PacketSetFlow<'a> {
         ends
     }
 
-    /// The rules of a chain that do anything to packets of a cell, in order.
-    fn rules_overlapping_box(&self, chain: usize, cell: &HyperRect) -> Vec<usize> {
+    /// The rules of a chain that do anything to packets.
+    fn overlap_index(&self, chain: usize) -> &OverlapIndex {
         let index = || OverlapIndex::new(&self.match_spaces[chain], &|_| true);
-        self.overlap_indexes[chain].get_or_init(index).rules_overlapping(cell)
+        self.overlap_indexes[chain].get_or_init(index)
     }
 
     /// The same for rules that may remove packets.
-    fn rules_maybe_removing_from_box(&self, chain: usize, cell: &HyperRect) -> Vec<usize> {
+    fn removing_rule_index(&self, chain: usize) -> &OverlapIndex {
         let takes = |rule: usize| {
             !self.rule((chain, rule)).target.falls_through()
                 || !self.match_spaces[chain][rule].dropped_boxes.is_empty()
         };
         let index = || OverlapIndex::new(&self.match_spaces[chain], &takes);
-        self.removing_rule_indexes[chain].get_or_init(index).rules_overlapping(cell)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use weir_model::{Addr, AddrMatch, Chain, Family, Policy, TableName};
-
-    use super::*;
-
-    /// The cost of answering both questions for rules that drop one source each.
-    fn work(rules: u32) -> u64 {
-        let mut chain = Chain::new("FORWARD", Some(Policy::Accept));
-        for i in 0..rules {
-            let mut rule = Rule::unconditional(Target::Drop);
-            // Shuffled, so that no order helps.
-            let addr = Addr(u128::from(0x0a00_0000 | (i.wrapping_mul(48_271) % 0x0100_0000)));
-            let mask = Addr(u32::MAX.into());
-            rule.base.saddr = Some(AddrMatch { negated: false, addr, mask });
-            chain.rules.push(rule);
-        }
-        let mut ruleset = Ruleset::new(Family::V4);
-        ruleset.tables.push(Table {
-            name: TableName::Filter,
-            chains: vec![chain],
-            leading_comments: Vec::new(),
-            trailing_comments: Vec::new(),
-        });
-        let firewall = Firewall::default();
-        let flow = PacketSetFlow::new(&firewall, &ruleset, &ruleset.tables[0]);
-        let ghosts = std::collections::HashSet::new();
-        for i in 0..rules as usize {
-            assert_eq!(flow.shadowing_rules((0, i)), None);
-            assert_eq!(flow.deciders_without_rule((0, i), &ghosts), None);
-        }
-        flow.work()
-    }
-
-    #[test]
-    fn the_work_grows_with_the_rules_and_not_with_their_pairs() {
-        let (few, many) = (work(1_000), work(8_000));
-        assert!(few > 1_000, "{few}");
-        assert!(many < 10 * few, "{few} for 1,000 rules, {many} for 8,000");
+        self.removing_rule_indexes[chain].get_or_init(index)
     }
 }

@@ -120,6 +120,11 @@ impl CodeSet {
         CodeSet([self.0[0] & other.0[0], self.0[1] & other.0[1]])
     }
 
+    /// Those in either.
+    pub fn or(self, other: CodeSet) -> CodeSet {
+        CodeSet([self.0[0] | other.0[0], self.0[1] | other.0[1]])
+    }
+
     /// The others.
     pub fn complement(self) -> CodeSet {
         CodeSet([!self.0[0], !self.0[1]])
@@ -181,6 +186,11 @@ impl HyperRect {
     /// Where the field is no axis of numbers ([`HyperRect::has_number_axis`]).
     pub fn interval_of_field(&self, field: Field) -> Interval {
         self.spans[find_number_axis(field).expect("an axis of numbers")]
+    }
+
+    /// Its values of a field that is a set of few.
+    pub fn codes_of_axis(&self, axis: CodeAxis) -> CodeSet {
+        self.code_sets[axis as usize]
     }
 
     /// Whether boxes have spans of the field: its tests are spans or masks of a number.

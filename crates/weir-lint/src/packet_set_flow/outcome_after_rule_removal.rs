@@ -8,6 +8,9 @@ use weir_partition::HyperRect;
 
 use super::{MAX_BOXES_PER_SET, MAX_CALLERS_FOLLOWED, MAX_JUMP_DEPTH, PacketSetFlow, RulePosition};
 
+/// Rules after one that are compared with it without a search.
+const MAX_NEAR_RULES: usize = 256;
+
 /// The required outcome of packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum RequiredOutcome<'a> {
@@ -56,6 +59,7 @@ impl PacketSetFlow<'_> {
         let rule = self.rule(at);
         let reach = self.rule_packet_boxes(at);
         if self.is_inconclusive
+            || self.is_over_budget()
             || !reach.stateful_boxes.is_empty()
             || reach.matched_boxes.is_empty()
         {
@@ -125,14 +129,22 @@ impl PacketSetFlow<'_> {
         })
     }
 
-    /// The rules of a chain, from one on, whose matches overlap a set, in their order.
-    fn list_rules_overlapping(&self, chain: usize, from: usize, cells: &[HyperRect]) -> Vec<usize> {
-        let mut rules: Vec<usize> =
-            cells.iter().flat_map(|c| self.rules_overlapping_box(chain, c)).collect();
-        rules.retain(|rule| *rule >= from);
-        rules.sort_unstable();
-        rules.dedup();
-        rules
+    /// The rules of a chain, from one on, whose matches may overlap a set, in their order.
+    ///
+    /// Near rules answer most questions. They are listed without the index, which would have to
+    /// open every node that has rules before and after the first one.
+    fn rules_maybe_overlapping(
+        &self,
+        chain: usize,
+        from: usize,
+        cells: &[HyperRect],
+    ) -> impl Iterator<Item = usize> + use<'_> {
+        let near = if from == 0 { 0 } else { MAX_NEAR_RULES };
+        let end = (from + near).min(self.match_spaces[chain].len());
+        let cells = cells.to_vec();
+        let search =
+            move || self.overlap_index(chain).rules_overlapping(&cells, end, &self.examined_boxes);
+        (from..end).chain(std::iter::once_with(search).flatten())
     }
 
     /// The part of a set that leaves a chain undecided; `None` if some of it may have another
@@ -148,13 +160,12 @@ impl PacketSetFlow<'_> {
         if cells.len() > MAX_BOXES_PER_SET || depth == MAX_JUMP_DEPTH {
             return None;
         }
-        let rules = self.list_rules_overlapping(chain, from, &cells);
-        if self.is_over_budget_after_boxes(1 + rules.len()) {
-            return None;
-        }
         let fate = sweep.required;
         let mut returned = Vec::new();
-        for rule in rules {
+        for rule in self.rules_maybe_overlapping(chain, from, &cells) {
+            if cells.is_empty() {
+                break;
+            }
             let at = (chain, rule);
             let reach = self.rule_packet_boxes(at);
             let acts = !sweep.shadowed_rules.contains(&at);
@@ -199,7 +210,7 @@ impl PacketSetFlow<'_> {
                 cells.extend(back);
             }
             if cells.len() + returned.len() > MAX_BOXES_PER_SET
-                || self.is_over_budget_after_boxes(cells.len())
+                || self.is_over_budget_after_boxes(1 + cells.len())
             {
                 return None;
             }

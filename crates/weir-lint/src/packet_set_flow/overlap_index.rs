@@ -1,136 +1,288 @@
-//! Finds the rules of a chain that overlap a box, without testing all of them.
+//! Finds the rules of a chain that overlap or cover a box, in their order, one after another.
 //!
-//! For each of a few fields the intervals of all rules are sorted by their lower ends, with a tree
-//! of the highest upper ends above them: the overlapping intervals are found in time proportional
-//! to their number. The field with the fewest is used.
+//! Most questions are answered by the first few such rules, although a rule that tests the source
+//! overlaps all that test the destination. So the boxes form a tree whose nodes know the bounds of
+//! the boxes below them and their lowest rule, and the search always opens the node with the lowest
+//! rule: rules are found in order, and those after the last one that is asked for cost nothing.
+//!
+//! Boxes that leave different fields open are in different trees. In one tree, a box that leaves a
+//! field open would widen the bounds of every node above it.
+
+use std::cell::Cell as Counter;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use weir_model::Field;
-use weir_partition::{HyperRect, Interval, RulePacketBoxes};
+use weir_partition::{CodeAxis, CodeSet, HyperRect, Interval, RulePacketBoxes};
 
-/// The fields that large rulesets differ in.
-const INDEXED_FIELDS: [Field; 4] = [Field::Saddr, Field::Daddr, Field::Dport, Field::SourceMac];
-/// Chains this short are looked through.
-const MAX_CHAIN_RULES_SCANNED_LINEARLY: usize = 16;
+/// The numbers that large rulesets differ in.
+const INDEXED_FIELDS: [Field; 6] =
+    [Field::Saddr, Field::Daddr, Field::Dport, Field::Sport, Field::Proto, Field::SourceMac];
+/// The sets of few values that they differ in.
+const INDEXED_CODES: [CodeAxis; 3] = [CodeAxis::HeaderPresence, CodeAxis::Iif, CodeAxis::Oif];
+/// Boxes below a node without children.
+const MAX_BOXES_PER_LEAF: usize = 4;
 
-/// The rules of a chain by their spans.
+/// The rules of a chain by their boxes.
 pub(super) struct OverlapIndex {
-    /// All of them.
-    rules: Vec<usize>,
-    interval_trees: Option<[IntervalTree; 4]>,
+    nodes: Vec<BoundsNode>,
+    /// The root of each tree.
+    roots: Vec<usize>,
+    /// The rules of all leaves.
+    leaf_rules: Vec<usize>,
+}
+
+/// The indexed fields of a box, or of the smallest box around some.
+#[derive(Clone)]
+struct IndexedBounds {
+    intervals: [Interval; INDEXED_FIELDS.len()],
+    codes: [CodeSet; INDEXED_CODES.len()],
+}
+
+struct BoundsNode {
+    bounds: IndexedBounds,
+    lowest_rule: usize,
+    highest_rule: usize,
+    below: BoundsNodeContent,
+}
+
+enum BoundsNodeContent {
+    Children(usize, usize),
+    /// A range of the rules of leaves.
+    Rules(usize, usize),
+}
+
+impl IndexedBounds {
+    fn of_box(cell: &HyperRect) -> IndexedBounds {
+        IndexedBounds {
+            intervals: INDEXED_FIELDS.map(|field| cell.interval_of_field(field)),
+            codes: INDEXED_CODES.map(|axis| cell.codes_of_axis(axis)),
+        }
+    }
+
+    fn widen(&mut self, other: &IndexedBounds) {
+        for (mine, theirs) in self.intervals.iter_mut().zip(&other.intervals) {
+            *mine = (mine.0.min(theirs.0), mine.1.max(theirs.1));
+        }
+        for (mine, theirs) in self.codes.iter_mut().zip(&other.codes) {
+            *mine = mine.or(*theirs);
+        }
+    }
+
+    fn intersects(&self, other: &IndexedBounds) -> bool {
+        self.intervals.iter().zip(&other.intervals).all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
+            && self.codes.iter().zip(&other.codes).all(|(a, b)| !a.and(*b).is_empty())
+    }
+
+    fn covers(&self, other: &IndexedBounds) -> bool {
+        self.intervals.iter().zip(&other.intervals).all(|(a, b)| a.0 <= b.0 && b.1 <= a.1)
+            && self.codes.iter().zip(&other.codes).all(|(a, b)| b.and(a.complement()).is_empty())
+    }
+
+    /// Which fields it leaves open: boxes with the same ones are in one tree.
+    fn open_fields(&self, widest: &IndexedBounds) -> u32 {
+        let numbers = self.intervals.iter().zip(&widest.intervals).map(|(a, b)| a == b);
+        let codes = self.codes.iter().zip(&widest.codes).map(|(a, b)| a == b);
+        numbers.chain(codes).fold(0, |bits, open| bits << 1 | u32::from(open))
+    }
 }
 
 impl OverlapIndex {
     /// Those rules of a chain that are wanted.
     pub fn new(reaches: &[RulePacketBoxes], wanted: &dyn Fn(usize) -> bool) -> OverlapIndex {
-        let cells = || {
-            reaches.iter().enumerate().filter(|(i, _)| wanted(*i)).flat_map(|(i, r)| {
-                let hot = r.dropped_boxes.iter().map(|(cell, _)| cell);
-                r.matched_boxes.iter().chain(hot).chain(&r.stateful_boxes).map(move |c| (i, c))
-            })
+        let mut boxes: Vec<(IndexedBounds, usize)> = Vec::new();
+        for (i, r) in reaches.iter().enumerate().filter(|(i, _)| wanted(*i)) {
+            let hot = r.dropped_boxes.iter().map(|(cell, _)| cell);
+            let all = r.matched_boxes.iter().chain(hot).chain(&r.stateful_boxes);
+            boxes.extend(all.map(|cell| (IndexedBounds::of_box(cell), i)));
+        }
+        let mut index =
+            OverlapIndex { nodes: Vec::new(), roots: Vec::new(), leaf_rules: Vec::new() };
+        let Some(widest) = widest_bounds(&boxes) else { return index };
+        let mut trees: BTreeMap<u32, Vec<(IndexedBounds, usize)>> = BTreeMap::new();
+        for entry in boxes {
+            trees.entry(entry.0.open_fields(&widest)).or_default().push(entry);
+        }
+        for mut boxes in trees.into_values() {
+            let root = index.add_node(&mut boxes);
+            index.roots.push(root);
+        }
+        index
+    }
+
+    fn add_node(&mut self, boxes: &mut [(IndexedBounds, usize)]) -> usize {
+        let bounds = widest_bounds(boxes).expect("a node has boxes");
+        let rules = boxes.iter().map(|b| b.1);
+        let (lowest, highest) = rules.fold((usize::MAX, 0), |(l, h), r| (l.min(r), h.max(r)));
+        let below = if boxes.len() <= MAX_BOXES_PER_LEAF {
+            let start = self.leaf_rules.len();
+            self.leaf_rules.extend(boxes.iter().map(|b| b.1));
+            BoundsNodeContent::Rules(start, self.leaf_rules.len())
+        } else {
+            let axis = widest_spread_axis(boxes, &bounds);
+            let middle = boxes.len() / 2;
+            boxes.select_nth_unstable_by_key(middle, |b| (b.0.intervals[axis], b.1));
+            let (low, high) = boxes.split_at_mut(middle);
+            BoundsNodeContent::Children(self.add_node(low), self.add_node(high))
         };
-        let rules: Vec<usize> = (0..reaches.len()).filter(|i| wanted(*i)).collect();
-        let axes = (rules.len() > MAX_CHAIN_RULES_SCANNED_LINEARLY).then(|| {
-            INDEXED_FIELDS
-                .map(|axis| IntervalTree::new(cells().map(|(i, c)| (c.interval_of_field(axis), i))))
-        });
-        OverlapIndex { rules, interval_trees: axes }
+        self.nodes.push(BoundsNode { bounds, lowest_rule: lowest, highest_rule: highest, below });
+        self.nodes.len() - 1
     }
 
-    /// The rules that may do something to packets of a cell, in order.
-    pub fn rules_overlapping(&self, cell: &HyperRect) -> Vec<usize> {
-        let Some(axes) = &self.interval_trees else { return self.rules.clone() };
-        let mut best: Option<Vec<usize>> = None;
-        for (axis, spans) in INDEXED_FIELDS.iter().zip(axes) {
-            let limit = best.as_ref().map_or(usize::MAX, Vec::len);
-            if let Some(found) =
-                spans.find_overlapping_below_limit(cell.interval_of_field(*axis), limit)
-            {
-                best = Some(found);
-            }
-        }
-        let mut rules = best.unwrap_or_default();
-        rules.sort_unstable();
-        rules.dedup();
-        rules
+    /// The rules from one on that may do something to packets of some boxes, in order. Each node
+    /// that is examined is counted.
+    pub fn rules_overlapping<'a>(
+        &'a self,
+        cells: &[HyperRect],
+        from: usize,
+        examined_nodes: &'a Counter<u64>,
+    ) -> RuleSearch<'a> {
+        RuleSearch::new(self, cells, from, IndexedBounds::intersects, examined_nodes)
+    }
+
+    /// The rules that may take all packets of a box at once, in order.
+    pub fn rules_covering<'a>(
+        &'a self,
+        cell: &HyperRect,
+        examined_nodes: &'a Counter<u64>,
+    ) -> RuleSearch<'a> {
+        let cells = std::slice::from_ref(cell);
+        RuleSearch::new(self, cells, 0, IndexedBounds::covers, examined_nodes)
     }
 }
 
-/// Spans in the order of their lower ends.
-struct IntervalTree {
-    sorted_intervals: Vec<(Interval, usize)>,
-    /// Node `n` has the highest upper end below it; its children are `2n` and `2n + 1`.
-    max_upper_ends: Vec<u128>,
-    leaf_count: usize,
+fn widest_bounds(boxes: &[(IndexedBounds, usize)]) -> Option<IndexedBounds> {
+    let mut widest = boxes.first()?.0.clone();
+    boxes.iter().for_each(|b| widest.widen(&b.0));
+    Some(widest)
 }
 
-impl IntervalTree {
-    fn new(spans: impl Iterator<Item = (Interval, usize)>) -> IntervalTree {
-        let mut spans: Vec<(Interval, usize)> = spans.collect();
-        spans.sort_unstable();
-        let leaves = spans.len().next_power_of_two();
-        let mut highest = vec![0; 2 * leaves];
-        for (i, ((_, hi), _)) in spans.iter().enumerate() {
-            highest[leaves + i] = *hi;
-        }
-        for node in (1..leaves).rev() {
-            highest[node] = highest[2 * node].max(highest[2 * node + 1]);
-        }
-        IntervalTree { sorted_intervals: spans, max_upper_ends: highest, leaf_count: leaves }
+/// The field whose values are most narrow compared with the bounds around them.
+fn widest_spread_axis(boxes: &[(IndexedBounds, usize)], bounds: &IndexedBounds) -> usize {
+    let share = |axis: usize| {
+        let width = |(lo, hi): Interval| (hi - lo) as f64 + 1.0;
+        // A few boxes represent the others.
+        let step = boxes.len().div_ceil(64);
+        let sample = boxes.iter().step_by(step);
+        sample.map(|b| width(b.0.intervals[axis]) / width(bounds.intervals[axis])).sum::<f64>()
+    };
+    let axes = (0..INDEXED_FIELDS.len()).map(|axis| (share(axis), axis));
+    axes.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(0, |a| a.1)
+}
+
+/// Finds rules in their order; each costs what it takes to find it.
+pub(super) struct RuleSearch<'a> {
+    index: &'a OverlapIndex,
+    wanted: Vec<IndexedBounds>,
+    from: usize,
+    is_wanted: fn(&IndexedBounds, &IndexedBounds) -> bool,
+    /// The lowest rule first; a rule without a node is found.
+    open: BinaryHeap<Reverse<(usize, Option<usize>)>>,
+    next_rule: usize,
+    examined_nodes: &'a Counter<u64>,
+}
+
+impl<'a> RuleSearch<'a> {
+    fn new(
+        index: &'a OverlapIndex,
+        cells: &[HyperRect],
+        from: usize,
+        is_wanted: fn(&IndexedBounds, &IndexedBounds) -> bool,
+        examined_nodes: &'a Counter<u64>,
+    ) -> RuleSearch<'a> {
+        let wanted = cells.iter().map(IndexedBounds::of_box).collect();
+        let open = BinaryHeap::new();
+        let next_rule = from;
+        let mut search =
+            RuleSearch { index, wanted, from, is_wanted, open, next_rule, examined_nodes };
+        index.roots.iter().for_each(|root| search.open_node(*root));
+        search
     }
 
-    /// The intervals that overlap an interval; `None` if there are `limit` or more.
-    fn find_overlapping_below_limit(&self, (lo, hi): Interval, limit: usize) -> Option<Vec<usize>> {
-        let end = self.sorted_intervals.partition_point(|((l, _), _)| *l <= hi);
-        let mut found = Vec::new();
-        let mut open = vec![1usize];
-        while let Some(node) = open.pop() {
-            // The first leaf below the node.
-            let depth = (self.leaf_count / (1 << node.ilog2())).max(1);
-            let first = (node - (1 << node.ilog2())) * depth;
-            if first >= end || self.max_upper_ends[node] < lo {
-                continue;
-            }
-            if node < self.leaf_count {
-                open.extend([2 * node + 1, 2 * node]);
-            } else {
-                found.push(self.sorted_intervals[first].1);
-                if found.len() >= limit {
-                    return None;
+    fn open_node(&mut self, at: usize) {
+        let node = &self.index.nodes[at];
+        self.examined_nodes.set(self.examined_nodes.get() + 1);
+        if node.highest_rule >= self.from
+            && self.wanted.iter().any(|w| (self.is_wanted)(&node.bounds, w))
+        {
+            self.open.push(Reverse((node.lowest_rule.max(self.from), Some(at))));
+        }
+    }
+}
+
+impl Iterator for RuleSearch<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        while let Some(Reverse((rule, node))) = self.open.pop() {
+            match node.map(|at| &self.index.nodes[at].below) {
+                Some(BoundsNodeContent::Children(a, b)) => {
+                    self.open_node(*a);
+                    self.open_node(*b);
                 }
+                Some(BoundsNodeContent::Rules(start, end)) => {
+                    let rules = self.index.leaf_rules[*start..*end].iter();
+                    let later = rules.filter(|rule| **rule >= self.next_rule);
+                    self.open.extend(later.map(|rule| Reverse((*rule, None))));
+                }
+                None if rule >= self.next_rule => {
+                    self.next_rule = rule + 1;
+                    return Some(rule);
+                }
+                None => {}
             }
         }
-        Some(found)
+        None
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_model::Family;
+
     use super::*;
 
+    /// A box of some sources and ports; every third leaves the source open.
+    fn numbered_box(i: usize) -> HyperRect {
+        let all = HyperRect::all_packets(Family::V4);
+        let lo = (i * 37 % 40) as u128;
+        let port = (i * 11 % 23) as u128;
+        let source = match i % 3 {
+            0 => Some(all),
+            _ => all.restrict_to_interval(Field::Saddr, (lo, lo + (i % 7) as u128)),
+        };
+        let ports = (port, port + (i % 5) as u128);
+        source.and_then(|c| c.restrict_to_interval(Field::Dport, ports)).expect("a box")
+    }
+
     #[test]
-    fn all_spans_that_meet_and_no_others_are_found() {
-        let spans: Vec<(Interval, usize)> = (0..40)
-            .map(|i| {
-                let lo = (i * 37 % 40) as u128;
-                ((lo, lo + (i % 7) as u128), i)
-            })
-            .collect();
-        let index = IntervalTree::new(spans.iter().copied());
-        for lo in 0..50 {
-            for hi in [lo, lo + 3, 60] {
-                let mut found =
-                    index.find_overlapping_below_limit((lo, hi), usize::MAX).expect("no limit");
-                found.sort_unstable();
-                let meets = |s: &&(Interval, usize)| s.0.0 <= hi && lo <= s.0.1;
-                let all: Vec<usize> = spans.iter().filter(meets).map(|s| s.1).collect();
-                assert_eq!(found, all, "{lo}-{hi}");
-                let cut = index.find_overlapping_below_limit((lo, hi), all.len());
-                assert_eq!(cut, all.is_empty().then(Vec::new));
+    fn rules_that_overlap_or_cover_a_box_are_found_in_order() {
+        let examined = Counter::new(0);
+        let mut boxes: Vec<(IndexedBounds, usize)> =
+            (0..200).map(|i| (IndexedBounds::of_box(&numbered_box(i)), i)).collect();
+        let mut index =
+            OverlapIndex { nodes: Vec::new(), roots: Vec::new(), leaf_rules: Vec::new() };
+        let root = index.add_node(&mut boxes);
+        index.roots.push(root);
+        for i in 0..200 {
+            let cell = numbered_box(i);
+            for from in [0, i, 150] {
+                let found: Vec<usize> =
+                    index.rules_overlapping(std::slice::from_ref(&cell), from, &examined).collect();
+                assert!(found.is_sorted_by(|a, b| a < b) && found.iter().all(|r| *r >= from));
+                let missed = (from..200).filter(|r| !found.contains(r));
+                assert_eq!(missed.filter(|r| numbered_box(*r).intersects(&cell)).count(), 0);
             }
+            let found: Vec<usize> = index.rules_covering(&cell, &examined).collect();
+            assert!(found.is_sorted_by(|a, b| a < b) && found.contains(&i));
+            let missed = (0..200).filter(|r| !found.contains(r));
+            assert_eq!(missed.filter(|r| numbered_box(*r).covers(&cell)).count(), 0);
         }
-        assert_eq!(
-            IntervalTree::new(std::iter::empty()).find_overlapping_below_limit((0, 9), 5),
-            Some(Vec::new())
-        );
+    }
+
+    #[test]
+    fn an_index_of_nothing_finds_nothing() {
+        let index = OverlapIndex::new(&[], &|_| true);
+        assert_eq!(index.rules_covering(&numbered_box(1), &Counter::new(0)).next(), None);
     }
 }

@@ -61,6 +61,7 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<ExitAnswer> {
             sources: loaded.sources,
             findings: found.findings,
             suppressed_count: found.suppressed_count,
+            unfinished_tables: found.unfinished_tables,
             cost_model: CostModel::default(),
         });
     }

@@ -1,6 +1,6 @@
 //! The output of `weir check`, independent of the format.
 
-use weir_lint::{Finding, Severity};
+use weir_lint::{Finding, Severity, UnfinishedTable};
 use weir_model::Firewall;
 use weir_passes::CostModel;
 
@@ -16,6 +16,8 @@ pub(super) struct CheckedRuleset {
     pub findings: Vec<Finding>,
     /// Findings that a comment in the text allows.
     pub suppressed_count: usize,
+    /// Tables in which shadowed, redundant and overlapping rules may be missing.
+    pub unfinished_tables: Vec<UnfinishedTable>,
     /// Findings that the baseline lists.
     pub baseline_count: usize,
     /// What rules cost.

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use weir_lint::{Finding, RulesetCounts, count_ruleset};
+use weir_lint::{Finding, RulesetCounts, UnfinishedTable, count_ruleset};
 
 use super::checked_ruleset::{CheckedRuleset, severity_word};
 use super::source_locations::SourceLocations;
@@ -21,6 +21,7 @@ struct CheckedRulesetJson<'a> {
     counts: RulesetCounts,
     suppressed: usize,
     in_baseline: usize,
+    unfinished_tables: &'a [UnfinishedTable],
     findings: Vec<FindingJson<'a>>,
 }
 
@@ -78,6 +79,7 @@ fn ruleset_to_json(checked: &CheckedRuleset) -> CheckedRulesetJson<'_> {
         counts: count_ruleset(&checked.firewall),
         suppressed: checked.suppressed_count,
         in_baseline: checked.baseline_count,
+        unfinished_tables: &checked.unfinished_tables,
         findings: checked.findings.iter().map(|f| finding_to_json(f, checked, &places)).collect(),
     }
 }

@@ -1,0 +1,116 @@
+//! Tests: the work of both questions about every rule grows with the rules, not with their pairs.
+
+use std::collections::HashSet;
+
+use weir_model::Firewall;
+use weir_syntax::iptables::{ParserSettings, parse};
+
+use super::PacketSetFlow;
+
+/// The boxes and index nodes that are examined for both questions about every rule, and how many
+/// rules are shadowed or redundant.
+fn answer_all_questions(rules: &[String], max_examined_boxes: Option<u64>) -> (u64, usize) {
+    let lines: String = rules.iter().map(|rule| format!("-A FORWARD {rule}\n")).collect();
+    let text = format!("*filter\n:FORWARD ACCEPT [0:0]\n{lines}COMMIT\n");
+    let ruleset = parse(&text, &ParserSettings::default()).expect("a good ruleset");
+    let firewall = Firewall::default();
+    let mut flow = PacketSetFlow::new(&firewall, &ruleset, &ruleset.tables[0]);
+    flow.max_examined_boxes = max_examined_boxes.unwrap_or(flow.max_examined_boxes);
+    let chain = ruleset.tables[0].chains.iter().position(|c| &*c.name == "FORWARD");
+    let chain = chain.expect("the chain of the rules");
+    let all = (0..rules.len()).map(|i| (chain, i));
+    let shadowed: HashSet<_> =
+        all.clone().filter(|at| flow.shadowing_rules(*at).is_some()).collect();
+    let redundant = all
+        .filter(|at| !shadowed.contains(at))
+        .filter(|at| flow.deciders_without_rule(*at, &shadowed).is_some());
+    let reported = redundant.count() + shadowed.len();
+    assert_eq!(flow.is_over_budget(), flow.work() > flow.max_examined_boxes);
+    (flow.work(), reported)
+}
+
+/// Numbers without a pattern, the same in each run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: u64) -> u64 {
+        // Knuth's MMIX; the high bits are the better ones.
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+
+    fn prefix(&mut self) -> String {
+        let length = 12 + self.below(21);
+        let addr = (self.below(1 << 32) as u32) & (u32::MAX << (32 - length));
+        format!("{}/{length}", std::net::Ipv4Addr::from(addr))
+    }
+}
+
+/// A source each, shuffled so that no order helps.
+fn source_rules(count: u32) -> Vec<String> {
+    let addr =
+        |i: u32| std::net::Ipv4Addr::from(0x0a00_0000 | (i.wrapping_mul(48_271) % 0x0100_0000));
+    (0..count).map(|i| format!("-s {} -j DROP", addr(i))).collect()
+}
+
+/// Sources, destinations and ports, each of them in some of the rules.
+fn mixed_rules(count: u32) -> Vec<String> {
+    let mut numbers = Numbers(1);
+    let rule = |_| {
+        let mut rule = String::new();
+        let fields = 1 + numbers.below(7);
+        if fields & 1 != 0 {
+            rule += &format!("-s {} ", numbers.prefix());
+        }
+        if fields & 2 != 0 {
+            rule += &format!("-d {} ", numbers.prefix());
+        }
+        if fields & 4 != 0 {
+            let proto = ["tcp", "udp"][numbers.below(2) as usize];
+            rule += &format!("-p {proto} --dport {} ", numbers.below(65_536));
+        }
+        rule + ["-j ACCEPT", "-j DROP"][numbers.below(2) as usize]
+    };
+    (0..count).map(rule).collect()
+}
+
+/// Lists of ports without an address.
+fn multiport_rules(count: u32) -> Vec<String> {
+    let mut numbers = Numbers(1);
+    let rule = |_| {
+        let ports: Vec<String> =
+            (0..2 + numbers.below(14)).map(|_| numbers.below(65_536).to_string()).collect();
+        let proto = ["tcp", "udp"][numbers.below(2) as usize];
+        let target = ["ACCEPT", "DROP"][numbers.below(2) as usize];
+        format!("-p {proto} -m multiport --dports {} -j {target}", ports.join(","))
+    };
+    (0..count).map(rule).collect()
+}
+
+#[test]
+fn the_work_grows_with_the_rules_and_not_with_their_pairs() {
+    // Short chains are looked through, and only long ones cut a box into as many as there may be.
+    type RulesOfShape = fn(u32) -> Vec<String>;
+    let shapes: [(&str, RulesOfShape, u32); 3] = [
+        ("source", source_rules, 2_000),
+        ("mixed", mixed_rules, 2_000),
+        ("ports", multiport_rules, 800),
+    ];
+    for (shape, rules, count) in shapes {
+        let [some, twice_as_many] =
+            [count, 2 * count].map(|count| answer_all_questions(&rules(count), None).0);
+        assert!(some > u64::from(count), "{shape}: {some}");
+        assert!(10 * twice_as_many <= 23 * some, "{shape}: {some}, then {twice_as_many}");
+    }
+}
+
+#[test]
+fn nothing_further_is_reported_after_too_much_work() {
+    let rules: Vec<String> = source_rules(50).into_iter().chain(source_rules(50)).collect();
+    let (work, reported) = answer_all_questions(&rules, None);
+    assert_eq!(reported, 50);
+    assert_eq!(answer_all_questions(&rules, Some(work)), (work, 50));
+    let (limited_work, reported) = answer_all_questions(&rules, Some(work / 4));
+    assert!(reported < 50 && limited_work < work, "{reported} with {limited_work} of {work}");
+}
