@@ -61,6 +61,7 @@ mod journey;
 mod match_and_field_descriptions;
 mod merge_order;
 mod node_store;
+mod opaque_effect_bound;
 mod operators;
 mod packet_change;
 mod packet_share;

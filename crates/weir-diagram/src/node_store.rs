@@ -169,6 +169,15 @@ impl NodeStore {
         if self.level(f) == level { self.branches(f) } else { (f, f) }
     }
 
+    /// Counts work against the limit: also what takes time and makes no node.
+    pub fn count_step(&mut self) -> Result<(), LimitReached> {
+        if self.steps >= self.steps_max {
+            return Err(LimitReached::Steps);
+        }
+        self.steps += 1;
+        Ok(())
+    }
+
     /// The node that tests `level`.
     pub fn make_node(
         &mut self,
@@ -176,14 +185,12 @@ impl NodeStore {
         low: DiagramRef,
         high: DiagramRef,
     ) -> Result<DiagramRef, LimitReached> {
+        // Also without a node: most pairs of a conjunction of disjoint sets end in zero.
+        self.count_step()?;
         if low == high {
             return Ok(low);
         }
         debug_assert!(level < self.level(low) && level < self.level(high));
-        if self.steps >= self.steps_max {
-            return Err(LimitReached::Steps);
-        }
-        self.steps += 1;
         let node = Node { level, low, high };
         let mask = self.unique_table.len() - 1;
         let mut slot = hash_table_key(level, low, high) as usize & mask;

@@ -6,7 +6,7 @@ use weir_semantics::Verdict;
 use crate::chain::{BuildError, TableChainDiagrams};
 use crate::compose::DiagramContext;
 use crate::guarded_sequence::{GuardedSequence, RuleExits, SeenChanges, SequenceError};
-use crate::node_store::{DiagramRef, LimitReached};
+use crate::node_store::DiagramRef;
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::table_evaluation_point::TableEvaluationPoint;
 
@@ -141,15 +141,9 @@ impl<'f> SequenceBuilder<'_, 'f> {
                 }
             }
         }
-        self.check_steps()?;
+        // Running a chain once for each jump can take long without a new node.
+        self.context.space.store.count_step()?;
         Ok(exits)
-    }
-
-    /// Running a chain once for each jump can take long without a new node.
-    fn check_steps(&mut self) -> Result<(), LimitReached> {
-        let store = &mut self.context.space.store;
-        store.steps += 1;
-        if store.steps >= store.steps_max { Err(LimitReached::Steps) } else { Ok(()) }
     }
 
     /// Whether a rule ends in verdicts and returns alone.

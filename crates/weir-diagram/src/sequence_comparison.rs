@@ -12,7 +12,6 @@
 
 use std::collections::BTreeSet;
 
-use weir_model::{Target, Test, lower_to_tests};
 use weir_semantics::Verdict;
 
 use crate::compared_pair::ComparedPair;
@@ -23,28 +22,21 @@ use crate::evaluation_point::EvaluationPoint;
 use crate::guarded_sequence::{GuardedEvents, GuardedSequence, SeenChanges, SequenceError};
 use crate::journey::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::node_store::{DiagramRef, LimitReached};
+use crate::opaque_effect_bound::may_meet_opaque_effects;
 use crate::sequence_build::SequenceBuilder;
 use crate::table_evaluation_point::TableEvaluationPoint;
 
-/// Rules whose answers a whole diagram multiplies out; with fewer of them it is cheap.
+/// Rules met by one packet whose answers a whole diagram multiplies out; with fewer it is cheap.
 const MULTIPLIED_RULES_MIN: usize = 12;
 
 impl<'f> ComparedPair<'f> {
-    /// Whether one of the rulesets has many rules that do something after a test that the packet's
-    /// fields do not decide, and let the packet go on.
+    /// Whether a packet may meet many rules of one table that do something after a test that the
+    /// packet's fields do not decide, and let the packet go on.
     pub fn is_multiplied_out_by_tests(&self) -> bool {
-        let goes_on = |target: &Target| {
-            !matches!(target, Target::None | Target::Accept | Target::Drop | Target::Return)
-                && !matches!(target, Target::Reject(_) | Target::Jump(_) | Target::Goto(_))
-        };
-        let is_opaque = |test: &Test| matches!(test, Test::Opaque { .. });
-        [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family)).any(|ruleset| {
-            let rules = ruleset.rules_with_table_and_chain().map(|(_, _, rule)| rule);
-            let multiplied = rules.filter(|rule| {
-                goes_on(&rule.target) && lower_to_tests(rule, self.family).iter().any(is_opaque)
-            });
-            multiplied.take(MULTIPLIED_RULES_MIN).count() == MULTIPLIED_RULES_MIN
-        })
+        let rulesets = [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
+        rulesets
+            .flat_map(|ruleset| &ruleset.tables)
+            .any(|table| may_meet_opaque_effects(table, self.family, MULTIPLIED_RULES_MIN))
     }
 
     /// Whether the rulesets are proven equal as sequences, with at most a quarter of the steps.
@@ -171,6 +163,8 @@ pub(crate) fn have_same_order_for_every_packet<E: PartialEq>(
             if rest == DiagramRef::ZERO {
                 break;
             }
+            // Known results take no steps of the store.
+            store.count_step()?;
             let next = store.and(rest, *left)?;
             if next == DiagramRef::ZERO {
                 continue;
