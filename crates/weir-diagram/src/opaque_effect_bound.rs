@@ -5,7 +5,7 @@
 //! such rules in a row are not. This is an upper bound, from the rules' tests alone: whatever a
 //! packet meets in a chain can be met together, pair by pair.
 
-use weir_model::{Chain, Family, Rule, RuleTests, Table, Target, Test, lower_to_tests};
+use weir_model::{Chain, Family, Rule, RuleTests, Ruleset, Table, Target, Test, lower_to_tests};
 use weir_partition::predicate_relations::is_disjoint;
 
 /// Pairs of rules that are examined in a chain before it counts as one long overlap.
@@ -16,6 +16,13 @@ struct WeightedRule {
     tests: RuleTests,
     /// How many a packet that matches may meet.
     weight: usize,
+}
+
+/// How many rules of a ruleset do not act after an opaque test: what a whole diagram takes grows
+/// with them, the others multiply it.
+pub(crate) fn count_rules_without_opaque_effect(ruleset: &Ruleset, family: Family) -> usize {
+    let rules = ruleset.rules_with_table_and_chain();
+    rules.filter(|r| !acts_after_opaque_test(r.2, &lower_to_tests(r.2, family))).count()
 }
 
 /// Whether some packet may meet at least `count` rules of a table that do something after a test

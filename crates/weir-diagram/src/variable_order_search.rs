@@ -21,11 +21,13 @@ const THINNED_CHAIN_RULES_MIN: usize = 8;
 const PER_ORDER_MEMORY_BYTES_MAX: usize = 128 << 20;
 const PER_ORDER_STEPS_MAX: u64 = 3_000_000;
 
-/// The orders, the one that takes the fewest steps for the thinned ruleset first.
+/// The orders, the one that takes the fewest steps for the thinned ruleset first. No try takes more
+/// than `steps_max`.
 pub(crate) fn rank_variable_orders(
     family: Family,
     firewall: &Firewall,
     ways: &[ComparedPath],
+    steps_max: u64,
 ) -> Vec<VariableOrder> {
     let mut orders = VariableOrder::ALL.to_vec();
     let Some(ruleset) =
@@ -40,7 +42,7 @@ pub(crate) fn rank_variable_orders(
     };
     let thin = Firewall { v4, v6, sets: Vec::new() };
     // By how much an order is worse than the best one does not matter.
-    let mut fewest = PER_ORDER_STEPS_MAX;
+    let mut fewest = steps_max.min(PER_ORDER_STEPS_MAX);
     orders.sort_by_cached_key(|order| {
         let steps = count_build_steps(family, *order, &thin, ways, fewest).unwrap_or(u64::MAX);
         fewest = fewest.min(steps);
