@@ -29,6 +29,7 @@ mod kernel_oracle;
 mod link_macs;
 mod observing_rules;
 mod packet_batch;
+mod packet_numbering;
 mod result_difference;
 pub mod rule_effect_tester;
 mod testbed;

@@ -1,9 +1,9 @@
 //! Packets with the same path, which can be distinguished from each other.
 //!
-//! A packet is identified by its identification field (IPv4) or flow label (IPv6). No field of the
-//! table covers them (a test checks this), so that no rule tests them, and nothing rewrites them.
-//! If padding does not affect any test, its length is also unique, so that byte counters identify
-//! packets.
+//! A packet is identified by its identification field (IPv4) or flow label (IPv6), which nothing
+//! rewrites. [`PacketNumbering`](crate::packet_numbering::PacketNumbering) chooses numbers that no
+//! rule can tell from the identification that the packet was made with. If padding does not affect
+//! any test, its length is also unique, so that byte counters identify packets.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -13,6 +13,7 @@ use weir_semantics::JourneyKind;
 
 use crate::conntrack_setup;
 use crate::link_macs::{FIREWALL_INPUT_MAC, NEIGHBOUR_MAC};
+use crate::packet_numbering::{self, PacketNumbering};
 
 /// Most packets of a batch: fewer than the kernel queues for one processor.
 pub(crate) const BATCH_PACKETS_MAX: usize = 900;
@@ -21,8 +22,6 @@ const PACKET_BYTES_MAX: usize = 1500;
 /// Protocol number of GRE, and the length of its longest header.
 pub(crate) const GRE_PROTOCOL: u8 = 47;
 pub(crate) const GRE_BYTES_NEEDED_BY_NAT: usize = 16;
-/// Numbers of packets go from 1 to here, then begin again.
-const PACKET_NUMBER_MAX: u32 = 60_000;
 
 /// What all packets of a batch have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -77,18 +76,19 @@ pub(crate) struct PacketBatch {
 /// Gives each packet its number, and makes its bytes.
 #[derive(Debug)]
 pub(crate) struct BatchMaker {
-    next_number: u32,
+    numbering: PacketNumbering,
     /// Families in which lengths are tested: there, packets keep their length.
     length_tested_families: Vec<Family>,
 }
 
 impl BatchMaker {
-    pub fn new(lengths_matter: Vec<Family>) -> BatchMaker {
-        BatchMaker { next_number: 1, length_tested_families: lengths_matter }
+    pub fn new(numbering: PacketNumbering, lengths_matter: Vec<Family>) -> BatchMaker {
+        BatchMaker { numbering, length_tested_families: lengths_matter }
     }
 
     /// Takes at most `room` packets, all of which follow `path`, out of `packets`. A packet of the
-    /// same connection as another packet of the batch stays in `packets` for a later batch.
+    /// same connection as another packet of the batch stays in `packets` for a later batch, and so
+    /// does one for which no number is left.
     pub fn take_batch_of_distinct_connections(
         &mut self,
         path: PacketPath,
@@ -103,12 +103,12 @@ impl BatchMaker {
                 break;
             }
             let Some(packet) = packets.pop_front() else { break };
-            if !insert_unseen_connection(&packet, &mut connections) {
+            let number = insert_unseen_connection(&packet, &mut connections)
+                .then(|| self.numbering.choose_number(&packet, &batch.packet_numbers));
+            let Some(number) = number.flatten() else {
                 packets.push_back(packet);
                 continue;
-            }
-            let number = self.next_number;
-            self.next_number = if number == PACKET_NUMBER_MAX { 1 } else { number + 1 };
+            };
             batch.packet_numbers.push(number);
             batch.packets.push(self.prepare_packet(
                 packet,
@@ -127,9 +127,7 @@ impl BatchMaker {
         entry: JourneyKind,
         lengths: &mut HashSet<usize>,
     ) -> PreparedPacket {
-        if packet.family == Family::V4 || packet.is_fragment() {
-            packet.ident = number as u16;
-        }
+        packet_numbering::write_number_to_identification(&mut packet, number);
         if entry != JourneyKind::Output && packet.smac.is_none() {
             packet.smac = Some(NEIGHBOUR_MAC);
         }
@@ -149,12 +147,16 @@ impl BatchMaker {
             pad_for_distinct_byte_counts(&mut packet, lengths);
         }
         let frame = match entry {
-            JourneyKind::Output => write_number_to_flow_label(packet.to_bytes(), 0, number),
-            JourneyKind::Forward | JourneyKind::Input => write_number_to_flow_label(
-                packet.to_frame_with_dmac(FIREWALL_INPUT_MAC),
-                14,
-                number,
-            ),
+            JourneyKind::Output => {
+                packet_numbering::write_number_to_flow_label(packet.to_bytes(), 0, number)
+            }
+            JourneyKind::Forward | JourneyKind::Input => {
+                packet_numbering::write_number_to_flow_label(
+                    packet.to_frame_with_dmac(FIREWALL_INPUT_MAC),
+                    14,
+                    number,
+                )
+            }
         };
         PreparedPacket {
             packet,
@@ -173,15 +175,6 @@ fn insert_unseen_connection(packet: &Packet, connections: &mut HashSet<Conntrack
         return false;
     }
     connections.insert(tuple)
-}
-
-/// Writes the number into the flow label of an IPv6 packet, which no checksum covers.
-fn write_number_to_flow_label(mut bytes: Vec<u8>, at: usize, number: u32) -> Vec<u8> {
-    if bytes[at] >> 4 == 6 {
-        bytes[at + 1] |= (number >> 16) as u8 & 0x0f;
-        bytes[at + 2..at + 4].copy_from_slice(&(number as u16).to_be_bytes());
-    }
-    bytes
 }
 
 /// Lengthens the payload until no other packet of the batch is as long.
@@ -217,11 +210,7 @@ impl PacketBatch {
 
     /// Which packet of the batch these bytes are; `None` if they are none of it.
     pub fn identify_packet(&self, bytes: &[u8]) -> Option<usize> {
-        let number = match (bytes.first()? >> 4, bytes.get(..8)?) {
-            (4, b) => u32::from(u16::from_be_bytes([b[4], b[5]])),
-            (6, b) => u32::from(b[1] & 0x0f) << 16 | u32::from(u16::from_be_bytes([b[2], b[3]])),
-            _ => return None,
-        };
+        let number = packet_numbering::read_packet_number(bytes)?;
         let first = *self.packet_numbers.first()?;
         // Numbers are consecutive, but for those that were taken out and where they begin again.
         let guess = number.wrapping_sub(first) as usize;
@@ -253,6 +242,8 @@ mod tests {
     use weir_model::field::{FIELDS, Layer};
     use weir_packet::{Addr, FragmentOffsetAndFlags};
 
+    use crate::packet_numbering::{PACKET_NUMBER_MAX, does_read_identification};
+
     fn udp(family: Family, sport: u16) -> Packet {
         let mut p = Packet::new(family, Addr(1), Addr(2), 17);
         p.transport = Transport::Udp { sport, dport: 2 };
@@ -263,12 +254,18 @@ mod tests {
         (10..10 + count).map(|sport| udp(family, sport)).collect()
     }
 
+    fn maker_for_ruleset_without_tests(length_tested_families: Vec<Family>) -> BatchMaker {
+        let numbering = PacketNumbering::from_next_number(1, HashSet::new());
+        BatchMaker::new(numbering, length_tested_families)
+    }
+
     #[test]
     fn each_packet_of_a_batch_has_its_own_number_and_length() {
         for family in [Family::V4, Family::V6] {
             let path = PacketPath::from_packet(&udp(family, 1), JourneyKind::Forward, false);
-            let mut maker = BatchMaker::new(Vec::new());
-            maker.next_number = PACKET_NUMBER_MAX - 1;
+            let numbering =
+                PacketNumbering::from_next_number(PACKET_NUMBER_MAX - 1, HashSet::new());
+            let mut maker = BatchMaker::new(numbering, Vec::new());
             let batch = maker.take_batch_of_distinct_connections(path, &mut queue(family, 5), 10);
             let lengths: HashSet<_> = batch.packets.iter().map(|p| p.packet.len()).collect();
             assert_eq!(lengths.len(), 5);
@@ -288,10 +285,10 @@ mod tests {
         fields.filter(|field| field.read(packet) != field.read(&sent)).collect()
     }
 
-    /// A field at the place of the number would be overwritten: such a packet would not test what
-    /// it was made for, and the number must then move elsewhere.
+    /// A number that overwrote another field would make the packet another one than was wished for;
+    /// the identification may change as far as no rule tests it.
     #[test]
-    fn the_number_of_a_packet_is_in_no_field_of_the_table() {
+    fn the_number_of_a_packet_changes_no_field_but_the_identification() {
         for family in [Family::V4, Family::V6] {
             let whole = Packet { smac: Some([2, 0, 0, 0, 0, 5]), ..udp(family, 1) };
             let fragment = |offset, more_fragments| {
@@ -302,15 +299,17 @@ mod tests {
             let later = Packet { transport: Transport::NoParsedHeader, ..fragment(1, false) };
             for packet in [whole.clone(), fragment(0, true), later] {
                 for number in [1, 0x55aa, PACKET_NUMBER_MAX] {
-                    let prepared = BatchMaker::new(vec![family]).prepare_packet(
+                    let prepared = maker_for_ruleset_without_tests(vec![family]).prepare_packet(
                         packet.clone(),
                         number,
                         JourneyKind::Forward,
                         &mut HashSet::new(),
                     );
-                    assert_eq!(find_fields_changed_in_frame(&packet, &prepared.frame), []);
-                    for field in FIELDS.iter().map(|row| row.field) {
-                        assert_eq!(field.read(&packet), field.read(&prepared.packet), "{field:?}");
+                    let numbered = &prepared.packet;
+                    assert_eq!(find_fields_changed_in_frame(numbered, &prepared.frame), []);
+                    let fields = FIELDS.iter().map(|row| row.field);
+                    for field in fields.filter(|f| !does_read_identification(*f)) {
+                        assert_eq!(field.read(&packet), field.read(numbered), "{field:?}");
                     }
                 }
             }
@@ -324,11 +323,8 @@ mod tests {
     fn lengths_that_are_tested_are_left_alone() {
         let path = PacketPath::from_packet(&udp(Family::V4, 1), JourneyKind::Input, false);
         let mut packets = queue(Family::V4, 3);
-        let batch = BatchMaker::new(vec![Family::V4]).take_batch_of_distinct_connections(
-            path,
-            &mut packets,
-            10,
-        );
+        let batch = maker_for_ruleset_without_tests(vec![Family::V4])
+            .take_batch_of_distinct_connections(path, &mut packets, 10);
         assert!(batch.packets.iter().all(|p| p.packet.len() == 28));
     }
 
@@ -340,8 +336,11 @@ mod tests {
         (answer.saddr, answer.daddr) = (Addr(2), Addr(1));
         answer.transport = Transport::Udp { sport: 2, dport: 10 };
         packets.push_back(answer.clone());
-        let batch =
-            BatchMaker::new(Vec::new()).take_batch_of_distinct_connections(path, &mut packets, 10);
+        let batch = maker_for_ruleset_without_tests(Vec::new()).take_batch_of_distinct_connections(
+            path,
+            &mut packets,
+            10,
+        );
         assert_eq!(batch.packets.len(), 2);
         assert_eq!(packets, [answer]);
     }

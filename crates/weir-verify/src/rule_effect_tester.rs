@@ -1,15 +1,16 @@
 //! The effects of single rules on packets, measured in the kernel.
 //!
 //! A [`RuleEffectTester`] loads many rules at once, each in its own chain, and sends one copy of a
-//! packet through each of them. The copies differ only in their identification field (IPv4) or flow
-//! label (IPv6), which the dispatch to the chains tests and the measured rules do not. Counters
-//! show for each rule whether it matched, and whether the traversal continued after it; if neither,
+//! packet through each of them. The copies differ only in the middle bits of their identification
+//! (IPv4) or flow label (IPv6), which hold their number: the dispatch to the chains tests these
+//! bits, and the measured rules do not. Counters show for each rule whether it matched, and whether the traversal continued after it; if neither,
 //! the evaluation itself dropped the packet.
 //!
 //! Each rule is followed by *probes*, rules that each test one field. A copy without a rule goes
 //! through the same probes: if the two differ, the rule's target modified the field. Further probes
 //! are at the end of the journey, in mangle POSTROUTING.
 
+mod copy_number;
 mod effect_test_packet;
 mod effect_test_ruleset;
 mod measured_rule;
@@ -31,6 +32,7 @@ pub use measured_rule::MeasuredRule;
 use crate::VerifyError;
 use crate::link_macs::{FIREWALL_INPUT_MAC, NEIGHBOUR_MAC};
 use crate::packet_batch::{PacketBatch, PacketPath, PreparedPacket};
+use crate::packet_numbering::read_packet_number;
 use crate::testbed::Testbed;
 
 /// Maximum number of rules of one bench: one batch has a packet for each.
@@ -49,7 +51,8 @@ pub struct RuleObservation {
     pub probe_hits: Vec<bool>,
     /// Which of the probes at the end of the journey counted it; `None` if it did not come so far.
     pub final_probe_hits: Option<Vec<bool>>,
-    /// Its first bytes from the network header on, as it left or was delivered.
+    /// Its first bytes from the network header on, as it left or was delivered, without the number
+    /// of the copy.
     pub observed_bytes: Option<Vec<u8>>,
     /// The mark that it left with.
     pub mark: u32,
@@ -243,7 +246,7 @@ impl RuleEffectTester {
                 final_probe_hits: is_late,
                 mark: left.as_ref().map_or(0, |l| l.mark),
                 is_local: left.as_ref().is_some_and(|l| l.is_local),
-                observed_bytes: left.map(|l| l.bytes),
+                observed_bytes: left.map(|l| sample.without_copy_number(l.bytes)),
                 ct_state: state,
             });
         }
@@ -261,10 +264,12 @@ impl RuleEffectTester {
         let mut connections: Vec<conntrack::ConntrackEntry> = sample.needed_conntrack_entries();
         let placeholder = Packet::new(self.family, weir_model::Addr(0), weir_model::Addr(0), 59);
         let each = which.iter().map(|i| {
-            let number = *i as u32 + 1;
+            let copy = effect_test_ruleset::copy_number_of_rule(*i);
+            let frame = sample.frame_of_copy(FIREWALL_INPUT_MAC, NEIGHBOUR_MAC, copy);
+            let number = read_packet_number(&frame[14..]).expect("a network header");
             let prepared = PreparedPacket {
                 packet: placeholder.clone(),
-                frame: sample.frame_of_copy(FIREWALL_INPUT_MAC, NEIGHBOUR_MAC, number),
+                frame,
                 conntrack_entries: std::mem::take(&mut connections),
                 is_local: false,
             };

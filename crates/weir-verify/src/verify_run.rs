@@ -20,6 +20,7 @@ use crate::counters::OriginalRulesAndPolicies;
 use crate::diagram_check::FamilyDiagrams;
 use crate::kernel_oracle::{KernelOracle, LastKernelAnswerByRule};
 use crate::packet_batch::{BATCH_PACKETS_MAX, BatchMaker, PacketBatch, PacketPath};
+use crate::packet_numbering::PacketNumbering;
 use crate::result_difference::{self, ExpectedResult, increment_named_count};
 use crate::testbed::Testbed;
 use crate::{VerifyError, VerifyOptions, VerifyReport};
@@ -102,7 +103,10 @@ pub(crate) fn run_verification(
     }
     let mut run = VerifyRun {
         original_of_rule: index_original_positions_by_rule(firewall, &originals),
-        batch_maker: BatchMaker::new(test_packets::families_testing_length(firewall)),
+        batch_maker: BatchMaker::new(
+            PacketNumbering::new(firewall),
+            test_packets::families_testing_length(firewall),
+        ),
         report: VerifyReport { seed: options.seed, ..VerifyReport::default() },
         original_hit: vec![false; originals.keys.len()],
         packets_sent: 0,

@@ -2,12 +2,12 @@
 //! extension headers, boundary values of ports and fields.
 
 use weir_kernel::conntrack;
-use weir_packet::checksum::InternetChecksum;
 use weir_packet::tcp_flag::{ACK, FIN, PSH, RST, SYN, URG};
 use weir_packet::{
     Addr, ConntrackInfo, CtState, Family, FragmentOffsetAndFlags, Mac, Packet, Transport,
 };
 
+use super::copy_number::{read_copy_number, write_copy_number};
 use crate::conntrack_setup;
 
 /// A packet to be sent through every rule of a bench.
@@ -62,32 +62,23 @@ impl EffectTestPacket {
             .map_or(Vec::new(), |p| conntrack_setup::build_conntrack_entries_of_packet(p, 1))
     }
 
+    /// What was logged of a copy, without its number: as the packet itself would have been logged.
+    pub(super) fn without_copy_number(&self, mut logged: Vec<u8>) -> Vec<u8> {
+        write_copy_number(&mut logged, read_copy_number(&self.bytes));
+        logged
+    }
+
     /// The frame of the copy of that number.
     pub(super) fn frame_of_copy(&self, dmac: Mac, smac: Mac, number: u32) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         let kind: [u8; 2] = if bytes[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
-        write_ip_id_or_flow_label(&mut bytes, number);
+        write_copy_number(&mut bytes, number);
         let pkttype = self.packet.as_ref().map(|p| p.to_frame_with_dmac(dmac)[..6].to_vec());
         let mut frame = pkttype.unwrap_or(dmac.to_vec());
         frame.extend_from_slice(&self.smac.unwrap_or(smac));
         frame.extend_from_slice(&kind);
         frame.extend_from_slice(&bytes);
         frame
-    }
-}
-
-/// Writes the number into the identification (IPv4) or the flow label (IPv6).
-fn write_ip_id_or_flow_label(bytes: &mut [u8], number: u32) {
-    if bytes[0] >> 4 == 4 {
-        bytes[4..6].copy_from_slice(&(number as u16).to_be_bytes());
-        let header = usize::from(bytes[0] & 0x0f) * 4;
-        bytes[10..12].fill(0);
-        let mut sum = InternetChecksum::new();
-        sum.add_zero_padded_bytes(&bytes[..header]);
-        bytes[10..12].copy_from_slice(&sum.finish().to_be_bytes());
-    } else {
-        bytes[1] = bytes[1] & 0xf0 | (number >> 16) as u8 & 0x0f;
-        bytes[2..4].copy_from_slice(&(number as u16).to_be_bytes());
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use weir_model::{Family, Firewall, Hook, TableName};
 use weir_syntax::iptables::{ParserSettings, parse};
 
+use super::copy_number::format_copy_number_match;
 use super::measured_rule::MeasuredRule;
 
 /// The device that packets come in by, and the one that they leave by.
@@ -79,15 +80,14 @@ fn dispatch_chain_hook_suffix(hook: Hook) -> &'static str {
     }
 }
 
-/// A test of a packet's number, which is in its identification or flow label.
-fn format_packet_number_range_match(family: Family, lo: usize, hi: usize) -> String {
-    let place = match family {
-        Family::V4 => "2&0xffff",
-        Family::V6 => "0&0xfffff",
-    };
-    let (lo, hi) = (lo + 1, hi + 1);
-    let span = if lo == hi { format!("{lo:#x}") } else { format!("{lo:#x}:{hi:#x}") };
-    format!("-m u32 --u32 \"{place}={span}\"")
+/// A test for the copies of the rules from `lo` to `hi`.
+fn format_copy_match(family: Family, lo: usize, hi: usize) -> String {
+    format_copy_number_match(family, copy_number_of_rule(lo), copy_number_of_rule(hi))
+}
+
+/// The number of a rule's copy.
+pub(super) fn copy_number_of_rule(which: usize) -> u32 {
+    which as u32 + 1
 }
 
 /// All tables that have a rule, and mangle for the probes at the end.
@@ -151,7 +151,7 @@ fn write_table(
     // What a target sent to the host ends there.
     for same in late.chunk_by(|a, b| a / DISPATCH_GROUP_RULES == b / DISPATCH_GROUP_RULES) {
         let lo = same[0] / DISPATCH_GROUP_RULES * DISPATCH_GROUP_RULES;
-        let test = format_packet_number_range_match(family, lo, lo + DISPATCH_GROUP_RULES - 1);
+        let test = format_copy_match(family, lo, lo + DISPATCH_GROUP_RULES - 1);
         let _ = writeln!(rules, "-A INPUT {test} -j {}", final_dispatch_chain_name(lo));
     }
     for i in own {
@@ -184,11 +184,11 @@ fn write_dispatch_chains(
     for same in which.chunk_by(|a, b| a / DISPATCH_GROUP_RULES == b / DISPATCH_GROUP_RULES) {
         let (lo, name) = (same[0] / DISPATCH_GROUP_RULES * DISPATCH_GROUP_RULES, group(same[0]));
         let _ = writeln!(chains, ":{name} - [0:0]");
-        let test = format_packet_number_range_match(family, lo, lo + DISPATCH_GROUP_RULES - 1);
+        let test = format_copy_match(family, lo, lo + DISPATCH_GROUP_RULES - 1);
         let _ = writeln!(rules, "-A {from} {test} -j {name}");
         for i in same {
             let _ = writeln!(chains, ":{} - [0:0]", chain(*i));
-            let test = format_packet_number_range_match(family, *i, *i);
+            let test = format_copy_match(family, *i, *i);
             let _ = writeln!(rules, "-A {name} {test} -j {}", chain(*i));
         }
     }
