@@ -144,15 +144,12 @@ fn push_predicate_boundary_mutations(
             values.extend((0..128).map(|i| 1 << i).filter(|b| mask & b != 0));
             values.push(!mask & max);
         }
-        Predicate::Device { name, prefix } => {
-            out.push(PacketMutation::SetDevice(field, name.to_string()));
-            out.push(PacketMutation::SetDevice(field, format!("{name}0")));
-            if *prefix || name.len() > 1 {
-                let shorter: String = name.chars().take(name.chars().count() - 1).collect();
-                if !shorter.is_empty() {
-                    out.push(PacketMutation::SetDevice(field, shorter));
-                }
-            }
+        Predicate::Device { name, .. } => {
+            // `+` alone is a prefix of all names, and no name itself.
+            let shorter = name.char_indices().last().map_or("", |(end, _)| &name[..end]);
+            let names = [name.to_string(), format!("{name}0"), shorter.to_owned()];
+            let names = names.into_iter().filter(|name| !name.is_empty());
+            out.extend(names.map(|name| PacketMutation::SetDevice(field, name)));
             return;
         }
     }
