@@ -344,6 +344,23 @@ pub struct ExtensionOption {
     pub value: ExtensionValue,
 }
 
+/// Address types of `-m addrtype`: route types (`RTN_*`), each at the bit that it has in the
+/// kernel's match (xt_addrtype.h), which is the order in which iptables prints them.
+pub const ADDRTYPE_NAMES: [&str; 12] = [
+    "UNSPEC",
+    "UNICAST",
+    "LOCAL",
+    "BROADCAST",
+    "ANYCAST",
+    "MULTICAST",
+    "BLACKHOLE",
+    "UNREACHABLE",
+    "PROHIBIT",
+    "THROW",
+    "NAT",
+    "XRESOLVE",
+];
+
 /// Value of an extension's option.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ExtensionValue {

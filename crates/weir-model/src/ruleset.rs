@@ -160,22 +160,32 @@ impl fmt::Display for TableName {
     }
 }
 
-/// The points of a packet's path that have chains.
+/// The points of a packet's path that have chains, with the kernel's numbers (`NF_INET_*` of
+/// include/uapi/linux/netfilter.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Hook {
     /// After reception, before routing.
-    Prerouting,
+    Prerouting = 0,
     /// To this host.
-    Input,
+    Input = 1,
     /// Through this host.
-    Forward,
+    Forward = 2,
     /// From this host.
-    Output,
+    Output = 3,
     /// Before transmission.
-    Postrouting,
+    Postrouting = 4,
 }
 
 impl Hook {
+    /// All hooks, by number.
+    pub const ALL: [Hook; 5] =
+        [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
+
+    /// The kernel's number of the hook, 0 to 4.
+    pub const fn number(self) -> usize {
+        self as usize
+    }
+
     /// The built-in chain's name.
     pub const fn chain_name(self) -> &'static str {
         match self {
@@ -189,9 +199,7 @@ impl Hook {
 
     /// The hook of a built-in chain's name.
     pub fn from_chain_name(name: &str) -> Option<Self> {
-        [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting]
-            .into_iter()
-            .find(|h| h.chain_name() == name)
+        Hook::ALL.into_iter().find(|h| h.chain_name() == name)
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use weir_kernel::conntrack::KernelConntrackTable;
 use weir_kernel::nflog::{LoggedPacket, NflogReceiver};
 use weir_kernel::{FrameSocket, Namespace, RawIpSocket, Session, VethEndAddresses, VethOptions};
+use weir_model::Hook;
 use weir_packet::{CtState, Family};
 use weir_semantics::JourneyKind;
 
@@ -25,8 +26,6 @@ pub(crate) const LINK_ADDRS_AS_NUMBERS: [[u128; 2]; 2] =
     [[0xc000_000a, 0xc000_000b], [0xfd57_6569 << 96 | 0x0a, 0xfd57_6569 << 96 | 0x0b]];
 
 const NFLOG_COPY_BYTES: u32 = 128;
-/// NF_INET_LOCAL_IN.
-const NF_INET_LOCAL_IN: u8 = 1;
 /// How long a batch may take to pass.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -308,7 +307,7 @@ impl BatchObservation {
         match logged.prefix {
             log_prefix::REACHED_FIRST_HOOK => self.reached_first_hook[at] = true,
             log_prefix::REACHED_LAST_HOOK => {
-                let is_local = logged.hook == NF_INET_LOCAL_IN;
+                let is_local = usize::from(logged.hook) == Hook::Input.number();
                 self.observed_packets[at] = Some(PacketAtLastHook {
                     bytes: logged.payload.to_vec(),
                     mark: logged.mark,

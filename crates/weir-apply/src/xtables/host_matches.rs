@@ -1,6 +1,8 @@
 //! Matches that depend on the host: owner and addrtype.
 
-use weir_model::rule_match::{ExtensionOption, ExtensionValue, UnmodelledInputMatch};
+use weir_model::rule_match::{
+    ADDRTYPE_NAMES, ExtensionOption, ExtensionValue, UnmodelledInputMatch,
+};
 
 use super::entry_writer::{EntryWriter, StructBytes};
 
@@ -39,22 +41,6 @@ fn push_owner(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> 
     Some(())
 }
 
-/// Types in the order of their bits (xt_addrtype.h).
-const ADDRTYPE_NAMES_BY_BIT: [&str; 12] = [
-    "UNSPEC",
-    "UNICAST",
-    "LOCAL",
-    "BROADCAST",
-    "ANYCAST",
-    "MULTICAST",
-    "BLACKHOLE",
-    "UNREACHABLE",
-    "PROHIBIT",
-    "THROW",
-    "NAT",
-    "XRESOLVE",
-];
-
 /// struct xt_addrtype_info_v1
 fn push_addrtype(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
     let mut data = StructBytes::<8>::zeroed();
@@ -81,7 +67,7 @@ fn push_addrtype(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<(
 
 fn addrtype_bits(types: &[&str]) -> Option<u16> {
     types.iter().try_fold(0, |bits, name| {
-        let bit = ADDRTYPE_NAMES_BY_BIT.iter().position(|known| known == name)?;
+        let bit = ADDRTYPE_NAMES.iter().position(|known| known == name)?;
         Some(bits | 1 << bit)
     })
 }

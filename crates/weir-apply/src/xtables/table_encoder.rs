@@ -72,7 +72,7 @@ struct TableEncoder<'t> {
 impl<'t> TableEncoder<'t> {
     fn append_chain(&mut self, chain: &'t Chain) -> Result<(), ApplyError> {
         let hooks = self.table.name.hooks().iter();
-        let hook = hooks.copied().find(|h| h.chain_name() == &*chain.name).map(hook_number);
+        let hook = hooks.copied().find(|h| h.chain_name() == &*chain.name).map(Hook::number);
         match hook {
             Some(number) => {
                 self.hooks.valid_hooks |= 1 << number;
@@ -139,16 +139,5 @@ impl<'t> TableEncoder<'t> {
             self.out.entries_mut()[*at..at + 4].copy_from_slice(&start.to_ne_bytes());
         }
         Ok(())
-    }
-}
-
-/// The kernel's number of a hook (include/uapi/linux/netfilter.h).
-fn hook_number(hook: Hook) -> usize {
-    match hook {
-        Hook::Prerouting => 0,
-        Hook::Input => 1,
-        Hook::Forward => 2,
-        Hook::Output => 3,
-        Hook::Postrouting => 4,
     }
 }

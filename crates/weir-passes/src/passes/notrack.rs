@@ -174,8 +174,7 @@ fn make_notrack_rules(rule: &Rule, family: Family) -> Option<(Rule, Rule)> {
 /// Whether no rule, in any table at any hook, uses conntrack for the kind or translates it before
 /// it is decided there.
 fn is_conntrack_independent(kind: &Rule, ruleset: &Ruleset) -> bool {
-    let hooks = [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
-    hooks.into_iter().all(|hook| {
+    Hook::ALL.into_iter().all(|hook| {
         tables_at_hook(hook).iter().filter_map(|name| ruleset.table(name)).all(|table| {
             table.chain(hook.chain_name()).is_none()
                 || is_conntrack_independent_in_table(kind, table, hook, ruleset.family)

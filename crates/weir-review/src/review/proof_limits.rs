@@ -2,15 +2,12 @@
 
 use weir_model::{Field, Firewall, Hook, Ruleset, TableName, Test, lower_to_tests};
 
-const ALL_HOOKS: [Hook; 5] =
-    [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
-
 /// What no packet of a comparison shows, for firewalls whose rules could distinguish it: sentences.
 pub fn describe_uncovered_packets(firewalls: &[&Firewall]) -> Vec<String> {
     let any = |tells: fn(&Ruleset) -> bool| firewalls.iter().flat_map(|f| f.rulesets()).any(tells);
     let cases: [(bool, &str); 4] = [
         (
-            any(|r| tests_field_in_hooks(r, None, &ALL_HOOKS, Field::Length)),
+            any(|r| tests_field_in_hooks(r, None, &Hook::ALL, Field::Length)),
             "packets of more than 65,535 bytes (BIG TCP), whose length rules test",
         ),
         (
@@ -19,7 +16,7 @@ pub fn describe_uncovered_packets(firewalls: &[&Firewall]) -> Vec<String> {
              before it is decremented",
         ),
         (
-            any(|r| tests_field_in_hooks(r, Some(TableName::Raw), &ALL_HOOKS, Field::CtState)),
+            any(|r| tests_field_in_hooks(r, Some(TableName::Raw), &Hook::ALL, Field::CtState)),
             "packets that enter the raw table with a conntrack entry or as UNTRACKED, except over \
              lo: the host's own broadcasts that return to it, clones of TEE",
         ),

@@ -181,17 +181,6 @@ pub(crate) struct LoweredTable<'f> {
     pub has_jump_loop: bool,
 }
 
-/// The chain's base index of a hook.
-pub(crate) fn hook_index(hook: Hook) -> usize {
-    match hook {
-        Hook::Prerouting => 0,
-        Hook::Input => 1,
-        Hook::Forward => 2,
-        Hook::Output => 3,
-        Hook::Postrouting => 4,
-    }
-}
-
 impl<'f> LoweredTable<'f> {
     /// Indexes a table.
     ///
@@ -202,7 +191,7 @@ impl<'f> LoweredTable<'f> {
         let mut index = LoweredTable {
             name: table.name,
             chains: Vec::with_capacity(table.chains.len()),
-            base_chains: [None; 5],
+            base_chains: [None; Hook::ALL.len()],
             rules: Vec::new(),
             tests: Vec::new(),
             spans: Vec::new(),
@@ -218,7 +207,7 @@ impl<'f> LoweredTable<'f> {
             let hook =
                 Hook::from_chain_name(&chain.name).filter(|h| table.name.hooks().contains(h));
             if let (Some(hook), Some(_)) = (hook, chain.policy) {
-                index.base_chains[hook_index(hook)] = Some(at);
+                index.base_chains[hook.number()] = Some(at);
             }
             let first = index.rules.len() as u32;
             for rule in &chain.rules {

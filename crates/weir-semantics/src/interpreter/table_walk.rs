@@ -15,7 +15,7 @@ use weir_model::{
 use super::field_test::{SingleTestResult, ct_state_matches, evaluate_field_test};
 use super::packet_view::PacketView;
 use super::rule_lowering::{
-    CompactRule, CompactTest, LoweredTable, OpaqueTestProperties, RuleAction, hook_index,
+    CompactRule, CompactTest, LoweredTable, OpaqueTestProperties, RuleAction,
 };
 use super::rule_question::RuleQuestion;
 use super::walk_observer::{FailedOrHotdropTest, WalkObserver};
@@ -57,7 +57,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     /// Walks a table from its built-in chain of the hook; `None` if there is none.
     pub fn walk_table(&mut self, name: TableName) -> Option<Verdict> {
         let table = self.interpreter.lowered_table(self.packet.family, name)?;
-        let start = table.base_chains[hook_index(self.hook)]?;
+        let start = table.base_chains[self.hook.number()]?;
         self.walk_chain(name, start)
     }
 

@@ -129,8 +129,7 @@ fn wrong_hook_error(
     wrong: u8,
 ) -> Diagnostic {
     let names = |bits: u8| {
-        let hooks = [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
-        let set = hooks.into_iter().filter(|h| bits & hook_bit(*h) != 0);
+        let set = Hook::ALL.into_iter().filter(|h| bits & hook_bit(*h) != 0);
         set.map(Hook::chain_name).collect::<Vec<_>>().join(", ")
     };
     let where_from = if Hook::from_chain_name(&chain.name).is_some() {

@@ -2,7 +2,7 @@
 //! cgroup.
 
 use weir_model::Hook::{Forward, Input, Output, Postrouting, Prerouting};
-use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::rule_match::{ADDRTYPE_NAMES, ExtensionOption, ExtensionValue};
 use weir_model::{Family, Match, TableName};
 
 use super::extension_value_builders::unmodelled_input_match;
@@ -248,47 +248,29 @@ fn parse_owner_range(t: &ParsedOption, file: &str) -> ParseResult<ExtensionValue
     }
 }
 
-/// Route types (`RTN_*`) in the order of printing.
-const ADDRTYPE_NAMES_IN_PRINT_ORDER: [&str; 12] = [
-    "UNSPEC",
-    "UNICAST",
-    "LOCAL",
-    "BROADCAST",
-    "ANYCAST",
-    "MULTICAST",
-    "BLACKHOLE",
-    "UNREACHABLE",
-    "PROHIBIT",
-    "THROW",
-    "NAT",
-    "XRESOLVE",
-];
-
 fn parse_address_types_as_keywords(
     t: &ParsedOption,
     g: &ExtensionArguments,
 ) -> ParseResult<ExtensionValue> {
-    let mut set = [false; ADDRTYPE_NAMES_IN_PRINT_ORDER.len()];
+    let mut set = [false; ADDRTYPE_NAMES.len()];
     for word in t.arg.split(',') {
         let begins = |name: &str| {
             !word.is_empty()
                 && word.len() <= name.len()
                 && name.as_bytes()[..word.len()].eq_ignore_ascii_case(word.as_bytes())
         };
-        match ADDRTYPE_NAMES_IN_PRINT_ORDER.iter().position(|name| begins(name)) {
+        match ADDRTYPE_NAMES.iter().position(|name| begins(name)) {
             Some(i) => set[i] = true,
             None => {
                 return t
                     .arg_error(format!("no address type {word:?}"))
-                    .with_help(format!("use one of {}", ADDRTYPE_NAMES_IN_PRINT_ORDER.join(", ")))
+                    .with_help(format!("use one of {}", ADDRTYPE_NAMES.join(", ")))
                     .into_err();
             }
         }
     }
-    let chosen: Vec<_> = (0..ADDRTYPE_NAMES_IN_PRINT_ORDER.len())
-        .filter(|i| set[*i])
-        .map(|i| ADDRTYPE_NAMES_IN_PRINT_ORDER[i])
-        .collect();
+    let chosen: Vec<_> =
+        (0..ADDRTYPE_NAMES.len()).filter(|i| set[*i]).map(|i| ADDRTYPE_NAMES[i]).collect();
     let foreign = ["BROADCAST", "BLACKHOLE", "PROHIBIT", "THROW", "NAT", "XRESOLVE"];
     let not_in_v6 = chosen.iter().find(|c| foreign.contains(c));
     match (g.family, not_in_v6) {
