@@ -115,21 +115,29 @@ fn build_icmp_match(g: &ExtensionArguments) -> ParseResult<Match> {
                 .into_err()
         })?,
     };
+    if value.codes.0 > value.codes.1 {
+        return t
+            .arg_error(format!("no code is from {} to {}", value.codes.0, value.codes.1))
+            .with_help("write the lower code first: iptables would load a rule for no packet")
+            .into_err();
+    }
     // Type 255 of IPv4 is any type, whatever the code.
     let any = g.family == Family::V4 && value.kind == 255;
     let value = if any { IcmpTypeMatch { kind: 255, codes: (0, 255) } } else { value };
     Ok(Match::Icmp(Negatable { negated: t.negated, value }))
 }
 
+/// `TYPE`, `TYPE/CODE` or `TYPE/CODE:CODE`.
 fn parse_numeric_icmp_type(text: &str) -> Option<IcmpTypeMatch> {
+    let octet = |text| strtoul::parse_number_in_range(text, 0, 255).map(|n| n as u8);
     let (kind, codes) = match text.split_once('/') {
-        Some((kind, code)) => {
-            let code = strtoul::parse_number_in_range(code, 0, 255)? as u8;
-            (kind, (code, code))
+        Some((kind, codes)) => {
+            let (lo, hi) = codes.split_once(':').unwrap_or((codes, codes));
+            (kind, (octet(lo)?, octet(hi)?))
         }
         None => (text, (0, 255)),
     };
-    Some(IcmpTypeMatch { kind: strtoul::parse_number_in_range(kind, 0, 255)? as u8, codes })
+    Some(IcmpTypeMatch { kind: octet(kind)?, codes })
 }
 
 fn parse_named_icmp_type(text: &str, family: Family) -> Result<IcmpTypeMatch, String> {
@@ -166,5 +174,10 @@ pub(super) fn print_icmp_match(out: &mut String, m: &Negatable<IcmpTypeMatch>, f
     if m.value.codes != (0, 255) {
         out.push('/');
         append_text::append_decimal(out, m.value.codes.0.into());
+        // iptables-save 1.8.9 omits the end of a range.
+        if m.value.codes.0 != m.value.codes.1 {
+            out.push(':');
+            append_text::append_decimal(out, m.value.codes.1.into());
+        }
     }
 }

@@ -7,12 +7,12 @@ use weir_model::{Addr, Family};
 use super::extension_value_builders::{ModuleOptionsBuilder, stateful_match};
 use super::option_value_printing::{print_option_value, print_text_quoted_if_needed};
 use super::option_values;
-use crate::append_text;
 use crate::diagnostic::ParseResult;
 use crate::iptables::address;
 use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ParsedOption, flag_option, option_with_argument,
 };
+use crate::{append_text, strtoul};
 
 pub(super) static RECENT_MATCH: Extension<Match> = Extension {
     name: "recent",
@@ -211,22 +211,28 @@ fn build_connlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
     );
     let len = match g.first_with_id(2) {
         None => g.family.addr_bits(),
-        Some(t) => {
-            match address::parse_mask(t.arg, g.family).map(|m| g.family.prefix_len_of_mask(m.0)) {
-                Some(Some(len)) => len,
-                _ => {
-                    let bits = g.family.addr_bits();
-                    return t
-                        .arg_error(format!("{} is not a prefix length to {bits}", t.arg))
-                        .into_err();
-                }
-            }
-        }
+        Some(t) => parse_connlimit_mask(t, g.family)?,
     };
     options.push_non_negated("connlimit-mask", ExtensionValue::Number(len.into()));
     let side = if g.has_option(4) { "connlimit-daddr" } else { "connlimit-saddr" };
     options.push_non_negated(side, ExtensionValue::Flag);
     Ok(stateful_match("connlimit", options.0))
+}
+
+/// The length of a mask. IPv4 takes any longer one for that of an address.
+fn parse_connlimit_mask(t: &ParsedOption, family: Family) -> ParseResult<u32> {
+    let bits = family.addr_bits();
+    let len = address::parse_mask(t.arg, family).and_then(|m| family.prefix_len_of_mask(m.0));
+    let is_longer = family == Family::V4
+        && strtoul::parse_number_in_range(t.arg, bits.into(), u32::MAX.into()).is_some();
+    match len {
+        Some(len) => Ok(len),
+        None if is_longer => Ok(bits),
+        None => t
+            .arg_error(format!("{} is not a prefix length to {bits}", t.arg))
+            .with_help("iptables would count the connections of each address: write the length")
+            .into_err(),
+    }
 }
 
 fn build_connbytes_match(g: &ExtensionArguments) -> ParseResult<Match> {

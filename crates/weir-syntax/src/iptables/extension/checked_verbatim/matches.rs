@@ -1,9 +1,13 @@
 //! Matches that are checked and preserved verbatim.
 
 use weir_model::Hook::{Forward, Input, Prerouting};
+use weir_model::rule_match::WrittenOption;
 use weir_model::{Family, Match};
 
-use super::{CaselessKeyword, Net, Number, NumberRange, Text, TruncatedText, build_verbatim_match};
+use super::{
+    CaselessKeyword, Net, Number, NumberRange, Text, TruncatedText, build_verbatim_match,
+    check_options,
+};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ExtensionScope, flag_option, option_with_argument,
@@ -21,14 +25,32 @@ pub(in crate::iptables::extension) static CLUSTER_MATCH: Extension<Match> = Exte
         option_with_argument("cluster-hash-seed", 3).mandatory(),
     ],
     build: build_cluster_match,
+    keeps_spelling: false,
     ..Extension::PRINTED_AS_WRITTEN
 };
 
 /// Most nodes of a cluster (`XT_CLUSTER_NODES_MAX`).
 const CLUSTER_NODES_MAX: u64 = 32;
 
+/// The options as `iptables-save` prints them, except for a node above the sixth: its mask is above
+/// 32, which is printed but not read back.
 fn build_cluster_match(g: &ExtensionArguments) -> ParseResult<Match> {
-    let kept = build_verbatim_match(
+    let number = |id, max| {
+        let t = g.first_with_id(id);
+        t.and_then(|t| strtoul::parse_number_in_range(t.arg, 0, max)).unwrap_or(0)
+    };
+    if let mask @ 33.. = number(2, U32_MAX)
+        && let Some(t) = g.first_with_id(2)
+    {
+        let d =
+            t.arg_error("iptables-restore takes no mask above 32, though iptables-save prints it");
+        return match mask.is_power_of_two() {
+            true => d.with_help(format!("write --cluster-local-node {}", mask.ilog2() + 1)),
+            false => d.with_help("write a rule for each node"),
+        }
+        .into_err();
+    }
+    check_options(
         g,
         &[
             (0, Number(1, CLUSTER_NODES_MAX)),
@@ -37,27 +59,34 @@ fn build_cluster_match(g: &ExtensionArguments) -> ParseResult<Match> {
             (3, Number(0, U32_MAX)),
         ],
     )?;
-    let number = |id| {
-        g.first_with_id(id)
-            .and_then(|t| strtoul::parse_number_in_range(t.arg, 1, CLUSTER_NODES_MAX))
-    };
     let Some(t) = g.first_with_id(1).or(g.first_with_id(2)) else {
         return g
             .extension_error("cluster without its own node")
             .with_help("give --cluster-local-node or --cluster-local-nodemask")
             .into_err();
     };
-    let mask = match (number(1), number(2)) {
-        (Some(node), _) => 1 << (node - 1),
-        (None, mask) => mask.unwrap_or(0),
+    let (total, seed) = (number(0, U32_MAX), number(3, U32_MAX));
+    let mask = match number(1, CLUSTER_NODES_MAX) {
+        0 => number(2, U32_MAX),
+        node => 1 << (node - 1),
     };
-    if mask >= 1u64 << number(0).unwrap_or(0) {
+    if mask >= 1u64 << total {
         return t
             .arg_error("the node is above the number of nodes")
             .with_help("nodes are counted from 1 to --cluster-total-nodes")
             .into_err();
     }
-    Ok(kept)
+    let option =
+        |negated, name, argument| WrittenOption { negated, name, argument: Some(argument) };
+    let own = match mask {
+        ..=CLUSTER_NODES_MAX => {
+            option(t.negated, "cluster-local-nodemask", format!("{mask:#010x}"))
+        }
+        _ => option(t.negated, "cluster-local-node", (mask.ilog2() + 1).to_string()),
+    };
+    let total = option(false, "cluster-total-nodes", total.to_string());
+    let seed = option(false, "cluster-hash-seed", format!("{seed:#010x}"));
+    Ok(Match::from_written_options(g.name, vec![own, total, seed]))
 }
 
 pub(in crate::iptables::extension) static CONNLABEL_MATCH: Extension<Match> = Extension {

@@ -1,8 +1,11 @@
 //! `-j RATEEST`: an estimator of a rate, of that name.
+//!
+//! The kernel has two exponents: of the interval, 250 ms times a power of two, and of the weight of
+//! the average. Both are printed as times, as `iptables-save` does.
 
 use weir_model::Target;
 
-use super::{TruncatedText, build_verbatim_target};
+use super::{TruncatedText, check_options};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionArguments, ParsedOption, option_with_argument,
@@ -13,20 +16,26 @@ const NAME: u8 = 0;
 const INTERVAL: u8 = 1;
 const EWMALOG: u8 = 2;
 
+/// In the order in which `iptables-save` prints them.
+const RATEEST_OPTION_NAMES: [&str; 3] = ["rateest-name", "rateest-interval", "rateest-ewmalog"];
+
 /// Bytes of a name that iptables keeps (`IFNAMSIZ`, with a zero at the end).
 const RATEEST_NAME_MAX: usize = 15;
 
-/// The longest interval: 8 seconds, in microseconds.
+/// The shortest interval of the kernel.
+const INTERVAL_US_MIN: u32 = 250_000;
+/// The longest interval: 8 seconds.
 const INTERVAL_US_MAX: u32 = 8_000_000;
 
 pub(in crate::iptables::extension) static RATEEST_TARGET: Extension<Target> = Extension {
     name: "RATEEST",
     options: &[
-        option_with_argument("rateest-name", NAME).mandatory(),
-        option_with_argument("rateest-interval", INTERVAL).mandatory(),
-        option_with_argument("rateest-ewmalog", EWMALOG).mandatory(),
+        option_with_argument(RATEEST_OPTION_NAMES[NAME as usize], NAME).mandatory(),
+        option_with_argument(RATEEST_OPTION_NAMES[INTERVAL as usize], INTERVAL).mandatory(),
+        option_with_argument(RATEEST_OPTION_NAMES[EWMALOG as usize], EWMALOG).mandatory(),
     ],
     build: build_rateest_target,
+    keeps_spelling: false,
     ..Extension::PRINTED_AS_WRITTEN
 };
 
@@ -52,7 +61,32 @@ fn build_rateest_target(g: &ExtensionArguments) -> ParseResult<Target> {
             .with_help("write a time of at least 1.45 intervals, and much below 2³⁰ of them")
             .into_err();
     }
-    build_verbatim_target(g, &[(NAME, TruncatedText(0, RATEEST_NAME_MAX))])
+    let mut options = check_options(g, &[(NAME, TruncatedText(0, RATEEST_NAME_MAX))])?;
+    let saved_times = saved_times_us(interval_us, average_us);
+    let place = |name: &str| RATEEST_OPTION_NAMES.iter().position(|known| *known == name);
+    options.sort_by_key(|option| place(option.name));
+    for (option, time_us) in options[1..].iter_mut().zip(saved_times.into_iter().flatten()) {
+        option.argument = Some(format_saved_time(time_us));
+    }
+    Ok(Target::from_written_options(g.name, options))
+}
+
+/// The two times of which `iptables-save` prints what the kernel has. `None` if it prints others:
+/// it computes with 32 bits, and what it prints for averages over more than 4294 seconds is not
+/// what it loaded.
+fn saved_times_us(interval_us: u32, average_us: u32) -> Option<[u32; 2]> {
+    let intervals = (0..6).map(|exponent| INTERVAL_US_MIN << exponent);
+    let interval = intervals.into_iter().find(|interval| interval_us <= *interval)?;
+    let average = u64::from(interval) << find_ewma_log(interval_us, average_us);
+    Some([interval, u32::try_from(average).ok()?])
+}
+
+/// A time as `RATEEST_print_time` prints it.
+fn format_saved_time(time_us: u32) -> String {
+    match time_us {
+        1_000_000.. => format!("{:.1}s", f64::from(time_us) / 1e6),
+        _ => format!("{:.1}ms", f64::from(time_us) / 1e3),
+    }
 }
 
 /// The weight that `RATEEST_final_check` of libxt_RATEEST.c finds for a time constant: the average
@@ -90,6 +124,21 @@ fn parse_time_us(t: &ParsedOption) -> ParseResult<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_those_that_iptables_saves() {
+        let saved = |interval_us, average_us| {
+            saved_times_us(interval_us, average_us).map(|times| times.map(format_saved_time))
+        };
+        let as_saved = |interval: &str, average: &str| Some([interval, average].map(str::to_owned));
+        // Measured.
+        assert_eq!(saved(250_000, 500_000), as_saved("250.0ms", "500.0ms"));
+        assert_eq!(saved(300_000, 2_000_000), as_saved("500.0ms", "2.0s"));
+        assert_eq!(saved(1, 300), as_saved("250.0ms", "64.0s"));
+        assert_eq!(saved(8_000_000, 4_000_000_000), as_saved("8.0s", "2048.0s"));
+        // It prints 3897.0s here, which is 2^13 intervals, for 2^15.
+        assert_eq!(saved(100_000, 4_000_000_000), None);
+    }
 
     #[test]
     fn the_weight_is_the_one_that_iptables_stores() {
