@@ -40,6 +40,17 @@ use crate::Diagnostic;
 /// assert_eq!(errors.unwrap_err()[0].message, "old negation: ! after the option");
 /// ```
 pub fn parse(text: &str, options: &ParserSettings) -> Result<Ruleset, Vec<Diagnostic>> {
+    parse_with_notes(text, options).map(|(ruleset, _)| ruleset)
+}
+
+/// The same, with notes on lines that have no effect: those for the other family (`-4`, `-6`).
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with_notes(
+    text: &str,
+    options: &ParserSettings,
+) -> Result<(Ruleset, Vec<Diagnostic>), Vec<Diagnostic>> {
     reader::read_iptables_save(text, options)
 }
 

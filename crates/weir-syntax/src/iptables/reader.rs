@@ -7,14 +7,14 @@ use super::parser_settings::ParserSettings;
 use super::scan::{ScanContext, scan_rule_line};
 use super::table_draft::{RuleLineContext, TableDraft};
 use super::word_splitting::{self, Word};
-use crate::diagnostic::{Diagnostic, ParseResult};
+use crate::diagnostic::{Diagnostic, DiagnosticSeverity, ParseResult};
 use crate::intern::Interner;
 
-/// Reads a whole text.
+/// Reads a whole text; with the ruleset come notes on lines that have no effect.
 pub(super) fn read_iptables_save(
     text: &str,
     options: &ParserSettings,
-) -> Result<Ruleset, Vec<Diagnostic>> {
+) -> Result<(Ruleset, Vec<Diagnostic>), Vec<Diagnostic>> {
     let family = options.family.unwrap_or_else(|| family_guess::guess_family_or_v4(text));
     if u32::try_from(text.len()).is_err() {
         return Err(vec![Diagnostic::new("text of 4 GiB or more", Span { start: 0, end: 0 })]);
@@ -28,6 +28,7 @@ pub(super) fn read_iptables_save(
         skipping_table: false,
         pending_comments: Vec::new(),
         errors: Vec::new(),
+        notes: Vec::new(),
         seen_table: false,
         foreign_reported: false,
     };
@@ -53,9 +54,10 @@ struct IptablesSaveReader<'a, 'o> {
     draft: Option<TableDraft>,
     /// Inside a table that is not wanted.
     skipping_table: bool,
-    /// Comment lines that wait for what they are before.
+    /// Comment lines, and others without effect, that wait for what they are before.
     pending_comments: Vec<String>,
     errors: Vec<Diagnostic>,
+    notes: Vec<Diagnostic>,
     seen_table: bool,
     /// The text is in another language, and an error says so.
     foreign_reported: bool,
@@ -187,7 +189,7 @@ impl<'a> IptablesSaveReader<'a, '_> {
         if words.is_empty() {
             return Diagnostic::new("counters without a rule", span).into_err();
         }
-        let line = {
+        let parsed = {
             let is_chain = |name: &str| draft.has_chain(name);
             let mut around = ScanContext {
                 family: self.family,
@@ -198,10 +200,15 @@ impl<'a> IptablesSaveReader<'a, '_> {
             };
             scan_rule_line(&mut around, words)?
         };
+        let Some(parsed) = parsed else {
+            self.notes.push(note_on_line_of_other_family(self.family, span));
+            self.pending_comments.push(line.to_owned());
+            return Ok(());
+        };
         let comments = std::mem::take(&mut self.pending_comments);
         let sets = self.options.known_sets;
         draft.apply_command(
-            line,
+            parsed,
             RuleLineContext {
                 span,
                 counters: prefix,
@@ -223,7 +230,7 @@ impl<'a> IptablesSaveReader<'a, '_> {
         }
     }
 
-    fn into_ruleset(mut self, text: &str) -> Result<Ruleset, Vec<Diagnostic>> {
+    fn into_ruleset(mut self, text: &str) -> Result<(Ruleset, Vec<Diagnostic>), Vec<Diagnostic>> {
         let end = text.len() as u32;
         let end = Span { start: end.saturating_sub(1), end };
         if let Some(draft) = &self.draft {
@@ -256,8 +263,19 @@ impl<'a> IptablesSaveReader<'a, '_> {
                 id += 1;
             }
         }
-        Ok(self.ruleset)
+        Ok((self.ruleset, self.notes))
     }
+}
+
+/// The note on a line with `-4` or `-6` of the family that the text is not of.
+fn note_on_line_of_other_family(family: Family, span: Span) -> Diagnostic {
+    let (option, tool) = match family {
+        Family::V4 => ("-6", "iptables-restore"),
+        Family::V6 => ("-4", "ip6tables-restore"),
+    };
+    Diagnostic::new(format!("line with {option}: {tool} skips it, and so does weir"), span)
+        .with_help("the line is preserved verbatim; move it to the text of its family")
+        .with_severity(DiagnosticSeverity::Note)
 }
 
 /// `[packets:bytes]`.

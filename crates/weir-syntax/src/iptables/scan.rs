@@ -90,15 +90,15 @@ pub(super) struct OptionScanner<'c, 'a, 'w> {
     protocol_match_loaded: bool,
     /// A `-s` or `-d` with `!`.
     pub negated_address_span: Option<Span>,
-    /// `-4` in a text of ip6tables and `-6` in one of iptables: the tool skips such a line.
-    line_ignored: bool,
+    /// `-4` in a text of ip6tables and `-6` in one of iptables: the tool skips the rest of the line.
+    other_family_option: Option<Span>,
 }
 
-/// Reads the words of one line.
+/// Reads the words of one line; `None` if it is for the other family, and iptables-restore skips it.
 pub(super) fn scan_rule_line<'c, 'a, 'w>(
     around: &'c mut ScanContext<'c, 'a>,
     words: &'w [Word<'a>],
-) -> ParseResult<ParsedLine<'w>> {
+) -> ParseResult<Option<ParsedLine<'w>>> {
     let mut scan = OptionScanner {
         context: around,
         words,
@@ -116,18 +116,39 @@ pub(super) fn scan_rule_line<'c, 'a, 'w>(
         given_letters: GivenBaseOptions::default(),
         protocol_match_loaded: false,
         negated_address_span: None,
-        line_ignored: false,
+        other_family_option: None,
     };
-    while scan.position < words.len() && !scan.line_ignored {
+    while scan.position < words.len() {
         scan.scan_option()?;
+        if let Some(option) = scan.other_family_option {
+            return scan.check_line_is_skipped(option).map(|()| None);
+        }
     }
-    scan.build_parsed_line()
+    scan.build_parsed_line().map(Some)
 }
 
 impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
     /// The word read last, where it is the one at `span`.
     pub fn last_read_word_if_at(&self, span: Span) -> Option<&'w Word<'a>> {
         self.words.get(self.position.wrapping_sub(1)).filter(|w| w.span == span)
+    }
+
+    /// Whether nothing is executed of a line whose rest is skipped. That a rule is appended,
+    /// inserted or deleted by its words is not; another command before the option is (`do_command4`
+    /// of iptables.c, measured).
+    fn check_line_is_skipped(&self, option: Span) -> ParseResult<()> {
+        let is_executed = self.command.as_ref().filter(|c| match c.letter {
+            b'A' | b'I' | b'C' => false,
+            b'D' => c.operand.is_some(),
+            _ => true,
+        });
+        let Some(command) = is_executed else { return Ok(()) };
+        let letter = command.letter as char;
+        Diagnostic::new("the option of the other family does not stop the command", option)
+            .with_help(format!(
+                "iptables-restore executes -{letter} all the same: remove one of both"
+            ))
+            .into_err()
     }
 
     /// Reads one option with its arguments.
@@ -248,7 +269,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
         }
         let other = if self.context.family == Family::V4 { b'6' } else { b'4' };
         if letter == other {
-            self.line_ignored = true;
+            self.other_family_option = Some(span);
         } else if base_option_table::is_command_letter(letter) {
             self.set_command(letter, arg, whole)?;
         } else {

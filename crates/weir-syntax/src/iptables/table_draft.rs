@@ -138,7 +138,6 @@ impl TableDraft {
     /// Does what a line commands.
     pub fn apply_command(&mut self, line: ParsedLine, beside: RuleLineContext) -> ParseResult<()> {
         match line.command.letter {
-            0 => Ok(()),
             b'A' | b'I' | b'D' | b'R' | b'C' => self.apply_rule_command(line, beside),
             letter => self.apply_chain_command(letter, &line, beside),
         }

@@ -34,36 +34,9 @@ pub(in crate::iptables) struct ParsedLine<'w> {
     pub given_letters: GivenBaseOptions,
 }
 
-impl ParsedLine<'_> {
-    /// A line that changes nothing.
-    pub fn ignored_line() -> Self {
-        let command = CommandWithOperands {
-            letter: 0,
-            span: Span::NONE,
-            chain: None,
-            chain_span: Span::NONE,
-            operand: None,
-            operand_span: Span::NONE,
-        };
-        ParsedLine {
-            command,
-            base: BaseMatch::default(),
-            extra_sources: CommaListExtraAddrs::new(),
-            extra_destinations: CommaListExtraAddrs::new(),
-            matches: Vec::new(),
-            target: Target::None,
-            counters: None,
-            match_and_target_spans: Vec::new(),
-            allowed_hooks: u8::MAX,
-            restricting_extension: "",
-            given_letters: GivenBaseOptions::default(),
-        }
-    }
-}
-
 /// Bit of a hook in a set of hooks.
 pub(in crate::iptables) const fn hook_bit(hook: Hook) -> u8 {
-    1 << hook as u8
+    1 << hook.number()
 }
 
 /// The base options of a line, each at most once: letter and place.

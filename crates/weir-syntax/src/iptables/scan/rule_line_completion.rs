@@ -21,9 +21,6 @@ impl<'w> OptionScanner<'_, '_, 'w> {
     }
 
     pub(super) fn build_parsed_line(self) -> ParseResult<ParsedLine<'w>> {
-        if self.line_ignored {
-            return Ok(ParsedLine::ignored_line());
-        }
         if let Some(bang) = self.pending_negation {
             return Diagnostic::new("! before nothing", bang).with_help("remove it").into_err();
         }
