@@ -353,7 +353,7 @@ impl<'f> DiagramContext<'f> {
         holds: DiagramRef,
         then: DiagramRef,
     ) -> Result<DiagramRef, LimitReached> {
-        let (then, drop) = self.asked_continue_and_drop_branches(ask, then)?;
+        let (then, drop) = self.record_question_on_continue_and_drop(ask, then)?;
         self.space.store.ite(holds, then, drop)
     }
 
@@ -364,12 +364,12 @@ impl<'f> DiagramContext<'f> {
         drops: DiagramRef,
         then: DiagramRef,
     ) -> Result<DiagramRef, LimitReached> {
-        let (then, drop) = self.asked_continue_and_drop_branches(ask, then)?;
+        let (then, drop) = self.record_question_on_continue_and_drop(ask, then)?;
         self.space.store.ite(drops, drop, then)
     }
 
-    /// What follows a stateful test, and a drop; both remember that it was asked.
-    fn asked_continue_and_drop_branches(
+    /// The two branches of a stateful test: what follows it, and a drop. Both record its question.
+    fn record_question_on_continue_and_drop(
         &mut self,
         ask: StatefulQuestion,
         then: DiagramRef,
