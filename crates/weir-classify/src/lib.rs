@@ -13,6 +13,9 @@
 //! [`WordTest`] per word. A rule has a number; smaller numbers come first. It decides, or it only
 //! counts.
 //!
+//! **Ruleset.** [`ruleset`] turns a chain of iptables into filter sets, and what they find into the
+//! verdict and the rules that count.
+//!
 //! **Engine.** An [`Engine`] builds a [`Classifier`] from a filter set, or refuses it with the
 //! reason. All engines answer alike: [`Engine::Linear`] is their reference.
 //!
@@ -40,6 +43,7 @@ pub mod engines;
 mod filter_set;
 pub mod interval_dag;
 mod key;
+pub mod ruleset;
 
 pub use self::build::Engine;
 pub use self::build_limits::{BuildLimits, ClassifierBuildError};

@@ -19,6 +19,7 @@ pub mod nft;
 mod rule_id;
 mod rule_index;
 pub mod rule_match;
+mod rule_place;
 pub mod rule_test;
 pub mod ruleset;
 mod shared_name;
@@ -40,6 +41,7 @@ pub use rule_index::RuleIndex;
 pub use rule_match::{
     AddrMatch, BaseMatch, FragmentMatch, IfaceMatch, Match, PortSpan, ProtoMatch,
 };
+pub use rule_place::RulePlaceInTable;
 pub use rule_test::{Predicate, RuleTests, Test, lower_to_tests, lower_to_tests_with_match_index};
 pub use ruleset::{Chain, Firewall, Hook, Policy, Rule, Ruleset, Table, TableName};
 pub use shared_name::SharedName;

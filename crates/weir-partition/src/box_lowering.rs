@@ -96,6 +96,12 @@ impl<'a> BoxLowering<'a> {
         }
     }
 
+    /// The same for rules between which no field changes: the caller divides the rules before one
+    /// that tests a field which an earlier one may have written.
+    pub fn without_changing_fields(self) -> Self {
+        BoxLowering { changing_fields: FieldSet::NONE, ..self }
+    }
+
     /// Whether some target of the table may change anything: then nothing can be concluded.
     pub fn has_unknown_target_in_table(&self) -> bool {
         self.has_unknown_target
@@ -328,8 +334,14 @@ impl<'a> BoxLowering<'a> {
     }
 
     /// The atoms of the rules that were lowered so far, and their numbers.
-    pub(crate) fn numbered_atomic_tests(&self) -> impl Iterator<Item = (&AtomicTest, u32)> {
+    pub fn numbered_atomic_tests(&self) -> impl Iterator<Item = (&AtomicTest, u32)> {
         self.atom_numbers.iter().map(|(atom, number)| (atom, *number))
+    }
+
+    /// The device names that have codes of their own, in the order of their codes, and whether each
+    /// is a prefix. The next code is the missing device, the one after it any other.
+    pub fn coded_devices(&self) -> &[(SharedName, bool)] {
+        &self.devices
     }
 
     /// The code of a device, by its name: that of the name itself or of the longest prefix, else

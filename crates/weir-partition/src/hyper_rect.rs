@@ -94,6 +94,18 @@ pub enum CodeAxis {
 
 const CODE_AXIS_COUNT: usize = 6;
 
+impl CodeAxis {
+    /// All of them.
+    pub const ALL: [CodeAxis; CODE_AXIS_COUNT] = [
+        CodeAxis::HeaderPresence,
+        CodeAxis::Iif,
+        CodeAxis::Oif,
+        CodeAxis::CtState,
+        CodeAxis::TcpFlagsByte,
+        CodeAxis::PktType,
+    ];
+}
+
 /// A set of numbers below 256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeSet([u128; 2]);
@@ -128,6 +140,11 @@ impl CodeSet {
     /// The others.
     pub fn complement(self) -> CodeSet {
         CodeSet([!self.0[0], !self.0[1]])
+    }
+
+    /// Whether one of them is in it; never for a number above 255.
+    pub fn contains(self, code: usize) -> bool {
+        code < 256 && self.0[code / 128] >> (code % 128) & 1 == 1
     }
 
     /// Whether there is none.
@@ -191,6 +208,16 @@ impl HyperRect {
     /// Its values of a field that is a set of few.
     pub fn codes_of_axis(&self, axis: CodeAxis) -> CodeSet {
         self.code_sets[axis as usize]
+    }
+
+    /// The fields that are axes of numbers.
+    pub fn number_axis_fields() -> &'static [Field] {
+        &NUMBER_AXIS_FIELDS
+    }
+
+    /// Its tests without an axis, by their numbers in ascending order, and whether they hold.
+    pub fn atomic_tests(&self) -> &[(u32, bool)] {
+        &self.atoms
     }
 
     /// Whether boxes have spans of the field: its tests are spans or masks of a number.

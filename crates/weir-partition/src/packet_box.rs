@@ -27,6 +27,16 @@ impl BoxLowering<'_> {
         packet: &Packet,
         in_set: &dyn Fn(&SharedName, &[bool]) -> bool,
     ) -> HyperRect {
+        let mut point = self.box_of_packet_fields(packet);
+        for (atom, number) in self.numbered_atomic_tests() {
+            let holds = atom.holds_for_packet(packet, in_set);
+            point = point.restrict_by_atomic_test(number, holds).expect("a value of the axis");
+        }
+        point
+    }
+
+    /// The smallest box that contains a packet, on the axes of fields alone.
+    pub fn box_of_packet_fields(&self, packet: &Packet) -> HyperRect {
         let mut point = HyperRect::all_packets(self.family());
         for field in NUMBER_AXIS_FIELDS {
             let value = read_axis_number(packet, field);
@@ -50,16 +60,24 @@ impl BoxLowering<'_> {
         for (axis, code) in codes {
             point = point.restrict_to_codes(axis, code).expect("a value of the axis");
         }
-        for (atom, number) in self.numbered_atomic_tests() {
-            let holds = match atom {
-                AtomicTest::MaskedField { field, value: wanted, mask } => {
-                    read_field_or_zero(packet, *field) & mask == *wanted
-                }
-                AtomicTest::SetMembership { name, dirs } => in_set(name, dirs),
-            };
-            point = point.restrict_by_atomic_test(number, holds).expect("a value of the axis");
-        }
         point
+    }
+}
+
+impl AtomicTest {
+    /// Whether it holds for a packet. `in_set` says whether a set contains the packet, by the set's
+    /// name and the directions that the match names (`true` for `src`).
+    pub fn holds_for_packet(
+        &self,
+        packet: &Packet,
+        in_set: &dyn Fn(&SharedName, &[bool]) -> bool,
+    ) -> bool {
+        match self {
+            AtomicTest::MaskedField { field, value, mask } => {
+                read_field_or_zero(packet, *field) & mask == *value
+            }
+            AtomicTest::SetMembership { name, dirs } => in_set(name, dirs),
+        }
     }
 }
 

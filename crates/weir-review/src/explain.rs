@@ -99,7 +99,7 @@ pub fn render_trace(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> Strin
     while let Some((step, after)) = rest.split_first() {
         rest = after;
         match step {
-            TraceStep::EnterTable { hook, table } => {
+            TraceStep::EnterTable { hook, table, .. } => {
                 chain_now = None;
                 // A table without a rule gets its own line only if it decided.
                 text.push_str(&format!("{} {table}\n", hook.chain_name()));

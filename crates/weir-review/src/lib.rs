@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 
 pub mod explain;
+pub mod lookup_journey;
+pub mod lookup_walk;
 mod review;
 
 pub use review::{

@@ -25,6 +25,7 @@ mod nat_translation;
 mod packet_view;
 mod rule_lowering;
 mod rule_question;
+mod single_rule;
 mod table_walk;
 mod walk_observer;
 
@@ -38,6 +39,7 @@ use crate::set_membership::IpsetIndex;
 use crate::shared_object_config_digests::SharedObjectConfigDigests;
 
 pub use self::nat_translation::default_nat_mapping;
+pub use self::single_rule::SingleRuleOutcome;
 pub(crate) use self::walk_observer::{FailedOrHotdropTest, WalkObserver};
 
 /// A firewall, ready for packets.

@@ -25,7 +25,7 @@ mod set_membership;
 pub mod shared_object_config_digests;
 pub mod trace;
 
-pub use interpreter::Interpreter;
+pub use interpreter::{Interpreter, SingleRuleOutcome};
 pub use journey_kind::{JourneyKind, tables_at_hook};
 pub use oracle::{
     AlwaysFalseOracle, ConnectionFact, NatQuestion, Oracle, OracleQuestion, PerRuleAnswerOracle,

@@ -30,6 +30,8 @@ pub enum TraceStep<'f> {
         hook: Hook,
         /// Which table.
         table: TableName,
+        /// The packet as the table sees it.
+        packet: Arc<Packet>,
     },
     /// A rule was tried.
     TryRule {
@@ -108,7 +110,7 @@ struct TracePosition<'f> {
 struct TraceRecorder<'f> {
     steps: Vec<TraceStep<'f>>,
     position: Option<TracePosition<'f>>,
-    /// The packet when it reached the last rule that did not match.
+    /// The packet when it entered a table or reached a rule that did not match, most recently.
     packet: Option<Arc<Packet>>,
 }
 
@@ -122,8 +124,9 @@ impl TraceRecorder<'_> {
 }
 
 impl<'f> WalkObserver<'f> for TraceRecorder<'f> {
-    fn on_table_entered(&mut self, hook: Hook, table: TableName, _: &Packet) {
-        self.steps.push(TraceStep::EnterTable { hook, table });
+    fn on_table_entered(&mut self, hook: Hook, table: TableName, packet: &Packet) {
+        let packet = self.share_packet(packet);
+        self.steps.push(TraceStep::EnterTable { hook, table, packet });
         self.position = Some(TracePosition { table, chain: None, depth: 0 });
     }
 

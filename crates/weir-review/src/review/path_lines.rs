@@ -13,7 +13,7 @@ pub(super) fn render_path_lines(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> Stri
     let mut header = None;
     for step in &trace.steps {
         match step {
-            TraceStep::EnterTable { hook, table } => {
+            TraceStep::EnterTable { hook, table, .. } => {
                 header = Some(format!("{} {table}", hook.chain_name()));
                 missed = 0;
             }

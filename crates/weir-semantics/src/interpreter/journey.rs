@@ -104,7 +104,7 @@ impl<'f> Interpreter<'f> {
         (verdict, log)
     }
 
-    fn start_table_walk<'w, O: WalkObserver<'f>>(
+    pub(super) fn start_table_walk<'w, O: WalkObserver<'f>>(
         &'w self,
         hook: Hook,
         packet: &'w mut Packet,

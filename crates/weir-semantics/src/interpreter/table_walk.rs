@@ -46,7 +46,7 @@ struct WalkPosition {
 }
 
 /// The effect of a rule's target on the traversal.
-enum TargetOutcome {
+pub(super) enum TargetOutcome {
     Continue,
     /// The packet changed: read its fields again.
     RereadPacket,
@@ -154,7 +154,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     }
 
     /// Adds to the log what counted the packet, with the original rules that it credits.
-    fn count_hit(&mut self, counted_object: CountedObject<'f>, credit: &'f [RuleIndex]) {
+    pub(super) fn count_hit(&mut self, counted_object: CountedObject<'f>, credit: &'f [RuleIndex]) {
         self.log.hits.push(CounterHitWithCredit { hook: self.hook, counted_object, credit });
     }
 
@@ -171,7 +171,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         Some(verdict)
     }
 
-    fn apply_target(&mut self, table: TableName, rule: &'f Rule) -> TargetOutcome {
+    pub(super) fn apply_target(&mut self, table: TableName, rule: &'f Rule) -> TargetOutcome {
         let target = &rule.target;
         let seen = AppliedTarget { hook: self.hook, table, target };
         match target {
@@ -288,7 +288,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     /// The first test of a rule that does not hold; and whether the packet is dropped although all
     /// hold.
     #[inline]
-    fn find_failed_test(
+    pub(super) fn find_failed_test(
         &mut self,
         table: &LoweredTable<'f>,
         compact: CompactRule,

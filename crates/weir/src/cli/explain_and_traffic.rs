@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use weir_classify::Engine;
 
 use super::operand::OperandOptionArgs;
 
@@ -52,9 +53,21 @@ pub struct ExplainArgs {
     /// Cost model that `weir calibrate` wrote; by default the one shipped with weir.
     #[arg(long, value_name = "FILE", requires = "cost")]
     pub cost_model: Option<PathBuf>,
+    /// Also find the matching rules by look-ups with this engine, compared with the journey: dag
+    /// (weir's own), linear, bitvector, tuple, tuplemerge, hypersplit, hipac, idd, ipset.
+    #[arg(long, value_name = "NAME", value_parser = parse_engine)]
+    pub engine: Option<Engine>,
     /// JSON on standard output.
     #[arg(long)]
     pub json: bool,
+}
+
+/// The engine of a name.
+fn parse_engine(name: &str) -> Result<Engine, String> {
+    Engine::from_name(name).ok_or_else(|| {
+        let names = Engine::ALL.map(Engine::name).join(", ");
+        format!("no such engine; there are {names}")
+    })
 }
 
 /// Assumed result of a match that the packet does not determine.

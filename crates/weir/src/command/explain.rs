@@ -13,6 +13,7 @@ use weir_review::explain::{
     TraceStepRow, UnspecifiedField, find_unspecified_fields, render_trace, trace_to_rows,
     verdict_words,
 };
+use weir_review::lookup_journey::{TableLookups, look_up_journey, render_lookup_journey};
 use weir_semantics::trace::trace_journey;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, Oracle, RuleAnswersTrueOracle};
 use weir_syntax::packet::parse_packet_and_given_fields;
@@ -32,6 +33,9 @@ struct ExplainJson {
     assumed: Vec<UnspecifiedField>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<PacketCost>,
+    /// The tables by look-ups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lookups: Option<Vec<TableLookups>>,
 }
 
 /// What the rules on the way cost.
@@ -65,6 +69,13 @@ pub fn run(args: &ExplainArgs, color: bool) -> Result<ExitAnswer> {
         packet_cost::count_trace_steps(&way, &loaded.firewall, packet.len(), tracked)
     });
     let cost = load_cost_model(args.cost_model.as_deref())?;
+    let looked_up = match args.engine {
+        None => None,
+        Some(engine) => {
+            let ruleset = (&interpreter, &loaded.firewall);
+            Some((engine, look_up_journey(&way, ruleset, engine, answers)?))
+        }
+    };
     if args.json {
         let explained = ExplainJson {
             verdict: verdict_words(way.outcome.verdict),
@@ -72,6 +83,7 @@ pub fn run(args: &ExplainArgs, color: bool) -> Result<ExitAnswer> {
             steps: trace_to_rows(&way),
             assumed,
             cost: bill.map(|bill| PacketCost { bill, ns: bill.total_ns(&cost) }),
+            lookups: looked_up.map(|(_, tables)| tables),
         };
         return terminal::print_stdout(&json_output::render_json_object("explain", &explained)?);
     }
@@ -79,6 +91,9 @@ pub fn run(args: &ExplainArgs, color: bool) -> Result<ExitAnswer> {
     if !assumed.is_empty() {
         let values: Vec<_> = assumed.iter().map(|f| format!("{} {}", f.name, f.assumed)).collect();
         let _ = writeln!(text, "assumed, not given by --packet: {}", values.join(", "));
+    }
+    if let Some((engine, tables)) = looked_up {
+        text += &render_lookup_journey(engine, &tables);
     }
     if let Some(bill) = bill {
         text += &render_cost_table(&bill, &cost, args.cost_model.is_some());
