@@ -117,7 +117,10 @@ pub enum ReadError {
     },
 }
 
-fn wrap_io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WriteError {
+pub(crate) fn wrap_io_error(
+    what: &'static str,
+    path: &Path,
+) -> impl FnOnce(io::Error) -> WriteError {
     let path = path.to_owned();
     move |source| WriteError::Io { what, path, source }
 }

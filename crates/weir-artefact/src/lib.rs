@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod classifier_folder;
 mod deviation;
 pub mod evidence;
 mod folder;

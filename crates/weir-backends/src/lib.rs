@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod artefact_firewall;
+pub mod classifier_form;
 mod compile;
 pub mod compile_options;
 mod coverage;

@@ -37,6 +37,6 @@ pub use self::key_layout::{KeyLayout, KeyPart};
 pub use self::lookup_entry::{END_OF_CHAIN, EntryContinuation, EntryFinding, LookupEntry};
 pub use self::lookup_program::{ChainLookups, LookupProgram, LookupProgramError, LookupStretch};
 pub use self::lookup_structures::{
-    LookupOutcome, LookupStructures, LookupVerdict, RuleEvaluation, RuleEvaluator,
+    LookupBuildError, LookupOutcome, LookupStructures, LookupVerdict, RuleEvaluation, RuleEvaluator,
 };
 pub use self::lowered_rule::EvaluationReason;

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use thiserror::Error;
-use weir_classify::ruleset::{FlattenLimits, LookupProgram, LookupProgramError, LookupStructures};
-use weir_classify::{BuildLimits, ClassifierBuildError, Engine};
+use weir_classify::ruleset::{
+    FlattenLimits, LookupBuildError, LookupProgram, LookupProgramError, LookupStructures,
+};
+use weir_classify::{BuildLimits, Engine};
 use weir_model::{Firewall, Hook, TableName};
 use weir_semantics::trace::{Trace, TraceStep};
 use weir_semantics::{Interpreter, Oracle};
@@ -41,14 +43,14 @@ pub enum LookupJourneyError {
     #[error(transparent)]
     Program(#[from] LookupProgramError),
     /// The engine does not take the filters of a chain.
-    #[error("build {table}/{chain}: {source}; another --engine may take it, linear always does")]
+    #[error("look up {table}/{chain}; another engine may take it, linear always does")]
     Refused {
         /// Table.
         table: TableName,
         /// Chain.
         chain: &'static str,
         /// Why.
-        source: ClassifierBuildError,
+        source: LookupBuildError,
     },
     /// An error of weir: the look-ups differ from the interpreter.
     #[error(

@@ -7,12 +7,16 @@
 
 use std::fmt;
 
+use weir_classify::Engine;
 use weir_classify::ruleset::{
     LookupProgram, LookupStructures, LookupVerdict, RuleEvaluation, RuleEvaluator,
 };
-use weir_model::{Hook, Packet, Policy, RuleId, RulePlaceInTable, SharedName, TableName};
+use weir_model::{Firewall, Hook, Packet, Policy, RuleId, RulePlaceInTable, SharedName, TableName};
 use weir_semantics::outcome::{CountedObject, CounterHitWithCredit};
-use weir_semantics::{Interpreter, Oracle, SingleRuleOutcome, TraversalLog, Verdict};
+use weir_semantics::{
+    Interpreter, JourneyKind, Oracle, SeededOracle, SingleRuleOutcome, TraversalLog, Verdict,
+};
+use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
 /// Evaluates single rules of a table as the interpreter does.
 struct InterpretedRules<'i, 'f> {
@@ -172,6 +176,8 @@ fn list_element_hits<'l, 'f>(
 pub struct DifferingPacket {
     /// Its index.
     pub packet_index: usize,
+    /// The engine of the structures that differ.
+    pub engine: Engine,
     /// In what they differ first.
     pub difference: LookupDifference,
     /// What look-ups gave: the verdict and the rules that count.
@@ -180,27 +186,61 @@ pub struct DifferingPacket {
     pub by_interpreter: (Verdict, Vec<RuleId>),
 }
 
-/// Sends packets through a table by look-ups and by the interpreter, up to the first difference.
-/// Questions are answered by `oracle`, which gives the same answer to the same question.
+/// Sends packets through a table by the interpreter, and by the look-ups of some engines, up to the
+/// first difference. Questions are answered by `oracle`, which gives the same answer to the same
+/// question.
 pub fn find_differing_packet(
     program: &LookupProgram<'_>,
-    structures: &LookupStructures<'_, '_>,
+    structures_by_engine: &[LookupStructures<'_, '_>],
     interpreter: &Interpreter<'_>,
     hook: Hook,
     packets: &[Packet],
     oracle: &mut dyn Oracle,
 ) -> Option<DifferingPacket> {
     packets.iter().enumerate().find_map(|(packet_index, packet)| {
-        let walk = walk_by_lookups(program, structures, interpreter, hook, packet.clone(), oracle);
         let mut left = packet.clone();
-        let (verdict, log) = interpreter.walk_table(program.table().name, hook, &mut left, oracle);
-        let difference = find_lookup_difference(&walk, verdict, &log, &left)?;
-        let credited = log.hits.iter().filter_map(|hit| hit.rule_or_policy_id(left.family));
-        Some(DifferingPacket {
-            packet_index,
-            difference,
-            by_lookups: (walk.verdict, walk.credited),
-            by_interpreter: (verdict, credited.collect()),
+        let (verdict, log) =
+            interpreter.walk_table(program.table().name, hook, &mut left, &mut *oracle);
+        structures_by_engine.iter().find_map(|structures| {
+            let packet = packet.clone();
+            let walk =
+                walk_by_lookups(program, structures, interpreter, hook, packet, &mut *oracle);
+            let difference = find_lookup_difference(&walk, verdict, &log, &left)?;
+            let credited = log.hits.iter().filter_map(|hit| hit.rule_or_policy_id(left.family));
+            Some(DifferingPacket {
+                packet_index,
+                engine: structures.engine(),
+                difference,
+                by_lookups: (walk.verdict, walk.credited),
+                by_interpreter: (verdict, credited.collect()),
+            })
         })
     })
+}
+
+/// Generates packets on and around every boundary of every rule of a firewall, for the hook of a
+/// built-in chain, and compares them as [`find_differing_packet`]. How many there were, and the
+/// first that differs.
+pub fn compare_generated_packets(
+    program: &LookupProgram<'_>,
+    structures: &LookupStructures<'_, '_>,
+    (interpreter, firewall): (&Interpreter<'_>, &Firewall),
+    hook: Hook,
+    (seed, packet_count): (u64, usize),
+) -> (usize, Option<(Packet, DifferingPacket)>) {
+    let Some(ruleset) = firewall.ruleset(program.family()) else { return (0, None) };
+    let journey_kind = match hook {
+        Hook::Input => JourneyKind::Input,
+        Hook::Output => JourneyKind::Output,
+        Hook::Prerouting | Hook::Forward | Hook::Postrouting => JourneyKind::Forward,
+    };
+    let options =
+        TrafficOptions { seed, max_packets: packet_count, journey_kind, ..Default::default() };
+    let mut packets = generate_rule_boundary_packets(ruleset, &firewall.sets, &options);
+    let structures = std::slice::from_ref(structures);
+    let mut oracle = SeededOracle(seed);
+    let found =
+        find_differing_packet(program, structures, interpreter, hook, &packets, &mut oracle);
+    let differing = found.map(|differing| (packets.swap_remove(differing.packet_index), differing));
+    (packets.len(), differing)
 }

@@ -105,6 +105,9 @@ An address, device, protocol, port or ICMP type that a rule tests must be given.
 the values of a plain packet (ct state new, TTL 64, TCP SYN, mark 0); those that a rule tested are
 listed below the journey.
 
+--engine also finds the matching rules of each table by look-ups in a classifier, and ends with an
+error if they differ from the journey.
+
 Example:
   weir explain office.rules --hook forward \\
       --packet 'iif eth0 oif eth1 ip saddr 198.51.100.7 ip daddr 192.0.2.1 tcp dport 22'")]
@@ -115,6 +118,10 @@ Passes generate a form, and each pass is checked: the rulesets before and after 
 proof within a budget, and by packets on and around every boundary of every rule. If they differ,
 nothing is written, and weir prints a packet that shows it. Rules that a form cannot express are
 named and refused.
+
+--to classifier writes blocks of look-ups for programs that walk them: nothing loads them, and no
+pass runs. Rules that look-ups do not judge alone (limit, LOG, MARK, …) are refused; --chain selects
+chains without such rules.
 
 Passes (details are in the guide):
   remove_duplicates      rules that repeat the tests of an earlier one
@@ -133,6 +140,7 @@ Passes (details are in the guide):
 Example:
   weir compile office.rules --to tree -o office-tree
   weir compile office.rules --to tree --passes remove_shadowed,chain_tree -o office-tree
+  weir compile office.rules --to classifier --chain filter/FORWARD -o office-blocks
   sudo sh office-tree/load.sh")]
     Compile(CompileArgs),
     /// Compare forms with the original in the kernel, packet by packet, counter by counter.

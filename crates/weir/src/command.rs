@@ -3,6 +3,7 @@
 pub mod calibrate;
 pub mod check;
 pub mod compile;
+pub mod compile_classifier;
 pub mod diff;
 pub mod doctor;
 pub mod example;

@@ -56,18 +56,22 @@ impl AxisClasses {
         self.class_count <= 32
     }
 
-    pub(super) fn key_word(&self) -> KeyWord {
-        let name = match self.axis {
+    /// A word for the axis, as in the field table.
+    pub fn axis_name(&self) -> &'static str {
+        match self.axis {
             CodeAxis::HeaderPresence => "header",
             CodeAxis::Iif => "iif",
             CodeAxis::Oif => "oif",
             CodeAxis::CtState => "ct state",
             CodeAxis::TcpFlagsByte => "flags",
             CodeAxis::PktType => "pkttype",
-        };
+        }
+    }
+
+    pub(super) fn key_word(&self) -> KeyWord {
         match self.has_bit_per_class() {
-            true => KeyWord::bits(name),
-            false => KeyWord::interval(name, 8),
+            true => KeyWord::bits(self.axis_name()),
+            false => KeyWord::interval(self.axis_name(), 8),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The look-ups of a chain with the structures of an engine, and a packet's traversal of them.
 
+use thiserror::Error;
 use weir_model::{Packet, Policy, RuleId, RulePlaceInTable, SharedName};
 use weir_partition::HyperRect;
 
@@ -9,6 +10,24 @@ use crate::build::Engine;
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists};
 use crate::key::KeyTable;
+
+/// Why an engine has no structures for a chain.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LookupBuildError {
+    /// It cannot represent a rule.
+    #[error("{engine} cannot represent {rule}: {reason}")]
+    UnsupportedRule {
+        /// Name of the engine.
+        engine: &'static str,
+        /// The rule.
+        rule: Box<RuleId>,
+        /// What it tests.
+        reason: String,
+    },
+    /// It exceeds a limit.
+    #[error(transparent)]
+    LimitExceeded(ClassifierBuildError),
+}
 
 /// What a rule did with a packet. `V` is how the evaluator says what became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +104,7 @@ impl<V> LookupOutcome<V> {
 /// A chain as look-ups, with a structure of an engine for each stretch.
 pub struct LookupStructures<'p, 'a> {
     program: &'p LookupProgram<'a>,
+    engine: Engine,
     /// By chain and stretch; none for a stretch without filters.
     classifiers: Vec<Vec<Option<Box<dyn Classifier>>>>,
 }
@@ -93,20 +113,30 @@ impl<'p, 'a> LookupStructures<'p, 'a> {
     /// Builds the structures.
     ///
     /// # Errors
-    /// The engine cannot represent a filter, or exceeds a limit. The number of a rule in the error
-    /// is that of an entry.
+    /// The engine cannot represent a rule, or exceeds a limit.
     pub fn build(
         program: &'p LookupProgram<'a>,
         engine: Engine,
         limits: &BuildLimits,
-    ) -> Result<LookupStructures<'p, 'a>, ClassifierBuildError> {
+    ) -> Result<LookupStructures<'p, 'a>, LookupBuildError> {
         let build = |stretch: &LookupStretch| match stretch.filters.filter_count() {
             0 => Ok(None),
-            _ => engine.build(&stretch.filters, limits).map(Some),
+            _ => engine.build(&stretch.filters, limits).map(Some).map_err(|error| match error {
+                ClassifierBuildError::UnsupportedRule { engine, rule, reason } => {
+                    let rule = Box::new(program.rule_id(stretch.entries[rule as usize].rule));
+                    LookupBuildError::UnsupportedRule { engine, rule, reason }
+                }
+                limit => LookupBuildError::LimitExceeded(limit),
+            }),
         };
         let chains = program.chains().iter();
         let of_chain = chains.map(|chain| chain.stretches.iter().map(build).collect());
-        Ok(LookupStructures { program, classifiers: of_chain.collect::<Result<_, _>>()? })
+        Ok(LookupStructures { program, engine, classifiers: of_chain.collect::<Result<_, _>>()? })
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> Engine {
+        self.engine
     }
 
     /// Bytes that look-ups may read.

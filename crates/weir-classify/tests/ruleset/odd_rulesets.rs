@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
-use weir_classify::Engine;
-use weir_classify::ruleset::{FlattenLimits, LookupProgram, LookupProgramError};
-use weir_model::{Family, Firewall, TableName, Target};
+use weir_classify::ruleset::{FlattenLimits, LookupProgram, LookupProgramError, LookupStructures};
+use weir_classify::{BuildLimits, Engine};
+use weir_model::{Family, Firewall, Hook, TableName, Target};
+use weir_review::lookup_walk::{LookupDifference, compare_generated_packets};
+use weir_semantics::Interpreter;
 
 use crate::ruleset_comparison::{ComparisonCounts, RulesetComparison, read_firewall};
 
@@ -147,7 +149,7 @@ fn stateful_and_unknown_rules_are_evaluated_at_their_place() {
             "-A FORWARD -p tcp -m tcp --dport 22 -m limit --limit 5/min -j a\n\
              -A FORWARD -m limit --limit 5/min -p tcp -m tcp --dport 23 -j ACCEPT\n\
              -A FORWARD -m recent --name r --rcheck -g a\n\
-             -A FORWARD -s 10.0.0.0/8 -m statistic --mode nth --every 3 -j RETURN\n\
+             -A FORWARD -s 10.0.0.0/8 -m statistic --mode nth --every 3 --packet 0 -j RETURN\n\
              -A FORWARD -p esp -m esp --espspi 1:5 -j ACCEPT\n\
              -A FORWARD -d 192.0.2.1 -j HMARK --hmark-tuple src --hmark-mod 2 --hmark-rnd 1\n\
              -A FORWARD -m mark --mark 1 -j ACCEPT\n\
@@ -288,4 +290,33 @@ fn loops_and_missing_chains_are_refused_by_name() {
     let table = TableName::Filter;
     let error = LookupProgramError::JumpLoop { table, chain: "a".to_owned() };
     assert!(error.to_string().contains("filter/a"));
+}
+
+#[test]
+fn a_rule_that_differs_is_found() {
+    let rules = "-A FORWARD -s 10.0.0.0/8 -p tcp -m tcp --dport 80 -j ACCEPT\n\
+                 -A FORWARD -d 192.0.2.0/24\n-A FORWARD -p udp -j ACCEPT\n";
+    let firewall = read(&filter_table("", rules), "");
+    let chain = (TableName::Filter, "FORWARD");
+    let program = LookupProgram::compile(&firewall, Family::V4, chain, FlattenLimits::default());
+    let program = program.expect("a chain");
+    let structures =
+        LookupStructures::build(&program, Engine::IntervalDag, &BuildLimits::default())
+            .expect("a structure");
+    let find = |rules: &str| {
+        let firewall = read(&filter_table("", rules), "");
+        let interpreter = Interpreter::new(&firewall);
+        let judges = (&interpreter, &firewall);
+        let (count, differing) =
+            compare_generated_packets(&program, &structures, judges, Hook::Forward, (1, 2000));
+        assert!(count > 100);
+        differing.map(|(_, differing)| differing.difference)
+    };
+    assert_eq!(find(rules), None);
+    let other_verdict = rules.replace("-p udp -j ACCEPT", "-p udp -j DROP");
+    assert_eq!(find(&other_verdict), Some(LookupDifference::Verdict));
+    let other_count = rules.replace("192.0.2.0/24", "192.0.2.0/25");
+    assert_eq!(find(&other_count), Some(LookupDifference::CreditedRules));
+    let reset = rules.replace("--dport 80 -j ACCEPT", "--dport 80 -j REJECT");
+    assert!(find(&reset).is_some());
 }

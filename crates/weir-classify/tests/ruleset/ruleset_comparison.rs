@@ -79,28 +79,21 @@ impl RulesetComparison {
         counts.evaluated_rules += program.evaluated_rules().len();
         counts.divided_chains += program.chains().iter().filter(|c| c.stretches.len() > 1).count();
         counts.calls += program.chains().len() - 1;
-        for &engine in &self.engines {
-            let limits = BuildLimits { memory_bytes_max: 64 << 20, steps_max: 2_000_000 };
-            let Ok(structures) = LookupStructures::build(&program, engine, &limits) else {
-                continue;
-            };
-            *counts.accepted.entry(engine.name()).or_default() += 1;
-            let mut oracle = SeededOracle(self.seed);
-            let found = find_differing_packet(
-                &program,
-                &structures,
-                interpreter,
-                hook,
-                &packets,
-                &mut oracle,
-            );
-            if let Some(differing) = found {
-                let packet = &packets[differing.packet_index];
-                panic!(
-                    "{name}, {table} at {hook:?}, {}: {differing:#?}\n{packet:?}",
-                    engine.name()
-                );
-            }
+        let limits = BuildLimits { memory_bytes_max: 64 << 20, steps_max: 2_000_000 };
+        let built = self
+            .engines
+            .iter()
+            .filter_map(|engine| LookupStructures::build(&program, *engine, &limits).ok());
+        let built: Vec<LookupStructures<'_, '_>> = built.collect();
+        for structures in &built {
+            *counts.accepted.entry(structures.engine().name()).or_default() += 1;
+        }
+        let mut oracle = SeededOracle(self.seed);
+        let found =
+            find_differing_packet(&program, &built, interpreter, hook, &packets, &mut oracle);
+        if let Some(differing) = found {
+            let packet = &packets[differing.packet_index];
+            panic!("{name}, {table} at {hook:?}: {differing:#?}\n{packet:?}");
         }
     }
 

@@ -17,6 +17,8 @@ pub enum FormArg {
     Ipset,
     /// nftables with sets and verdict maps.
     Nft,
+    /// Blocks of look-ups for programs that walk them; no tool loads them.
+    Classifier,
 }
 
 /// `weir compile`.
@@ -58,6 +60,9 @@ pub struct CompileArgs {
     /// Rewrite the chains of these programs as well: docker, kube-proxy, firewalld, ufw.
     #[arg(long, value_delimiter = ',', value_name = "PROGRAMS")]
     pub programs: Vec<String>,
+    /// Built-in chains for --to classifier, as TABLE/CHAIN; by default all that have rules.
+    #[arg(long, value_delimiter = ',', value_name = "CHAINS")]
+    pub chain: Vec<String>,
     /// Refuse an nft form that leaves rules in iptables.
     #[arg(long)]
     pub strict: bool,

@@ -10,7 +10,7 @@ use weir_model::managing_programs::{ManagingProgram, count_preserved_rules_by_pr
 use weir_model::{Chain, Firewall, Match, Span};
 use weir_syntax::Diagnostic;
 
-use super::ExitAnswer;
+use super::{ExitAnswer, compile_classifier};
 use crate::json_output;
 use crate::operand::{self, LoadedFirewall};
 use crate::terminal::{self, TerminalProgress};
@@ -18,8 +18,13 @@ use crate::{cli, cli::CompileArgs};
 
 /// Compiles, checks, writes the folder, and says the result of it.
 pub fn run(args: &CompileArgs, color: bool) -> Result<ExitAnswer> {
+    let Some(form) = form_from_arg(args.to) else {
+        return compile_classifier::run(args, color);
+    };
+    if !args.chain.is_empty() {
+        bail!("--chain is for --to classifier: other forms are of the whole ruleset");
+    }
     let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
-    let form = form_from_arg(args.to);
     let options = CompileOptions {
         levels: args.levels.clone(),
         seed: args.seed,
@@ -73,13 +78,14 @@ fn parse_rewritable_programs(names: &[String]) -> Result<Vec<ManagingProgram>> {
     names.iter().map(find).collect()
 }
 
-/// The back end's word for a form.
-fn form_from_arg(form: cli::FormArg) -> Form {
+/// The back end's word for a form that tools load.
+fn form_from_arg(form: cli::FormArg) -> Option<Form> {
     match form {
-        cli::FormArg::Linear => Form::Linear,
-        cli::FormArg::Tree => Form::Tree,
-        cli::FormArg::Ipset => Form::Ipset,
-        cli::FormArg::Nft => Form::Nft,
+        cli::FormArg::Linear => Some(Form::Linear),
+        cli::FormArg::Tree => Some(Form::Tree),
+        cli::FormArg::Ipset => Some(Form::Ipset),
+        cli::FormArg::Nft => Some(Form::Nft),
+        cli::FormArg::Classifier => None,
     }
 }
 
@@ -94,15 +100,7 @@ fn report_refusals(
         | CompileError::RulesLeftInIptables { form, refusals, .. } => (*form, refusals),
         _ => return Err(error.into()),
     };
-    for source in &loaded.sources {
-        let operand::RulesetTextKind::Rules(family) = source.kind else { continue };
-        let here: Vec<Diagnostic> = refusals
-            .iter()
-            .filter(|r| r.family == family)
-            .map(|r| refusal_diagnostic(form, r))
-            .collect();
-        eprint!("{}", weir_syntax::render_diagnostics(&here, &source.name, &source.text, color));
-    }
+    print_refusals(loaded, form.as_str(), refusals, color);
     let CompileError::RulesLeftInIptables { share, .. } = &error else {
         bail!(
             "the {form} form cannot express {} of the rules: nothing was written",
@@ -120,7 +118,25 @@ fn report_refusals(
     );
 }
 
-fn refusal_diagnostic(form: Form, refusal: &FormRefusal) -> Diagnostic {
+/// Draws what a form cannot say at its place in the text.
+pub(super) fn print_refusals(
+    loaded: &LoadedFirewall,
+    form: &str,
+    refusals: &[FormRefusal],
+    color: bool,
+) {
+    for source in &loaded.sources {
+        let operand::RulesetTextKind::Rules(family) = source.kind else { continue };
+        let here: Vec<Diagnostic> = refusals
+            .iter()
+            .filter(|r| r.family == family)
+            .map(|r| refusal_diagnostic(form, r))
+            .collect();
+        eprint!("{}", weir_syntax::render_diagnostics(&here, &source.name, &source.text, color));
+    }
+}
+
+fn refusal_diagnostic(form: &str, refusal: &FormRefusal) -> Diagnostic {
     let message = format!("{form} cannot express {}", refusal.construct);
     let diagnostic = Diagnostic::new(message, refusal.span).with_label(refusal.rule_id.clone());
     match &refusal.cure {
@@ -335,7 +351,7 @@ fn render_pass_line(pass: &CheckedPass) -> String {
     format!("  pass      {name}: {rules_before} to {rules_after} rules{tried}; {how}\n")
 }
 
-fn format_binary_byte_size(n: u64) -> String {
+pub(super) fn format_binary_byte_size(n: u64) -> String {
     match n {
         0..10_240 => format!("{n} bytes"),
         10_240..10_485_760 => format!("{} KiB", n / 1024),
