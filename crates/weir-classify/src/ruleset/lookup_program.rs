@@ -34,7 +34,6 @@ pub enum LookupProgramError {
 }
 
 /// A chain as look-ups: stretches, each a set of filters and what follows from those that match.
-
 pub struct LookupProgram<'a> {
     family: Family,
     table: &'a Table,
