@@ -4,6 +4,7 @@
 //! folder of published rulesets. [`random_ruleset`] generates rulesets. [`verdict_cases`] reads
 //! the cases that every engine runs, [`option_samples`] the values of options. [`test_skip`]
 //! reports that this machine cannot run a test. [`TempFolder`] is a temporary folder.
+//! [`run_in_pseudo_terminal`] shows what a program writes to a terminal.
 //! [`WallAndCpuClock`] measures benchmarks.
 
 #![forbid(unsafe_code)]
@@ -12,6 +13,7 @@ mod benchmark_clock;
 pub mod console_session;
 pub mod option_samples;
 mod output_mask;
+mod pseudo_terminal;
 pub mod random_ruleset;
 mod temp_folder;
 mod test_skip;
@@ -20,6 +22,7 @@ pub mod verdict_cases;
 
 pub use benchmark_clock::WallAndCpuClock;
 pub use output_mask::mask_durations_and_paths;
+pub use pseudo_terminal::run_in_pseudo_terminal;
 pub use temp_folder::TempFolder;
 pub use test_skip::{skip_test, skip_without_root};
 

@@ -12,6 +12,7 @@ use crate::cli::OperandOptionArgs;
 use crate::live_ruleset::{self, LiveRuleset};
 use crate::operand::{self, LoadedFirewall, RulesetTextKind, SourceText};
 use crate::ruleset_texts::{self, RulesetTexts};
+use crate::terminal;
 
 /// The word for what is in force.
 pub const LIVE_OPERAND: &str = "--live";
@@ -116,7 +117,7 @@ fn load_live_operand(files: &OperandOptionArgs, color: bool) -> Result<DiffOpera
         weir_nft_tables: of_weir,
         has_iptables_nft_rules: by_nft,
     } = live_ruleset::read_live_ruleset(files.variant)?;
-    eprintln!("weir: --live: {read}");
+    terminal::print_escaped_to_stderr(&format!("weir: --live: {read}\n"));
     left_out.extend(by_nft.then(live_ruleset::describe_iptables_nft_deviations));
     let LoadedFirewall { firewall, sources } =
         operand::parse_ruleset_texts(texts, None, files, color)?;
@@ -138,7 +139,9 @@ fn load_live_operand(files: &OperandOptionArgs, color: bool) -> Result<DiffOpera
 
 fn parse_nft_tables(name: &str, text: &str, color: bool) -> Result<nft::Ruleset> {
     weir_syntax::nft::parse(text).map_err(|errors| {
-        eprint!("{}", weir_syntax::render_diagnostics(&errors, name, text, color));
+        terminal::print_colored_to_stderr(&weir_syntax::render_diagnostics(
+            &errors, name, text, color,
+        ));
         anyhow::anyhow!("{} in {name}: nothing was done", format_error_count(errors.len()))
     })
 }

@@ -2,6 +2,7 @@
 //! in the crate to which it belongs.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod cli;
 mod command;
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
         Ok(ExitAnswer::No) => ExitCode::from(1),
         Err(error) if terminal::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("weir: {}", weir_syntax::escape_control_chars(&format_error_chain(&error)));
+            terminal::print_escaped_to_stderr(&format!("weir: {}\n", format_error_chain(&error)));
             ExitCode::from(2)
         }
     }

@@ -10,9 +10,10 @@ use weir_syntax::{Diagnostic, ipset};
 use crate::cli::OperandOptionArgs;
 use crate::live_ruleset;
 use crate::ruleset_texts::{RulesetTexts, read_file_or_stdin};
+use crate::terminal;
 
-/// Errors of a text that are drawn; the others are counted.
-const MAX_PRINTED_PARSE_ERRORS: usize = 20;
+/// Errors, and notes, of a text that are drawn; the others are counted.
+const MAX_PRINTED_DIAGNOSTICS: usize = 20;
 
 /// A firewall with the texts it was read from.
 pub struct LoadedFirewall {
@@ -62,9 +63,9 @@ pub fn load_operand(
     let mut texts = RulesetTexts::default();
     if operand.live {
         let found = live_ruleset::read_live_ruleset(operand.variant)?;
-        eprintln!("weir: --live: {}", found.source_summary);
+        terminal::print_escaped_to_stderr(&format!("weir: --live: {}\n", found.source_summary));
         for what in &found.unread_parts {
-            eprintln!("weir: --live: not read: {what}");
+            terminal::print_escaped_to_stderr(&format!("weir: --live: not read: {what}\n"));
         }
         if !found.weir_nft_tables.is_empty() {
             let tables: Vec<String> = found
@@ -89,7 +90,7 @@ pub fn load_operand(
         texts.ip6 = operand.ip6.as_deref().map(read_file_or_stdin).transpose()?;
         // ip6tables-save of a host without IPv6 tables prints nothing.
         if let Some((name, _)) = texts.ip6.take_if(|(_, text)| text.trim().is_empty()) {
-            eprintln!("weir: {name} is empty: no IPv6 rules");
+            terminal::print_escaped_to_stderr(&format!("weir: {name} is empty: no IPv6 rules\n"));
         }
         texts.sets = operand.ipset.as_deref().map(read_file_or_stdin).transpose()?;
     }
@@ -108,13 +109,7 @@ pub fn parse_ruleset_texts(
 ) -> Result<LoadedFirewall> {
     let mut failed = 0;
     let mut draw = |source: &SourceText, errors: &[Diagnostic]| {
-        let drawn = &errors[..errors.len().min(MAX_PRINTED_PARSE_ERRORS)];
-        eprint!("{}", weir_syntax::render_diagnostics(drawn, &source.name, &source.text, color));
-        match errors.len() - drawn.len() {
-            0 => {}
-            1 => eprintln!("… and 1 more error"),
-            more => eprintln!("… and {more} more errors"),
-        }
+        draw_first_diagnostics(source, errors, "error", color);
         failed += errors.len();
     };
     let mut firewall = Firewall::default();
@@ -159,5 +154,17 @@ pub fn parse_ruleset_texts(
         0 => Ok(LoadedFirewall { firewall, sources }),
         1 => bail!("1 error in the ruleset: nothing was done"),
         n => bail!("{n} errors in the ruleset: nothing was done"),
+    }
+}
+
+/// Draws the first diagnostics of a text on standard error; `word` is what one of them is.
+fn draw_first_diagnostics(source: &SourceText, all: &[Diagnostic], word: &str, color: bool) {
+    let drawn = &all[..all.len().min(MAX_PRINTED_DIAGNOSTICS)];
+    let text = weir_syntax::render_diagnostics(drawn, &source.name, &source.text, color);
+    terminal::print_colored_to_stderr(&text);
+    match all.len() - drawn.len() {
+        0 => {}
+        1 => terminal::print_escaped_to_stderr(&format!("… and 1 more {word}\n")),
+        more => terminal::print_escaped_to_stderr(&format!("… and {more} more {word}s\n")),
     }
 }

@@ -1,10 +1,13 @@
-//! Terminal output: colours, a closed standard output, progress on standard error.
+//! Terminal output: colours, control characters, a closed standard output, progress on standard
+//! error. Nothing else in this crate writes to the two streams.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::Result;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use weir_syntax::escape_control_chars;
 
 use crate::cli::ColorOption;
 use crate::command::ExitAnswer;
@@ -37,12 +40,39 @@ impl ColoredStreams {
 /// Writes words for people to standard output. Control characters are written out: names and
 /// comments of a ruleset may hold any.
 pub fn print_escaped(text: &str) -> Result<ExitAnswer> {
-    print_stdout(&weir_syntax::escape_control_chars(text))
+    print_bytes(escape_control_chars(text).as_bytes())
 }
 
-/// Writes to standard output in one piece.
+/// Writes text for programs to standard output in one piece: as it is to a file or a pipe, with
+/// control characters written out to a terminal.
 pub fn print_stdout(text: &str) -> Result<ExitAnswer> {
+    print_bytes(escape_if_terminal(text, io::stdout().is_terminal()).as_bytes())
+}
+
+/// Writes coloured text to standard output. Other control characters must have been written out.
+pub fn print_colored(text: &str) -> Result<ExitAnswer> {
     print_bytes(text.as_bytes())
+}
+
+/// Writes words for people to standard error, as [`print_escaped`].
+pub fn print_escaped_to_stderr(text: &str) {
+    print_colored_to_stderr(&escape_control_chars(text));
+}
+
+/// Writes text that programs may read to standard error, as [`print_stdout`].
+pub fn print_to_stderr(text: &str) {
+    print_colored_to_stderr(&escape_if_terminal(text, io::stderr().is_terminal()));
+}
+
+/// Writes coloured text to standard error, as [`print_colored`]: diagnostics, for example, whose
+/// renderer writes control characters out.
+#[expect(clippy::print_stderr, reason = "all of weir's standard error is written here")]
+pub fn print_colored_to_stderr(text: &str) {
+    eprint!("{text}");
+}
+
+fn escape_if_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
+    if is_terminal { escape_control_chars(text) } else { Cow::Borrowed(text) }
 }
 
 /// Writes bytes to standard output in one piece.

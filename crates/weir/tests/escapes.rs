@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use weir_testkit::TempFolder;
+use weir_testkit::{TempFolder, run_in_pseudo_terminal};
 
 /// A chain's name and a comment that would clear the screen, and a rule that cannot be read.
 const TEXT: &str = "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n\
@@ -45,4 +45,30 @@ fn escape_characters_are_written_out_by_every_command() {
     let broken = file("c.rules", &TEXT.replace("-p tcp -m", "-p tcp -s x\u{1b}[2Jy -m"));
     shown(&["fmt"], &[&broken]);
     shown(&["check"], &[&broken]);
+}
+
+/// Commands that print a ruleset, which is text for programs as well.
+const PRINTING_COMMANDS: [&[&str]; 3] =
+    [&["fmt"], &["optimize", "--all"], &["optimize", "--all", "--dry-run"]];
+
+#[test]
+fn a_printed_ruleset_is_exact_in_a_pipe_and_escaped_on_a_terminal() {
+    let folder = TempFolder::new("printed-escapes");
+    let rules = folder.path().join("a.rules");
+    fs::write(&rules, TEXT).expect("a file");
+    for words in PRINTING_COMMANDS {
+        let command = || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+            command.args(words).arg(&rules);
+            command
+        };
+        let piped = command().output().expect("weir runs");
+        let piped = String::from_utf8_lossy(&piped.stdout).into_owned();
+        assert!(piped.contains("x\u{1b}[2Jy"), "{words:?}: {piped:?}");
+        let (status, shown) = run_in_pseudo_terminal(command());
+        assert!(status.success(), "{words:?}: {shown:?}");
+        assert!(shown.contains("x\\x1b[2Jy"), "{words:?}: {shown:?}");
+        // Progress bars are drawn by such characters, but clear no screen.
+        assert!(!shown.contains("\u{1b}[2J"), "{words:?}: {shown:?}");
+    }
 }

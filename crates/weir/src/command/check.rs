@@ -69,15 +69,21 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<ExitAnswer> {
         fs::write(path, baseline::render_baseline(lines))
             .with_context(|| format!("write {}", path.display()))?;
         let total = format_severity_counts(all.iter().flat_map(|c| &c.findings));
-        eprintln!("weir: {}: {total}", path.display());
+        terminal::print_escaped_to_stderr(&format!("weir: {}: {total}\n", path.display()));
         return Ok(ExitAnswer::Yes);
     }
-    terminal::print_stdout(&match (args.json, args.format) {
-        (true, _) | (_, CheckFormatArg::Json) => json_format::render_json(&all)?,
-        (_, CheckFormatArg::Sarif) => sarif_format::render_sarif(&all)?,
-        (_, CheckFormatArg::Short) => short_format::render_finding_lines(&all),
-        (_, CheckFormatArg::Text) => text_format::render_text(&all, args.every, colors.stdout),
-    })?;
+    match (args.json, args.format) {
+        (true, _) | (_, CheckFormatArg::Json) => {
+            terminal::print_stdout(&json_format::render_json(&all)?)
+        }
+        (_, CheckFormatArg::Sarif) => terminal::print_stdout(&sarif_format::render_sarif(&all)?),
+        (_, CheckFormatArg::Short) => {
+            terminal::print_stdout(&short_format::render_finding_lines(&all))
+        }
+        (_, CheckFormatArg::Text) => {
+            terminal::print_colored(&text_format::render_text(&all, args.every, colors.stdout))
+        }
+    }?;
     let clean = all.iter().flat_map(|c| &c.findings).all(|f| f.severity == Severity::Note);
     Ok(if clean { ExitAnswer::Yes } else { ExitAnswer::No })
 }

@@ -50,7 +50,7 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<ExitAnswer> {
     let bundle = scripts.to_folder_contents_with_artefact(&artefact);
     weir_artefact::write_folder_contents(&bundle, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
-    eprint!("{}", render_input_and_form_warnings(&loaded, &artefact.manifest));
+    terminal::print_escaped_to_stderr(&render_input_and_form_warnings(&loaded, &artefact.manifest));
     if args.json {
         return terminal::print_stdout(&json_output::render_single_member_json(
             "compile",
@@ -132,7 +132,12 @@ pub(super) fn print_refusals(
             .filter(|r| r.family == family)
             .map(|r| refusal_diagnostic(form, r))
             .collect();
-        eprint!("{}", weir_syntax::render_diagnostics(&here, &source.name, &source.text, color));
+        terminal::print_colored_to_stderr(&weir_syntax::render_diagnostics(
+            &here,
+            &source.name,
+            &source.text,
+            color,
+        ));
     }
 }
 

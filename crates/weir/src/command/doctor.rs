@@ -33,7 +33,7 @@ fn format_probe_line(probe: &DoctorProbeResult) -> String {
 pub fn reap_leftovers() -> Result<ExitAnswer> {
     let ReapReport { removed, skipped: left } = weir_kernel::reaper::reap_dead_sessions();
     for what in left {
-        eprintln!("weir: left alone: {what}");
+        terminal::print_escaped_to_stderr(&format!("weir: left alone: {what}\n"));
     }
     let text: String = removed.iter().map(|what| format!("removed {what}\n")).collect();
     terminal::print_stdout(&text)

@@ -33,7 +33,7 @@ pub fn run(args: &ExampleCommand) -> Result<ExitAnswer> {
                 let Some(text) = text else { continue };
                 let path = dir.join(name);
                 fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
-                println!("{}", path.display());
+                terminal::print_stdout(&format!("{}\n", path.display()))?;
             }
             Ok(ExitAnswer::Yes)
         }

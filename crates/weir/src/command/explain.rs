@@ -197,7 +197,12 @@ fn parse_packet_option(words: &str, color: bool) -> Result<(Packet, FieldSet)> {
         Err(error) => {
             let span = Span { start: error.span.start as u32, end: error.span.end as u32 };
             let diagnostic = Diagnostic::new(error.message, span).with_help(error.help);
-            eprint!("{}", weir_syntax::render_diagnostics(&[diagnostic], "--packet", words, color));
+            terminal::print_colored_to_stderr(&weir_syntax::render_diagnostics(
+                &[diagnostic],
+                "--packet",
+                words,
+                color,
+            ));
             bail!("the packet could not be parsed");
         }
     }

@@ -30,7 +30,9 @@ fn print_ipf_conf_as_iptables_save(path: &Path, color: bool) -> Result<ExitAnswe
     match ipf::convert_ipf_count_rules(&text) {
         Ok(text) => terminal::print_stdout(&text),
         Err(errors) => {
-            eprint!("{}", weir_syntax::render_diagnostics(&errors, &name, &text, color));
+            terminal::print_colored_to_stderr(&weir_syntax::render_diagnostics(
+                &errors, &name, &text, color,
+            ));
             bail!("the file has rules other than count rules: nothing was done")
         }
     }

@@ -22,7 +22,10 @@ pub fn run(output: &Path, kernels: &PerKernelStudy) -> Result<ExitAnswer> {
         for (other, _) in
             runs.iter().filter(|(_, run)| run.run.firewall_environment().kernel == *kernel)
         {
-            eprintln!("weir: {other} and {} ran the same kernel release, {kernel}", one.name);
+            terminal::print_escaped_to_stderr(&format!(
+                "weir: {other} and {} ran the same kernel release, {kernel}\n",
+                one.name
+            ));
         }
         runs.push((one.name.clone(), record));
         let last = lab_run_reports::to_named_runs(&runs).split_off(runs.len() - 1);

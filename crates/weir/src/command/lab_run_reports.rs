@@ -8,6 +8,8 @@ use anyhow::{Context as _, Result, ensure};
 use weir_report::{ExtraSection, NamedRun};
 use weir_stats::{RunRecord, run_folder};
 
+use crate::terminal;
+
 /// The page of a run, in its folder.
 pub(super) const REPORT_FILE: &str = "report.html";
 
@@ -71,6 +73,6 @@ pub(super) fn write_report_page(
 ) -> Result<()> {
     fs::write(path, weir_report::render_page_with_run_overlay(runs, extras))
         .with_context(|| format!("write {}", path.display()))?;
-    eprintln!("weir: report: {}", path.display());
+    terminal::print_escaped_to_stderr(&format!("weir: report: {}\n", path.display()));
     Ok(())
 }

@@ -41,13 +41,17 @@ pub fn run(args: &OptimizeArgs, color: bool) -> Result<ExitAnswer> {
     let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let outputs = output_paths(args, &loaded)?;
     let (fixed, proof) = fix_and_prove(&loaded.firewall, options, args)?;
-    eprint!("{}", render_removals_after_accept_all(&loaded, &fixed.firewall));
-    eprint!("{}", render_fix_counts_and_evidence(&fixed, proof.as_ref(), args.seed));
+    terminal::print_escaped_to_stderr(&render_removals_after_accept_all(&loaded, &fixed.firewall));
+    terminal::print_escaped_to_stderr(&render_fix_counts_and_evidence(
+        &fixed,
+        proof.as_ref(),
+        args.seed,
+    ));
     let changes = render_unified_diffs(&loaded, &fixed.firewall);
     if args.dry_run {
         return terminal::print_stdout(&changes);
     }
-    eprint!("{changes}");
+    terminal::print_to_stderr(&changes);
     write_optimized_texts(&loaded, &fixed.firewall, &outputs)
 }
 
