@@ -141,11 +141,14 @@ pub fn parse_ruleset_texts(
         if slot.is_some() {
             bail!("{}: a second text of the same family; --ip6 is for IPv6 rules", source.name);
         }
-        match iptables::parse(&source.text, &options) {
-            Ok(ruleset) => match family {
-                Family::V4 => firewall.v4 = Some(ruleset),
-                Family::V6 => firewall.v6 = Some(ruleset),
-            },
+        match iptables::parse_with_notes(&source.text, &options) {
+            Ok((ruleset, notes)) => {
+                draw_first_diagnostics(&source, &notes, "note", color);
+                match family {
+                    Family::V4 => firewall.v4 = Some(ruleset),
+                    Family::V6 => firewall.v6 = Some(ruleset),
+                }
+            }
             Err(errors) => draw(&source, &errors),
         }
         sources.push(source);
