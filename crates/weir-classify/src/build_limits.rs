@@ -13,6 +13,13 @@ pub struct BuildLimits {
     pub steps_max: u64,
 }
 
+impl BuildLimits {
+    /// What the second structure of a first-match engine may cost, the one for all matches.
+    pub(crate) fn quarter(&self) -> BuildLimits {
+        BuildLimits { memory_bytes_max: self.memory_bytes_max / 4, steps_max: self.steps_max / 4 }
+    }
+}
+
 impl Default for BuildLimits {
     fn default() -> Self {
         BuildLimits { memory_bytes_max: 4 << 30, steps_max: 200_000_000 }

@@ -1,5 +1,6 @@
 //! Filters as rows of tests of one form, so that the loop over them has no case distinction.
 
+use crate::classifier::RuleLists;
 use crate::filter_set::{Filter, FilterSet, WordTest};
 
 /// `(word & mask) - base <= span` in wrapping arithmetic: an interval has all bits in its mask, a
@@ -92,6 +93,12 @@ impl FlatFilters {
         let matching = rows
             .filter(move |(_, row)| row.iter().zip(key).all(|(test, word)| test.holds_for(*word)));
         matching.map(|(filter, _)| filter as u32)
+    }
+
+    /// Adds the rules of all filters that match a key to its list, reading the filters in order.
+    #[inline]
+    pub(super) fn push_matching_rules(&self, key: &[u32], lists: &mut RuleLists) {
+        self.find_matching(key).for_each(|filter| lists.push(self.rule(filter)));
     }
 
     pub(super) fn rule(&self, filter: u32) -> u32 {

@@ -110,11 +110,7 @@ impl HyperSplitClassifier {
             builder.build(list.collect())
         };
         let first = build(false, limits)?;
-        let quarter = BuildLimits {
-            memory_bytes_max: limits.memory_bytes_max / 4,
-            steps_max: limits.steps_max / 4,
-        };
-        let all = build(true, &quarter).ok();
+        let all = build(true, &limits.quarter()).ok();
         let deciding_rules = collect_deciding_rules(filters);
         Ok(HyperSplitClassifier { filters: flat, dimensions, first, all, deciding_rules })
     }
@@ -269,10 +265,7 @@ impl Classifier for HyperSplitClassifier {
                         lists.push(self.filters.rule(*filter));
                     }
                 }),
-                None => self
-                    .filters
-                    .find_matching(key)
-                    .for_each(|filter| lists.push(self.filters.rule(filter))),
+                None => self.filters.push_matching_rules(key, lists),
             }
             lists.finish_row();
         }

@@ -58,13 +58,10 @@ impl IddClassifier {
         limits: &BuildLimits,
     ) -> Result<IddClassifier, ClassifierBuildError> {
         let first = build_smaller_order(filters, TerminalKind::FirstDeciding, limits)?;
-        let quarter = BuildLimits {
-            memory_bytes_max: limits.memory_bytes_max / 4,
-            steps_max: limits.steps_max / 4,
-        };
+        let all = build_smaller_order(filters, TerminalKind::AllMatching, &limits.quarter());
         Ok(IddClassifier {
             first,
-            all: build_smaller_order(filters, TerminalKind::AllMatching, &quarter).ok(),
+            all: all.ok(),
             filters: FlatFilters::new(filters),
             deciding_rules: collect_deciding_rules(filters),
         })
@@ -107,10 +104,7 @@ impl Classifier for IddClassifier {
         for key in keys.keys() {
             match &self.all {
                 Some(diagram) => diagram.find_rules(key).iter().for_each(|rule| lists.push(*rule)),
-                None => self
-                    .filters
-                    .find_matching(key)
-                    .for_each(|filter| lists.push(self.filters.rule(filter))),
+                None => self.filters.push_matching_rules(key, lists),
             }
             lists.finish_row();
         }

@@ -37,9 +37,7 @@ impl Classifier for LinearClassifier {
 
     fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
         for key in keys.keys() {
-            for filter in self.filters.find_matching(key) {
-                lists.push(self.filters.rule(filter));
-            }
+            self.filters.push_matching_rules(key, lists);
             lists.finish_row();
         }
     }

@@ -21,82 +21,30 @@
 //! 1999. B. Pfaff et al.: The Design and Implementation of Open vSwitch, NSDI 2015 (section 3.2 and
 //! priority sorting in 5.2).
 
-use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::classifier::{Classifier, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError};
-use crate::engines::budget::BuildBudget;
-use crate::engines::flat_filters::zip_with_decisions;
-use crate::engines::tuple_space::{TupleSpace, estimate_tuple_space_bytes};
-use crate::filter_set::FilterSet;
-use crate::key::{KeyTable, KeyWord, KeyWordKind};
+use crate::engines::tuple_space::{TablePlacement, TupleSpace, TupleSpaceClassifier};
+use crate::key::{KeyWord, KeyWordKind};
 
 /// A hash table per tuple of masks.
+pub type TupleClassifier = TupleSpaceClassifier<TablePerTuple>;
+
+/// Places filters of equal masks together.
 #[derive(Clone, Debug)]
-pub struct TupleClassifier {
-    space: TupleSpace,
-}
+pub struct TablePerTuple;
 
-impl TupleClassifier {
-    /// The tuple space of a filter set.
-    ///
-    /// # Errors
-    /// It exceeds a limit.
-    pub fn new(
-        filters: &FilterSet,
-        limits: &BuildLimits,
-    ) -> Result<TupleClassifier, ClassifierBuildError> {
-        let mut budget = BuildBudget::new("tuple", limits);
-        let word_count = filters.schema().word_count();
-        budget.check_bytes(estimate_tuple_space_bytes(filters.filter_count(), word_count))?;
-        let mut space = TupleSpace::new(filters.schema());
-        // From the last: each filter is then the first of its chain.
-        for (filter, is_deciding) in zip_with_decisions(filters).rev() {
-            budget.take_steps(1 + space.tables.len() / 16)?;
-            let update = RuleUpdate { rule: filter.rule, is_deciding, tests: filter.tests };
-            space.place(update, find_table_of_tuple);
-        }
-        space.order_probes();
-        Ok(TupleClassifier { space })
-    }
-}
+impl TablePlacement for TablePerTuple {
+    const ENGINE: &'static str = "tuple";
 
-/// Words of 32 bits and words of bits make the tuple. Smaller words, such as ports, are hashed only
-/// where a filter tests no address: each would multiply the number of tuples.
-fn find_table_of_tuple(space: &mut TupleSpace, _filter: u32, mask: &[u32]) -> u32 {
-    let is_small = |word: &KeyWord| matches!(word.kind, KeyWordKind::Interval { bits: ..32 });
-    let words = space.words().iter().zip(mask);
-    let tests_address = words.clone().any(|(word, mask)| *mask != 0 && !is_small(word));
-    let hashed_mask = |(word, mask): (&KeyWord, &u32)| match is_small(word) {
-        true if tests_address || *mask != word.max_value() => 0,
-        _ => *mask,
-    };
-    let tuple: Vec<u32> = words.map(hashed_mask).collect();
-    space.find_or_add_table(&tuple)
-}
-
-impl Classifier for TupleClassifier {
-    fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
-        self.space.find_first_deciding(keys, first);
-    }
-
-    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
-        self.space.collect_matching(keys, lists);
-    }
-
-    fn is_deciding(&self, rule: u32) -> bool {
-        self.space.is_deciding(rule)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.space.memory_bytes()
-    }
-}
-
-impl UpdatableClassifier for TupleClassifier {
-    fn insert(&mut self, update: RuleUpdate<'_>) -> Result<(), UpdateError> {
-        self.space.insert(update, find_table_of_tuple)
-    }
-
-    fn remove(&mut self, rule: u32) -> Result<(), UpdateError> {
-        self.space.remove(rule)
+    /// Words of 32 bits and words of bits make the tuple. Smaller words, such as ports, are hashed only
+    /// where a filter tests no address: each would multiply the number of tuples.
+    fn choose_table(space: &mut TupleSpace, _filter: u32, mask: &[u32]) -> u32 {
+        let is_small = |word: &KeyWord| matches!(word.kind, KeyWordKind::Interval { bits: ..32 });
+        let words = space.words().iter().zip(mask);
+        let tests_address = words.clone().any(|(word, mask)| *mask != 0 && !is_small(word));
+        let hashed_mask = |(word, mask): (&KeyWord, &u32)| match is_small(word) {
+            true if tests_address || *mask != word.max_value() => 0,
+            _ => *mask,
+        };
+        let tuple: Vec<u32> = words.map(hashed_mask).collect();
+        space.find_or_add_table(&tuple)
     }
 }

@@ -1,17 +1,100 @@
-//! Hash tables over masks, probed in the order of the best rule of each: the part that tuple space
-//! search and TupleMerge share. They differ in the table that a filter is placed in.
+//! Hash tables over masks, probed in the order of the best rule of each: tuple space search and
+//! TupleMerge. They differ only in the table that a filter is placed in ([`TablePlacement`]).
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 
-use crate::classifier::{RuleLists, RuleUpdate, UpdateError};
-use crate::engines::flat_filters::FlatFilters;
+use crate::build_limits::{BuildLimits, ClassifierBuildError};
+use crate::classifier::{Classifier, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError};
+use crate::engines::budget::BuildBudget;
+use crate::engines::flat_filters::{FlatFilters, zip_with_decisions};
 use crate::engines::masked_table::MaskedTable;
-use crate::filter_set::{NO_RULE, WordTest};
+use crate::filter_set::{FilterSet, NO_RULE, WordTest};
 use crate::key::{KeySchema, KeyTable, KeyWord};
+
+/// Chooses the table of each filter.
+pub trait TablePlacement {
+    /// Name of the engine.
+    const ENGINE: &'static str;
+
+    /// The table for a filter; `mask` is the longest that the filter can be hashed by. Tables may
+    /// be added, and other filters moved.
+    fn choose_table(space: &mut TupleSpace, filter: u32, mask: &[u32]) -> u32;
+}
+
+/// A classifier of hash tables.
+#[derive(Clone, Debug)]
+pub struct TupleSpaceClassifier<P> {
+    space: TupleSpace,
+    placement: PhantomData<P>,
+}
+
+impl<P: TablePlacement> TupleSpaceClassifier<P> {
+    /// The tables of a filter set, built by inserting its rules.
+    ///
+    /// # Errors
+    /// They exceed a limit.
+    pub fn new(filters: &FilterSet, limits: &BuildLimits) -> Result<Self, ClassifierBuildError> {
+        let mut budget = BuildBudget::new(P::ENGINE, limits);
+        let word_count = filters.schema().word_count();
+        budget.check_bytes(estimate_tuple_space_bytes(filters.filter_count(), word_count))?;
+        let mut space = TupleSpace::new(filters.schema());
+        // From the last: each filter is then the first of its chain.
+        for (filter, is_deciding) in zip_with_decisions(filters).rev() {
+            budget.take_steps(1 + space.tables.len() / 16)?;
+            let update = RuleUpdate { rule: filter.rule, is_deciding, tests: filter.tests };
+            space.place::<P>(update);
+        }
+        space.order_probes();
+        Ok(TupleSpaceClassifier { space, placement: PhantomData })
+    }
+
+    /// How many tables a look-up probes at most.
+    pub fn table_count(&self) -> usize {
+        self.space.tables.iter().filter(|table| !table.is_empty()).count()
+    }
+}
+
+impl<P: TablePlacement + Send + Sync> Classifier for TupleSpaceClassifier<P> {
+    fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
+        self.space.find_first_deciding(keys, first);
+    }
+
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+        self.space.collect_matching(keys, lists);
+    }
+
+    fn is_deciding(&self, rule: u32) -> bool {
+        self.space.filters_of_rule.get(&rule).is_some_and(|of| of.0)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let tables: usize = self.space.tables.iter().map(MaskedTable::memory_bytes).sum();
+        self.space.filters.memory_bytes() + tables
+    }
+}
+
+impl<P: TablePlacement + Send + Sync> UpdatableClassifier for TupleSpaceClassifier<P> {
+    fn insert(&mut self, update: RuleUpdate<'_>) -> Result<(), UpdateError> {
+        assert_eq!(update.tests.len(), self.space.schema.word_count(), "a test for each word");
+        if self.space.filters_of_rule.contains_key(&update.rule) {
+            return Err(UpdateError::DuplicateRule(update.rule));
+        }
+        self.space.place::<P>(update);
+        self.space.order_probes();
+        Ok(())
+    }
+
+    fn remove(&mut self, rule: u32) -> Result<(), UpdateError> {
+        self.space.remove(rule)?;
+        self.space.order_probes();
+        Ok(())
+    }
+}
 
 /// Tables, and the filters in them.
 #[derive(Clone, Debug)]
-pub(super) struct TupleSpace {
+pub struct TupleSpace {
     pub(super) filters: FlatFilters,
     /// The longest mask that a filter can be hashed by, words of keys after each other.
     masks: Vec<u32>,
@@ -24,11 +107,8 @@ pub(super) struct TupleSpace {
     unused_filters: Vec<u32>,
 }
 
-/// Puts a filter, whose mask is given, into a table; returns the table.
-pub(super) type PlaceFilter = fn(&mut TupleSpace, u32, &[u32]) -> u32;
-
 impl TupleSpace {
-    pub(super) fn new(schema: &KeySchema) -> TupleSpace {
+    fn new(schema: &KeySchema) -> TupleSpace {
         TupleSpace {
             filters: FlatFilters::with_words(schema.word_count()),
             masks: vec![],
@@ -42,7 +122,7 @@ impl TupleSpace {
     }
 
     /// Places a filter without putting its table into the order of probes.
-    pub(super) fn place(&mut self, update: RuleUpdate<'_>, place: PlaceFilter) {
+    fn place<P: TablePlacement>(&mut self, update: RuleUpdate<'_>) {
         let RuleUpdate { rule, is_deciding, tests } = update;
         let words = self.schema.words().iter();
         let mask: Vec<u32> =
@@ -62,7 +142,7 @@ impl TupleSpace {
             }
         };
         self.filters_of_rule.entry(rule).or_insert((is_deciding, vec![])).1.push(filter);
-        let table = place(self, filter, &mask);
+        let table = P::choose_table(self, filter, &mask);
         self.move_to(filter, table);
     }
 
@@ -72,21 +152,8 @@ impl TupleSpace {
         self.table_of_filter[filter as usize] = table;
     }
 
-    pub(super) fn insert(
-        &mut self,
-        update: RuleUpdate<'_>,
-        place: PlaceFilter,
-    ) -> Result<(), UpdateError> {
-        assert_eq!(update.tests.len(), self.schema.word_count(), "a test for each word");
-        if self.filters_of_rule.contains_key(&update.rule) {
-            return Err(UpdateError::DuplicateRule(update.rule));
-        }
-        self.place(update, place);
-        self.order_probes();
-        Ok(())
-    }
-
-    pub(super) fn remove(&mut self, rule: u32) -> Result<(), UpdateError> {
+    /// Removes the filters of a rule without changing the order of probes.
+    fn remove(&mut self, rule: u32) -> Result<(), UpdateError> {
         let (_, filters) =
             self.filters_of_rule.remove(&rule).ok_or(UpdateError::MissingRule(rule))?;
         for filter in filters {
@@ -94,12 +161,11 @@ impl TupleSpace {
             self.tables[table as usize].remove(&self.filters, filter);
             self.unused_filters.push(filter);
         }
-        self.order_probes();
         Ok(())
     }
 
     /// Sorts the tables by their best rules; a few hundred at most, nearly sorted before.
-    pub(super) fn order_probes(&mut self) {
+    fn order_probes(&mut self) {
         let used = |table: &u32| !self.tables[*table as usize].is_empty();
         self.probe_order.retain(used);
         let mut is_listed = vec![false; self.tables.len()];
@@ -130,7 +196,7 @@ impl TupleSpace {
         }) as u32
     }
 
-    pub(super) fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
+    fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
         assert_eq!(first.len(), keys.key_count(), "a place for each key");
         let tables: Vec<&MaskedTable> =
             self.probe_order.iter().map(|table| &self.tables[*table as usize]).collect();
@@ -151,7 +217,7 @@ impl TupleSpace {
         }
     }
 
-    pub(super) fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
         for key in keys.keys() {
             for table in &self.probe_order {
                 for (rule, filter) in self.tables[*table as usize].find_candidates(key) {
@@ -163,19 +229,10 @@ impl TupleSpace {
             lists.finish_row();
         }
     }
-
-    pub(super) fn is_deciding(&self, rule: u32) -> bool {
-        self.filters_of_rule.get(&rule).is_some_and(|of| of.0)
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        let tables: usize = self.tables.iter().map(MaskedTable::memory_bytes).sum();
-        self.filters.memory_bytes() + tables
-    }
 }
 
 /// What look-ups read of so many filters at most: hash tables are at least half full.
-pub(super) fn estimate_tuple_space_bytes(filter_count: usize, word_count: usize) -> usize {
+fn estimate_tuple_space_bytes(filter_count: usize, word_count: usize) -> usize {
     FlatFilters::estimate_bytes(filter_count, word_count) + filter_count * 24
 }
 

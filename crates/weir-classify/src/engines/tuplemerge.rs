@@ -26,69 +26,41 @@
 
 use std::collections::HashMap;
 
-use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::classifier::{Classifier, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError};
-use crate::engines::budget::BuildBudget;
-use crate::engines::flat_filters::zip_with_decisions;
-use crate::engines::tuple_space::{TupleSpace, estimate_tuple_space_bytes};
-use crate::filter_set::FilterSet;
-use crate::key::{KeyTable, KeyWord, KeyWordKind};
+use crate::engines::tuple_space::{TablePlacement, TupleSpace, TupleSpaceClassifier};
+use crate::key::{KeyWord, KeyWordKind};
 
 /// The most filters that share a chain if they can be separated.
 pub const COLLISION_LIMIT: usize = 40;
 
 /// Hash tables of relaxed masks.
+pub type TupleMergeClassifier = TupleSpaceClassifier<MergedTuples>;
+
+/// Places filters of many masks together until their chains grow too long.
 #[derive(Clone, Debug)]
-pub struct TupleMergeClassifier {
-    space: TupleSpace,
-}
+pub struct MergedTuples;
 
-impl TupleMergeClassifier {
-    /// The tables of a filter set, built by inserting its rules.
-    ///
-    /// # Errors
-    /// They exceed a limit.
-    pub fn new(
-        filters: &FilterSet,
-        limits: &BuildLimits,
-    ) -> Result<TupleMergeClassifier, ClassifierBuildError> {
-        let mut budget = BuildBudget::new("tuplemerge", limits);
-        let word_count = filters.schema().word_count();
-        budget.check_bytes(estimate_tuple_space_bytes(filters.filter_count(), word_count))?;
-        let mut space = TupleSpace::new(filters.schema());
-        for (filter, is_deciding) in zip_with_decisions(filters).rev() {
-            budget.take_steps(1 + space.tables.len() / 16)?;
-            let update = RuleUpdate { rule: filter.rule, is_deciding, tests: filter.tests };
-            space.place(update, find_or_split_table);
+impl TablePlacement for MergedTuples {
+    const ENGINE: &'static str = "tuplemerge";
+
+    fn choose_table(space: &mut TupleSpace, filter: u32, mask: &[u32]) -> u32 {
+        let fitting = (0..space.tables.len()).filter(|table| space.tables[*table].takes(mask));
+        let Some(table) = fitting.max_by_key(|table| space.tables[*table].mask_bit_count()) else {
+            let words = space.words().iter().zip(mask);
+            let relaxed: Vec<u32> = words.map(|(word, mask)| relax_mask(word, *mask)).collect();
+            return space.find_or_add_table(&relaxed);
+        };
+        let colliding: Vec<u32> = space.tables[table]
+            .find_colliding(&space.filters, filter)
+            .take(COLLISION_LIMIT)
+            .chain([filter])
+            .collect();
+        if colliding.len() <= COLLISION_LIMIT {
+            return table as u32;
         }
-        space.order_probes();
-        Ok(TupleMergeClassifier { space })
+        split_table(space, table, &colliding);
+        let fitting = (0..space.tables.len()).filter(|table| space.tables[*table].takes(mask));
+        fitting.max_by_key(|table| space.tables[*table].mask_bit_count()).unwrap_or(table) as u32
     }
-
-    /// How many tables a look-up probes at most.
-    pub fn table_count(&self) -> usize {
-        self.space.tables.iter().filter(|table| !table.is_empty()).count()
-    }
-}
-
-fn find_or_split_table(space: &mut TupleSpace, filter: u32, mask: &[u32]) -> u32 {
-    let fitting = (0..space.tables.len()).filter(|table| space.tables[*table].takes(mask));
-    let Some(table) = fitting.max_by_key(|table| space.tables[*table].mask_bit_count()) else {
-        let words = space.words().iter().zip(mask);
-        let relaxed: Vec<u32> = words.map(|(word, mask)| relax_mask(word, *mask)).collect();
-        return space.find_or_add_table(&relaxed);
-    };
-    let colliding: Vec<u32> = space.tables[table]
-        .find_colliding(&space.filters, filter)
-        .take(COLLISION_LIMIT)
-        .chain([filter])
-        .collect();
-    if colliding.len() <= COLLISION_LIMIT {
-        return table as u32;
-    }
-    split_table(space, table, &colliding);
-    let fitting = (0..space.tables.len()).filter(|table| space.tables[*table].takes(mask));
-    fitting.max_by_key(|table| space.tables[*table].mask_bit_count()).unwrap_or(table) as u32
 }
 
 /// Moves what can be hashed by a longer mask to a table of that mask.
@@ -128,33 +100,5 @@ fn relax_mask(word: &KeyWord, mask: u32) -> u32 {
             !u32::MAX.checked_shr(len).unwrap_or(0)
         }
         KeyWordKind::Interval { .. } => 0,
-    }
-}
-
-impl Classifier for TupleMergeClassifier {
-    fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
-        self.space.find_first_deciding(keys, first);
-    }
-
-    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
-        self.space.collect_matching(keys, lists);
-    }
-
-    fn is_deciding(&self, rule: u32) -> bool {
-        self.space.is_deciding(rule)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.space.memory_bytes()
-    }
-}
-
-impl UpdatableClassifier for TupleMergeClassifier {
-    fn insert(&mut self, update: RuleUpdate<'_>) -> Result<(), UpdateError> {
-        self.space.insert(update, find_or_split_table)
-    }
-
-    fn remove(&mut self, rule: u32) -> Result<(), UpdateError> {
-        self.space.remove(rule)
     }
 }
