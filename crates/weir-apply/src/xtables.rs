@@ -37,7 +37,7 @@ pub fn load_table(
 ) -> Result<Vec<PacketByteCount>, ApplyError> {
     let mut encoded = encode_table(table, socket.family())?;
     let name = table.name.as_str();
-    let present = socket.read_table(name)?.entry_count;
+    let present = socket.read_entry_count(name)?;
     let replaced = socket.replace_table(name, &mut encoded.replacement, present)?;
     if encoded.counts.iter().any(|count| *count != PacketByteCount::default()) {
         socket.add_counters(name, &encoded.counts)?;

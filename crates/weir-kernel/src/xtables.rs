@@ -24,7 +24,7 @@ use weir_packet::Family;
 pub use self::hooks::XtablesHooks;
 pub use self::lock::XtablesLock;
 pub use self::replacement::XtablesReplacement;
-use crate::socket_option::set_socket_option;
+use crate::socket_option::{set_socket_option, set_socket_option_with_addresses};
 use crate::{KernelError, Namespace};
 
 const IPT_SO_GET_INFO: i32 = 64;
@@ -47,6 +47,13 @@ pub struct PacketByteCount {
     pub packets: u64,
     /// Bytes.
     pub bytes: u64,
+}
+
+/// What the kernel says of a table (struct ipt_getinfo).
+struct XtablesInfo {
+    hooks: XtablesHooks,
+    entry_count: u32,
+    entry_bytes: u32,
 }
 
 /// A table as the kernel hands it out.
@@ -121,7 +128,16 @@ impl XtablesSocket {
         self.try_read_table(table).map_err(KernelError::io("read table", table))
     }
 
-    fn try_read_table(&self, table: &str) -> io::Result<XtablesSnapshot> {
+    /// How many entries a table has. One that is not in use is put in use, empty.
+    ///
+    /// # Errors
+    /// Where the kernel has no such table.
+    pub fn read_entry_count(&self, table: &str) -> Result<u32, KernelError> {
+        let info = self.read_table_info(table).map_err(KernelError::io("read table", table))?;
+        Ok(info.entry_count)
+    }
+
+    fn read_table_info(&self, table: &str) -> io::Result<XtablesInfo> {
         let mut info = [0u8; IPT_GETINFO_BYTES];
         write_table_name(&mut info, table)?;
         self.read_socket_option(IPT_SO_GET_INFO, &mut info)?;
@@ -131,10 +147,14 @@ impl XtablesSocket {
             hook_entries: std::array::from_fn(|i| word(36 + 4 * i)),
             underflows: std::array::from_fn(|i| word(56 + 4 * i)),
         };
-        let (entry_count, bytes) = (word(76), word(80));
-        let mut buffer = vec![0u8; IPT_GET_ENTRIES_HEADER_BYTES + bytes as usize];
+        Ok(XtablesInfo { hooks, entry_count: word(76), entry_bytes: word(80) })
+    }
+
+    fn try_read_table(&self, table: &str) -> io::Result<XtablesSnapshot> {
+        let XtablesInfo { hooks, entry_count, entry_bytes } = self.read_table_info(table)?;
+        let mut buffer = vec![0u8; IPT_GET_ENTRIES_HEADER_BYTES + entry_bytes as usize];
         write_table_name(&mut buffer, table)?;
-        buffer[TABLE_NAME_BYTES..TABLE_NAME_BYTES + 4].copy_from_slice(&bytes.to_ne_bytes());
+        buffer[TABLE_NAME_BYTES..TABLE_NAME_BYTES + 4].copy_from_slice(&entry_bytes.to_ne_bytes());
         self.read_socket_option(IPT_SO_GET_ENTRIES, &mut buffer)?;
         Ok(XtablesSnapshot { hooks, entry_count, buffer })
     }
@@ -155,12 +175,15 @@ impl XtablesSocket {
         let header = new.header_mut();
         write_table_name(header, table).map_err(error())?;
         header[84..88].copy_from_slice(&present_entry_count.to_ne_bytes());
-        let address = counters.as_mut_ptr() as usize;
+        let address = counters.as_mut_ptr().expose_provenance();
         header[88..96].copy_from_slice(&(address as u64).to_ne_bytes());
-        // The kernel writes through the address in the header, to the end of `counters` at most.
-        set_socket_option(&self.fd, self.level(), IPT_SO_SET_REPLACE, new.bytes())
+        let (level, option) = (self.level(), IPT_SO_SET_REPLACE);
+        // SAFETY: the header has one address, that of `counters`. The kernel writes as many pairs
+        // of 64-bit numbers there as the header says, for which `counters` has room, and refuses
+        // the table if the present one has another number of entries (`__do_replace` and
+        // `xt_replace_table`). It does so before the call returns, while nothing borrows them.
+        unsafe { set_socket_option_with_addresses(&self.fd, level, option, new.bytes()) }
             .map_err(error())?;
-        std::hint::black_box(&mut counters);
         let count = |[packets, bytes]: [u64; 2]| PacketByteCount { packets, bytes };
         Ok(counters.into_iter().map(count).collect())
     }
