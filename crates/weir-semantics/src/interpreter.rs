@@ -19,6 +19,7 @@
 //! translations. Packets of a connection that is already translated are not rewritten: the caller
 //! gives them as the tables see them.
 
+mod chain_skip_index;
 mod field_test;
 mod journey;
 mod nat_translation;

@@ -3,7 +3,9 @@
 use weir_model::rule_match::ct_state;
 use weir_model::{Field, FieldReading, Packet};
 
-use super::packet_view::{MULTIPORT_DPORT_SLOT, MULTIPORT_SPORT_SLOT, PacketView};
+use super::packet_view::{
+    MULTIPORT_DPORT_SLOT, MULTIPORT_SPORT_SLOT, PacketView, read_address_or_mac_value,
+};
 use super::rule_lowering::{CompactTest, LoweredTable};
 
 /// Whether a test is true.
@@ -103,17 +105,6 @@ pub(crate) fn evaluate_field_test(
         };
     }
     SingleTestResult::from(holds != negated)
-}
-
-fn read_address_or_mac_value(view: &PacketView, slot: u8) -> u128 {
-    const SADDR_FIELD_SLOT: u8 = Field::Saddr as u8;
-    const DADDR_FIELD_SLOT: u8 = Field::Daddr as u8;
-    // As `find_wide_value_index` numbers them; the MAC address is the other one.
-    view.wide_values[match slot {
-        SADDR_FIELD_SLOT => 0,
-        DADDR_FIELD_SLOT => 1,
-        _ => 2,
-    }]
 }
 
 fn is_value_in_spans(table: &LoweredTable<'_>, first: u32, count: u16, v: u32) -> bool {

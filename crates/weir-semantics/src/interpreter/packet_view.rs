@@ -78,6 +78,18 @@ impl PacketView {
     }
 }
 
+/// The value of an address or of the source MAC, by the slot of its field.
+pub(crate) fn read_address_or_mac_value(view: &PacketView, slot: u8) -> u128 {
+    const SADDR_FIELD_SLOT: u8 = Field::Saddr as u8;
+    const DADDR_FIELD_SLOT: u8 = Field::Daddr as u8;
+    // As `find_wide_value_index` numbers them; the MAC address is the other one.
+    view.wide_values[match slot {
+        SADDR_FIELD_SLOT => 0,
+        DADDR_FIELD_SLOT => 1,
+        _ => 2,
+    }]
+}
+
 /// A field as the match of its own protocol reads it: the whole header must be present. `-m dccp`
 /// requires twelve bytes (xt_dccp.c), of which eight are the packet's payload.
 fn read_field_as_protocol_match(field: Field, packet: &Packet) -> FieldReading {

@@ -26,6 +26,9 @@ use crate::outcome::{AppliedTarget, CountedObject, CounterHitWithCredit, Travers
 use crate::question_digest::{digest_debug_text, digest_drop_question};
 use crate::set_membership::{SetMembership, test_membership};
 
+/// Rules that are evaluated one by one before the next is looked up.
+const FAILURES_BEFORE_SKIP: u32 = 4;
+
 /// A walk under way.
 pub(crate) struct TableWalk<'w, 'f, O> {
     pub interpreter: &'w Interpreter<'f>,
@@ -69,6 +72,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         let mut view = PacketView::from_packet(self.packet);
         let mut stack: Vec<WalkPosition> = Vec::new();
         let mut at = self.enter_chain(table, start, 0);
+        let mut failures_in_row = 0;
         let mut jumps_left = if table.has_jump_loop { table.rules.len() } else { usize::MAX };
         loop {
             let chain = &table.chains[at.chain as usize];
@@ -87,10 +91,19 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                 None => {}
                 Some(FailedOrHotdropTest { hotdrop: false, .. }) => {
                     at.rule += 1;
+                    failures_in_row += 1;
+                    if failures_in_row >= FAILURES_BEFORE_SKIP
+                        && let (true, Some(index)) = (O::IGNORES_FAILED_RULES, &chain.skip_index)
+                    {
+                        let next = index.next_rule(&view, at.rule, chain.end_rule);
+                        self.log.rules_tried += next - at.rule;
+                        at.rule = next;
+                    }
                     continue;
                 }
                 Some(_) => return self.report_verdict(Verdict::Drop),
             }
+            failures_in_row = 0;
             let counted = CountedObject::Rule { table: name, chain: &chain.chain.name, number };
             self.count_hit(counted, &rule.credit);
             if dying {

@@ -6,6 +6,9 @@ use crate::outcome::Verdict;
 
 /// Who looks on while a packet walks: `weir explain`. All methods do nothing by default.
 pub(crate) trait WalkObserver<'f> {
+    /// Whether rules that cannot match may be skipped without
+    /// [`on_rule_tried`](WalkObserver::on_rule_tried).
+    const IGNORES_FAILED_RULES: bool = false;
     /// A table is entered at a hook.
     fn on_table_entered(&mut self, _hook: Hook, _table: TableName, _packet: &Packet) {}
     /// The walk is in a chain now, `depth` jumps deep.
@@ -35,4 +38,6 @@ pub(crate) struct FailedOrHotdropTest {
 /// Nobody looks on.
 pub(crate) struct NoopObserver;
 
-impl WalkObserver<'_> for NoopObserver {}
+impl WalkObserver<'_> for NoopObserver {
+    const IGNORES_FAILED_RULES: bool = true;
+}
