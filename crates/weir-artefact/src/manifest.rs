@@ -87,7 +87,7 @@ pub struct CompiledRun {
 }
 
 /// A rule (or stretch) that was left unchanged.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct UnchangedRule {
     /// The rule.
     pub rule: String,

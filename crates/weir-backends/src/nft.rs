@@ -278,7 +278,7 @@ impl NftFormBuilder {
             let number = Some(refused.number);
             let chain = refused.chain.clone();
             let place = RuleId { family, table: table.name, chain, number }.to_string();
-            let span = table
+            let span = plan
                 .chain(&refused.chain)
                 .map_or(Span::NONE, |c| c.rules[refused.number as usize - 1].span);
             self.refusals.push(FormRefusal {

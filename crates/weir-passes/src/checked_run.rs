@@ -13,6 +13,7 @@
 //! Each pass is compared with its input. Equality is transitive, so no comparison with the
 //! beginning is needed, and a difference is attributed to one pass.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use weir_artefact::manifest::{CompiledRun, UnchangedRule};
@@ -295,11 +296,9 @@ fn replace_ruleset_and_add_sets(firewall: &mut Firewall, rewritten: &RewrittenRu
 }
 
 fn record_unchanged_rules(run: &mut CheckedPassesResult, kept: Vec<UnchangedRule>) {
-    for kept in kept {
-        if !run.unchanged_rules.contains(&kept) {
-            run.unchanged_rules.push(kept);
-        }
-    }
+    run.unchanged_rules.extend(kept);
+    let mut seen = HashSet::new();
+    run.unchanged_rules.retain(|kept| seen.insert(kept.clone()));
 }
 
 /// Compares on packets, then by proof.

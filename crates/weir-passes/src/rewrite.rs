@@ -1,6 +1,6 @@
 //! How passes rewrite a ruleset: chain by chain, without the chains of other programs.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use weir_artefact::manifest::UnchangedRule;
 use weir_model::effect::{rule_conntrack_demand, total_conntrack_demand};
@@ -27,9 +27,14 @@ pub(crate) fn rewrite_except_program_chains(
         }
     }
     let mut made = pass(&ours);
+    let mut places = HashMap::new();
+    for (t, table) in made.ruleset.tables.iter().enumerate() {
+        let chains = table.chains.iter().enumerate();
+        places.extend(chains.map(|(c, chain)| ((table.name, chain.name.clone()), (t, c))));
+    }
     for (table, name, rules) in theirs {
-        let chain =
-            find_chain_mut(&mut made.ruleset, table, &name).expect("a pass keeps all chains");
+        let (t, c) = places[&(table, name.clone())];
+        let chain = &mut made.ruleset.tables[t].chains[c];
         if let (Some(program), true) = (find_preserved_program_of_chain(&name), rules.len() > 1) {
             let rule = format!("{}/{table}/{name}", iptables_tool_name(ruleset.family));
             made.unchanged_rules

@@ -197,7 +197,9 @@ fn check_protected_chains(
 ) -> Result<(), StructureViolation> {
     for table in &before.tables {
         let now = after.table(&table.name);
-        let find = |c: &Chain| now.and_then(|t| t.chain(&c.name));
+        let by_name: HashMap<&str, &Chain> =
+            now.into_iter().flat_map(|t| &t.chains).map(|c| (&*c.name, c)).collect();
+        let find = |c: &Chain| by_name.get(&*c.name).copied();
         for chain in &table.chains {
             let place = || format!("{}/{}", table.name, chain.name);
             if chain.policy.is_some() && find(chain).is_none_or(|c| c.policy != chain.policy) {

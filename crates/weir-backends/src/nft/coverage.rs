@@ -50,13 +50,13 @@ fn count_blocking_rules_by_cause(
         }
     };
     for refused in &plan.refused_rules {
-        let rule = plan.table.chain(&refused.chain);
+        let rule = plan.chain(&refused.chain);
         let rule = rule.and_then(|chain| chain.rules.get(refused.number as usize - 1));
         let ids = rule.map_or(&[][..], |rule| &rule.credit);
         count(format!("nft cannot express {}", refused.why), ids);
     }
     for (chain, program) in &plan.program_chains {
-        let rules = plan.table.chain(chain).into_iter().flat_map(|chain| &chain.rules);
+        let rules = plan.chain(chain).into_iter().flat_map(|chain| &chain.rules);
         let ids: Vec<RuleIndex> = rules.flat_map(|rule| rule.credit.iter().copied()).collect();
         count(format!("{program} keeps their chains in iptables"), &ids);
     }

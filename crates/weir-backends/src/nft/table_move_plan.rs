@@ -37,6 +37,7 @@ pub(super) struct RefusedRule {
 pub(super) struct TableMovePlan<'f> {
     pub family: Family,
     pub table: &'f Table,
+    graph: ChainGraph<'f>,
     lowered_rules: HashMap<&'f str, Vec<LoweredRule>>,
     pub refused_rules: Vec<RefusedRule>,
     /// Chains that other programs keep, and which do.
@@ -58,6 +59,7 @@ impl<'f> TableMovePlan<'f> {
         let mut plan = TableMovePlan {
             family,
             table,
+            graph: table.chain_graph(),
             lowered_rules: HashMap::new(),
             refused_rules: Vec::new(),
             program_chains: table.chains.iter().filter_map(foreign).collect(),
@@ -139,13 +141,16 @@ impl<'f> TableMovePlan<'f> {
         self.table.chains.iter().find(|c| c.policy.is_some() && &*c.name == hook.chain_name())
     }
 
+    /// The chain of that name.
+    pub fn chain(&self, name: &str) -> Option<&'f Chain> {
+        self.graph.chain_index(name).map(|at| &self.table.chains[at])
+    }
+
     /// The chains that a walk from `start` may enter, itself included.
     fn reachable_chains(&self, start: &'f str) -> HashSet<&'f str> {
-        self.table
-            .chains_reachable_from_names([start])
-            .into_iter()
-            .map(|chain| &*chain.name)
-            .collect()
+        let entered = self.graph.reachable_from(self.graph.chain_index(start));
+        let chains = self.table.chains.iter().zip(entered);
+        chains.filter(|(_, is)| *is).map(|(chain, _)| &*chain.name).collect()
     }
 
     /// The chains of the nft table: those that a moved hook may enter, and, if nothing stays in
@@ -164,13 +169,18 @@ impl<'f> TableMovePlan<'f> {
         if !self.is_fully_moved() {
             return wanted;
         }
-        // What no hook enters may still be why conntrack is in use.
-        for chain in self.table.chains.iter().filter(|c| !entered.contains(&*c.name)) {
-            let reach = self.reachable_chains(&chain.name);
-            if reach.iter().all(|c| !bad.contains(c)) {
-                wanted.extend(reach);
-            }
+        // What no hook enters may still be why conntrack is in use. A chain that leads to one that
+        // nft cannot express is not wanted.
+        let chains = &self.table.chains;
+        let mut leads_to_bad: Vec<bool> = chains.iter().map(|c| bad.contains(&*c.name)).collect();
+        for chain in self.graph.all_callees_first() {
+            let jumps = self.graph.jumps_from(chain);
+            leads_to_bad[chain] |= jumps.iter().any(|jump| leads_to_bad[jump.to]);
         }
+        let unentered = (0..chains.len())
+            .filter(|at| !entered.contains(&*chains[*at].name) && !leads_to_bad[*at]);
+        let reached = self.graph.reachable_from(unentered);
+        wanted.extend(chains.iter().zip(reached).filter(|(_, is)| *is).map(|(c, _)| &*c.name));
         wanted
     }
 

@@ -80,10 +80,11 @@ pub fn add_translated_tables(rest: &mut Ruleset, said: Ruleset) -> Result<(), Un
         };
         let kept = &mut rest.tables[at];
         let mut renamed = table;
-        rename_clashing_chains(&mut renamed, kept);
+        let index: HashMap<SharedName, usize> =
+            kept.chains.iter().map(|c| c.name.clone()).zip(0..).collect();
+        rename_clashing_chains(&mut renamed, |name| index.contains_key(name));
         for chain in renamed.chains {
-            let same = kept.chains.iter_mut().find(|c| c.name == chain.name);
-            match same {
+            match index.get(&chain.name).map(|at| &mut kept.chains[*at]) {
                 None => kept.chains.push(chain),
                 Some(old) if old.rules.is_empty() && old.policy == Some(Policy::Accept) => {
                     *old = chain;
@@ -101,11 +102,11 @@ pub fn add_translated_tables(rest: &mut Ruleset, said: Ruleset) -> Result<(), Un
     Ok(())
 }
 
-/// Renames user chains of `table` whose names `other` has.
-fn rename_clashing_chains(table: &mut Table, other: &Table) {
+/// Renames user chains of `table` whose names are taken.
+fn rename_clashing_chains(table: &mut Table, is_taken: impl Fn(&SharedName) -> bool) {
     let mut renamed: HashMap<SharedName, SharedName> = HashMap::new();
     for chain in table.chains.iter_mut().filter(|c| c.policy.is_none()) {
-        if other.chain(&chain.name).is_some() {
+        if is_taken(&chain.name) {
             let name: SharedName = format!("nft:{}", chain.name).into();
             renamed.insert(std::mem::replace(&mut chain.name, name.clone()), name);
         }
@@ -136,6 +137,9 @@ fn restrict_protocol_set_by_tests(statements: &[Statement], mut of: ProtocolSet)
 fn find_chain_protocols(table: &nft::Table) -> HashMap<&str, ProtocolSet> {
     let mut of: HashMap<&str, ProtocolSet> =
         table.chains.iter().map(|c| (c.name.as_str(), ProtocolSet::NONE)).collect();
+    let chains: HashMap<&str, &nft::Chain> =
+        table.chains.iter().map(|c| (c.name.as_str(), c)).collect();
+    let maps = index_maps(table);
     let mut open: Vec<&nft::Chain> = Vec::new();
     for chain in table.chains.iter().filter(|c| c.base.is_some()) {
         of.insert(&chain.name, ProtocolSet::ALL);
@@ -145,12 +149,12 @@ fn find_chain_protocols(table: &nft::Table) -> HashMap<&str, ProtocolSet> {
         let here = of[chain.name.as_str()];
         for rule in &chain.rules {
             let left = restrict_protocol_set_by_tests(&rule.statements, here);
-            for to in list_target_chains(table, rule) {
+            for to in list_target_chains(&maps, rule) {
                 let Some(known) = of.get_mut(to) else { continue };
                 let more = known.union(left);
                 if more != *known {
                     *known = more;
-                    open.extend(table.chains.iter().find(|c| c.name == to));
+                    open.extend(chains.get(to));
                 }
             }
         }
@@ -158,16 +162,24 @@ fn find_chain_protocols(table: &nft::Table) -> HashMap<&str, ProtocolSet> {
     of
 }
 
+/// Maps by their names.
+fn index_maps(table: &nft::Table) -> HashMap<&str, &nft::VerdictMap> {
+    table.maps.iter().map(|m| (m.name.as_str(), m)).collect()
+}
+
 /// The chains that a rule leads to.
-fn list_target_chains<'t>(table: &'t nft::Table, rule: &'t nft::Rule) -> Vec<&'t str> {
+fn list_target_chains<'t>(
+    maps: &HashMap<&str, &'t nft::VerdictMap>,
+    rule: &'t nft::Rule,
+) -> Vec<&'t str> {
     let mut out = Vec::new();
     for statement in &rule.statements {
         match statement {
             Statement::Verdict(v) => out.extend(v.jump_target()),
             Statement::Vmap { map, .. } => {
-                let map = table.maps.iter().find(|m| m.name == *map);
                 out.extend(
-                    map.into_iter()
+                    maps.get(map.as_str())
+                        .into_iter()
                         .flat_map(|m| &m.elements)
                         .filter_map(|e| e.verdict.jump_target()),
                 );
@@ -181,6 +193,9 @@ fn list_target_chains<'t>(table: &'t nft::Table, rule: &'t nft::Rule) -> Vec<&'t
 struct TableTranslator<'t> {
     credited_table: &'t nft::Table,
     normal_table: &'t nft::Table,
+    /// Maps of both by their names.
+    credited_maps: HashMap<&'t str, &'t nft::VerdictMap>,
+    normal_maps: HashMap<&'t str, &'t nft::VerdictMap>,
     dictionary: &'t OpaqueDictionary,
     untranslatable: Vec<Untranslatable>,
     /// Marks change along the way.
@@ -201,6 +216,8 @@ impl<'t> TableTranslator<'t> {
         TableTranslator {
             credited_table: credited,
             normal_table: plain,
+            credited_maps: index_maps(credited),
+            normal_maps: index_maps(plain),
             dictionary,
             untranslatable: Vec::new(),
             changes_marks: marks,
@@ -286,10 +303,9 @@ impl<'t> TableTranslator<'t> {
         key: &[nft::MapKeyExpression],
         map: &str,
     ) -> Result<Vec<Rule>, String> {
-        let find = |t: &'t nft::Table| t.maps.iter().find(|m| m.name == map);
         let missing = || format!("looks up {map}, which does not exist");
         let (plain, credited) =
-            find(self.normal_table).zip(find(self.credited_table)).ok_or_else(missing)?;
+            self.normal_maps.get(map).zip(self.credited_maps.get(map)).ok_or_else(missing)?;
         let jumps = plain.elements.iter().any(|e| matches!(e.verdict, Verdict::Jump(_)));
         if jumps && self.changes_marks && key.iter().any(|k| k.expression == LoadExpression::Mark) {
             return Err("looks up a mark that changes after the lookup".into());
