@@ -6,7 +6,7 @@
 //! The [`chain_cache`](super::chain_cache) finds chains that were built before.
 
 use weir_model::{
-    Chain, ChainGraph, FieldSet, Hotdrop, Match, Policy, Rule, Table, Target, Test,
+    Chain, ChainGraph, Hotdrop, Match, Policy, Rule, Table, Target, Test,
     lower_to_tests_with_match_index, match_effects,
 };
 use weir_semantics::Verdict;
@@ -16,7 +16,6 @@ use crate::balanced_merge::{BalancedMerge, merge_balanced};
 use crate::chain_cache::{ChainCacheKey, ChainDiagramId, ChainDiagrams};
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
-use crate::free_variable::StatefulTestInput;
 use crate::merge_order::{MergeStep, plan_merge_steps};
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::packet_change::PacketChange;
@@ -64,7 +63,8 @@ impl<'t> TableChainDiagrams<'t> {
         }
     }
 
-    fn chain_diagram_id_by_name(&self, name: &str) -> Option<ChainDiagramId> {
+    /// The meaning of the chain of that name.
+    pub fn chain_diagram_id_by_name(&self, name: &str) -> Option<ChainDiagramId> {
         self.graph.chain_index(name).and_then(|at| self.chain_ids[at])
     }
 }
@@ -117,6 +117,16 @@ impl<'f> DiagramContext<'f> {
         place: TableEvaluationPoint,
     ) -> Result<(), BuildError> {
         let meant = self.build_chain(chains, chain, who, place)?;
+        self.set_called_chain(chains, at, meant)
+    }
+
+    /// What the chain of that index means to the chains that lead to it.
+    pub fn set_called_chain(
+        &mut self,
+        chains: &mut TableChainDiagrams<'_>,
+        at: usize,
+        meant: ChainDiagramId,
+    ) -> Result<(), BuildError> {
         let made = self.chain_cache.diagrams_by_id(meant);
         if chains.is_goto_target[at] && made.goto.is_none() {
             let goto =
@@ -125,6 +135,18 @@ impl<'f> DiagramContext<'f> {
         }
         chains.chain_ids[at] = Some(meant);
         Ok(())
+    }
+
+    /// The meaning of a chain whose rules are this diagram.
+    pub fn find_or_insert_chain(
+        &mut self,
+        rules: DiagramRef,
+    ) -> Result<ChainDiagramId, BuildError> {
+        if let Some(meant) = self.chain_cache.find_by_rules_diagram(rules) {
+            return Ok(meant);
+        }
+        let jump = self.replace_exit_by_other_exit(rules, RuleExit::Return, RuleExit::Continue)?;
+        Ok(self.chain_cache.insert_diagrams(ChainDiagrams { rules, jump, goto: None }))
     }
 
     /// What a chain means: looked up, or made.
@@ -144,14 +166,7 @@ impl<'f> DiagramContext<'f> {
         }
         self.prebuild_set_memberships(chain, place.point)?;
         let rules = self.merge_rules(chains, &chain.rules, who, place)?;
-        let meant = match self.chain_cache.find_by_rules_diagram(rules) {
-            Some(meant) => meant,
-            None => {
-                let jump =
-                    self.replace_exit_by_other_exit(rules, RuleExit::Return, RuleExit::Continue)?;
-                self.chain_cache.insert_diagrams(ChainDiagrams { rules, jump, goto: None })
-            }
-        };
+        let meant = self.find_or_insert_chain(rules)?;
         self.chain_cache.associate_key(said, meant);
         Ok(meant)
     }
@@ -344,100 +359,6 @@ impl<'f> DiagramContext<'f> {
             _ => out,
         };
         self.map_exits(out, |_| RuleExit::Verdict(Verdict::Drop))
-    }
-
-    /// A stateful test of a packet that is dropped in any case.
-    fn branch_on_test_of_doomed_packet(
-        &mut self,
-        ask: StatefulQuestion,
-        holds: DiagramRef,
-        then: DiagramRef,
-    ) -> Result<DiagramRef, LimitReached> {
-        let (then, drop) = self.record_question_on_continue_and_drop(ask, then)?;
-        self.space.store.ite(holds, then, drop)
-    }
-
-    /// Whether a stateful test drops the packet is asked first, and that it was asked remembered.
-    fn branch_on_stateful_hotdrop(
-        &mut self,
-        ask: StatefulQuestion,
-        drops: DiagramRef,
-        then: DiagramRef,
-    ) -> Result<DiagramRef, LimitReached> {
-        let (then, drop) = self.record_question_on_continue_and_drop(ask, then)?;
-        self.space.store.ite(drops, drop, then)
-    }
-
-    /// The two branches of a stateful test: what follows it, and a drop. Both record its question.
-    fn record_question_on_continue_and_drop(
-        &mut self,
-        ask: StatefulQuestion,
-        then: DiagramRef,
-    ) -> Result<(DiagramRef, DiagramRef), LimitReached> {
-        let asked = self.terminals.intern_single_question_list(ask);
-        let goes_on = self.terminals.intern_leaf(Terminal {
-            stateful_questions: asked,
-            ..Terminal::from_exit(RuleExit::Continue)
-        });
-        let then = self.compose_sequential(goes_on, then)?;
-        let drop = Terminal {
-            stateful_questions: asked,
-            ..Terminal::from_exit(RuleExit::Verdict(Verdict::Drop))
-        };
-        Ok((then, self.terminals.intern_leaf(drop)))
-    }
-
-    /// The index of the match, where the answer of a test depends on packets before or on sets
-    /// that rules change.
-    fn stateful_match_index(&self, rule: &Rule, test: &Test) -> Option<usize> {
-        match test {
-            Test::Opaque { index, stateful: true, .. } => Some(*index),
-            Test::Set { index } => match &rule.matches[*index] {
-                Match::Set(m) if self.space.can_set_change(m) => Some(*index),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
-    /// The question of a match.
-    fn stateful_question_of_match(
-        &self,
-        rule: &Rule,
-        index: usize,
-        (who, content): (u64, u64),
-        place: TableEvaluationPoint,
-    ) -> StatefulQuestion {
-        let m = &rule.matches[index];
-        let reads = match m {
-            Match::Set(_) => FieldSet::ALL,
-            _ => match_effects(m, self.space.layout.family).reads,
-        };
-        StatefulQuestion {
-            state_id: who,
-            content,
-            state_input: StatefulTestInput {
-                hook: place.point.hook,
-                read_fields: reads,
-                change: 0,
-            },
-        }
-    }
-
-    /// A stateful test: that it was asked is part of the meaning, whatever the answer.
-    fn branch_on_stateful_test(
-        &mut self,
-        ask: StatefulQuestion,
-        holds: DiagramRef,
-        then: DiagramRef,
-    ) -> Result<DiagramRef, LimitReached> {
-        let asked = self.terminals.intern_single_question_list(ask);
-        let asked = self.terminals.intern_leaf(Terminal {
-            stateful_questions: asked,
-            ..Terminal::from_exit(RuleExit::Continue)
-        });
-        let then = self.compose_sequential(asked, then)?;
-        self.space.store.ite(holds, then, asked)
     }
 }
 

@@ -7,6 +7,7 @@ use weir_model::{Family, Firewall};
 use weir_semantics::JourneyKind;
 
 use crate::chain::BuildError;
+use crate::common_chains::EqualTables;
 use crate::compared_pair::ComparedPair;
 use crate::comparison_types::{
     CompareError, CompareOptions, CompareScope, ComparedPath, Comparison, ComparisonVerdict,
@@ -84,14 +85,14 @@ pub fn compare_with_progress(
         }
         let larger = if rules(before) < rules(after) { after } else { before };
         let pair = |path| ComparedPair { before, after, options, family, path };
-        let usual_steps = ways.first().and_then(|way| pair(*way).usual_steps_if_multiplied_out());
-        let most = usual_steps.unwrap_or(u64::MAX);
         let orders = OnceCell::new();
+        let mut plan = ComparisonPlan::new(&pair(ComparedPath::ReassembledInput));
+        let most = if plan.is_multiplied_out { plan.usual_steps } else { u64::MAX };
         let orders = || &**orders.get_or_init(|| rank_variable_orders(family, larger, &ways, most));
         let fragments = find_reassembly_difference(before, after, family, options.conntrack_in_use);
         for way in &ways {
             progress(family, *way);
-            let mut part = compare_pair_trying_orders(&pair(*way), &orders, usual_steps)?;
+            let mut part = compare_pair_trying_orders(&pair(*way), &orders, &mut plan)?;
             if let (ComparisonVerdict::Equal, Some(fragments)) = (&part.verdict, &fragments) {
                 part.verdict = ComparisonVerdict::ReassemblyDiffers(fragments.clone());
             }
@@ -101,7 +102,7 @@ pub fn compare_with_progress(
         if ways.contains(&ComparedPath::WholeJourney(JourneyKind::Input))
             && pair.is_reassembled_only_at_input()
         {
-            let part = compare_pair_trying_orders(&pair, &orders, usual_steps)?;
+            let part = compare_pair_trying_orders(&pair, &orders, &mut plan)?;
             if !matches!(part.verdict, ComparisonVerdict::Equal) {
                 parts.push(part);
             }
@@ -131,15 +132,41 @@ fn check_same_objects_missing(before: &Firewall, after: &Firewall) -> Result<(),
     Err(CompareError::OnlyOneLoads { which, tool, object: object.to_string() })
 }
 
-/// Compares as sequences where whole diagrams turn out to be too large; else tries one order after
-/// the other until the memory suffices.
+/// What the paths of a family's rulesets have in common.
+struct ComparisonPlan {
+    /// The steps that suffice for most rulesets of that size.
+    usual_steps: u64,
+    /// Whether stateful and opaque tests may multiply the steps of diagrams.
+    is_multiplied_out: bool,
+    equal_tables: EqualTables,
+}
+
+impl ComparisonPlan {
+    fn new(pair: &ComparedPair<'_>) -> ComparisonPlan {
+        ComparisonPlan {
+            usual_steps: pair.usual_diagram_steps(),
+            is_multiplied_out: pair.is_multiplied_out_by_tests(),
+            equal_tables: EqualTables::new(),
+        }
+    }
+}
+
+/// Compares with common chains as calls; as sequences where tests multiply the steps of diagrams;
+/// else tries one order after the other until the memory suffices.
 fn compare_pair_trying_orders<'o>(
     pair: &ComparedPair<'_>,
     orders: &dyn Fn() -> &'o [VariableOrder],
-    usual_steps_if_multiplied_out: Option<u64>,
+    plan: &mut ComparisonPlan,
 ) -> Result<FamilyPathComparison, CompareError> {
     let mut statistics = DiagramSizeAndSteps::default();
-    if let Some(steps_max) = usual_steps_if_multiplied_out {
+    let ranked_steps =
+        if plan.is_multiplied_out { plan.usual_steps } else { pair.options.steps_max / 4 };
+    let steps = [plan.usual_steps, ranked_steps];
+    if pair.are_equal_with_common_chains(orders, steps, &mut plan.equal_tables, &mut statistics) {
+        return Ok(pair.make_family_path_comparison(ComparisonVerdict::Equal, statistics));
+    }
+    if plan.is_multiplied_out {
+        let steps_max = statistics.steps + plan.usual_steps;
         let few_steps = CompareOptions { steps_max, ..pair.options.clone() };
         statistics.order = orders()[0];
         let quick = ComparedPair { options: &few_steps, ..*pair };

@@ -64,6 +64,11 @@ impl<'f> ComparedRuleset<'f> {
         self.ruleset.filter(|_| !is_skipped)?.table(&piece.table)
     }
 
+    /// Whose the stateful tests are.
+    pub fn state_ids(&self) -> &StatefulTestIdResolver {
+        &self.state_ids
+    }
+
     /// Selects this side's sets; whose the stateful tests are.
     pub fn select_in<'s>(&'s self, space: &mut PacketSpace<'f>) -> &'s StatefulTestIdResolver {
         space.active_firewall = self.side_index;
@@ -83,7 +88,7 @@ impl<'f> ComparedRuleset<'f> {
 }
 
 /// A table at a hook: a part of a journey.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TableAtHook {
     pub hook: Hook,
     pub table: TableName,

@@ -16,7 +16,7 @@
 //! excludes packets that cannot exist; `encode` converts packets to bits and back. For whole
 //! rulesets: `terminal` is a leaf of a diagram, `change` what rules do to a packet; `compose` is
 //! sequential composition; `target`, `chain` and `journey` build the parts, and `runs` and
-//! `library` save work; `compare` and `replay` compare, and `comparison` is the result.
+//! `library` save work; `common_chains` leaves out what both have; `compare` and `replay` compare, and `comparison` is the result.
 //!
 //! Not part of this crate: single packets and the meaning of a rule (the interpreter), counters
 //! (compared packet by packet), and words for people (`weir-review`).
@@ -45,6 +45,7 @@ mod agreement;
 mod balanced_merge;
 mod chain;
 mod chain_cache;
+mod common_chains;
 mod compare;
 mod compared_pair;
 mod comparison_types;
@@ -72,11 +73,14 @@ mod reassembly_difference;
 #[cfg(test)]
 mod reference_bdd;
 mod region;
+mod rule_field_use;
+mod same_rules;
 #[cfg(test)]
 mod sequence_agreement;
 mod sequence_build;
 mod sequence_comparison;
 mod set_membership;
+mod stateful_branches;
 mod stateful_test_id;
 mod table_evaluation_point;
 mod target;

@@ -138,6 +138,11 @@ impl<'f> PacketSpace<'f> {
         self.active_firewall = firewall;
     }
 
+    /// Whether all firewalls have the same sets.
+    pub(crate) fn has_same_sets(&self) -> bool {
+        self.has_same_sets
+    }
+
     /// The first firewall with the sets that are looked into.
     pub(crate) fn first_firewall_with_active_ipsets(&self) -> usize {
         if self.has_same_sets { 0 } else { self.active_firewall }

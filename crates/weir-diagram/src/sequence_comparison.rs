@@ -34,19 +34,22 @@ const USUAL_STEPS_MIN: u64 = 10_000;
 const MULTIPLIED_RULES_MIN: usize = 12;
 
 impl<'f> ComparedPair<'f> {
-    /// If a packet may meet many rules of one table that do something after a test that the packet's
-    /// fields do not decide, and let the packet go on: the steps that suffice for whole diagrams where
-    /// answers to such tests hardly multiply them all the same.
-    pub fn usual_steps_if_multiplied_out(&self) -> Option<u64> {
-        let rulesets =
-            || [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
-        let is_multiplied =
-            |table| may_meet_opaque_effects(table, self.family, MULTIPLIED_RULES_MIN);
-        rulesets().flat_map(|ruleset| &ruleset.tables).any(is_multiplied).then(|| {
-            let rules = rulesets().map(|r| count_rules_without_opaque_effect(r, self.family));
-            let steps = USUAL_STEPS_MIN + USUAL_STEPS_PER_RULE * rules.sum::<usize>() as u64;
-            steps.min(self.options.steps_max)
-        })
+    /// Whether a packet may meet many rules of one table that do something after a test that the
+    /// packet's fields do not decide, and let the packet go on.
+    pub fn is_multiplied_out_by_tests(&self) -> bool {
+        let rulesets = [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
+        rulesets
+            .flat_map(|ruleset| &ruleset.tables)
+            .any(|table| may_meet_opaque_effects(table, self.family, MULTIPLIED_RULES_MIN))
+    }
+
+    /// The steps that suffice for diagrams of most rulesets where answers to such tests do not
+    /// multiply them.
+    pub fn usual_diagram_steps(&self) -> u64 {
+        let rulesets = [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
+        let rules = rulesets.map(|r| count_rules_without_opaque_effect(r, self.family));
+        let steps = USUAL_STEPS_MIN + USUAL_STEPS_PER_RULE * rules.sum::<usize>() as u64;
+        steps.min(self.options.steps_max / 4)
     }
 
     /// Whether the rulesets are proven equal as sequences, with at most a quarter of the steps.

@@ -146,7 +146,17 @@ impl TerminalTable {
         if !self.with_effects {
             return 0;
         }
-        let effect = self.effects.intern(&(hook, table, digest_debug_text(target)));
+        self.intern_digested_effect_list(hook, table, digest_debug_text(target))
+    }
+
+    /// The list of one effect that its digest identifies.
+    pub fn intern_digested_effect_list(
+        &mut self,
+        hook: Hook,
+        table: TableName,
+        digest: u64,
+    ) -> u32 {
+        let effect = self.effects.intern(&(hook, table, digest));
         self.effect_lists.intern(&vec![effect])
     }
 

@@ -1,0 +1,116 @@
+//! Chains that both rulesets have are calls: a proof grows with what differs, and differences that
+//! the order of calls makes are still found.
+
+use weir_diagram::{CompareOptions, Comparison, StatefulTestPairing, compare_firewalls};
+use weir_example::{ServicesOptions, generate_services_ruleset};
+use weir_model::Firewall;
+use weir_syntax::iptables::{ParserSettings, parse};
+
+fn firewall(text: &str) -> Firewall {
+    let ruleset = parse(text, &ParserSettings::default()).expect("it can be read");
+    Firewall { v4: Some(ruleset), ..Firewall::default() }
+}
+
+/// Two chains that write the mark, one that logs, and the rules of FORWARD.
+fn forward(rules: &str) -> Firewall {
+    firewall(&format!(
+        "*mangle\n:FORWARD ACCEPT [0:0]\n:one - [0:0]\n:two - [0:0]\n:log - [0:0]\n\
+         -A one -s 10.0.0.0/8 -j MARK --set-xmark 0x1/0xffffffff\n\
+         -A two -p tcp -j MARK --set-xmark 0x2/0xffffffff\n\
+         -A log -d 192.0.2.0/24 -j LOG\n{rules}COMMIT\n"
+    ))
+}
+
+fn compared(a: &Firewall, b: &Firewall) -> Comparison {
+    let options = CompareOptions {
+        stateful_pairing: StatefulTestPairing::ByRuleText,
+        steps_max: 20_000_000,
+        ..CompareOptions::default()
+    };
+    compare_firewalls(a, b, &options).expect("both load")
+}
+
+fn steps(comparison: &Comparison) -> u64 {
+    comparison.parts.iter().map(|part| part.statistics.steps).max().unwrap_or(0)
+}
+
+/// The services in another order, which their addresses allow.
+fn with_services_reversed(text: &str) -> String {
+    let is_service = |line: &&str| line.starts_with("-A KUBE-SERVICES -d ");
+    let mut services: Vec<&str> = text.lines().filter(is_service).collect();
+    let lines = text.lines().map(|line| match is_service(&line) {
+        true => services.pop().expect("as many"),
+        false => line,
+    });
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn steps_grow_with_the_rules_that_differ_not_with_what_chains_do() {
+    let mut taken = Vec::new();
+    for count in [25, 50, 100] {
+        let text = generate_services_ruleset(&ServicesOptions { count, seed: 1 });
+        let (a, b) = (firewall(&text), firewall(&with_services_reversed(&text)));
+        let comparison = compared(&a, &b);
+        assert!(comparison.is_equal(), "{count} services");
+        taken.push(steps(&comparison));
+    }
+    assert!(taken[0] > 1000, "the list of services was compared: {taken:?}");
+    assert!(taken[2] < 3_000_000, "{taken:?}");
+    assert!(taken[2] < taken[1] * 3 && taken[1] < taken[0] * 3, "{taken:?}");
+}
+
+#[test]
+fn a_service_with_another_endpoint_is_found() {
+    let text = generate_services_ruleset(&ServicesOptions { count: 3, seed: 1 });
+    let dnat = text.lines().find(|line| line.contains("-j DNAT")).expect("an endpoint");
+    let other = dnat.replace(":8080", ":8081");
+    let comparison = compared(&firewall(&text), &firewall(&text.replace(dnat, &other)));
+    assert!(comparison.differences().next().is_some(), "{:?}", comparison.parts);
+}
+
+#[test]
+fn the_order_of_calls_is_part_of_the_meaning() {
+    let calls = |first: &str, second: &str| {
+        forward(&format!("-A FORWARD -j {first}\n-A FORWARD -j {second}\n"))
+    };
+    assert!(compared(&calls("one", "two"), &calls("one", "two")).is_equal());
+    let swapped = compared(&calls("one", "two"), &calls("two", "one"));
+    assert!(swapped.differences().next().is_some(), "the later mark stays");
+    let logged = compared(&calls("one", "log"), &calls("log", "one"));
+    assert!(logged.differences().next().is_some(), "the log line shows the mark");
+}
+
+#[test]
+fn what_a_call_writes_is_seen_by_tests_after_it() {
+    let test = "-A FORWARD -m mark --mark 0x1 -j DROP\n";
+    let call = "-A FORWARD -j one\n";
+    let (after, before) = (forward(&format!("{call}{test}")), forward(&format!("{test}{call}")));
+    assert!(compared(&after, &after.clone()).is_equal());
+    assert!(compared(&after, &before).differences().next().is_some());
+    let opaque = "-A FORWARD -m u32 --u32 \"0x0=0x1\" -j DROP\n";
+    let (after, before) =
+        (forward(&format!("{call}{opaque}")), forward(&format!("{opaque}{call}")));
+    assert!(!compared(&after, &before).is_equal(), "the mark is set before the packet is dropped");
+}
+
+#[test]
+fn a_chain_that_was_rewritten_correctly_is_common_again() {
+    let rewritten = |inner: &str| {
+        let services = generate_services_ruleset(&ServicesOptions { count: 40, seed: 1 });
+        let rules =
+            services.replace("-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000\n", inner);
+        firewall(&rules)
+    };
+    let one = rewritten("-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000\n");
+    let two = rewritten(
+        "-A KUBE-MARK-MASQ -p tcp -j MARK --set-xmark 0x4000/0x4000\n\
+         -A KUBE-MARK-MASQ ! -p tcp -j MARK --set-xmark 0x4000/0x4000\n",
+    );
+    assert!(compared(&one, &two).is_equal());
+    let wrong = rewritten(
+        "-A KUBE-MARK-MASQ -p tcp -j MARK --set-xmark 0x4000/0x4000\n\
+         -A KUBE-MARK-MASQ ! -p tcp -j MARK --set-xmark 0x4001/0x4000\n",
+    );
+    assert!(!compared(&one, &wrong).is_equal());
+}
