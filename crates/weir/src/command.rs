@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod example;
 pub mod explain;
 pub mod fmt;
+pub mod form_output;
 pub mod lab;
 pub mod lab_claims;
 pub mod lab_run_per_kernel;

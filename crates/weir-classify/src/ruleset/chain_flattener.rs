@@ -22,7 +22,7 @@ use weir_partition::{BoxLowering, HyperRect};
 
 use super::key_layout::ATOMIC_TESTS_MAX;
 use super::lookup_entry::{END_OF_CHAIN, EntryContinuation, EntryFinding, LookupEntry};
-use super::lowered_rule::{LoweredRule, lower_rule_for_lookup};
+use super::lowered_rule::{RuleForLookup, lower_rule_for_lookup};
 
 /// When the entries of a chain take the place of a jump to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,11 +188,11 @@ impl FlatStretch {
         &mut self,
         rule: RulePlaceInTable,
         target: &Target,
-        lowered: LoweredRule,
+        lowered: RuleForLookup,
         callee: Option<usize>,
         inlined: impl FnOnce(&[HyperRect]) -> Option<&'s FlatStretch>,
     ) {
-        let LoweredRule { matched, truncated, evaluated, reads, .. } = lowered;
+        let RuleForLookup { matched, truncated, evaluated, reads, .. } = lowered;
         self.reads = reads;
         let finding = evaluated.map_or(EntryFinding::Match, EntryFinding::Candidate);
         let entry = |finding, then| LookupEntry { rule, finding, then };

@@ -34,7 +34,7 @@ impl fmt::Display for EvaluationReason {
 }
 
 /// What a look-up needs to know of a rule.
-pub(super) struct LoweredRule {
+pub(super) struct RuleForLookup {
     /// The packets that it matches; those for which it must be evaluated if there is a reason.
     pub matched: Vec<HyperRect>,
     /// The packets that it drops because it requires a truncated header; empty with a reason.
@@ -51,7 +51,7 @@ pub(super) fn lower_rule_for_lookup(
     lowering: &mut BoxLowering<'_>,
     firewall: &Firewall,
     rule: &Rule,
-) -> LoweredRule {
+) -> RuleForLookup {
     let family = lowering.family();
     let writes = collect_written_fields(rule, family);
     let boxes = lowering.lower_rule(rule);
@@ -63,7 +63,7 @@ pub(super) fn lower_rule_for_lookup(
     let truncated: Vec<HyperRect> = boxes.dropped_boxes.into_iter().map(|b| b.0).collect();
     if is_exact && fits(lowering, &boxes.matched_boxes) && fits(lowering, &truncated) {
         let reads = collect_read_fields(tests.iter().map(|t| &t.1));
-        return LoweredRule {
+        return RuleForLookup {
             matched: boxes.matched_boxes,
             truncated,
             evaluated: None,
@@ -85,7 +85,7 @@ pub(super) fn lower_rule_for_lookup(
     if !fits(lowering, &matched) {
         matched = vec![lowering.all_packets_with_valid_codes()];
     }
-    LoweredRule {
+    RuleForLookup {
         matched,
         truncated: Vec::new(),
         evaluated: Some(find_evaluation_reason(rule, family)),

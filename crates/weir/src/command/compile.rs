@@ -4,12 +4,12 @@ use anyhow::{Context as _, Result, bail};
 use weir_artefact::manifest::{FormRuleCoverage, LeaveCauseWithRuleCount};
 use weir_artefact::{CheckedPass, Evidence, Form, Manifest};
 use weir_backends::load_scripts::LoadScripts;
-use weir_backends::{CompileError, CompileOptions, FormRefusal, compile};
+use weir_backends::{CompileError, CompileOptions, compile};
 use weir_model::effect::MATCH_ROWS;
 use weir_model::managing_programs::{ManagingProgram, count_preserved_rules_by_program};
 use weir_model::{Chain, Firewall, Match, Span};
-use weir_syntax::Diagnostic;
 
+use super::form_output::{format_binary_byte_size, print_refusals};
 use super::{ExitAnswer, compile_classifier};
 use crate::json_output;
 use crate::operand::{self, LoadedFirewall};
@@ -116,38 +116,6 @@ fn report_refusals(
         share.left,
         render_left_rules_by_hook(share, "left in iptables", "  "),
     );
-}
-
-/// Draws what a form cannot say at its place in the text.
-pub(super) fn print_refusals(
-    loaded: &LoadedFirewall,
-    form: &str,
-    refusals: &[FormRefusal],
-    color: bool,
-) {
-    for source in &loaded.sources {
-        let operand::RulesetTextKind::Rules(family) = source.kind else { continue };
-        let here: Vec<Diagnostic> = refusals
-            .iter()
-            .filter(|r| r.family == family)
-            .map(|r| refusal_diagnostic(form, r))
-            .collect();
-        terminal::print_colored_to_stderr(&weir_syntax::render_diagnostics(
-            &here,
-            &source.name,
-            &source.text,
-            color,
-        ));
-    }
-}
-
-fn refusal_diagnostic(form: &str, refusal: &FormRefusal) -> Diagnostic {
-    let message = format!("{form} cannot express {}", refusal.construct);
-    let diagnostic = Diagnostic::new(message, refusal.span).with_label(refusal.rule_id.clone());
-    match &refusal.cure {
-        Some(cure) => diagnostic.with_help(cure.clone()),
-        None => diagnostic,
-    }
 }
 
 /// The result of it, for people.
@@ -354,14 +322,6 @@ fn render_pass_line(pass: &CheckedPass) -> String {
         _ => String::new(),
     };
     format!("  pass      {name}: {rules_before} to {rules_after} rules{tried}; {how}\n")
-}
-
-pub(super) fn format_binary_byte_size(n: u64) -> String {
-    match n {
-        0..10_240 => format!("{n} bytes"),
-        10_240..10_485_760 => format!("{} KiB", n / 1024),
-        _ => format!("{} MiB", n / (1024 * 1024)),
-    }
 }
 
 #[cfg(test)]

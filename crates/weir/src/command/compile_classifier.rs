@@ -14,7 +14,7 @@ use weir_review::lookup_walk::compare_generated_packets;
 use weir_semantics::Interpreter;
 
 use super::ExitAnswer;
-use super::compile::{format_binary_byte_size, print_refusals};
+use super::form_output::{format_binary_byte_size, print_refusals};
 use crate::cli::CompileArgs;
 use crate::{json_output, operand, terminal};
 
