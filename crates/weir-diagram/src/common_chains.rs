@@ -100,7 +100,7 @@ impl<'f> ComparedPair<'f> {
     ) -> Result<(), BuildError> {
         let mut context = DiagramContext::new(self.make_packet_space(statistics.order)?);
         context.space.store.steps = statistics.steps;
-        context.space.store.steps_max = statistics.steps + steps;
+        context.space.store.steps_max = (statistics.steps + steps).min(self.options.steps_max);
         let mut result = Ok(());
         for (piece, point) in stages {
             if known.get(&(*piece, *point)) == Some(&true) {
@@ -132,6 +132,9 @@ impl<'f> ComparedPair<'f> {
         result
     }
 }
+
+/// With fewer rules in both tables, an attempt costs little.
+const SMALL_TABLE_RULES_MAX: usize = 2000;
 
 /// A chain of both tables, or of one.
 #[derive(Clone, Copy)]
@@ -210,7 +213,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
             numbers: [Vec::new(), Vec::new()],
         };
         comparer.pair_chains([a.1, b.1]);
-        if comparer.has_stateful_test_in_two_chains() {
+        if comparer.differs_mostly() || comparer.has_stateful_test_in_two_chains() {
             return Ok(false);
         }
         let root = comparer.numbers[0][a.1];
@@ -247,6 +250,36 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
             }
             self.numbers[1].push(number);
         }
+    }
+
+    /// Whether the rules of a large table are mostly in chains that are not written alike. Calls
+    /// then save little, and a diagram that tells them apart is larger than one that does not.
+    fn differs_mostly(&self) -> bool {
+        let mut rules = 0;
+        let mut differing_rules = 0;
+        for number in 0..self.chains.len() {
+            let chains: Vec<&Chain> = self.chains_of(number).map(|chain| chain.2).collect();
+            let count: usize = chains.iter().map(|chain| chain.rules.len()).sum();
+            rules += count;
+            if !matches!(chains[..], [a, b] if self.are_written_alike([a, b])) {
+                differing_rules += count;
+            }
+        }
+        rules > SMALL_TABLE_RULES_MAX && differing_rules * 2 > rules
+    }
+
+    /// Whether the rules of two chains have the same tests and targets, whatever the chains do to
+    /// which these lead.
+    fn are_written_alike(&self, [a, b]: [&Chain; 2]) -> bool {
+        let is_same_target = |a: &Target, b: &Target| match (a, b) {
+            (Target::Jump(_), Target::Jump(_)) | (Target::Goto(_), Target::Goto(_)) => true,
+            _ => a == b,
+        };
+        a.rules.len() == b.rules.len()
+            && a.rules.iter().zip(&b.rules).all(|(a, b)| {
+                is_same_target(&a.target, &b.target)
+                    && have_same_tests(&self.context.space, self.headers_are_whole, [a, b])
+            })
     }
 
     /// The chains on each side of a number.

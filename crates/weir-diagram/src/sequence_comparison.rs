@@ -49,7 +49,7 @@ impl<'f> ComparedPair<'f> {
         let rulesets = [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
         let rules = rulesets.map(|r| count_rules_without_opaque_effect(r, self.family));
         let steps = USUAL_STEPS_MIN + USUAL_STEPS_PER_RULE * rules.sum::<usize>() as u64;
-        steps.min(self.options.steps_max / 4)
+        steps.min(self.options.steps_max)
     }
 
     /// Whether the rulesets are proven equal as sequences, with at most a quarter of the steps.

@@ -108,9 +108,10 @@ fn a_chain_that_was_rewritten_correctly_is_common_again() {
          -A KUBE-MARK-MASQ ! -p tcp -j MARK --set-xmark 0x4000/0x4000\n",
     );
     assert!(compared(&one, &two).is_equal());
+    // Only TCP reaches the chain.
     let wrong = rewritten(
-        "-A KUBE-MARK-MASQ -p tcp -j MARK --set-xmark 0x4000/0x4000\n\
-         -A KUBE-MARK-MASQ ! -p tcp -j MARK --set-xmark 0x4001/0x4000\n",
+        "-A KUBE-MARK-MASQ -p tcp -j MARK --set-xmark 0x4001/0x4000\n\
+         -A KUBE-MARK-MASQ ! -p tcp -j MARK --set-xmark 0x4000/0x4000\n",
     );
     assert!(!compared(&one, &wrong).is_equal());
 }

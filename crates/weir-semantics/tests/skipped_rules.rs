@@ -13,7 +13,7 @@ fn random_rule(rng: &mut TestRng) -> String {
     let mut word = |words: &[&'static str]| rng.pick(words).to_owned();
     let address = word(&["10.0.0", "10.0.1", "192.0.2"]);
     let last = word(&["1", "2", "3", "77", "128", "200"]);
-    let port = word(&["22", "80", "1000:1015", "1000:3000", ":1023", "60000:"]);
+    let port = word(&["22", "80", "1000:1015", "1000:3000", "0:1023", "60000:65535"]);
     let address = match &*word(&["one", "one", "net", "both", "not", "none", "none"]) {
         "one" => format!("-s {address}.{last}/32"),
         "net" => format!("-d {address}.0/{}", word(&["24", "25", "16"])),
