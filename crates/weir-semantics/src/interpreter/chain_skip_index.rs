@@ -18,9 +18,11 @@ use weir_model::Field;
 use super::packet_view::{
     MULTIPORT_DPORT_SLOT, MULTIPORT_SPORT_SLOT, PacketView, read_address_or_mac_value,
 };
-use super::rule_lowering::{CompactTest, LoweredTable};
+use super::rule_lowering::{ChainRuleRange, CompactTest, LoweredTable};
 use crate::set_membership::MultiplicativeHasher;
 
+/// Rules that are evaluated one by one before the next is looked up.
+const FAILURES_BEFORE_SKIP: u32 = 4;
 /// Shorter chains have no index.
 const INDEXED_CHAIN_RULES_MIN: usize = 64;
 /// A mask that fewer rules test is not worth a lookup.
@@ -130,6 +132,19 @@ impl ChainSkipIndex {
             }
         }
         next
+    }
+}
+
+impl ChainRuleRange<'_> {
+    /// The next rule to evaluate after one that failed: the next that may match, if the chain has an
+    /// index and so many rules failed in a row.
+    pub fn next_rule_after_failure(&self, failed: u32, view: &PacketView, in_row: u32) -> u32 {
+        match &self.skip_index {
+            Some(index) if in_row >= FAILURES_BEFORE_SKIP => {
+                index.next_rule(view, failed + 1, self.end_rule)
+            }
+            _ => failed + 1,
+        }
     }
 }
 

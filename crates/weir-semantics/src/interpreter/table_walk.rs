@@ -26,9 +26,6 @@ use crate::outcome::{AppliedTarget, CountedObject, CounterHitWithCredit, Travers
 use crate::question_digest::{digest_debug_text, digest_drop_question};
 use crate::set_membership::{SetMembership, test_membership};
 
-/// Rules that are evaluated one by one before the next is looked up.
-const FAILURES_BEFORE_SKIP: u32 = 4;
-
 /// A walk under way.
 pub(crate) struct TableWalk<'w, 'f, O> {
     pub interpreter: &'w Interpreter<'f>,
@@ -90,15 +87,10 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             match failed {
                 None => {}
                 Some(FailedOrHotdropTest { hotdrop: false, .. }) => {
-                    at.rule += 1;
-                    failures_in_row += 1;
-                    if failures_in_row >= FAILURES_BEFORE_SKIP
-                        && let (true, Some(index)) = (O::IGNORES_FAILED_RULES, &chain.skip_index)
-                    {
-                        let next = index.next_rule(&view, at.rule, chain.end_rule);
-                        self.log.rules_tried += next - at.rule;
-                        at.rule = next;
-                    }
+                    failures_in_row += u32::from(O::IGNORES_FAILED_RULES);
+                    let next = chain.next_rule_after_failure(at.rule, &view, failures_in_row);
+                    self.log.rules_tried += next - at.rule - 1;
+                    at.rule = next;
                     continue;
                 }
                 Some(_) => return self.report_verdict(Verdict::Drop),
