@@ -488,8 +488,8 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
             jump,
             goto: Some(goto),
         });
-        for side in 0..2 {
-            self.context.set_called_chain(&mut self.diagrams[side], at[side], id)?;
+        for (side, at) in at.into_iter().enumerate() {
+            self.context.set_called_chain(&mut self.diagrams[side], at, id)?;
             let calls = WrittenAndUsedFields { used: FieldSet::NONE, written_by_calls: writes };
             self.chains[number].fields[side] = calls;
         }
