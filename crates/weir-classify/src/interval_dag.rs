@@ -29,6 +29,9 @@
 //! and is checked when it is read ([`parse`]). A node is two lines, a bucket four for
 //! the five-tuple.
 //!
+//! **Updates.** Filters are inserted into buckets and removed from them in place ([`edit`]), in a
+//! copy that no reader sees before it is published ([`updatable`]).
+//!
 //! **Batches.** Sixteen keys are looked up together in all groups ([`walk`]): each step fetches the
 //! next node or bucket of one search and goes on with another.
 
@@ -36,8 +39,10 @@
 mod avx2;
 mod bit_vectors;
 mod block;
+mod build_meter;
 mod columns;
 mod dag;
+mod edit;
 mod fuzz;
 mod hash;
 mod lanes;
@@ -46,27 +51,36 @@ mod look_up;
 mod node;
 mod parse;
 mod partition;
+mod root_table;
 mod rows;
+mod sinks;
 mod sweep;
+mod updatable;
 mod walk;
 
 pub use self::block::ClassifierBlock;
 pub use self::fuzz::check_damaged_block;
 pub use self::look_up::Instructions;
 pub use self::parse::BlockError;
+pub use self::updatable::{IntervalDagReader, IntervalDagSnapshot, UpdatableIntervalDag};
 
 use self::bit_vectors::{BIT_VECTOR_FILTERS_MAX, build_bit_vectors};
-use self::columns::{COUNTS_ONLY, FilterColumns};
-use self::dag::{DagLimits, build_interval_dag};
-use self::layout::{GroupStructure, write_block};
+use self::build_meter::BuildMeter;
+use self::columns::{FilterColumns, RULE_NUMBER_MAX};
+use self::dag::{DagLimits, NoSearch, build_interval_dag};
+use self::layout::{GroupStructure, count_blocks, write_block};
 use self::look_up::walk_with;
-use self::partition::partition_filters;
+use self::partition::FilterPartition;
 use self::rows::RowLayout;
-use self::walk::{AllRanks, BATCH, LeastRanks, RankCounters};
+use self::sinks::{FirstDecidingRules, MatchingRules, RuleCounters};
+use self::walk::MatchSink;
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists};
-use crate::filter_set::{FilterSet, NO_RULE};
+use crate::filter_set::FilterSet;
 use crate::key::KeyTable;
+
+/// The fewest spare blocks of a structure that is updated: it has half as many as it uses.
+const SPARE_BLOCKS_MIN: usize = 256;
 
 /// What the search of a group may take; bit vectors replace it otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,25 +125,60 @@ impl IntervalDagClassifier {
         limits: &BuildLimits,
         budget: SearchBudget,
     ) -> Result<IntervalDagClassifier, ClassifierBuildError> {
+        check_rule_numbers(filters)?;
         let columns = FilterColumns::new(filters);
-        let kinds: Vec<_> = filters.schema().words().iter().map(|word| word.kind).collect();
-        let block_bytes = RowLayout::new(&kinds).block_lines() * block::CacheLine::BYTES;
-        let lists = partition_filters(&columns);
-        let groups: Vec<GroupStructure> = std::thread::scope(|scope| {
-            let columns = &columns;
-            let builders: Vec<_> = lists
-                .iter()
-                .map(|list| scope.spawn(move || build_group(columns, list, block_bytes, budget)))
-                .collect();
-            builders.into_iter().flat_map(|b| b.join().expect("construction panicked")).collect()
-        });
-        let lines = write_block(filters, &columns, &groups);
-        if lines.len() * block::CacheLine::BYTES > limits.memory_bytes_max {
-            let limit_bytes = limits.memory_bytes_max;
-            return Err(ClassifierBuildError::TooLarge { engine: "dag", limit_bytes });
-        }
-        let block = ClassifierBlock::from_lines(lines).expect("what was built is a block");
+        let lists = FilterPartition::choose(&columns).divide(&columns);
+        let builder = GroupBuilder {
+            columns: &columns,
+            block_bytes: block_bytes_of(filters),
+            budget,
+            meter: BuildMeter::new(limits),
+        };
+        let groups = std::thread::scope(|scope| {
+            let lists = lists.iter().filter(|list| !list.is_empty());
+            let builders: Vec<_> =
+                lists.map(|list| scope.spawn(|| builder.build_group(list))).collect();
+            let groups = builders.into_iter().map(|b| b.join().expect("construction panicked"));
+            groups.collect::<Result<Vec<_>, _>>()
+        })?;
+        let groups = groups.into_iter().flatten().collect::<Vec<_>>();
+        let block = assemble_block(filters, &columns, &groups, 0, limits)?;
         Ok(IntervalDagClassifier::new(block))
+    }
+
+    /// Builds the structure with spare blocks and an empty search, on this thread alone.
+    fn build_with_room(
+        filters: &FilterSet,
+        limits: &BuildLimits,
+    ) -> Result<(IntervalDagClassifier, FilterPartition), ClassifierBuildError> {
+        check_rule_numbers(filters)?;
+        let columns = FilterColumns::new(filters);
+        let builder = GroupBuilder {
+            columns: &columns,
+            block_bytes: block_bytes_of(filters),
+            budget: SearchBudget::default(),
+            meter: BuildMeter::new(limits),
+        };
+        let mut partition = FilterPartition::choose(&columns);
+        let (mut groups, mut search_count) = (vec![], 0);
+        for (index, list) in partition.divide(&columns).iter().enumerate() {
+            if list.is_empty() {
+                continue;
+            }
+            let structures = builder.build_group(list)?;
+            if matches!(structures[..], [GroupStructure::Search(_)]) {
+                partition.search_of_group[index] = Some(search_count);
+                search_count += 1;
+            }
+            groups.extend(structures);
+        }
+        partition.common_search = search_count;
+        groups.extend(builder.build_group(&[])?);
+        let used_blocks: usize = groups.iter().map(count_blocks).sum();
+        let spare_blocks = SPARE_BLOCKS_MIN.max(used_blocks / 2);
+        let mut block = assemble_block(filters, &columns, &groups, spare_blocks, limits)?;
+        block.spare_blocks = used_blocks..used_blocks + spare_blocks;
+        Ok((IntervalDagClassifier::new(block), partition))
     }
 
     /// Look-ups in a block, with the fastest instructions that the processor has.
@@ -153,69 +202,91 @@ impl IntervalDagClassifier {
         &self.block
     }
 
-    fn batches<'a>(&self, keys: &'a KeyTable) -> impl Iterator<Item = &'a [u32]> {
+    fn walk(&self, keys: &KeyTable, sink: &mut impl MatchSink) {
         assert_eq!(keys.words_per_key(), self.block.word_kinds().len(), "words of a key");
-        keys.words().chunks(BATCH * keys.words_per_key())
+        walk_with(self.instructions, &self.block, keys.words(), sink);
     }
 }
 
-fn build_group(
+/// Lanes have the numbers of rules, with a bit for those that only count.
+fn check_rule_numbers(filters: &FilterSet) -> Result<(), ClassifierBuildError> {
+    let last = filters.rules().last().map_or(0, |rule| rule.0);
+    if last <= RULE_NUMBER_MAX {
+        return Ok(());
+    }
+    let reason = format!("its number is above {RULE_NUMBER_MAX}");
+    Err(ClassifierBuildError::UnsupportedRule { engine: "dag", rule: last, reason })
+}
+
+fn block_bytes_of(filters: &FilterSet) -> usize {
+    let kinds: Vec<_> = filters.schema().words().iter().map(|word| word.kind).collect();
+    RowLayout::new(&kinds).block_lines() * block::CacheLine::BYTES
+}
+
+fn assemble_block(
+    filters: &FilterSet,
     columns: &FilterColumns,
-    list: &[u32],
+    groups: &[GroupStructure],
+    spare_blocks: usize,
+    limits: &BuildLimits,
+) -> Result<ClassifierBlock, ClassifierBuildError> {
+    let lines = write_block(filters, columns, groups, spare_blocks);
+    if lines.len() * block::CacheLine::BYTES > limits.memory_bytes_max {
+        let limit_bytes = limits.memory_bytes_max;
+        return Err(ClassifierBuildError::TooLarge { engine: "dag", limit_bytes });
+    }
+    Ok(ClassifierBlock::from_lines(lines).expect("what was built is a block"))
+}
+
+/// Builds one group after another.
+struct GroupBuilder<'a> {
+    columns: &'a FilterColumns,
     block_bytes: usize,
     budget: SearchBudget,
-) -> Vec<GroupStructure> {
-    let memory_bytes_max = budget.memory_bytes_min + budget.memory_bytes_per_filter * list.len();
-    match build_interval_dag(columns, list, DagLimits { block_bytes, memory_bytes_max }) {
-        Ok(dag) => vec![GroupStructure::Search(dag)],
-        Err(dag::OverBudget) => list
-            .chunks(BIT_VECTOR_FILTERS_MAX)
-            .map(|list| GroupStructure::BitVectors(build_bit_vectors(columns, list)))
-            .collect(),
+    meter: BuildMeter,
+}
+
+impl GroupBuilder<'_> {
+    /// A search, or bit vectors if that exceeds its budget.
+    fn build_group(&self, list: &[u32]) -> Result<Vec<GroupStructure>, ClassifierBuildError> {
+        let SearchBudget { memory_bytes_min, memory_bytes_per_filter } = self.budget;
+        let limits = DagLimits {
+            block_bytes: self.block_bytes,
+            memory_bytes_max: memory_bytes_min + memory_bytes_per_filter * list.len(),
+        };
+        match build_interval_dag(self.columns, list, limits, &self.meter) {
+            Ok(dag) => {
+                self.meter.take_bytes(dag.blocks.len() * self.block_bytes)?;
+                Ok(vec![GroupStructure::Search(dag)])
+            }
+            Err(NoSearch::Limit(error)) => Err(error),
+            Err(NoSearch::OverBudget) => {
+                let chunks = list.chunks(BIT_VECTOR_FILTERS_MAX);
+                let build = |list| build_bit_vectors(self.columns, list, &self.meter);
+                chunks.map(|list| Ok(GroupStructure::BitVectors(build(list)?))).collect()
+            }
+        }
     }
 }
 
 impl Classifier for IntervalDagClassifier {
     fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
         assert_eq!(first.len(), keys.key_count(), "a place for each key");
-        for (batch, first) in self.batches(keys).zip(first.chunks_mut(BATCH)) {
-            let mut least = LeastRanks([NO_RULE; BATCH]);
-            walk_with(self.instructions, &self.block, batch, &mut least);
-            for (first, rank) in first.iter_mut().zip(least.0) {
-                let decides = rank < COUNTS_ONLY;
-                *first = if decides { self.block.number_of_rank(rank as usize) } else { NO_RULE };
-            }
-        }
+        self.walk(keys, &mut FirstDecidingRules::new(first));
     }
 
     fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
-        let mut matching = AllRanks::default();
-        for batch in self.batches(keys) {
-            walk_with(self.instructions, &self.block, batch, &mut matching);
-            for ranks in matching.0.iter_mut().take(batch.len() / keys.words_per_key()) {
-                for rank in ranks.drain(..) {
-                    lists.push(self.block.number_of_rank((rank & !COUNTS_ONLY) as usize));
-                }
-                lists.finish_row();
-            }
-        }
+        self.walk(keys, &mut MatchingRules::new(lists));
     }
 
     fn count_matching(&self, keys: &KeyTable, counters: &mut [u64]) {
-        if !self.block.has_one_filter_per_rule {
-            let mut lists = RuleLists::default();
-            self.collect_matching(keys, &mut lists);
-            let rows = (0..lists.row_count()).flat_map(|row| lists.row(row));
-            rows.for_each(|rule| counters[*rule as usize] += 1);
-            return;
+        if self.block.has_one_filter_per_rule {
+            return self.walk(keys, &mut RuleCounters(counters));
         }
-        let mut count = RankCounters(|rank: u32| {
-            let number = self.block.number_of_rank((rank & !COUNTS_ONLY) as usize);
-            counters[number as usize] += 1;
-        });
-        for batch in self.batches(keys) {
-            walk_with(self.instructions, &self.block, batch, &mut count);
-        }
+        let mut lists = RuleLists::default();
+        self.collect_matching(keys, &mut lists);
+        let rows = (0..lists.row_count()).flat_map(|row| lists.row(row));
+        rows.for_each(|rule| counters[*rule as usize] += 1);
     }
 
     fn is_deciding(&self, rule: u32) -> bool {

@@ -5,6 +5,7 @@ use weir_classify::engines::hipac::HipacClassifier;
 use weir_classify::engines::linear::LinearClassifier;
 use weir_classify::engines::tuple::TupleClassifier;
 use weir_classify::engines::tuplemerge::TupleMergeClassifier;
+use weir_classify::interval_dag::UpdatableIntervalDag;
 use weir_classify::{
     BuildLimits, Classifier, ClassifierBuildError, Engine, Filter, FilterSet, KeySchema, KeyTable,
     KeyWord, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError, WordTest,
@@ -121,6 +122,7 @@ fn build_without_rules(schema: &KeySchema) -> Vec<Box<dyn UpdatableClassifier>> 
         Box::new(HipacClassifier::new(&none, &limits).unwrap()),
         Box::new(TupleClassifier::new(&none, &limits).unwrap()),
         Box::new(TupleMergeClassifier::new(&none, &limits).unwrap()),
+        Box::new(UpdatableIntervalDag::build(&none, &limits).unwrap()),
     ]
 }
 

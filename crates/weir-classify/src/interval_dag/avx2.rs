@@ -7,7 +7,7 @@ use std::arch::x86_64::{
 
 use super::block::CacheLine;
 use super::lanes::LaneInstructions;
-use super::rows::{ROW_KEYS_MAX, RowLayout};
+use super::rows::{RowCounts, RowKeys, RowShape};
 
 /// To be used only in functions that enable AVX2, on processors that have it.
 #[derive(Clone, Copy, Debug)]
@@ -38,43 +38,31 @@ impl LaneInstructions for Avx2Lanes {
     }
 
     #[inline(always)]
-    fn match_block(lines: &[CacheLine], rows: &RowLayout, row_keys: &[u32; ROW_KEYS_MAX]) -> u32 {
-        let wide = 2 * rows.wide_words.len();
-        let masked = wide + rows.narrow_words.len();
-        match (wide, masked, rows.test_row_count(), lines.first_chunk::<4>()) {
-            // The five-tuple: constants let the compiler unroll the loops.
-            (4, 7, 7, Some(lines)) => match_rows(lines, [4, 7, 7], row_keys),
-            (_, _, end, _) => match_rows(lines, [wide, masked, end], row_keys),
+    fn match_block(lines: &[CacheLine], shape: impl RowShape, row_keys: &RowKeys) -> u32 {
+        let RowCounts { wide, narrow, masked } = shape.counts();
+        // SAFETY: the caller's processor has AVX2.
+        unsafe {
+            let key = |place: usize| _mm256_set1_epi32(row_keys[place].cast_signed());
+            let mut matching = _mm256_set1_epi32(-1);
+            for word in 0..wide {
+                let (lo, hi) = (load_row(lines, 2 * word), load_row(lines, 2 * word + 1));
+                let key = key(word);
+                let from_lo = _mm256_cmpeq_epi32(_mm256_max_epu32(lo, key), key);
+                let to_hi = _mm256_cmpeq_epi32(_mm256_max_epu32(hi, key), hi);
+                matching = _mm256_and_si256(matching, _mm256_and_si256(from_lo, to_hi));
+            }
+            for word in 0..narrow {
+                let (lane, key) = (load_row(lines, 2 * wide + word), key(wide + word));
+                let passes = _mm256_cmpeq_epi32(_mm256_max_epu16(lane, key), key);
+                matching = _mm256_and_si256(matching, passes);
+            }
+            for word in 0..masked {
+                let row = 2 * wide + narrow + 2 * word;
+                let tested = _mm256_and_si256(load_row(lines, row + 1), key(wide + narrow + word));
+                let passes = _mm256_cmpeq_epi32(load_row(lines, row), tested);
+                matching = _mm256_and_si256(matching, passes);
+            }
+            _mm256_movemask_ps(_mm256_castsi256_ps(matching)).cast_unsigned()
         }
-    }
-}
-
-/// Compares the rows of a block; `ends` are those of wide, narrow and masked rows.
-#[inline(always)]
-fn match_rows(
-    lines: &[CacheLine],
-    [wide, masked, end]: [usize; 3],
-    row_keys: &[u32; ROW_KEYS_MAX],
-) -> u32 {
-    // SAFETY: the caller's processor has AVX2.
-    unsafe {
-        let key = |row: usize| _mm256_set1_epi32(row_keys[row].cast_signed());
-        let mut matching = _mm256_set1_epi32(-1);
-        for row in 0..wide {
-            let key = key(row);
-            let passes = _mm256_cmpeq_epi32(_mm256_max_epu32(load_row(lines, row), key), key);
-            matching = _mm256_and_si256(matching, passes);
-        }
-        for row in wide..masked {
-            let key = key(row);
-            let passes = _mm256_cmpeq_epi32(_mm256_max_epu16(load_row(lines, row), key), key);
-            matching = _mm256_and_si256(matching, passes);
-        }
-        for row in (masked..end).step_by(2) {
-            let tested = _mm256_and_si256(load_row(lines, row + 1), key(row));
-            let passes = _mm256_cmpeq_epi32(load_row(lines, row), tested);
-            matching = _mm256_and_si256(matching, passes);
-        }
-        _mm256_movemask_ps(_mm256_castsi256_ps(matching)).cast_unsigned()
     }
 }

@@ -8,10 +8,12 @@
 
 use std::collections::HashMap;
 
-use super::columns::FilterColumns;
+use super::build_meter::BuildMeter;
+use super::columns::{FilterColumns, IntervalColumn};
 use super::hash::BuildWordHasher;
-use super::node::{LEAF, NodeTable};
-use super::sweep::cut_into_pieces;
+use super::node::{LEAF, NodeRef, NodeTable};
+use super::root_table::RootTable;
+use crate::build_limits::ClassifierBuildError;
 
 /// Bits of a cache line.
 pub(super) const LINE_BITS: usize = 512;
@@ -37,8 +39,8 @@ pub(super) struct BitVectors {
 /// The bitmaps of one word.
 #[derive(Debug)]
 pub(super) struct WordBitmaps {
-    pub(super) word: usize,
-    pub(super) root: u32,
+    /// Leads to the index of a bitmap.
+    pub(super) root: RootTable,
     /// Summary and bits of each, in whole cache lines.
     pub(super) bitmaps: Vec<Vec<u32>>,
 }
@@ -50,53 +52,93 @@ pub(super) fn bitmap_lines(filter_count: usize) -> (usize, usize) {
 }
 
 /// Builds the bit vectors of at most [`BIT_VECTOR_FILTERS_MAX`] filters.
-pub(super) fn build_bit_vectors(columns: &FilterColumns, list: &[u32]) -> BitVectors {
+///
+/// # Errors
+/// They exceed the limits of the construction.
+pub(super) fn build_bit_vectors(
+    columns: &FilterColumns,
+    list: &[u32],
+    meter: &BuildMeter,
+) -> Result<BitVectors, ClassifierBuildError> {
     let mut filters = list.to_vec();
     filters.sort_unstable_by_key(|filter| columns.ranks[*filter as usize]);
-    let mut bit_of = vec![0; columns.ranks.len()];
-    for (bit, filter) in filters.iter().enumerate() {
-        bit_of[*filter as usize] = bit as u32;
-    }
     let mut nodes = NodeTable::default();
-    let mut place_of = vec![0; columns.ranks.len()];
     let mut words = Vec::new();
     for (word, column) in columns.words.iter().enumerate() {
-        let is_tested = |filter: &u32| {
-            let (lo, hi) = (column.lo[*filter as usize], column.hi[*filter as usize]);
-            (lo, hi) != (0, column.bits.map_or(u32::MAX, |bits| u32::MAX >> (32 - bits)))
-        };
-        if column.bits.is_none() || !filters.iter().any(is_tested) {
+        let Some(bits) = column.bits else { continue };
+        let all = (0, u32::MAX >> (32 - bits));
+        let is_any =
+            |filter: &u32| (column.lo[*filter as usize], column.hi[*filter as usize]) == all;
+        if filters.iter().all(is_any) {
             continue;
         }
-        let mut bitmaps = Vec::new();
-        let mut index_of: HashMap<Vec<u32>, u32, BuildWordHasher> = HashMap::default();
-        let pieces = cut_into_pieces(column, list, 0, &mut place_of);
-        let leaves = pieces.into_iter().map(|piece| {
-            let bits = piece.list.iter().map(|filter| bit_of[*filter as usize] as usize);
-            let bitmap = write_bitmap(filters.len(), bits);
-            let index = *index_of.entry(bitmap).or_insert_with_key(|bitmap| {
-                bitmaps.push(bitmap.clone());
-                bitmaps.len() as u32 - 1
-            });
-            (piece.start, LEAF | index)
-        });
-        let leaves = leaves.collect();
-        words.push(WordBitmaps { word, root: nodes.add_search(word, leaves), bitmaps });
+        let (pieces, bitmaps) = collect_bitmaps(column, &filters, meter)?;
+        let mut root = RootTable::of_pieces(&mut nodes, word, bits, pieces);
+        root.word = word;
+        words.push(WordBitmaps { root, bitmaps });
     }
     let needs_verification = columns.words.iter().any(|column| column.is_masked);
-    BitVectors { nodes, filters, words, needs_verification }
+    Ok(BitVectors { nodes, filters, words, needs_verification })
 }
 
-fn write_bitmap(filter_count: usize, bits: impl Iterator<Item = usize>) -> Vec<u32> {
-    let (line_count, summary_lines) = bitmap_lines(filter_count);
-    let mut words = vec![0; (line_count + summary_lines) * LINE_WORDS];
-    let (summary, data) = words.split_at_mut(summary_lines * LINE_WORDS);
-    for bit in bits {
-        data[bit / 32] |= 1 << (bit % 32);
-        if !summary.is_empty() {
-            let line = bit / LINE_BITS;
-            summary[line / 32] |= 1 << (line % 32);
+/// Pieces of a word, each with the index of its bitmap, and the bitmaps.
+type BitmapPieces = (Vec<(u32, NodeRef)>, Vec<Vec<u32>>);
+
+/// Sweeps over a word with one bitmap, in which filters are set where they start and cleared where
+/// they end.
+fn collect_bitmaps(
+    column: &IntervalColumn,
+    filters: &[u32],
+    meter: &BuildMeter,
+) -> Result<BitmapPieces, ClassifierBuildError> {
+    let sort = |ends: &[u32]| {
+        let ends = filters.iter().zip(0_usize..).map(|(filter, bit)| (ends[*filter as usize], bit));
+        let mut sorted: Vec<(u32, usize)> = ends.collect();
+        sorted.sort_unstable();
+        sorted
+    };
+    let (starts, ends) = (sort(&column.lo), sort(&column.hi));
+    let (mut started, mut ended) = (starts.iter().peekable(), ends.iter().peekable());
+    let mut set = vec![0; filters.len().div_ceil(LINE_BITS) * LINE_WORDS];
+    let mut index_of: HashMap<Vec<u32>, u32, BuildWordHasher> = HashMap::default();
+    let (mut pieces, mut bitmaps) = (vec![], vec![]);
+    let mut at = 0;
+    loop {
+        while let Some((_, bit)) = started.next_if(|start| start.0 == at) {
+            set[bit / 32] |= 1 << (bit % 32);
+        }
+        meter.take_steps(set.len())?;
+        let index = match index_of.get(&set) {
+            Some(index) => *index,
+            None => {
+                let bitmap = with_summary(&set);
+                meter.take_bytes(bitmap.len() * size_of::<u32>())?;
+                bitmaps.push(bitmap);
+                index_of.insert(set.clone(), bitmaps.len() as u32 - 1);
+                bitmaps.len() as u32 - 1
+            }
+        };
+        pieces.push((at, LEAF | index));
+        let next_start = started.peek().map(|start| start.0);
+        let after_end = ended.peek().and_then(|end| end.0.checked_add(1));
+        let Some(next) = next_start.into_iter().chain(after_end).min() else { break };
+        at = next;
+        while let Some((_, bit)) = ended.next_if(|end| end.0 < at) {
+            set[bit / 32] &= !(1 << (bit % 32));
         }
     }
+    Ok((pieces, bitmaps))
+}
+
+/// A bitmap as the block has it.
+fn with_summary(set: &[u32]) -> Vec<u32> {
+    let (_, summary_lines) = bitmap_lines(set.len() * 32);
+    let mut words = vec![0; summary_lines * LINE_WORDS];
+    if summary_lines > 0 {
+        for (line, bits) in set.chunks(LINE_WORDS).enumerate() {
+            words[line / 32] |= u32::from(bits.iter().any(|word| *word != 0)) << (line % 32);
+        }
+    }
+    words.extend_from_slice(set);
     words
 }

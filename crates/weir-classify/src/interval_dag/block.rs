@@ -8,15 +8,21 @@
 //! | header | 1: see [`HeaderWord`] |
 //! | kinds of the words of a key: 0 for bits, or the width | 2 |
 //! | groups | 1 each, and 1 for each word of bit vectors |
+//! | root tables of searches | 16 cells each |
 //! | nodes | 2 each |
 //! | blocks of buckets | [`RowLayout::block_lines`] each |
 //! | ranks and bitmaps of groups of bit vectors | |
 //! | numbers of the rules, ascending | 16 rules each |
 //! | whether they decide, a bit each | 512 rules each |
 //!
+//! The rank of a filter is the number of its rule, with [`COUNTS_ONLY`](super::columns::COUNTS_ONLY)
+//! if the rule does not decide.
+//!
 //! A block is parsed once, before the first look-up: see [`super::parse`].
 
-use super::rows::{LANES, RowLayout};
+use super::dag::bucket_of_leaf;
+use super::node::LEAF;
+use super::rows::{LANES, RowLayout, RowShape};
 use crate::key::KeyWordKind;
 
 /// Sixteen words.
@@ -27,6 +33,30 @@ pub(super) struct CacheLine(pub(super) [u32; 16]);
 impl CacheLine {
     pub(super) const BYTES: usize = size_of::<CacheLine>();
     pub(super) const ZERO: CacheLine = CacheLine([0; 16]);
+
+    /// The rows of lines: two each.
+    #[inline(always)]
+    pub(super) fn as_rows(lines: &[CacheLine]) -> &[[u32; LANES]] {
+        // SAFETY: a line is 16 words without padding, and rows need a weaker alignment.
+        unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), 2 * lines.len()) }
+    }
+
+    /// The rows of lines, to be changed.
+    pub(super) fn as_rows_mut(lines: &mut [CacheLine]) -> &mut [[u32; LANES]] {
+        // SAFETY: as `as_rows`.
+        unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), 2 * lines.len()) }
+    }
+
+    /// The words of lines, to be changed.
+    pub(super) fn as_words_mut(lines: &mut [CacheLine]) -> &mut [u32] {
+        CacheLine::as_rows_mut(lines).as_flattened_mut()
+    }
+
+    /// The words of lines: 16 each.
+    #[inline(always)]
+    pub(super) fn as_words(lines: &[CacheLine]) -> &[u32] {
+        CacheLine::as_rows(lines).as_flattened()
+    }
 }
 
 /// Places of the words of the header.
@@ -52,7 +82,7 @@ pub(super) enum HeaderWord {
 }
 
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"weir");
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 pub(super) const BYTE_ORDER: u32 = 0x0102_0304;
 /// Lines of the header and of the kinds of words.
 pub(super) const PREAMBLE_LINES: usize = 3;
@@ -60,6 +90,9 @@ pub(super) const PREAMBLE_LINES: usize = 3;
 /// Kinds of groups in their first word.
 pub(super) const SEARCH_GROUP: u32 = 1;
 pub(super) const BIT_VECTOR_GROUP: u32 = 2;
+/// The words of a line of a group that state a root: word, shift, bits of a cell's index, and the
+/// first line of cells.
+pub(super) const ROOT_WORDS: std::ops::Range<usize> = 12..16;
 /// Stands for no block.
 pub(super) const NO_BLOCK: u32 = u32::MAX;
 
@@ -76,6 +109,8 @@ pub struct ClassifierBlock {
     pub(super) first_block_line: usize,
     pub(super) first_number_line: usize,
     pub(super) first_deciding_line: usize,
+    /// Empty blocks to which no leaf refers: room for filters that are inserted.
+    pub(super) spare_blocks: std::ops::Range<usize>,
     pub(super) searches: Vec<SearchGroup>,
     pub(super) bit_vectors: Vec<BitVectorGroup>,
 }
@@ -84,7 +119,17 @@ pub struct ClassifierBlock {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SearchGroup {
     pub(super) least_rank: u32,
-    pub(super) root: u32,
+    pub(super) root: SearchRoot,
+}
+
+/// Where a search begins: a table of `2^cell_bits` children.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SearchRoot {
+    /// The word of the key whose bits above `shift` are the cell.
+    pub(super) word: usize,
+    pub(super) shift: u32,
+    pub(super) cell_bits: u32,
+    pub(super) first_line: usize,
 }
 
 /// A group of bit vectors.
@@ -103,8 +148,7 @@ pub(super) struct BitVectorGroup {
 /// The search of one word of bit vectors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BitVectorWord {
-    pub(super) word: usize,
-    pub(super) root: u32,
+    pub(super) root: SearchRoot,
     pub(super) first_bitmap_line: usize,
     pub(super) bitmap_count: usize,
 }
@@ -127,17 +171,15 @@ impl ClassifierBlock {
 
     /// Whether a rule decides.
     pub(super) fn is_deciding(&self, number: u32) -> bool {
-        let found = binary_search(self.rule_count, |rank| self.number_of_rank(rank).cmp(&number));
-        found.is_some_and(|rank| self.is_rank_deciding(rank))
+        let found = binary_search(self.rule_count, |rule| self.number_of_rule(rule).cmp(&number));
+        found.is_some_and(|rule| {
+            self.word(self.first_deciding_line, rule / 32) >> (rule % 32) & 1 == 1
+        })
     }
 
-    pub(super) fn is_rank_deciding(&self, rank: usize) -> bool {
-        self.word(self.first_deciding_line, rank / 32) >> (rank % 32) & 1 == 1
-    }
-
-    /// The number of the rule of a rank.
-    pub(super) fn number_of_rank(&self, rank: usize) -> u32 {
-        self.word(self.first_number_line, rank)
+    /// The number of a rule, by its index.
+    pub(super) fn number_of_rule(&self, index: usize) -> u32 {
+        self.word(self.first_number_line, index)
     }
 
     /// A word of a part.
@@ -145,21 +187,34 @@ impl ClassifierBlock {
         self.lines[first_line + index / 16].0[index % 16]
     }
 
+    /// The cells of a root.
+    pub(super) fn cells(&self, root: &SearchRoot) -> &[u32] {
+        &CacheLine::as_words(&self.lines[root.first_line..])[..1 << root.cell_bits]
+    }
+
+    /// Blocks of the bucket to which a search without nodes leads.
+    pub(super) fn count_root_blocks(&self, search: usize) -> usize {
+        let child = self.cells(&self.searches[search].root)[0];
+        if child & LEAF == 0 { 0 } else { bucket_of_leaf(child).1 }
+    }
+
     /// The two lines of a node.
+    #[inline(always)]
     pub(super) fn node(&self, index: u32) -> &[CacheLine; 2] {
         let at = self.first_node_line + 2 * index as usize;
         self.lines[at..].first_chunk().expect("a node of the block")
     }
 
-    /// The lines of a block of a bucket.
-    pub(super) fn bucket_block(&self, index: usize) -> &[CacheLine] {
-        let lines = self.rows.block_lines();
+    /// The lines of a block of a bucket. `shape` is that of the layout.
+    #[inline(always)]
+    pub(super) fn bucket_block(&self, index: usize, shape: impl RowShape) -> &[CacheLine] {
+        let lines = shape.counts().block_lines();
         &self.lines[self.first_block_line + index * lines..][..lines]
     }
 
     /// The ranks of a block.
     pub(super) fn block_ranks(&self, index: usize) -> &[u32] {
-        let last = self.bucket_block(index).last().expect("a block has lines");
+        let last = self.bucket_block(index, self.rows.counts).last().expect("a block has lines");
         &last.0[LANES..]
     }
 }

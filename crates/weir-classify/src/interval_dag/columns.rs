@@ -6,6 +6,13 @@ use crate::key::KeyWordKind;
 /// Marks a rank whose rule only counts. Such ranks are above all of deciding rules, so that the
 /// least rank that matches is that of the first deciding rule, if one matches.
 pub(super) const COUNTS_ONLY: u32 = 1 << 31;
+/// The largest number of a rule: with [`COUNTS_ONLY`], it is below [`NO_RULE`](crate::NO_RULE).
+pub(super) const RULE_NUMBER_MAX: u32 = COUNTS_ONLY - 2;
+
+/// The rank of the filters of a rule.
+pub(super) fn rank_of_rule(number: u32, is_deciding: bool) -> u32 {
+    if is_deciding { number } else { number | COUNTS_ONLY }
+}
 
 /// One word of all filters.
 #[derive(Debug)]
@@ -22,19 +29,19 @@ pub(super) struct IntervalColumn {
 #[derive(Debug)]
 pub(super) struct FilterColumns {
     pub(super) words: Vec<IntervalColumn>,
-    /// For each filter, the place of its rule in the order of rules, with [`COUNTS_ONLY`].
+    /// For each filter, the number of its rule, with [`COUNTS_ONLY`] if it does not decide.
     pub(super) ranks: Vec<u32>,
 }
 
 impl FilterColumns {
     pub(super) fn new(filters: &FilterSet) -> FilterColumns {
-        let mut rules = filters.rules().iter().enumerate().peekable();
+        let mut rules = filters.rules().iter().peekable();
         let ranks = filters.filters().map(|filter| {
-            while rules.peek().is_some_and(|(_, rule)| rule.0 != filter.rule) {
+            while rules.peek().is_some_and(|rule| rule.0 != filter.rule) {
                 rules.next();
             }
-            let (rank, (_, is_deciding)) = rules.peek().expect("the rule of a filter");
-            *rank as u32 | if *is_deciding { 0 } else { COUNTS_ONLY }
+            let (number, is_deciding) = rules.peek().expect("the rule of a filter");
+            rank_of_rule(*number, *is_deciding)
         });
         let ranks = ranks.collect();
         let column = |(word, kind): (usize, KeyWordKind)| {

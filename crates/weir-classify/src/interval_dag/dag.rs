@@ -2,11 +2,14 @@
 
 use std::collections::HashMap;
 
+use super::build_meter::BuildMeter;
 use super::columns::FilterColumns;
 use super::hash::BuildWordHasher;
 use super::node::{LEAF, NODE_WORDS, NodeRef, NodeTable};
+use super::root_table::RootTable;
 use super::rows::LANES;
 use super::sweep::{cut_into_pieces, measure_leftover_work};
+use crate::build_limits::ClassifierBuildError;
 
 /// Bits of a leaf that are the index of its first block; four bits above are their number.
 pub(super) const BLOCK_INDEX_BITS: u32 = 27;
@@ -27,17 +30,22 @@ pub(super) fn bucket_of_leaf(leaf: NodeRef) -> (usize, usize) {
     (first_block as usize, (leaf >> BLOCK_INDEX_BITS) as usize & BUCKET_BLOCKS_MAX)
 }
 
-/// The structure would be larger than its budget.
+/// Why a group has no search.
 #[derive(Debug)]
-pub(super) struct OverBudget;
+pub(super) enum NoSearch {
+    /// It would be larger than its budget.
+    OverBudget,
+    /// The construction of the whole exceeds its limits.
+    Limit(ClassifierBuildError),
+}
 
 /// Nodes and buckets of one group, with numbers of their own.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct IntervalDag {
     pub(super) nodes: NodeTable,
     /// For each block, up to [`LANES`] filters.
     pub(super) blocks: Vec<Vec<u32>>,
-    pub(super) root: NodeRef,
+    pub(super) root: RootTable,
 }
 
 /// What a construction may use.
@@ -52,25 +60,38 @@ pub(super) fn build_interval_dag(
     columns: &FilterColumns,
     list: &[u32],
     limits: DagLimits,
-) -> Result<IntervalDag, OverBudget> {
+    meter: &BuildMeter,
+) -> Result<IntervalDag, NoSearch> {
     let mut builder = DagBuilder {
         columns,
         limits,
-        dag: IntervalDag::default(),
+        meter,
+        nodes: NodeTable::default(),
+        blocks: vec![],
         search_of: HashMap::default(),
         bucket_of: HashMap::default(),
         place_of: vec![0; columns.ranks.len()],
         listed_filters: 0,
     };
-    let root = builder.add_search(list, columns.interval_words())?;
-    builder.dag.root = root;
-    Ok(builder.dag)
+    let words = columns.interval_words();
+    let root = match builder.choose_word(list, words) {
+        Some(word) if list.len() > LANES => {
+            let pieces = builder.add_pieces(list, words, word)?;
+            let bits = columns.words[word].bits.expect("a word that is searched");
+            RootTable::of_pieces(&mut builder.nodes, word, bits, pieces)
+        }
+        _ => RootTable::of_child(builder.add_bucket(list)?),
+    };
+    builder.check_budget(root.cells.len())?;
+    Ok(IntervalDag { nodes: builder.nodes, blocks: builder.blocks, root })
 }
 
 struct DagBuilder<'a> {
     columns: &'a FilterColumns,
     limits: DagLimits,
-    dag: IntervalDag,
+    meter: &'a BuildMeter,
+    nodes: NodeTable,
+    blocks: Vec<Vec<u32>>,
     search_of: HashMap<(u32, Box<[u32]>), NodeRef, BuildWordHasher>,
     bucket_of: HashMap<Box<[u32]>, NodeRef, BuildWordHasher>,
     place_of: Vec<u32>,
@@ -81,7 +102,7 @@ struct DagBuilder<'a> {
 impl DagBuilder<'_> {
     /// The search for the filters of `list` on the words of the set `words`. Neither drops a
     /// filter: a bucket has every filter that may match.
-    fn add_search(&mut self, list: &[u32], words: u32) -> Result<NodeRef, OverBudget> {
+    fn add_search(&mut self, list: &[u32], words: u32) -> Result<NodeRef, NoSearch> {
         if list.len() <= LANES {
             return self.add_bucket(list);
         }
@@ -92,20 +113,33 @@ impl DagBuilder<'_> {
         let search = match self.choose_word(list, words) {
             None => self.add_bucket(list)?,
             Some(word) => {
-                let column = &self.columns.words[word];
-                let pieces = cut_into_pieces(column, list, LANES, &mut self.place_of);
-                self.listed_filters += pieces.iter().map(|piece| piece.list.len()).sum::<usize>();
-                self.check_budget()?;
-                let mut children = Vec::with_capacity(pieces.len());
-                for piece in pieces {
-                    let child = self.add_search(&piece.list, words & !(1 << word))?;
-                    children.push((piece.start, child));
-                }
-                self.dag.nodes.add_search(word, children)
+                let pieces = self.add_pieces(list, words, word)?;
+                self.nodes.add_search(word, pieces)
             }
         };
         self.search_of.insert(key, search);
         Ok(search)
+    }
+
+    /// The pieces into which a word cuts the filters, and what each leads to.
+    fn add_pieces(
+        &mut self,
+        list: &[u32],
+        words: u32,
+        word: usize,
+    ) -> Result<Vec<(u32, NodeRef)>, NoSearch> {
+        let column = &self.columns.words[word];
+        let pieces = cut_into_pieces(column, list, LANES, &mut self.place_of);
+        let listed = pieces.iter().map(|piece| piece.list.len()).sum::<usize>();
+        self.listed_filters += listed;
+        self.meter.take_steps(listed).map_err(NoSearch::Limit)?;
+        self.check_budget(0)?;
+        let mut children = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let child = self.add_search(&piece.list, words & !(1 << word))?;
+            children.push((piece.start, child));
+        }
+        Ok(children)
     }
 
     /// The word with the least leftover work; `None` if no word tells the filters apart.
@@ -117,28 +151,30 @@ impl DagBuilder<'_> {
         with_work.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, word)| word)
     }
 
-    fn add_bucket(&mut self, list: &[u32]) -> Result<NodeRef, OverBudget> {
+    fn add_bucket(&mut self, list: &[u32]) -> Result<NodeRef, NoSearch> {
         if let Some(found) = self.bucket_of.get(list) {
             return Ok(*found);
         }
         let mut sorted = list.to_vec();
         sorted.sort_unstable_by_key(|filter| self.columns.ranks[*filter as usize]);
-        let (first_block, block_count) = (self.dag.blocks.len(), list.len().div_ceil(LANES));
+        let (first_block, block_count) = (self.blocks.len(), list.len().div_ceil(LANES));
         if block_count > BUCKET_BLOCKS_MAX || first_block + block_count > BLOCKS_MAX {
-            return Err(OverBudget);
+            return Err(NoSearch::OverBudget);
         }
-        self.dag.blocks.extend(sorted.chunks(LANES).map(<[u32]>::to_vec));
+        self.blocks.extend(sorted.chunks(LANES).map(<[u32]>::to_vec));
         let leaf = bucket_leaf(if list.is_empty() { 0 } else { first_block }, block_count);
         self.bucket_of.insert(list.into(), leaf);
-        self.check_budget()?;
+        self.check_budget(0)?;
         Ok(leaf)
     }
 
-    fn check_budget(&self) -> Result<(), OverBudget> {
-        let node_bytes = self.dag.nodes.nodes.len() * NODE_WORDS * size_of::<u32>();
-        let bytes = node_bytes + self.dag.blocks.len() * self.limits.block_bytes;
+    /// Refuses what exceeds the budget, with a root of so many cells.
+    fn check_budget(&self, cells: usize) -> Result<(), NoSearch> {
+        let node_words = self.nodes.nodes.len() * NODE_WORDS;
+        let bytes =
+            (node_words + cells) * size_of::<u32>() + self.blocks.len() * self.limits.block_bytes;
         let work_max = self.limits.memory_bytes_max;
         let is_within = bytes <= self.limits.memory_bytes_max && self.listed_filters <= work_max;
-        if is_within { Ok(()) } else { Err(OverBudget) }
+        if is_within { Ok(()) } else { Err(NoSearch::OverBudget) }
     }
 }

@@ -2,15 +2,15 @@
 //! of a block. Each set of instructions has its own; all results are equal.
 
 use super::block::CacheLine;
-use super::rows::{LANES, ROW_KEYS_MAX, RowLayout};
+use super::rows::{LANES, RowCounts, RowKeys, RowShape};
 
 /// Comparisons in the instructions of one kind of processor.
 pub(super) trait LaneInstructions {
     /// How many of the words 1 to 15 of a line are not above a value.
     fn count_keys_up_to(line: &CacheLine, value: u32) -> usize;
 
-    /// The lanes of a block that a key matches, as bits. The block has the lines of the layout.
-    fn match_block(lines: &[CacheLine], rows: &RowLayout, row_keys: &[u32; ROW_KEYS_MAX]) -> u32;
+    /// The lanes of a block that a key matches, as bits. The block has the lines of the shape.
+    fn match_block(lines: &[CacheLine], shape: impl RowShape, row_keys: &RowKeys) -> u32;
 }
 
 /// What every processor has.
@@ -24,47 +24,34 @@ impl LaneInstructions for PortableLanes {
     }
 
     #[inline(always)]
-    fn match_block(lines: &[CacheLine], rows: &RowLayout, row_keys: &[u32; ROW_KEYS_MAX]) -> u32 {
-        let halves = lines.as_flattened_words();
-        let wide = 2 * rows.wide_words.len();
-        let masked = wide + rows.narrow_words.len();
+    fn match_block(lines: &[CacheLine], shape: impl RowShape, row_keys: &RowKeys) -> u32 {
+        let RowCounts { wide, narrow, .. } = shape.counts();
+        let rows = CacheLine::as_rows(lines);
         let mut fails = [0_u32; LANES];
-        for (row, key) in halves[..wide].iter().zip(row_keys) {
-            for (fails, lane) in fails.iter_mut().zip(row) {
-                *fails |= u32::from(key < lane);
+        let mut row = 0;
+        for (place, key) in row_keys[..shape.counts().words()].iter().enumerate() {
+            let first = &rows[row];
+            if (wide..wide + narrow).contains(&place) {
+                for (fails, lane) in fails.iter_mut().zip(first) {
+                    *fails |=
+                        u32::from(key & 0xffff < lane & 0xffff) | u32::from(key >> 16 < lane >> 16);
+                }
+                row += 1;
+                continue;
             }
-        }
-        for (row, key) in halves[wide..masked].iter().zip(&row_keys[wide..]) {
-            for (fails, lane) in fails.iter_mut().zip(row) {
-                *fails |=
-                    u32::from(key & 0xffff < lane & 0xffff) | u32::from(key >> 16 < lane >> 16);
+            let second = &rows[row + 1];
+            for ((fails, first), second) in fails.iter_mut().zip(first).zip(second) {
+                *fails |= if place < wide {
+                    u32::from(key < first) | u32::from(key > second)
+                } else {
+                    u32::from(key & second != *first)
+                };
             }
-        }
-        for (pair, keys) in halves[masked..rows.test_row_count()]
-            .as_chunks::<2>()
-            .0
-            .iter()
-            .zip(row_keys[masked..].as_chunks::<2>().0)
-        {
-            for ((fails, value), mask) in fails.iter_mut().zip(&pair[0]).zip(&pair[1]) {
-                *fails |= u32::from(keys[0] & mask != *value);
-            }
+            row += 2;
         }
         fails
             .iter()
             .enumerate()
             .fold(0, |bits, (lane, fails)| bits | u32::from(*fails == 0) << lane)
-    }
-}
-
-/// The rows of lines.
-trait LineRows {
-    fn as_flattened_words(&self) -> &[[u32; LANES]];
-}
-
-impl LineRows for [CacheLine] {
-    fn as_flattened_words(&self) -> &[[u32; LANES]] {
-        // SAFETY: a line is 16 words without padding, and rows need a weaker alignment.
-        unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), 2 * self.len()) }
     }
 }

@@ -3,11 +3,12 @@
 use super::bit_vectors::{BitVectors, bitmap_lines};
 use super::block::{
     BIT_VECTOR_GROUP, BYTE_ORDER, CacheLine, HeaderWord, MAGIC, NO_BLOCK, PREAMBLE_LINES,
-    SEARCH_GROUP, VERSION, checksum_lines,
+    ROOT_WORDS, SEARCH_GROUP, VERSION, checksum_lines,
 };
 use super::columns::FilterColumns;
 use super::dag::IntervalDag;
 use super::node::{FANOUT, LEAF, NodeContent};
+use super::root_table::RootTable;
 use super::rows::{LANES, RowLayout};
 use crate::filter_set::FilterSet;
 use crate::key::KeyWordKind;
@@ -19,11 +20,12 @@ pub(super) enum GroupStructure {
     BitVectors(BitVectors),
 }
 
-/// Writes a block.
+/// Writes a block whose last `spare_blocks` blocks of buckets are empty.
 pub(super) fn write_block(
     filters: &FilterSet,
     columns: &FilterColumns,
     groups: &[GroupStructure],
+    spare_blocks: usize,
 ) -> Vec<CacheLine> {
     let kinds: Vec<KeyWordKind> = filters.schema().words().iter().map(|word| word.kind).collect();
     let mut writer = BlockWriter {
@@ -31,15 +33,17 @@ pub(super) fn write_block(
         columns,
         rows: RowLayout::new(&kinds),
         group_lines: vec![],
+        cell_lines: vec![],
+        first_cell_line: PREAMBLE_LINES + groups.iter().map(count_group_lines).sum::<usize>(),
         nodes: vec![],
         block_lines: vec![],
         bitmap_lines: vec![],
         block_count: 0,
     };
-    let group_line_count = groups.iter().map(count_group_lines).sum::<usize>();
     let node_count: usize = groups.iter().map(|group| nodes_of(group).len()).sum();
-    let all_blocks: usize = groups.iter().map(count_blocks).sum();
-    let first_node_line = PREAMBLE_LINES + group_line_count;
+    let all_blocks = groups.iter().map(count_blocks).sum::<usize>() + spare_blocks;
+    let cell_line_count: usize = groups.iter().flat_map(roots_of).map(count_cell_lines).sum();
+    let first_node_line = writer.first_cell_line + cell_line_count;
     let first_block_line = first_node_line + 2 * node_count;
     let first_bitmap_line = first_block_line + all_blocks * writer.rows.block_lines();
     for group in groups {
@@ -50,6 +54,7 @@ pub(super) fn write_block(
             }
         }
     }
+    (0..spare_blocks).for_each(|_| writer.add_block(&[]));
     let numbers = lines_of_words(filters.rules().iter().map(|rule| rule.0));
     let first_number_line = first_bitmap_line + writer.bitmap_lines.len();
     let deciding = filters.rules().chunks(32).map(|rules| {
@@ -62,6 +67,7 @@ pub(super) fn write_block(
         lines[1 + word / 16].0[word % 16] = *bits;
     }
     lines.extend(&writer.group_lines);
+    lines.extend(&writer.cell_lines);
     lines.extend(lines_of_words(writer.nodes.iter().flatten().copied()));
     lines.extend(&writer.block_lines);
     lines.extend(&writer.bitmap_lines);
@@ -93,6 +99,19 @@ fn nodes_of(group: &GroupStructure) -> &[NodeContent] {
     }
 }
 
+fn roots_of(group: &GroupStructure) -> Vec<&RootTable> {
+    match group {
+        GroupStructure::Search(dag) => vec![&dag.root],
+        GroupStructure::BitVectors(vectors) => {
+            vectors.words.iter().map(|word| &word.root).collect()
+        }
+    }
+}
+
+fn count_cell_lines(root: &RootTable) -> usize {
+    root.cells.len().div_ceil(16)
+}
+
 fn count_group_lines(group: &GroupStructure) -> usize {
     match group {
         GroupStructure::Search(_) => 1,
@@ -100,7 +119,7 @@ fn count_group_lines(group: &GroupStructure) -> usize {
     }
 }
 
-fn count_blocks(group: &GroupStructure) -> usize {
+pub(super) fn count_blocks(group: &GroupStructure) -> usize {
     match group {
         GroupStructure::Search(dag) => dag.blocks.len(),
         GroupStructure::BitVectors(vectors) if vectors.needs_verification => {
@@ -128,6 +147,8 @@ struct BlockWriter<'a> {
     columns: &'a FilterColumns,
     rows: RowLayout,
     group_lines: Vec<CacheLine>,
+    cell_lines: Vec<CacheLine>,
+    first_cell_line: usize,
     nodes: Vec<NodeContent>,
     block_lines: Vec<CacheLine>,
     bitmap_lines: Vec<CacheLine>,
@@ -145,14 +166,21 @@ impl BlockWriter<'_> {
         let all = dag.blocks.iter().flatten();
         let least_rank = all.map(|filter| self.columns.ranks[*filter as usize]).min();
         let mut line = CacheLine::ZERO;
-        line.0[..5].copy_from_slice(&[
+        line.0[..4].copy_from_slice(&[
             SEARCH_GROUP,
             least_rank.unwrap_or(u32::MAX),
             node_base,
             self.nodes.len() as u32,
-            rebase(dag.root),
         ]);
+        line.0[ROOT_WORDS].copy_from_slice(&self.add_root(&dag.root, rebase));
         self.group_lines.push(line);
+    }
+
+    /// The words of the line of a group that state its root.
+    fn add_root(&mut self, root: &RootTable, rebase: impl Fn(u32) -> u32) -> [u32; 4] {
+        let first_line = self.first_cell_line + self.cell_lines.len();
+        self.cell_lines.extend(lines_of_words(root.cells.iter().map(|child| rebase(*child))));
+        [root.word as u32, root.shift, root.cells.len().ilog2(), first_line as u32]
     }
 
     fn add_bit_vectors(&mut self, vectors: &BitVectors, first_bitmap_line: usize) {
@@ -170,11 +198,13 @@ impl BlockWriter<'_> {
         let ranks = vectors.filters.iter().map(|filter| self.columns.ranks[*filter as usize]);
         let (line_count, summary_lines) = bitmap_lines(vectors.filters.len());
         let mut line = CacheLine::ZERO;
-        line.0[..10].copy_from_slice(&[
+        line.0[..4].copy_from_slice(&[
             BIT_VECTOR_GROUP,
             ranks.clone().min().unwrap_or(u32::MAX),
             node_base,
             self.nodes.len() as u32,
+        ]);
+        line.0[4..10].copy_from_slice(&[
             vectors.filters.len() as u32,
             line_count as u32,
             summary_lines as u32,
@@ -186,12 +216,9 @@ impl BlockWriter<'_> {
         self.bitmap_lines.extend(lines_of_words(ranks));
         for bitmaps in &vectors.words {
             let mut line = CacheLine::ZERO;
-            line.0[..4].copy_from_slice(&[
-                bitmaps.word as u32,
-                rebase(bitmaps.root),
-                next_line(&self.bitmap_lines),
-                bitmaps.bitmaps.len() as u32,
-            ]);
+            line.0[..2]
+                .copy_from_slice(&[next_line(&self.bitmap_lines), bitmaps.bitmaps.len() as u32]);
+            line.0[ROOT_WORDS].copy_from_slice(&self.add_root(&bitmaps.root, rebase));
             self.group_lines.push(line);
             let words = bitmaps.bitmaps.iter().flatten().copied();
             self.bitmap_lines.extend(lines_of_words(words));

@@ -1,8 +1,9 @@
 //! Look-ups of many keys with the best instructions that the processor has.
 
 use super::block::ClassifierBlock;
-use super::lanes::PortableLanes;
-use super::walk::{BATCH, MatchSink, walk_batch};
+use super::lanes::{LaneInstructions, PortableLanes};
+use super::rows::{FiveTupleShape, RowCounts};
+use super::walk::{MatchSink, walk_keys};
 
 /// Sets of instructions with their own walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,26 +26,41 @@ impl Instructions {
     }
 }
 
-/// Walks a batch.
+/// Walks keys, row after row.
+///
+/// # Panics
+/// If they are not whole rows.
 pub(super) fn walk_with<S: MatchSink>(
     instructions: Instructions,
     block: &ClassifierBlock,
     keys: &[u32],
     sink: &mut S,
 ) {
-    debug_assert!(keys.len() <= BATCH * block.word_kinds.len());
+    assert!(keys.len().is_multiple_of(block.word_kinds.len()), "whole keys");
     match instructions {
-        Instructions::Portable => walk_batch::<PortableLanes, S>(block, keys, sink),
+        Instructions::Portable => walk_with_lanes::<PortableLanes, S>(block, keys, sink),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `available` offers these only on processors that have them.
         Instructions::Avx2 => unsafe { walk_with_avx2(block, keys, sink) },
         #[cfg(not(target_arch = "x86_64"))]
-        Instructions::Avx2 => walk_batch::<PortableLanes, S>(block, keys, sink),
+        Instructions::Avx2 => walk_with_lanes::<PortableLanes, S>(block, keys, sink),
+    }
+}
+
+#[inline(always)]
+fn walk_with_lanes<L: LaneInstructions, S: MatchSink>(
+    block: &ClassifierBlock,
+    keys: &[u32],
+    sink: &mut S,
+) {
+    match block.rows.counts {
+        RowCounts::FIVE_TUPLE => walk_keys::<L, S>(block, FiveTupleShape, keys, sink),
+        counts => walk_keys::<L, S>(block, counts, keys, sink),
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,popcnt,bmi1,bmi2")]
 fn walk_with_avx2<S: MatchSink>(block: &ClassifierBlock, keys: &[u32], sink: &mut S) {
-    walk_batch::<super::avx2::Avx2Lanes, S>(block, keys, sink);
+    walk_with_lanes::<super::avx2::Avx2Lanes, S>(block, keys, sink);
 }

@@ -6,10 +6,10 @@ use thiserror::Error;
 use super::bit_vectors::{LINE_BITS, bitmap_lines};
 use super::block::{
     BIT_VECTOR_GROUP, BYTE_ORDER, BitVectorGroup, BitVectorWord, CacheLine, ClassifierBlock,
-    HeaderWord, MAGIC, NO_BLOCK, PREAMBLE_LINES, SEARCH_GROUP, SearchGroup, VERSION,
-    checksum_lines,
+    HeaderWord, MAGIC, NO_BLOCK, PREAMBLE_LINES, ROOT_WORDS, SEARCH_GROUP, SearchGroup, SearchRoot,
+    VERSION, checksum_lines,
 };
-use super::columns::COUNTS_ONLY;
+use super::columns::{COUNTS_ONLY, RULE_NUMBER_MAX};
 use super::dag::bucket_of_leaf;
 use super::node::{FANOUT, LEAF};
 use super::rows::{LANES, RowLayout};
@@ -95,6 +95,7 @@ impl ClassifierBlock {
             first_block_line: at(HeaderWord::FirstBlockLine),
             first_number_line: at(HeaderWord::FirstNumberLine),
             first_deciding_line: at(HeaderWord::FirstDecidingLine),
+            spare_blocks: 0..0,
             searches: vec![],
             bit_vectors: vec![],
             lines,
@@ -145,10 +146,10 @@ fn check_parts(
     require(is_within(block.first_number_line, block.rule_count.div_ceil(16)), "rules")?;
     let deciding_lines = block.rule_count.div_ceil(LINE_BITS);
     require(is_within(block.first_deciding_line, deciding_lines), "rules")?;
-    let number = |rank| block.number_of_rank(rank);
-    let ascends = (1..block.rule_count).all(|rank| number(rank - 1) < number(rank));
-    let has_none = block.rule_count > 0 && number(block.rule_count - 1) == NO_RULE;
-    require(ascends && !has_none && block.rule_count < COUNTS_ONLY as usize, "numbers of rules")
+    let number = |rule| block.number_of_rule(rule);
+    let ascends = (1..block.rule_count).all(|rule| number(rule - 1) < number(rule));
+    let last = block.rule_count.checked_sub(1).map_or(0, number);
+    require(ascends && last <= RULE_NUMBER_MAX, "numbers of rules")
 }
 
 /// Lanes have the rank of a rule, or none.
@@ -157,8 +158,10 @@ fn check_ranks(block: &ClassifierBlock, block_count: usize) -> Result<(), BlockE
     require(ranks.all(|rank| *rank == NO_RULE || is_rank(block, *rank)), "rules of a bucket")
 }
 
+/// Whether a rank is at most that of the last rule.
 fn is_rank(block: &ClassifierBlock, rank: u32) -> bool {
-    ((rank & !COUNTS_ONLY) as usize) < block.rule_count
+    let last = block.rule_count.checked_sub(1).map(|rule| block.number_of_rule(rule));
+    last.is_some_and(|last| rank & !COUNTS_ONLY <= last)
 }
 
 fn parse_groups(block: &mut ClassifierBlock, counts: PartCounts) -> Result<(), BlockError> {
@@ -170,13 +173,16 @@ fn parse_groups(block: &mut ClassifierBlock, counts: PartCounts) -> Result<(), B
         at += 1;
         match line[0] {
             SEARCH_GROUP => {
-                let group = SearchGroup { least_rank: line[1], root: line[4] };
+                let group = SearchGroup { least_rank: line[1], root: parse_root(block, &line)? };
                 let is_leaf = |_, leaf| {
                     let (first, number) = bucket_of_leaf(leaf);
                     first + number <= counts.blocks
                 };
                 check_nodes(block, nodes.clone(), false, is_leaf)?;
-                require(is_child(group.root, nodes, |leaf| is_leaf(0, leaf)), "root")?;
+                let mut cells = block.cells(&group.root).iter();
+                let is_cell =
+                    |child: &u32| is_child(*child, nodes.clone(), |leaf| is_leaf(0, leaf));
+                require(cells.all(is_cell), "cell")?;
                 block.searches.push(group);
                 require(block.searches.len() <= SEARCH_GROUPS_MAX, "number of groups")?;
             }
@@ -193,6 +199,18 @@ fn parse_groups(block: &mut ClassifierBlock, counts: PartCounts) -> Result<(), B
     Ok(())
 }
 
+/// The root that the line of a group or of a word of bit vectors states.
+fn parse_root(block: &ClassifierBlock, line: &[u32; 16]) -> Result<SearchRoot, BlockError> {
+    let [word, shift, cell_bits, first_line] = line[ROOT_WORDS] else {
+        unreachable!("a root is four words")
+    };
+    require((word as usize) < block.word_kinds.len(), "word of a root")?;
+    require(shift < 32 && cell_bits <= 32, "size of a root")?;
+    let end = first_line as usize + (1_usize << cell_bits).div_ceil(16);
+    require(end <= block.lines.len(), "cells of a root")?;
+    Ok(SearchRoot { word: word as usize, shift, cell_bits, first_line: first_line as usize })
+}
+
 fn parse_bit_vectors(
     block: &ClassifierBlock,
     line: &[u32; 16],
@@ -200,11 +218,12 @@ fn parse_bit_vectors(
     counts: PartCounts,
 ) -> Result<BitVectorGroup, BlockError> {
     let nodes = line[2] as usize..line[3] as usize;
-    let words = word_lines.iter().map(|line| BitVectorWord {
-        word: line.0[0] as usize,
-        root: line.0[1],
-        first_bitmap_line: line.0[2] as usize,
-        bitmap_count: line.0[3] as usize,
+    let words = word_lines.iter().map(|line| {
+        Ok(BitVectorWord {
+            root: parse_root(block, &line.0)?,
+            first_bitmap_line: line.0[0] as usize,
+            bitmap_count: line.0[1] as usize,
+        })
     });
     let group = BitVectorGroup {
         least_rank: line[1],
@@ -213,7 +232,7 @@ fn parse_bit_vectors(
         summary_lines: line[6] as usize,
         first_rank_line: line[7] as usize,
         first_block: (line[8] != NO_BLOCK).then_some(line[8] as usize),
-        words: words.collect(),
+        words: words.collect::<Result<_, BlockError>>()?,
     };
     let lines = (group.line_count, group.summary_lines);
     require(lines == bitmap_lines(group.filter_count), "size of bit vectors")?;
@@ -230,15 +249,16 @@ fn parse_bit_vectors(
     for word in &group.words {
         let end = word.first_bitmap_line + word.bitmap_count * (lines.0 + lines.1);
         require(end <= block.lines.len(), "bitmaps")?;
-        require(word.word < block.word_kinds.len(), "word of bit vectors")?;
-        bitmap_count_of[word.word] = word.bitmap_count;
+        require(bitmap_count_of[word.root.word] == 0, "two bitmaps of a word")?;
+        bitmap_count_of[word.root.word] = word.bitmap_count;
     }
     let is_leaf = |word: usize, leaf: u32| ((leaf & !LEAF) as usize) < bitmap_count_of[word];
-    for word in &group.words {
-        require(is_child(word.root, nodes.clone(), |leaf| is_leaf(word.word, leaf)), "root")?;
-        let is_of_word =
-            word.root & LEAF != 0 || block.node(word.root)[0].0[0] as usize == word.word;
-        require(is_of_word, "root")?;
+    for BitVectorWord { root, .. } in &group.words {
+        let is_cell = |child: u32| {
+            is_child(child, nodes.clone(), |leaf| is_leaf(root.word, leaf))
+                && (child & LEAF != 0 || block.node(child)[0].0[0] as usize == root.word)
+        };
+        require(block.cells(root).iter().all(|child| is_cell(*child)), "cell")?;
     }
     check_nodes(block, nodes, true, is_leaf)?;
     Ok(group)

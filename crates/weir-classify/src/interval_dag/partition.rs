@@ -8,40 +8,70 @@
 use std::collections::HashSet;
 
 use super::columns::{FilterColumns, IntervalColumn};
+use super::hash::BuildWordHasher;
+use crate::filter_set::WordTest;
 
 /// A filter is narrow on a word if it leaves fewer than this share of its bits open, in halves.
 const NARROW_PREFIX_BITS: u32 = 16;
 
-/// The two words by which filters are divided: those with the most distinct tests among the words
-/// of more than 16 bits.
-fn choose_partition_words(columns: &FilterColumns) -> Vec<usize> {
-    let count_tests = |column: &IntervalColumn| {
-        let tests = column.lo.iter().zip(&column.hi);
-        tests.collect::<HashSet<_, super::hash::BuildWordHasher>>().len()
-    };
-    let words = columns.words.iter().enumerate();
-    let mut candidates: Vec<_> = words
-        .filter(|(_, column)| column.bits.is_some_and(|bits| bits > 16))
-        .map(|(word, column)| (count_tests(column), word))
-        .collect();
-    candidates.sort_unstable_by_key(|(count, word)| (usize::MAX - count, *word));
-    candidates.into_iter().take(2).map(|(_, word)| word).collect()
+/// By which words filters are divided, and which search each group has.
+#[derive(Clone, Debug)]
+pub(super) struct FilterPartition {
+    /// Words, and the least number of values for which a filter is wide on them.
+    words: Vec<(usize, u32)>,
+    /// For each group, the index of its search; `None` if it has none, or is of bit vectors.
+    pub(super) search_of_group: Vec<Option<usize>>,
+    /// The search of filters that do not fit that of their group, if there is one.
+    pub(super) common_search: usize,
 }
 
-/// The groups that are not empty, as ascending lists of filters; the one that is wide on every
-/// word last.
-pub(super) fn partition_filters(columns: &FilterColumns) -> Vec<Vec<u32>> {
-    let words = choose_partition_words(columns);
-    let mut groups = vec![Vec::new(); 1 << words.len()];
-    for filter in 0..columns.ranks.len() {
-        let group = words.iter().fold(0, |group, word| {
-            let column = &columns.words[*word];
-            let span = column.hi[filter] - column.lo[filter];
-            let is_wide = span >= 1 << (column.bits.unwrap_or(32) - NARROW_PREFIX_BITS);
-            group << 1 | usize::from(is_wide)
-        });
-        groups[group].push(filter as u32);
+impl FilterPartition {
+    /// Divides by the two words with the most distinct tests among those of more than 16 bits.
+    pub(super) fn choose(columns: &FilterColumns) -> FilterPartition {
+        let words = columns.words.iter().enumerate();
+        let mut candidates: Vec<_> = words
+            .filter_map(|(word, column)| {
+                let bits = column.bits.filter(|bits| *bits > 16)?;
+                Some((usize::MAX - count_distinct_tests(column), word, bits))
+            })
+            .collect();
+        candidates.sort_unstable();
+        let words = candidates.into_iter().take(2);
+        let words: Vec<_> =
+            words.map(|(_, word, bits)| (word, 1 << (bits - NARROW_PREFIX_BITS))).collect();
+        FilterPartition { search_of_group: vec![None; 1 << words.len()], words, common_search: 0 }
     }
-    groups.retain(|group| !group.is_empty());
-    groups
+
+    /// The group of a filter: a bit for each word on which it is wide.
+    fn group_of(&self, interval_of: impl Fn(usize) -> (u32, u32)) -> usize {
+        self.words.iter().fold(0, |group, (word, wide_span)| {
+            let (lo, hi) = interval_of(*word);
+            group << 1 | usize::from(hi - lo >= *wide_span)
+        })
+    }
+
+    /// The search to which a filter belongs.
+    pub(super) fn search_of_filter(&self, tests: &[WordTest]) -> Option<usize> {
+        let group = self.group_of(|word| match tests[word] {
+            WordTest::Within { lo, hi } => (lo, hi),
+            WordTest::Masked { .. } => (0, u32::MAX),
+        });
+        self.search_of_group[group]
+    }
+
+    /// The groups as ascending lists of filters; the one that is wide on every word last.
+    pub(super) fn divide(&self, columns: &FilterColumns) -> Vec<Vec<u32>> {
+        let mut groups = vec![Vec::new(); self.search_of_group.len()];
+        for filter in 0..columns.ranks.len() {
+            let interval_of =
+                |word: usize| (columns.words[word].lo[filter], columns.words[word].hi[filter]);
+            groups[self.group_of(interval_of)].push(filter as u32);
+        }
+        groups
+    }
+}
+
+fn count_distinct_tests(column: &IntervalColumn) -> usize {
+    let tests = column.lo.iter().zip(&column.hi);
+    tests.collect::<HashSet<_, BuildWordHasher>>().len()
 }

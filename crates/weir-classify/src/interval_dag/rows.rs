@@ -1,73 +1,119 @@
-//! Buckets: blocks of eight filters, one row of eight 32-bit lanes for each compared value, and a
-//! last row with their ranks.
+//! Buckets: blocks of eight filters, rows of eight 32-bit lanes that a key is compared with, and a
+//! last row with the ranks of the filters.
 //!
-//! A row of a wide word has the least value, a second one the complement of the largest: both are
-//! compared alike, `key >= lane`, the second with the complement of the key. A word of at most 16
-//! bits needs one row for both, the halves of a lane compared alone. A word of bits has a row of
-//! values and one of masks. Rows are sorted by the way in which they are compared. The five-tuple
-//! takes eight rows, four cache lines: 32 bytes for each filter.
+//! A word of more than 16 bits has a row of least and a row of largest values. One of at most 16
+//! bits needs a single row: the lower half of a lane is the least value, the upper half the
+//! complement of the largest, and both are compared alike, `key half >= lane half`. A word of bits
+//! has a row of values and one of masks. Rows are sorted by the way in which they are compared. The
+//! five-tuple takes eight rows, four cache lines: 32 bytes for each filter.
 
 use crate::filter_set::WordTest;
-use crate::key::KeyWordKind;
+use crate::key::{KeySchema, KeyWordKind};
 
 /// Filters of a block.
 pub(super) const LANES: usize = 8;
 
-/// What a word of the key is compared with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RowLayout {
+/// A key as rows are compared with it: a value for each word, in the order of rows.
+pub(super) type RowKeys = [u32; KeySchema::WORDS_MAX];
+
+/// How many words of a key are compared in which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RowCounts {
     /// Words of more than 16 bits: two rows each.
-    pub(super) wide_words: Vec<usize>,
+    pub(super) wide: usize,
     /// Words of at most 16 bits: one row each.
-    pub(super) narrow_words: Vec<usize>,
+    pub(super) narrow: usize,
     /// Words of bits: two rows each.
-    pub(super) masked_words: Vec<usize>,
+    pub(super) masked: usize,
 }
 
-/// The most rows that tests of a key of 32 words can have.
-pub(super) const ROW_KEYS_MAX: usize = 64;
+impl RowCounts {
+    /// Those of two addresses, two ports and a protocol.
+    pub(super) const FIVE_TUPLE: RowCounts = RowCounts { wide: 2, narrow: 3, masked: 0 };
+
+    /// Words of a key.
+    pub(super) const fn words(self) -> usize {
+        self.wide + self.narrow + self.masked
+    }
+
+    /// Rows that are compared: all but the last.
+    pub(super) const fn test_rows(self) -> usize {
+        2 * self.wide + self.narrow + 2 * self.masked
+    }
+
+    /// Cache lines of a block.
+    pub(super) const fn block_lines(self) -> usize {
+        (self.test_rows() + 1).div_ceil(2)
+    }
+
+    /// Index of the row of ranks: the last of the block.
+    pub(super) const fn rank_row(self) -> usize {
+        2 * self.block_lines() - 1
+    }
+}
+
+/// The counts of a layout. A type of its own for the five-tuple makes them constants, so that the
+/// compiler unrolls the loops over rows.
+pub(super) trait RowShape: Copy {
+    fn counts(self) -> RowCounts;
+}
+
+impl RowShape for RowCounts {
+    #[inline(always)]
+    fn counts(self) -> RowCounts {
+        self
+    }
+}
+
+/// The shape of [`RowCounts::FIVE_TUPLE`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FiveTupleShape;
+
+impl RowShape for FiveTupleShape {
+    #[inline(always)]
+    fn counts(self) -> RowCounts {
+        RowCounts::FIVE_TUPLE
+    }
+}
+
+/// Which word of a key is compared in which rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RowLayout {
+    pub(super) counts: RowCounts,
+    /// Words in the order of rows: wide, narrow, masked.
+    words: Vec<usize>,
+}
 
 impl RowLayout {
     pub(super) fn new(kinds: &[KeyWordKind]) -> RowLayout {
         let words_with = |wanted: fn(&KeyWordKind) -> bool| {
-            (0..kinds.len()).filter(|word| wanted(&kinds[*word])).collect()
+            (0..kinds.len()).filter(move |word| wanted(&kinds[*word]))
         };
-        RowLayout {
-            wide_words: words_with(|kind| matches!(kind, KeyWordKind::Interval { bits: 17.. })),
-            narrow_words: words_with(|kind| matches!(kind, KeyWordKind::Interval { bits: ..17 })),
-            masked_words: words_with(|kind| matches!(kind, KeyWordKind::Bits)),
-        }
-    }
-
-    /// Rows that are compared: all but the last.
-    pub(super) fn test_row_count(&self) -> usize {
-        2 * self.wide_words.len() + self.narrow_words.len() + 2 * self.masked_words.len()
+        let wide = words_with(|kind| matches!(kind, KeyWordKind::Interval { bits: 17.. }));
+        let narrow = words_with(|kind| matches!(kind, KeyWordKind::Interval { bits: ..17 }));
+        let masked = words_with(|kind| matches!(kind, KeyWordKind::Bits));
+        let counts = RowCounts {
+            wide: wide.clone().count(),
+            narrow: narrow.clone().count(),
+            masked: masked.clone().count(),
+        };
+        RowLayout { counts, words: wide.chain(narrow).chain(masked).collect() }
     }
 
     /// Cache lines of a block.
     pub(super) fn block_lines(&self) -> usize {
-        (self.test_row_count() + 1).div_ceil(2)
+        self.counts.block_lines()
     }
 
-    /// Index of the row of ranks: the last of the block.
-    pub(super) fn rank_row(&self) -> usize {
-        2 * self.block_lines() - 1
-    }
-
-    /// A key as rows are compared with it.
-    pub(super) fn fill_row_keys(&self, key: &[u32], row_keys: &mut [u32; ROW_KEYS_MAX]) {
-        let mut places = row_keys.iter_mut();
-        let mut put = |value| *places.next().expect("at most 32 words") = value;
-        for &word in &self.wide_words {
-            put(key[word]);
-            put(!key[word]);
-        }
-        for &word in &self.narrow_words {
-            put(pack_halves(key[word], key[word]));
-        }
-        for &word in &self.masked_words {
-            put(key[word]);
-            put(0);
+    /// A key as rows are compared with it. `shape` is that of this layout.
+    #[inline(always)]
+    pub(super) fn fill_row_keys(&self, shape: impl RowShape, key: &[u32], row_keys: &mut RowKeys) {
+        let RowCounts { wide, narrow, .. } = shape.counts();
+        let words = &self.words[..shape.counts().words()];
+        for (place, word) in words.iter().enumerate() {
+            let value = key[*word];
+            let is_narrow = (wide..wide + narrow).contains(&place);
+            row_keys[place] = if is_narrow { pack_halves(value, value) } else { value };
         }
     }
 
@@ -81,41 +127,35 @@ impl RowLayout {
     ) {
         let mut rows = block.iter_mut();
         let mut put = |value| rows.next().expect("rows of the block")[lane] = value;
-        for &word in &self.wide_words {
-            let (lo, hi) = interval_of(tests[word]);
-            put(lo);
-            put(!hi);
+        for (place, word) in self.words.iter().enumerate() {
+            match tests[*word] {
+                WordTest::Within { lo, hi } if place < self.counts.wide => {
+                    put(lo);
+                    put(hi);
+                }
+                WordTest::Within { lo, hi } => put(pack_halves(lo, hi)),
+                WordTest::Masked { value, mask } => {
+                    put(value);
+                    put(mask);
+                }
+            }
         }
-        for &word in &self.narrow_words {
-            let (lo, hi) = interval_of(tests[word]);
-            put(pack_halves(lo, hi));
-        }
-        for &word in &self.masked_words {
-            let WordTest::Masked { value, mask } = tests[word] else {
-                panic!("a filter set tests words of bits under masks")
-            };
-            put(value);
-            put(mask);
-        }
-        block[self.rank_row()][lane] = rank;
+        block[self.counts.rank_row()][lane] = rank;
     }
 
     /// A block that no key matches: its comparisons all fail.
     pub(super) fn empty_block(&self) -> Vec<[u32; LANES]> {
+        let RowCounts { wide, narrow, masked } = self.counts;
         let mut rows = vec![[u32::MAX; LANES]; 2 * self.block_lines()];
-        let masked = 2 * self.wide_words.len() + self.narrow_words.len();
-        for pair in 0..self.masked_words.len() {
-            rows[masked + 2 * pair] = [1; LANES];
-            rows[masked + 2 * pair + 1] = [0; LANES];
+        for word in 0..wide {
+            rows[2 * word + 1] = [0; LANES];
+        }
+        for word in 0..masked {
+            let first = 2 * wide + narrow + 2 * word;
+            rows[first] = [1; LANES];
+            rows[first + 1] = [0; LANES];
         }
         rows
-    }
-}
-
-fn interval_of(test: WordTest) -> (u32, u32) {
-    match test {
-        WordTest::Within { lo, hi } => (lo, hi),
-        WordTest::Masked { .. } => panic!("a filter set tests numbers by intervals"),
     }
 }
 

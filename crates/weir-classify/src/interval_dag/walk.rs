@@ -1,13 +1,12 @@
 //! Look-ups of a batch of keys: all searches of all keys advance together, a node each, so that
 //! the cache misses of one overlap the work of the others.
 
-use super::block::{BitVectorGroup, CacheLine, ClassifierBlock};
+use super::block::{BitVectorGroup, CacheLine, ClassifierBlock, SearchRoot};
 use super::dag::bucket_of_leaf;
 use super::lanes::LaneInstructions;
 use super::node::LEAF;
 use super::parse::SEARCH_GROUPS_MAX;
-use super::rows::{LANES, ROW_KEYS_MAX};
-use crate::filter_set::NO_RULE;
+use super::rows::{LANES, RowKeys, RowShape};
 use crate::key::KeySchema;
 
 /// Keys of a batch.
@@ -21,132 +20,113 @@ pub(super) trait MatchSink {
     /// Whether only the least rank of each key is of interest.
     const LEAST_ONLY: bool;
 
-    /// The key of that place in the batch matches the rule of a rank.
+    /// The key of that place in the batch matches a filter of that rank.
     fn add(&mut self, place: usize, rank: u32);
 
     /// The least rank of a key so far.
     fn least(&self, place: usize) -> u32;
+
+    /// All filters that the keys of a batch match were added; the next batch begins.
+    fn finish_batch(&mut self, key_count: usize);
 }
 
-/// The least rank of each key of a batch.
+/// What a walk remembers of a batch.
 #[derive(Debug)]
-pub(super) struct LeastRanks(pub(super) [u32; BATCH]);
-
-impl MatchSink for LeastRanks {
-    const LEAST_ONLY: bool = true;
-
-    #[inline(always)]
-    fn add(&mut self, place: usize, rank: u32) {
-        self.0[place] = self.0[place].min(rank);
-    }
-
-    #[inline(always)]
-    fn least(&self, place: usize) -> u32 {
-        self.0[place]
-    }
+pub(super) struct WalkState {
+    row_keys: [RowKeys; BATCH],
+    /// Where each search of each key is.
+    children: [[u32; BATCH]; SEARCHES_MAX],
+    /// The searches that are at nodes: places in `children`.
+    active: [u16; BATCH * SEARCHES_MAX],
 }
 
-/// All ranks of each key of a batch.
-#[derive(Debug, Default)]
-pub(super) struct AllRanks(pub(super) [Vec<u32>; BATCH]);
-
-impl MatchSink for AllRanks {
-    const LEAST_ONLY: bool = false;
-
-    #[inline(always)]
-    fn add(&mut self, place: usize, rank: u32) {
-        self.0[place].push(rank);
-    }
-
-    fn least(&self, _: usize) -> u32 {
-        NO_RULE
-    }
-}
-
-/// A counter for each rank. It counts filters, and so rules if each has one.
-#[derive(Debug)]
-pub(super) struct RankCounters<F>(pub(super) F);
-
-impl<F: FnMut(u32)> MatchSink for RankCounters<F> {
-    const LEAST_ONLY: bool = false;
-
-    #[inline(always)]
-    fn add(&mut self, _: usize, rank: u32) {
-        self.0(rank);
-    }
-
-    fn least(&self, _: usize) -> u32 {
-        NO_RULE
-    }
-}
-
-/// Finds what the keys of a batch match: at most [`BATCH`], row after row.
+/// Finds what keys match, row after row.
 #[inline(always)]
-pub(super) fn walk_batch<L: LaneInstructions, S: MatchSink>(
+pub(super) fn walk_keys<L: LaneInstructions, S: MatchSink>(
     block: &ClassifierBlock,
+    shape: impl RowShape,
     keys: &[u32],
     sink: &mut S,
 ) {
-    let words_per_key = block.word_kinds.len();
-    let count = keys.len() / words_per_key;
-    let mut row_keys = [[0; ROW_KEYS_MAX]; BATCH];
-    for (key, row_keys) in keys.chunks_exact(words_per_key).zip(&mut row_keys) {
-        block.rows.fill_row_keys(key, row_keys);
+    let mut state = WalkState {
+        row_keys: [[0; KeySchema::WORDS_MAX]; BATCH],
+        children: [[0; BATCH]; SEARCHES_MAX],
+        active: [0; BATCH * SEARCHES_MAX],
+    };
+    let words_per_key = shape.counts().words();
+    for batch in keys.chunks(BATCH * words_per_key) {
+        walk_batch::<L, S>(block, shape, batch, &mut state, sink);
+        sink.finish_batch(batch.len() / words_per_key);
     }
-    let mut leaves = [[0; BATCH]; SEARCHES_MAX];
-    let roots = block.searches.iter().map(|group| group.root);
-    advance_searches::<L>(block, keys, count, roots, &mut leaves);
-    for (group, leaves) in block.searches.iter().zip(&leaves) {
-        for (place, (leaf, row_keys)) in leaves.iter().zip(&row_keys).enumerate().take(count) {
+}
+
+#[inline(always)]
+fn walk_batch<L: LaneInstructions, S: MatchSink>(
+    block: &ClassifierBlock,
+    shape: impl RowShape,
+    keys: &[u32],
+    state: &mut WalkState,
+    sink: &mut S,
+) {
+    let words_per_key = shape.counts().words();
+    let count = keys.len() / words_per_key;
+    for (key, row_keys) in keys.chunks_exact(words_per_key).zip(&mut state.row_keys) {
+        block.rows.fill_row_keys(shape, key, row_keys);
+    }
+    let roots = block.searches.iter().map(|group| &group.root);
+    advance_searches::<L>(block, shape, keys, roots, state);
+    for (group, leaves) in block.searches.iter().zip(&state.children) {
+        for (place, (leaf, row_keys)) in leaves.iter().zip(&state.row_keys).enumerate().take(count)
+        {
             if S::LEAST_ONLY && sink.least(place) < group.least_rank {
                 continue;
             }
-            match_bucket::<L, S>(block, *leaf, row_keys, place, sink);
+            match_bucket::<L, S>(block, shape, *leaf, row_keys, place, sink);
         }
     }
     for group in &block.bit_vectors {
-        let roots = group.words.iter().map(|word| word.root);
-        advance_searches::<L>(block, keys, count, roots, &mut leaves);
-        for (place, row_keys) in row_keys.iter().enumerate().take(count) {
+        let roots = group.words.iter().map(|word| &word.root);
+        advance_searches::<L>(block, shape, keys, roots, state);
+        for place in 0..count {
             if S::LEAST_ONLY && sink.least(place) < group.least_rank {
                 continue;
             }
-            match_bit_vectors::<L, S>(block, group, &leaves, row_keys, place, sink);
+            match_bit_vectors::<L, S>(block, shape, group, state, place, sink);
         }
     }
 }
 
 /// Follows every search from its root to a leaf, for every key.
 #[inline(always)]
-fn advance_searches<L: LaneInstructions>(
+fn advance_searches<'a, L: LaneInstructions>(
     block: &ClassifierBlock,
+    shape: impl RowShape,
     keys: &[u32],
-    count: usize,
-    roots: impl Iterator<Item = u32>,
-    leaves: &mut [[u32; BATCH]; SEARCHES_MAX],
+    roots: impl Iterator<Item = &'a SearchRoot>,
+    state: &mut WalkState,
 ) {
-    let words_per_key = block.word_kinds.len();
-    let mut active = [0_u16; BATCH * SEARCHES_MAX];
+    let words_per_key = shape.counts().words();
+    let WalkState { children, active, .. } = state;
     let mut active_count = 0;
-    for (search, root) in roots.enumerate() {
-        leaves[search] = [root; BATCH];
-        if root & LEAF == 0 {
-            for place in 0..count {
-                active[active_count] = (search * BATCH + place) as u16;
-                active_count += 1;
-            }
+    for (search, (root, children)) in roots.zip(&mut *children).enumerate() {
+        let cells = block.cells(root);
+        for (place, (key, child)) in keys.chunks_exact(words_per_key).zip(children).enumerate() {
+            *child = cells[(key[root.word] >> root.shift) as usize & (cells.len() - 1)];
+            prefetch_child(block, shape, *child);
+            active[active_count] = (search * BATCH + place) as u16;
+            active_count += usize::from(*child & LEAF == 0);
         }
     }
-    let leaves = leaves.as_flattened_mut();
+    let children = children.as_flattened_mut();
     while active_count > 0 {
         let mut kept = 0;
         for at in 0..active_count {
             let search = usize::from(active[at]);
-            let [node_keys, children] = block.node(leaves[search]);
+            let [node_keys, node_children] = block.node(children[search]);
             let value = keys[(search % BATCH) * words_per_key + node_keys.0[0] as usize];
-            let child = children.0[L::count_keys_up_to(node_keys, value) & 15];
-            leaves[search] = child;
-            prefetch_child(block, child);
+            let child = node_children.0[L::count_keys_up_to(node_keys, value) & 15];
+            children[search] = child;
+            prefetch_child(block, shape, child);
             active[kept] = search as u16;
             kept += usize::from(child & LEAF == 0);
         }
@@ -157,11 +137,11 @@ fn advance_searches<L: LaneInstructions>(
 /// Fetches what a child refers to: a node, or the first block of a bucket. For a bitmap, this
 /// fetches lines of the block that are not needed.
 #[inline(always)]
-fn prefetch_child(block: &ClassifierBlock, child: u32) {
+fn prefetch_child(block: &ClassifierBlock, shape: impl RowShape, child: u32) {
     let (first, lines) = if child & LEAF == 0 {
         (block.first_node_line + 2 * child as usize, 2)
     } else {
-        let lines = block.rows.block_lines();
+        let lines = shape.counts().block_lines();
         (block.first_block_line + bucket_of_leaf(child).0 * lines, lines)
     };
     for line in first..first + lines {
@@ -184,15 +164,16 @@ fn prefetch_line(line: *const CacheLine) {
 #[inline(always)]
 fn match_bucket<L: LaneInstructions, S: MatchSink>(
     block: &ClassifierBlock,
+    shape: impl RowShape,
     leaf: u32,
-    row_keys: &[u32; ROW_KEYS_MAX],
+    row_keys: &RowKeys,
     place: usize,
     sink: &mut S,
 ) {
     let (first, count) = bucket_of_leaf(leaf);
     for index in first..first + count {
-        let lines = block.bucket_block(index);
-        let mut lanes = L::match_block(lines, &block.rows, row_keys);
+        let lines = block.bucket_block(index, shape);
+        let mut lanes = L::match_block(lines, shape, row_keys);
         let ranks = &lines[lines.len() - 1].0[LANES..];
         if S::LEAST_ONLY {
             // Ranks ascend within a block, and from block to block.
@@ -214,15 +195,16 @@ fn match_bucket<L: LaneInstructions, S: MatchSink>(
 #[inline(always)]
 fn match_bit_vectors<L: LaneInstructions, S: MatchSink>(
     block: &ClassifierBlock,
+    shape: impl RowShape,
     group: &BitVectorGroup,
-    leaves: &[[u32; BATCH]; SEARCHES_MAX],
-    row_keys: &[u32; ROW_KEYS_MAX],
+    state: &WalkState,
     place: usize,
     sink: &mut S,
 ) {
+    let row_keys = &state.row_keys[place];
     let mut bitmaps = [0; SEARCHES_MAX];
     let bitmap_lines = group.line_count + group.summary_lines;
-    for ((bitmap, word), leaves) in bitmaps.iter_mut().zip(&group.words).zip(leaves) {
+    for ((bitmap, word), leaves) in bitmaps.iter_mut().zip(&group.words).zip(&state.children) {
         *bitmap = word.first_bitmap_line + (leaves[place] & !LEAF) as usize * bitmap_lines;
     }
     let bitmaps = &bitmaps[..group.words.len()];
@@ -237,7 +219,7 @@ fn match_bit_vectors<L: LaneInstructions, S: MatchSink>(
     let mut add_line = |line: usize| {
         for_each_bit(&conjunction(group.summary_lines + line), |bit| {
             let bit = line * 512 + bit;
-            if bit < group.filter_count && is_verified::<L>(block, group, bit, row_keys) {
+            if bit < group.filter_count && is_verified::<L>(block, shape, group, bit, row_keys) {
                 sink.add(place, block.word(group.first_rank_line, bit));
                 return S::LEAST_ONLY;
             }
@@ -263,13 +245,14 @@ fn match_bit_vectors<L: LaneInstructions, S: MatchSink>(
 #[inline(always)]
 fn is_verified<L: LaneInstructions>(
     block: &ClassifierBlock,
+    shape: impl RowShape,
     group: &BitVectorGroup,
     bit: usize,
-    row_keys: &[u32; ROW_KEYS_MAX],
+    row_keys: &RowKeys,
 ) -> bool {
     let Some(first) = group.first_block else { return true };
-    let lines = block.bucket_block(first + bit / LANES);
-    L::match_block(lines, &block.rows, row_keys) >> (bit % LANES) & 1 == 1
+    let lines = block.bucket_block(first + bit / LANES, shape);
+    L::match_block(lines, shape, row_keys) >> (bit % LANES) & 1 == 1
 }
 
 /// Calls `visit` with the index of each bit that is set, in ascending order, until it returns

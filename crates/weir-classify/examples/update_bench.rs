@@ -1,0 +1,145 @@
+//! Updates of the engine dag while another thread looks packets up.
+//!
+//! `update_bench RULES TRACE [UPDATES_PER_S [PUBLISH_MS]]`: a tenth of the rules is held out; then
+//! a random one of them is inserted and a random other one removed, in turn. Prints the rate of
+//! updates that the writer sustained, and the reader's rate without updates and with them, in
+//! packets per second of its processor time; rounds without and with updates alternate.
+
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use weir_classify::classbench::{parse_filter_set, parse_trace};
+use weir_classify::interval_dag::{IntervalDagReader, UpdatableIntervalDag};
+use weir_classify::{
+    BuildLimits, Classifier, FilterSet, KeyTable, RuleUpdate, UpdatableClassifier,
+};
+
+const ROUNDS: usize = 5;
+/// Keys that a reader looks up in one snapshot.
+const CHUNK: usize = 1024;
+const ROUND: Duration = Duration::from_secs(2);
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [rules, trace, rates @ ..] = args.as_slice() else {
+        bail!("usage: update_bench RULES TRACE [UPDATES_PER_S [PUBLISH_MS]]")
+    };
+    let updates_per_s: f64 = rates.first().map_or(Ok(20_000.0), |rate| rate.parse())?;
+    let publish_ms: u64 = rates.get(1).map_or(Ok(20), |ms| ms.parse())?;
+    let filters = parse_filter_set(&read_text(rules)?, true)?;
+    let keys = parse_trace(&read_text(trace)?)?;
+    let chunks = split_keys(&filters, &keys);
+    let mut rng = weir_random::Rng::new(1);
+    let mut present = FilterSet::new(filters.schema().clone());
+    let (mut inside, mut outside) = (vec![], vec![]);
+    for filter in filters.filters() {
+        if rng.below(10) == 0 {
+            outside.push(filter.rule);
+        } else {
+            inside.push(filter.rule);
+            present.push_rule(filter.rule, true, filter.tests);
+        }
+    }
+    let mut dag = UpdatableIntervalDag::build(&present, &BuildLimits::default())?;
+    let reader = dag.reader();
+    let (mut quiet, mut busy, mut update_rates) = (vec![], vec![], vec![]);
+    for _ in 0..ROUNDS {
+        quiet.push(read_for(&reader, &chunks, &AtomicBool::new(false), ROUND));
+        let stop = AtomicBool::new(false);
+        let rate = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| read_for(&reader, &chunks, &stop, Duration::MAX));
+            let (start, mut updates, mut published) = (Instant::now(), 0_u32, Instant::now());
+            while start.elapsed() < ROUND {
+                let due = start.elapsed().as_secs_f64() * updates_per_s;
+                if f64::from(updates) > due {
+                    std::thread::yield_now();
+                } else {
+                    let list = if updates % 2 == 0 { &mut outside } else { &mut inside };
+                    let rule = list.swap_remove(rng.below(list.len()));
+                    if updates % 2 == 0 {
+                        let tests = filters.filter(rule as usize).tests;
+                        dag.insert(RuleUpdate { rule, is_deciding: true, tests })?;
+                        inside.push(rule);
+                    } else {
+                        dag.remove(rule)?;
+                        outside.push(rule);
+                    }
+                    updates += 1;
+                }
+                if published.elapsed() >= Duration::from_millis(publish_ms) {
+                    dag.publish();
+                    published = Instant::now();
+                }
+            }
+            update_rates.push(f64::from(updates) / start.elapsed().as_secs_f64());
+            stop.store(true, Ordering::Relaxed);
+            anyhow::Ok(reading.join().expect("the reader panicked"))
+        })?;
+        busy.push(rate);
+    }
+    let [quiet, busy, updates] = [quiet, busy, update_rates].map(|mut rates| {
+        rates.sort_by(f64::total_cmp);
+        rates[ROUNDS / 2]
+    });
+    println!("updates_per_s quiet_mps busy_mps busy_share bytes_per_rule");
+    let bytes_per_rule = dag.memory_bytes() as f64 / inside.len() as f64;
+    println!(
+        "{updates:.0} {:.2} {:.2} {:.3} {bytes_per_rule:.1}",
+        quiet / 1e6,
+        busy / 1e6,
+        busy / quiet
+    );
+    Ok(())
+}
+
+/// Looks up the keys, chunk after chunk, each in the snapshot that is then the newest. Keys per
+/// second of processor time.
+fn read_for(
+    reader: &IntervalDagReader,
+    chunks: &[KeyTable],
+    stop: &AtomicBool,
+    duration: Duration,
+) -> f64 {
+    let mut first = vec![0; CHUNK];
+    let (start, start_s) = (Instant::now(), thread_s());
+    let mut count = 0;
+    for chunk in chunks.iter().cycle() {
+        if stop.load(Ordering::Relaxed) || start.elapsed() >= duration {
+            break;
+        }
+        let snapshot = reader.snapshot();
+        snapshot.find_first_deciding(chunk, &mut first[..chunk.key_count()]);
+        count += chunk.key_count();
+    }
+    count as f64 / (thread_s() - start_s)
+}
+
+fn split_keys(filters: &FilterSet, keys: &KeyTable) -> Vec<KeyTable> {
+    let starts = (0..keys.key_count()).step_by(CHUNK);
+    let chunks = starts.map(|start| {
+        let mut chunk = KeyTable::new(filters.schema());
+        keys.keys().skip(start).take(CHUNK).for_each(|key| chunk.push(key));
+        chunk
+    });
+    chunks.collect()
+}
+
+/// Processor time of this thread, from the kernel's Documentation/scheduler/sched-stats.rst.
+fn thread_s() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let on_cpu_ns = text.split_ascii_whitespace().next().and_then(|ns| ns.parse().ok());
+    on_cpu_ns.unwrap_or(f64::NAN) / 1e9
+}
+
+fn read_text(path: &str) -> Result<String> {
+    let bytes = std::fs::read(path).with_context(|| format!("read {path}"))?;
+    let mut text = String::new();
+    if path.ends_with(".gz") {
+        flate2::read::GzDecoder::new(bytes.as_slice()).read_to_string(&mut text)?;
+    } else {
+        text = String::from_utf8(bytes)?;
+    }
+    Ok(text)
+}

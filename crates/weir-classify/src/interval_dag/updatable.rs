@@ -1,0 +1,395 @@
+//! The engine for rules that change while they are looked up.
+//!
+//! **Two copies.** Readers look up in the published copy, which never changes, and the writer
+//! changes another one in place ([`edit`](super::edit)). Publishing exchanges the two; the writer
+//! then repeats its last changes on the copy that it got back. Readers have exactly the structure
+//! that they would have without updates. A reader that keeps a snapshot costs the writer a copy,
+//! and nothing else.
+//!
+//! **Rebuild.** What is inserted in place makes buckets longer, and filters that would be in very
+//! many buckets are in one that every key tests. When the room for either is half used, a thread
+//! builds the structure from the rules, while updates go on in the old one and are repeated on the
+//! new. If room ends before that, the update waits for a build.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use super::IntervalDagClassifier;
+use super::columns::{RULE_NUMBER_MAX, rank_of_rule};
+use super::edit::{NoRoomInBlock, RankedFilter};
+use super::hash::BuildWordHasher;
+use super::partition::FilterPartition;
+use crate::build_limits::{BuildLimits, ClassifierBuildError};
+use crate::classifier::{Classifier, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError};
+use crate::filter_set::{FilterSet, WordTest};
+use crate::key::{KeySchema, KeyTable};
+
+/// The bucket that every key tests is rebuilt into searches above so many blocks.
+const COMMON_BLOCKS_MAX: usize = 2;
+
+/// How often the writer gives way to readers that still look up in the copy that it needs.
+const WAIT_YIELDS: usize = 5_000;
+
+/// The rules after a number of updates. Does not change.
+#[derive(Clone, Debug)]
+pub struct IntervalDagSnapshot {
+    generation: u64,
+    classifier: IntervalDagClassifier,
+    partition: FilterPartition,
+    is_deciding: HashMap<u32, bool, BuildWordHasher>,
+    spare_blocks_at_build: usize,
+}
+
+/// A rule, and what became of it.
+#[derive(Clone, Debug)]
+struct RuleEdit {
+    rule: u32,
+    filters: Arc<RuleFilters>,
+    is_insertion: bool,
+}
+
+#[derive(Debug)]
+struct RuleFilters {
+    is_deciding: bool,
+    /// The tests of all filters, a schema's worth each.
+    tests: Box<[WordTest]>,
+}
+
+/// A build that goes on in a thread, and the updates since it began.
+#[derive(Debug)]
+struct RunningBuild {
+    thread: JoinHandle<Result<IntervalDagSnapshot, ClassifierBuildError>>,
+    edits: Vec<RuleEdit>,
+}
+
+/// Gives readers the snapshot that was published last.
+#[derive(Clone, Debug)]
+pub struct IntervalDagReader {
+    published: Arc<Mutex<Arc<IntervalDagSnapshot>>>,
+}
+
+/// The writer.
+#[derive(Debug)]
+pub struct UpdatableIntervalDag {
+    schema: KeySchema,
+    limits: BuildLimits,
+    rules: BTreeMap<u32, Arc<RuleFilters>>,
+    generation: u64,
+    reader: IntervalDagReader,
+    published: Arc<IntervalDagSnapshot>,
+    /// The copy that is changed.
+    working: Arc<IntervalDagSnapshot>,
+    /// What `working` lacks of `published`, while nothing has changed since; `None` if it must be
+    /// copied.
+    missing: Option<Vec<RuleEdit>>,
+    /// What `published` lacks of `working`; `None` if it must be copied.
+    unpublished: Option<Vec<RuleEdit>>,
+    build: Option<RunningBuild>,
+    /// No build begins in the background before this generation.
+    next_build: u64,
+}
+
+impl IntervalDagReader {
+    /// The snapshot that was published last.
+    pub fn snapshot(&self) -> Arc<IntervalDagSnapshot> {
+        self.published.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl IntervalDagSnapshot {
+    /// How many updates it contains.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    fn build(
+        filters: &FilterSet,
+        limits: &BuildLimits,
+        generation: u64,
+    ) -> Result<IntervalDagSnapshot, ClassifierBuildError> {
+        let (classifier, partition) = IntervalDagClassifier::build_with_room(filters, limits)?;
+        Ok(IntervalDagSnapshot {
+            generation,
+            spare_blocks_at_build: classifier.block.spare_blocks.len(),
+            classifier,
+            partition,
+            is_deciding: filters.rules().iter().copied().collect(),
+        })
+    }
+
+    /// Applies an update. On an error, the rule may be in some of its groups only.
+    fn apply(&mut self, edit: &RuleEdit) -> Result<(), NoRoomInBlock> {
+        let RuleEdit { rule, filters, is_insertion } = edit;
+        let block = &mut self.classifier.block;
+        let rank = rank_of_rule(*rule, filters.is_deciding);
+        let word_count = block.word_kinds.len();
+        for tests in filters.tests.chunks_exact(word_count) {
+            let filter = RankedFilter { tests, rank };
+            let own = self.partition.search_of_filter(tests);
+            let common = self.partition.common_search;
+            if *is_insertion {
+                let inserted = own.map(|search| block.insert_filter(search, filter));
+                if inserted != Some(Ok(())) {
+                    block.insert_filter(common, filter)?;
+                }
+            } else {
+                let was_in_own = own.is_some_and(|search| block.remove_filter(search, filter));
+                if !was_in_own && !block.remove_filter(common, filter) {
+                    block.remove_rank_from_bit_vectors(rank);
+                }
+            }
+        }
+        if *is_insertion {
+            self.is_deciding.insert(*rule, filters.is_deciding);
+        } else {
+            self.is_deciding.remove(rule);
+        }
+        self.generation += 1;
+        Ok(())
+    }
+
+    fn needs_rebuild(&self) -> bool {
+        let block = &self.classifier.block;
+        block.spare_blocks.len() < self.spare_blocks_at_build / 2
+            || block.count_root_blocks(self.partition.common_search) > COMMON_BLOCKS_MAX
+    }
+}
+
+impl UpdatableIntervalDag {
+    /// Builds the structure and publishes it as generation 0.
+    ///
+    /// # Errors
+    /// It would be larger than allowed.
+    pub fn build(
+        filters: &FilterSet,
+        limits: &BuildLimits,
+    ) -> Result<UpdatableIntervalDag, ClassifierBuildError> {
+        let published = Arc::new(IntervalDagSnapshot::build(filters, limits, 0)?);
+        let mut tests_of_rule: BTreeMap<u32, Vec<WordTest>> = BTreeMap::new();
+        for filter in filters.filters() {
+            tests_of_rule.entry(filter.rule).or_default().extend_from_slice(filter.tests);
+        }
+        let is_deciding = &published.is_deciding;
+        let rules = tests_of_rule.into_iter().map(|(rule, tests)| {
+            (rule, Arc::new(RuleFilters { is_deciding: is_deciding[&rule], tests: tests.into() }))
+        });
+        Ok(UpdatableIntervalDag {
+            schema: filters.schema().clone(),
+            limits: *limits,
+            rules: rules.collect(),
+            generation: 0,
+            reader: IntervalDagReader { published: Arc::new(Mutex::new(published.clone())) },
+            working: published.clone(),
+            published,
+            missing: None,
+            unpublished: Some(vec![]),
+            build: None,
+            next_build: 0,
+        })
+    }
+
+    /// What readers ask for snapshots; can be cloned and sent to threads.
+    pub fn reader(&self) -> IntervalDagReader {
+        self.reader.clone()
+    }
+
+    /// Lets readers see all updates so far.
+    pub fn publish(&mut self) {
+        if self.is_published() {
+            return;
+        }
+        let before = std::mem::replace(&mut self.published, self.working.clone());
+        self.working = before;
+        self.missing = self.unpublished.replace(vec![]);
+        let mut slot = self.reader.published.lock().unwrap_or_else(PoisonError::into_inner);
+        *slot = self.published.clone();
+    }
+
+    fn is_published(&self) -> bool {
+        self.unpublished.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    fn newest(&self) -> &IntervalDagSnapshot {
+        if self.is_published() { &self.published } else { &self.working }
+    }
+
+    fn apply(&mut self, edit: RuleEdit) -> Result<(), ClassifierBuildError> {
+        self.generation += 1;
+        self.adopt_finished_build();
+        if self.working_mut().is_none_or(|working| working.apply(&edit).is_err()) {
+            return self.rebuild_now();
+        }
+        if let Some(build) = &mut self.build {
+            build.edits.push(edit.clone());
+        }
+        if let Some(unpublished) = &mut self.unpublished {
+            unpublished.push(edit);
+        }
+        let may_build = self.build.is_none() && self.generation >= self.next_build;
+        if may_build && self.working.needs_rebuild() {
+            let (filters, limits, generation) =
+                (self.collect_filters(), self.limits, self.generation);
+            let build = move || IntervalDagSnapshot::build(&filters, &limits, generation);
+            self.build = Some(RunningBuild { thread: std::thread::spawn(build), edits: vec![] });
+        }
+        Ok(())
+    }
+
+    /// The copy that is changed, with all updates; `None` if they do not fit.
+    fn working_mut(&mut self) -> Option<&mut IntervalDagSnapshot> {
+        if self.is_published() {
+            // A reader that does not give back the old copy keeps it; the writer takes another.
+            let missing = self.missing.take().filter(|_| wait_for_readers(&mut self.working));
+            match missing {
+                Some(edits) => {
+                    let working = Arc::get_mut(&mut self.working)?;
+                    edits.iter().try_for_each(|edit| working.apply(edit)).ok()?;
+                }
+                None => self.working = Arc::new(IntervalDagSnapshot::clone(&self.published)),
+            }
+            self.missing = Some(vec![]);
+        }
+        Arc::get_mut(&mut self.working)
+    }
+
+    fn adopt_finished_build(&mut self) {
+        let Some(build) = self.build.take_if(|build| build.thread.is_finished()) else { return };
+        let built = build.thread.join().expect("construction panicked");
+        let with_edits = built.ok().and_then(|mut built| {
+            build.edits.iter().try_for_each(|edit| built.apply(edit)).ok()?;
+            Some(built)
+        });
+        match with_edits {
+            Some(built) => self.replace_working(built),
+            None => self.next_build = self.generation + 1 + self.rules.len() as u64 / 4,
+        }
+    }
+
+    fn replace_working(&mut self, snapshot: IntervalDagSnapshot) {
+        self.working = Arc::new(snapshot);
+        (self.missing, self.unpublished) = (Some(vec![]), None);
+    }
+
+    /// Builds the structure from the rules.
+    fn rebuild_now(&mut self) -> Result<(), ClassifierBuildError> {
+        self.build = None;
+        let filters = self.collect_filters();
+        self.replace_working(IntervalDagSnapshot::build(&filters, &self.limits, self.generation)?);
+        Ok(())
+    }
+
+    /// Takes back an insertion for which there is no room.
+    fn undo_insertion(&mut self, removal: RuleEdit) {
+        self.generation -= 1;
+        if let Some(working) = Arc::get_mut(&mut self.working) {
+            working.apply(&removal).expect("removals need no room");
+            working.generation = self.generation;
+        }
+        self.unpublished = None;
+    }
+
+    fn collect_filters(&self) -> FilterSet {
+        let mut filters = FilterSet::new(self.schema.clone());
+        for (number, rule) in &self.rules {
+            let mut of_rule = rule.tests.chunks_exact(self.schema.word_count());
+            let first = of_rule.next().expect("a rule has a filter");
+            filters.push_rule(*number, rule.is_deciding, first);
+            of_rule.for_each(|tests| filters.push_filter(tests));
+        }
+        filters
+    }
+
+    /// The tests of a rule as a filter set has them.
+    fn normalise_tests(&self, update: &RuleUpdate<'_>) -> Box<[WordTest]> {
+        let mut filters = FilterSet::new(self.schema.clone());
+        filters.push_rule(update.rule, update.is_deciding, update.tests);
+        filters.filter(0).tests.into()
+    }
+}
+
+/// Waits until readers have given back a copy, about as long as it would take to make another.
+/// Whether they did.
+fn wait_for_readers(copy: &mut Arc<IntervalDagSnapshot>) -> bool {
+    (0..WAIT_YIELDS).any(|_| {
+        let is_free = Arc::get_mut(copy).is_some();
+        if !is_free {
+            std::thread::yield_now();
+        }
+        is_free
+    })
+}
+
+impl UpdatableClassifier for UpdatableIntervalDag {
+    fn insert(&mut self, update: RuleUpdate<'_>) -> Result<(), UpdateError> {
+        let rule = update.rule;
+        let refuse = |limit| UpdateError::LimitReached { rule, limit };
+        if self.rules.contains_key(&rule) {
+            return Err(UpdateError::DuplicateRule(rule));
+        }
+        if rule > RULE_NUMBER_MAX {
+            return Err(refuse(format!("its number is above {RULE_NUMBER_MAX}")));
+        }
+        let tests = self.normalise_tests(&update);
+        let filters = Arc::new(RuleFilters { is_deciding: update.is_deciding, tests });
+        self.rules.insert(rule, filters.clone());
+        self.apply(RuleEdit { rule, filters: filters.clone(), is_insertion: true }).map_err(
+            |error| {
+                self.rules.remove(&rule);
+                self.undo_insertion(RuleEdit { rule, filters, is_insertion: false });
+                refuse(error.to_string())
+            },
+        )
+    }
+
+    fn remove(&mut self, rule: u32) -> Result<(), UpdateError> {
+        let filters = self.rules.remove(&rule).ok_or(UpdateError::MissingRule(rule))?;
+        self.apply(RuleEdit { rule, filters, is_insertion: false })
+            .map_err(|error| UpdateError::LimitReached { rule, limit: error.to_string() })
+    }
+}
+
+/// Look-ups in the newest state, whether published or not.
+impl Classifier for UpdatableIntervalDag {
+    fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
+        self.newest().find_first_deciding(keys, first);
+    }
+
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+        self.newest().collect_matching(keys, lists);
+    }
+
+    fn count_matching(&self, keys: &KeyTable, counters: &mut [u64]) {
+        self.newest().count_matching(keys, counters);
+    }
+
+    fn is_deciding(&self, rule: u32) -> bool {
+        self.newest().is_deciding(rule)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.newest().memory_bytes()
+    }
+}
+
+impl Classifier for IntervalDagSnapshot {
+    fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
+        self.classifier.find_first_deciding(keys, first);
+    }
+
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+        self.classifier.collect_matching(keys, lists);
+    }
+
+    fn count_matching(&self, keys: &KeyTable, counters: &mut [u64]) {
+        self.classifier.count_matching(keys, counters);
+    }
+
+    fn is_deciding(&self, rule: u32) -> bool {
+        self.is_deciding.get(&rule) == Some(&true)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.classifier.memory_bytes()
+    }
+}
