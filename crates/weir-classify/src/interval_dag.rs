@@ -71,7 +71,7 @@ use self::dag::{DagLimits, NoSearch, build_interval_dag};
 use self::layout::{GroupStructure, count_blocks, write_block};
 use self::look_up::walk_with;
 use self::partition::FilterPartition;
-use self::rows::RowLayout;
+use self::rows::{LANES, RowLayout};
 use self::sinks::{FirstDecidingRules, MatchingRules, RuleCounters};
 use self::walk::MatchSink;
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
@@ -79,7 +79,9 @@ use crate::classifier::{Classifier, RuleLists};
 use crate::filter_set::FilterSet;
 use crate::key::KeyTable;
 
-/// The fewest spare blocks of a structure that is updated: it has half as many as it uses.
+/// Filters with which searches stop in a structure that is updated: two lanes of a block are free.
+const BUCKET_FILTERS_WITH_ROOM: usize = LANES - 2;
+/// The fewest spare blocks of such a structure: it has a quarter of those that it uses.
 const SPARE_BLOCKS_MIN: usize = 256;
 
 /// What the search of a group may take; bit vectors replace it otherwise.
@@ -131,6 +133,7 @@ impl IntervalDagClassifier {
         let builder = GroupBuilder {
             columns: &columns,
             block_bytes: block_bytes_of(filters),
+            bucket_filters: LANES,
             budget,
             meter: BuildMeter::new(limits),
         };
@@ -156,6 +159,7 @@ impl IntervalDagClassifier {
         let builder = GroupBuilder {
             columns: &columns,
             block_bytes: block_bytes_of(filters),
+            bucket_filters: BUCKET_FILTERS_WITH_ROOM,
             budget: SearchBudget::default(),
             meter: BuildMeter::new(limits),
         };
@@ -175,7 +179,7 @@ impl IntervalDagClassifier {
         partition.common_search = search_count;
         groups.extend(builder.build_group(&[])?);
         let used_blocks: usize = groups.iter().map(count_blocks).sum();
-        let spare_blocks = SPARE_BLOCKS_MIN.max(used_blocks / 2);
+        let spare_blocks = SPARE_BLOCKS_MIN.max(used_blocks / 4);
         let mut block = assemble_block(filters, &columns, &groups, spare_blocks, limits)?;
         block.spare_blocks = used_blocks..used_blocks + spare_blocks;
         Ok((IntervalDagClassifier::new(block), partition))
@@ -242,6 +246,7 @@ fn assemble_block(
 struct GroupBuilder<'a> {
     columns: &'a FilterColumns,
     block_bytes: usize,
+    bucket_filters: usize,
     budget: SearchBudget,
     meter: BuildMeter,
 }
@@ -253,6 +258,7 @@ impl GroupBuilder<'_> {
         let limits = DagLimits {
             block_bytes: self.block_bytes,
             memory_bytes_max: memory_bytes_min + memory_bytes_per_filter * list.len(),
+            bucket_filters: self.bucket_filters,
         };
         match build_interval_dag(self.columns, list, limits, &self.meter) {
             Ok(dag) => {

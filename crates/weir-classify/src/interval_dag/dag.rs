@@ -53,6 +53,8 @@ pub(super) struct IntervalDag {
 pub(super) struct DagLimits {
     pub(super) block_bytes: usize,
     pub(super) memory_bytes_max: usize,
+    /// Filters with which the search stops: at most [`LANES`].
+    pub(super) bucket_filters: usize,
 }
 
 /// Builds the search for the filters of `list`.
@@ -75,7 +77,7 @@ pub(super) fn build_interval_dag(
     };
     let words = columns.interval_words();
     let root = match builder.choose_word(list, words) {
-        Some(word) if list.len() > LANES => {
+        Some(word) if list.len() > limits.bucket_filters => {
             let pieces = builder.add_pieces(list, words, word)?;
             let bits = columns.words[word].bits.expect("a word that is searched");
             RootTable::of_pieces(&mut builder.nodes, word, bits, pieces)
@@ -103,7 +105,7 @@ impl DagBuilder<'_> {
     /// The search for the filters of `list` on the words of the set `words`. Neither drops a
     /// filter: a bucket has every filter that may match.
     fn add_search(&mut self, list: &[u32], words: u32) -> Result<NodeRef, NoSearch> {
-        if list.len() <= LANES {
+        if list.len() <= self.limits.bucket_filters {
             return self.add_bucket(list);
         }
         let key = (words, list.into());
@@ -129,7 +131,7 @@ impl DagBuilder<'_> {
         word: usize,
     ) -> Result<Vec<(u32, NodeRef)>, NoSearch> {
         let column = &self.columns.words[word];
-        let pieces = cut_into_pieces(column, list, LANES, &mut self.place_of);
+        let pieces = cut_into_pieces(column, list, self.limits.bucket_filters, &mut self.place_of);
         let listed = pieces.iter().map(|piece| piece.list.len()).sum::<usize>();
         self.listed_filters += listed;
         self.meter.take_steps(listed).map_err(NoSearch::Limit)?;
@@ -146,7 +148,8 @@ impl DagBuilder<'_> {
     fn choose_word(&self, list: &[u32], words: u32) -> Option<usize> {
         let of_set = (0..self.columns.words.len()).filter(|word| words >> word & 1 == 1);
         let with_work = of_set.filter_map(|word| {
-            Some((measure_leftover_work(&self.columns.words[word], list, LANES)?, word))
+            let column = &self.columns.words[word];
+            Some((measure_leftover_work(column, list, self.limits.bucket_filters)?, word))
         });
         with_work.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, word)| word)
     }

@@ -26,7 +26,7 @@ use crate::filter_set::{FilterSet, WordTest};
 use crate::key::{KeySchema, KeyTable};
 
 /// The bucket that every key tests is rebuilt into searches above so many blocks.
-const COMMON_BLOCKS_MAX: usize = 2;
+const COMMON_BLOCKS_MAX: usize = 6;
 
 /// How often the writer gives way to readers that still look up in the copy that it needs.
 const WAIT_YIELDS: usize = 5_000;
@@ -56,6 +56,8 @@ struct RuleFilters {
     tests: Box<[WordTest]>,
 }
 
+type RulesByNumber = BTreeMap<u32, Arc<RuleFilters>>;
+
 /// A build that goes on in a thread, and the updates since it began.
 #[derive(Debug)]
 struct RunningBuild {
@@ -74,7 +76,7 @@ pub struct IntervalDagReader {
 pub struct UpdatableIntervalDag {
     schema: KeySchema,
     limits: BuildLimits,
-    rules: BTreeMap<u32, Arc<RuleFilters>>,
+    rules: RulesByNumber,
     generation: u64,
     reader: IntervalDagReader,
     published: Arc<IntervalDagSnapshot>,
@@ -228,9 +230,11 @@ impl UpdatableIntervalDag {
         }
         let may_build = self.build.is_none() && self.generation >= self.next_build;
         if may_build && self.working.needs_rebuild() {
-            let (filters, limits, generation) =
-                (self.collect_filters(), self.limits, self.generation);
-            let build = move || IntervalDagSnapshot::build(&filters, &limits, generation);
+            let (schema, rules) = (self.schema.clone(), self.rules.clone());
+            let (limits, generation) = (self.limits, self.generation);
+            let build = move || {
+                IntervalDagSnapshot::build(&collect_filters(&schema, &rules), &limits, generation)
+            };
             self.build = Some(RunningBuild { thread: std::thread::spawn(build), edits: vec![] });
         }
         Ok(())
@@ -274,7 +278,7 @@ impl UpdatableIntervalDag {
     /// Builds the structure from the rules.
     fn rebuild_now(&mut self) -> Result<(), ClassifierBuildError> {
         self.build = None;
-        let filters = self.collect_filters();
+        let filters = collect_filters(&self.schema, &self.rules);
         self.replace_working(IntervalDagSnapshot::build(&filters, &self.limits, self.generation)?);
         Ok(())
     }
@@ -289,23 +293,23 @@ impl UpdatableIntervalDag {
         self.unpublished = None;
     }
 
-    fn collect_filters(&self) -> FilterSet {
-        let mut filters = FilterSet::new(self.schema.clone());
-        for (number, rule) in &self.rules {
-            let mut of_rule = rule.tests.chunks_exact(self.schema.word_count());
-            let first = of_rule.next().expect("a rule has a filter");
-            filters.push_rule(*number, rule.is_deciding, first);
-            of_rule.for_each(|tests| filters.push_filter(tests));
-        }
-        filters
-    }
-
     /// The tests of a rule as a filter set has them.
     fn normalise_tests(&self, update: &RuleUpdate<'_>) -> Box<[WordTest]> {
         let mut filters = FilterSet::new(self.schema.clone());
         filters.push_rule(update.rule, update.is_deciding, update.tests);
         filters.filter(0).tests.into()
     }
+}
+
+fn collect_filters(schema: &KeySchema, rules: &RulesByNumber) -> FilterSet {
+    let mut filters = FilterSet::new(schema.clone());
+    for (number, rule) in rules {
+        let mut of_rule = rule.tests.chunks_exact(schema.word_count());
+        let first = of_rule.next().expect("a rule has a filter");
+        filters.push_rule(*number, rule.is_deciding, first);
+        of_rule.for_each(|tests| filters.push_filter(tests));
+    }
+    filters
 }
 
 /// Waits until readers have given back a copy, about as long as it would take to make another.

@@ -173,8 +173,11 @@ fn match_bucket<L: LaneInstructions, S: MatchSink>(
     let (first, count) = bucket_of_leaf(leaf);
     for index in first..first + count {
         let lines = block.bucket_block(index, shape);
-        let mut lanes = L::match_block(lines, shape, row_keys);
         let ranks = &lines[lines.len() - 1].0[LANES..];
+        if S::LEAST_ONLY && index > first && sink.least(place) < ranks[0] {
+            break;
+        }
+        let mut lanes = L::match_block(lines, shape, row_keys);
         if S::LEAST_ONLY {
             // Ranks ascend within a block, and from block to block.
             if lanes != 0 {
