@@ -75,6 +75,9 @@ fn walk_batch<L: LaneInstructions, S: MatchSink>(
     }
     let roots = block.searches.iter().map(|group| &group.root);
     advance_searches::<L>(block, shape, keys, roots, state);
+    for leaves in &state.children[..block.searches.len()] {
+        prefetch_buckets(block, shape, &leaves[..count]);
+    }
     for (group, leaves) in block.searches.iter().zip(&state.children) {
         for (place, (leaf, row_keys)) in leaves.iter().zip(&state.row_keys).enumerate().take(count)
         {
@@ -134,19 +137,35 @@ fn advance_searches<'a, L: LaneInstructions>(
     }
 }
 
-/// Fetches what a child refers to: a node, or the first block of a bucket. For a bitmap, this
-/// fetches lines of the block that are not needed.
+/// Fetches the first two lines of what a child refers to: a node, or the first block of a bucket.
+/// For a bitmap, this fetches lines of the block that are not needed. No branch depends on the
+/// child, which cannot be predicted.
 #[inline(always)]
 fn prefetch_child(block: &ClassifierBlock, shape: impl RowShape, child: u32) {
-    let (first, lines) = if child & LEAF == 0 {
-        (block.first_node_line + 2 * child as usize, 2)
-    } else {
-        let lines = shape.counts().block_lines();
-        (block.first_block_line + bucket_of_leaf(child).0 * lines, lines)
-    };
-    for line in first..first + lines {
-        prefetch_line(block.lines.as_ptr().wrapping_add(line));
+    let node_line = block.first_node_line + 2 * child as usize;
+    let line = std::hint::select_unpredictable(
+        child & LEAF == 0,
+        node_line,
+        first_bucket_line(block, shape, child),
+    );
+    prefetch_line(block.lines.as_ptr().wrapping_add(line));
+    prefetch_line(block.lines.as_ptr().wrapping_add(line + 1));
+}
+
+/// Fetches the other lines of the first blocks of buckets.
+#[inline(always)]
+fn prefetch_buckets(block: &ClassifierBlock, shape: impl RowShape, leaves: &[u32]) {
+    for leaf in leaves {
+        let line = first_bucket_line(block, shape, *leaf);
+        for next in 2..shape.counts().block_lines() {
+            prefetch_line(block.lines.as_ptr().wrapping_add(line + next));
+        }
     }
+}
+
+#[inline(always)]
+fn first_bucket_line(block: &ClassifierBlock, shape: impl RowShape, leaf: u32) -> usize {
+    block.first_block_line + bucket_of_leaf(leaf).0 * shape.counts().block_lines()
 }
 
 #[inline(always)]
