@@ -2,15 +2,17 @@
 //!
 //! The top nodes of a search are the same for every key, and a table replaces them: an address of
 //! 100,000 filters takes one step instead of three. A cell with several pieces leads to a node that
-//! tells them apart. A table has at most four cells for each piece, so it stays small next to the
-//! buckets. A search without nodes is a table of one cell.
+//! tells them apart. A table has 1024 cells, or at most four for each piece, so it stays small next
+//! to the buckets. A search without nodes is a table of one cell.
 
 use super::node::{NodeRef, NodeTable};
 
 /// The most bits of a word that a table reads.
 const TABLE_BITS_MAX: u32 = 16;
-/// Cells for each piece, in halving steps.
+/// Cells for each piece, rounded down to a power of two.
 const CELLS_PER_PIECE: usize = 4;
+/// A table of fewer cells would save no memory that counts.
+const CELLS_MIN: usize = 1024;
 
 /// A table of `2^n` cells.
 #[derive(Clone, Debug)]
@@ -40,7 +42,7 @@ impl RootTable {
         if let [(_, only)] = pieces[..] {
             return RootTable::of_child(only);
         }
-        let wanted_bits = (CELLS_PER_PIECE * pieces.len()).ilog2();
+        let wanted_bits = (CELLS_PER_PIECE * pieces.len()).max(CELLS_MIN).ilog2();
         let table_bits = wanted_bits.min(TABLE_BITS_MAX).min(bits);
         let shift = bits - table_bits;
         let mut first = 0;
