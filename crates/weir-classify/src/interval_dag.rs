@@ -287,7 +287,7 @@ impl Classifier for IntervalDagClassifier {
 
     fn count_matching(&self, keys: &KeyTable, counters: &mut [u64]) {
         if self.block.has_one_filter_per_rule {
-            return self.walk(keys, &mut RuleCounters(counters));
+            return self.walk(keys, &mut RuleCounters::new(counters));
         }
         let mut lists = RuleLists::default();
         self.collect_matching(keys, &mut lists);

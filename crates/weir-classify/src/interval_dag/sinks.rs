@@ -1,6 +1,9 @@
 //! What look-ups do with the filters that match.
 
+use std::hint::select_unpredictable;
+
 use super::columns::COUNTS_ONLY;
+use super::rows::LANES;
 use super::walk::{BATCH, MatchSink};
 use crate::classifier::RuleLists;
 use crate::filter_set::NO_RULE;
@@ -25,6 +28,12 @@ impl MatchSink for FirstDecidingRules<'_> {
     #[inline(always)]
     fn add(&mut self, place: usize, rank: u32) {
         self.least[place] = self.least[place].min(rank);
+    }
+
+    #[inline(always)]
+    fn add_lanes(&mut self, place: usize, ranks: &[u32; LANES], lanes: u32) {
+        let first = ranks[lanes.trailing_zeros() as usize % LANES];
+        self.add(place, select_unpredictable(lanes == 0, NO_RULE, first));
     }
 
     #[inline(always)]
@@ -63,6 +72,14 @@ impl MatchSink for MatchingRules<'_> {
         self.numbers[place].push(rank & !COUNTS_ONLY);
     }
 
+    #[inline(always)]
+    fn add_lanes(&mut self, place: usize, ranks: &[u32; LANES], mut lanes: u32) {
+        while lanes != 0 {
+            self.add(place, ranks[lanes.trailing_zeros() as usize % LANES]);
+            lanes &= lanes - 1;
+        }
+    }
+
     fn least(&self, _: usize) -> u32 {
         NO_RULE
     }
@@ -77,19 +94,61 @@ impl MatchSink for MatchingRules<'_> {
 
 /// A counter for each rule, by number. They count filters, and so rules if each has one.
 #[derive(Debug)]
-pub(super) struct RuleCounters<'a>(pub(super) &'a mut [u64]);
+pub(super) struct RuleCounters<'a> {
+    counters: &'a mut [u64],
+    /// Ranks that are not yet counted: how many match a key cannot be predicted, and counting them
+    /// one after the other lets the cache misses overlap.
+    ranks: [u32; RANKS_MAX],
+    rank_count: usize,
+}
+
+/// About twice what the keys of a batch match.
+const RANKS_MAX: usize = 256;
+
+impl RuleCounters<'_> {
+    pub(super) fn new(counters: &mut [u64]) -> RuleCounters<'_> {
+        RuleCounters { counters, ranks: [0; RANKS_MAX], rank_count: 0 }
+    }
+
+    fn count_ranks(&mut self) {
+        for rank in &self.ranks[..self.rank_count] {
+            self.counters[(rank & !COUNTS_ONLY) as usize] += 1;
+        }
+        self.rank_count = 0;
+    }
+}
 
 impl MatchSink for RuleCounters<'_> {
     const LEAST_ONLY: bool = false;
 
     #[inline(always)]
     fn add(&mut self, _: usize, rank: u32) {
-        self.0[(rank & !COUNTS_ONLY) as usize] += 1;
+        if self.rank_count == RANKS_MAX {
+            self.count_ranks();
+        }
+        self.ranks[self.rank_count] = rank;
+        self.rank_count += 1;
+    }
+
+    #[inline(always)]
+    fn add_lanes(&mut self, _: usize, ranks: &[u32; LANES], lanes: u32) {
+        if self.rank_count > RANKS_MAX - LANES {
+            self.count_ranks();
+        }
+        let places = &mut self.ranks[self.rank_count..][..LANES];
+        let mut taken = 0;
+        for (lane, rank) in ranks.iter().enumerate() {
+            places[taken % LANES] = *rank;
+            taken += (lanes >> lane & 1) as usize;
+        }
+        self.rank_count += taken;
     }
 
     fn least(&self, _: usize) -> u32 {
         NO_RULE
     }
 
-    fn finish_batch(&mut self, _: usize) {}
+    fn finish_batch(&mut self, _: usize) {
+        self.count_ranks();
+    }
 }

@@ -7,6 +7,7 @@ use super::lanes::LaneInstructions;
 use super::node::LEAF;
 use super::parse::SEARCH_GROUPS_MAX;
 use super::rows::{LANES, RowKeys, RowShape};
+use crate::filter_set::NO_RULE;
 use crate::key::KeySchema;
 
 /// Keys of a batch.
@@ -22,6 +23,10 @@ pub(super) trait MatchSink {
 
     /// The key of that place in the batch matches a filter of that rank.
     fn add(&mut self, place: usize, rank: u32);
+
+    /// The key of that place matches those of eight filters that are set in `lanes`. Their ranks
+    /// ascend.
+    fn add_lanes(&mut self, place: usize, ranks: &[u32; LANES], lanes: u32);
 
     /// The least rank of a key so far.
     fn least(&self, place: usize) -> u32;
@@ -79,11 +84,12 @@ fn walk_batch<L: LaneInstructions, S: MatchSink>(
         prefetch_buckets(block, shape, &leaves[..count]);
     }
     for (group, leaves) in block.searches.iter().zip(&state.children) {
+        // For all keys at once: what a single one needs cannot be predicted.
+        if S::LEAST_ONLY && (0..count).all(|place| sink.least(place) < group.least_rank) {
+            continue;
+        }
         for (place, (leaf, row_keys)) in leaves.iter().zip(&state.row_keys).enumerate().take(count)
         {
-            if S::LEAST_ONLY && sink.least(place) < group.least_rank {
-                continue;
-            }
             match_bucket::<L, S>(block, shape, *leaf, row_keys, place, sink);
         }
     }
@@ -192,23 +198,12 @@ fn match_bucket<L: LaneInstructions, S: MatchSink>(
     let (first, count) = bucket_of_leaf(leaf);
     for index in first..first + count {
         let lines = block.bucket_block(index, shape);
-        let ranks = &lines[lines.len() - 1].0[LANES..];
+        let ranks = lines[lines.len() - 1].0.last_chunk().expect("half a line");
+        // Ranks ascend within a block, and from block to block.
         if S::LEAST_ONLY && index > first && sink.least(place) < ranks[0] {
             break;
         }
-        let mut lanes = L::match_block(lines, shape, row_keys);
-        if S::LEAST_ONLY {
-            // Ranks ascend within a block, and from block to block.
-            if lanes != 0 {
-                sink.add(place, ranks[lanes.trailing_zeros() as usize & (LANES - 1)]);
-                break;
-            }
-        } else {
-            while lanes != 0 {
-                sink.add(place, ranks[lanes.trailing_zeros() as usize & (LANES - 1)]);
-                lanes &= lanes - 1;
-            }
-        }
+        sink.add_lanes(place, ranks, L::match_block(lines, shape, row_keys));
     }
 }
 
@@ -241,11 +236,14 @@ fn match_bit_vectors<L: LaneInstructions, S: MatchSink>(
     let mut add_line = |line: usize| {
         for_each_bit(&conjunction(group.summary_lines + line), |bit| {
             let bit = line * 512 + bit;
-            if bit < group.filter_count && is_verified::<L>(block, shape, group, bit, row_keys) {
-                sink.add(place, block.word(group.first_rank_line, bit));
-                return S::LEAST_ONLY;
+            if bit >= group.filter_count || !is_verified::<L>(block, shape, group, bit, row_keys) {
+                return false;
             }
-            false
+            let rank = block.word(group.first_rank_line, bit);
+            if rank != NO_RULE {
+                sink.add(place, rank);
+            }
+            S::LEAST_ONLY && rank != NO_RULE
         })
     };
     if group.summary_lines == 0 {
@@ -281,14 +279,20 @@ fn is_verified<L: LaneInstructions>(
 /// true. Whether it did.
 #[inline(always)]
 fn for_each_bit(words: &[u32; 16], mut visit: impl FnMut(usize) -> bool) -> bool {
-    for (index, pair) in words.as_chunks::<2>().0.iter().enumerate() {
-        let mut bits = u64::from(pair[0]) | u64::from(pair[1]) << 32;
+    let mut words_left = words
+        .iter()
+        .enumerate()
+        .fold(0_u32, |set, (index, word)| set | u32::from(*word != 0) << index);
+    while words_left != 0 {
+        let index = words_left.trailing_zeros() as usize & 15;
+        let mut bits = words[index];
         while bits != 0 {
-            if visit(index * 64 + bits.trailing_zeros() as usize) {
+            if visit(index * 32 + bits.trailing_zeros() as usize) {
                 return true;
             }
             bits &= bits - 1;
         }
+        words_left &= words_left - 1;
     }
     false
 }
