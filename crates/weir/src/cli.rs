@@ -11,7 +11,7 @@ mod text_commands;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-pub use example::ExampleCommand;
+pub use example::{ExampleCommand, FilterSetShapeArg};
 pub use explain_and_traffic::{AssumedMatchResultArg, ExplainArgs, TrafficArgs, TrafficPatternArg};
 pub use form_commands::{
     AllowedCounterLossArg, CompileArgs, DiffArgs, DiffFormatArg, FormArg, VerifyArgs,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 
 /// `weir example …`.
 #[derive(Debug, Subcommand)]
@@ -68,6 +68,22 @@ pub enum ExampleCommand {
         #[arg(long)]
         untracked: bool,
     },
+    /// A filter set for `weir bench classify`, in the format of ClassBench.
+    #[command(after_help = "\
+Example:
+  weir example classbench --shape fw --rules 10000 > fw.filters
+  weir bench classify fw.filters")]
+    Classbench {
+        /// What the filters are like.
+        #[arg(long, value_enum)]
+        shape: FilterSetShapeArg,
+        /// Number of filters, 1 to 1,000,000.
+        #[arg(long, default_value_t = 1000)]
+        rules: usize,
+        /// Seed.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// COUNT rules that do not match, followed by one that accepts.
     Rules {
         /// Number of rules.
@@ -80,4 +96,19 @@ pub enum ExampleCommand {
         #[arg(long)]
         nft: bool,
     },
+}
+
+/// The distributions of a generated filter set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FilterSetShapeArg {
+    /// An access list, with the statistics of ClassBench's acl1.
+    Acl,
+    /// A firewall, as fw1.
+    Fw,
+    /// IP chains, as ipc1.
+    Ipc,
+    /// Distinct source addresses.
+    BlockList,
+    /// About ten filters for each customer.
+    AccessNetwork,
 }

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use weir_example::{
-    IspOptions, RuleListKind, RuleListOptions, ServicesOptions, UniversityOptions,
-    generate_isp_ruleset, generate_rule_list, generate_rule_list_nft, generate_services_ruleset,
+    FILTER_SET_RULES_MAX, FilterSetOptions, FilterSetShape, IspOptions, RuleListKind,
+    RuleListOptions, ServicesOptions, UniversityOptions, generate_filter_set, generate_isp_ruleset,
+    generate_rule_list, generate_rule_list_nft, generate_services_ruleset,
     generate_university_ruleset,
 };
 use weir_packet::{Addr, Family, Packet, Transport, pcap, tcp_flag};
 
 use super::ExitAnswer;
-use crate::cli::ExampleCommand;
+use crate::cli::{ExampleCommand, FilterSetShapeArg};
 use crate::terminal;
 
 /// Writes or prints an example.
@@ -68,6 +69,9 @@ pub fn run(args: &ExampleCommand) -> Result<ExitAnswer> {
             };
             terminal::print_stdout(&generate_university_ruleset(&options))
         }
+        ExampleCommand::Classbench { shape, rules, seed } => {
+            print_filter_set(*shape, *rules, *seed)
+        }
         ExampleCommand::Rules { count, seed, nft } => {
             ensure!(*count <= 200_000, "--count {count}: at most 200,000");
             let kind = RuleListKind::Stateless;
@@ -79,6 +83,19 @@ pub fn run(args: &ExampleCommand) -> Result<ExitAnswer> {
             })
         }
     }
+}
+
+fn print_filter_set(shape: FilterSetShapeArg, rule_count: usize, seed: u64) -> Result<ExitAnswer> {
+    let in_range = (1..=FILTER_SET_RULES_MAX).contains(&rule_count);
+    ensure!(in_range, "--rules {rule_count}: 1 to 1,000,000");
+    let shape = match shape {
+        FilterSetShapeArg::Acl => FilterSetShape::Acl,
+        FilterSetShapeArg::Fw => FilterSetShape::Fw,
+        FilterSetShapeArg::Ipc => FilterSetShape::Ipc,
+        FilterSetShapeArg::BlockList => FilterSetShape::BlockList,
+        FilterSetShapeArg::AccessNetwork => FilterSetShape::AccessNetwork,
+    };
+    terminal::print_stdout(&generate_filter_set(&FilterSetOptions { shape, rule_count, seed }))
 }
 
 /// Writes frames and the verdict of each next to them.

@@ -1,0 +1,62 @@
+//! Random addresses that share prefixes as those of real filter sets do.
+//!
+//! ClassBench states for each level of the binary trie of addresses how probable it is that a
+//! prefix continues in both ways, and how unequal the two are. Here a hash of the prefix decides
+//! both, so that the trie needs no memory and does not depend on the order of draws.
+
+use weir_random::Rng;
+
+/// Which addresses exist, and how often each is drawn.
+pub(super) struct AddressTrie {
+    seed: u64,
+    /// For each octet, the share of prefixes with two continuations.
+    branch_percents: [u64; 4],
+}
+
+impl AddressTrie {
+    /// `growth`: percent points by which prefixes longer than 8 branch more often, for sets that
+    /// need more addresses, for each factor of two.
+    pub(super) fn new(seed: u64, purpose: &str, branch: [u64; 4], growth: u32) -> AddressTrie {
+        let mut branch_percents = branch;
+        for percent in &mut branch_percents[1..] {
+            *percent = (*percent + 2 * u64::from(growth)).min(95);
+        }
+        AddressTrie { seed: Rng::for_purpose(seed, purpose).next_u64(), branch_percents }
+    }
+
+    /// An address of the trie down to `len`, at most 32, bits; later bits are 0.
+    pub(super) fn draw_address(&self, random: &mut Rng, len: u32) -> u32 {
+        let mut address = 0;
+        for level in 0..len {
+            let bit = 1 << (31 - level);
+            let node = u64::from(address) << 8 | u64::from(level);
+            let hash = Rng::new(self.seed ^ node.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next_u64();
+            let is_usual_bit_set = hash >> 63 == 1;
+            let branches = hash % 100 < self.branch_percents[level as usize / 8];
+            let usual_percent = 50 + (hash >> 32) as usize % 40;
+            let is_usual = !branches || random.chance_percent(usual_percent);
+            if is_usual == is_usual_bit_set {
+                address |= bit;
+            }
+        }
+        address
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn only_octets_that_branch_differ() {
+        let trie = AddressTrie::new(1, "test", [100, 0, 0, 100], 0);
+        let mut random = Rng::new(1);
+        let drawn: Vec<u32> = (0..5000).map(|_| trie.draw_address(&mut random, 32)).collect();
+        let distinct = |shift: u32| drawn.iter().map(|a| a >> shift).collect::<HashSet<_>>().len();
+        assert!(distinct(24) > 100, "the first octet branches: {}", distinct(24));
+        assert_eq!(distinct(24), distinct(8), "the two in the middle do not");
+        assert!(distinct(0) > 2 * distinct(8));
+    }
+}

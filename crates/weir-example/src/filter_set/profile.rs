@@ -1,0 +1,208 @@
+//! Distributions of acl1, fw1 and ipc1, counted in sets of 10,000 filters that ClassBench
+//! generated from these seeds.
+//!
+//! Weights are in thousandths of all filters. Rare combinations are summarised by the last rows of
+//! prefix lengths, which draw each length from a range.
+
+use weir_random::Rng;
+
+/// The ports of a filter, in ClassBench's terms WC, HI, AR and EM. LO (0 to 1023) does not occur in
+/// the three seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PortClass {
+    Wildcard,
+    High,
+    Range,
+    Exact,
+}
+
+/// Weight, and shortest and longest prefix of source and destination.
+type PrefixLengthsRow = (usize, [u32; 2], [u32; 2]);
+/// Weight, protocol, classes of source and destination port.
+type PortClassesRow = (usize, Option<u8>, PortClass, PortClass);
+
+pub(super) struct FilterSetProfile {
+    pub(super) prefix_lengths: &'static [PrefixLengthsRow],
+    pub(super) port_classes: &'static [PortClassesRow],
+    /// The frequent ones first.
+    pub(super) exact_source_ports: &'static [u16],
+    pub(super) exact_destination_ports: &'static [u16],
+    pub(super) port_ranges: &'static [(u16, u16)],
+    /// For each octet, the share of prefixes that continue with both bits.
+    pub(super) source_branch_percents: [u64; 4],
+    pub(super) destination_branch_percents: [u64; 4],
+    /// Filters whose destination is in the /16 network of the source.
+    pub(super) same_network_percent: usize,
+    /// A filter comes before another one if it has that many fewer free address bits.
+    pub(super) order_jitter_bits: usize,
+}
+
+impl FilterSetProfile {
+    pub(super) fn draw_prefix_lengths(&self, random: &mut Rng) -> (u32, u32) {
+        let (_, source, destination) = pick_weighted(random, self.prefix_lengths, |row| row.0);
+        let mut draw = |[lo, hi]: [u32; 2]| lo + random.below((hi - lo + 1) as usize) as u32;
+        (draw(source), draw(destination))
+    }
+
+    pub(super) fn draw_port_classes(&self, random: &mut Rng) -> (Option<u8>, PortClass, PortClass) {
+        let (_, proto, source, destination) = pick_weighted(random, self.port_classes, |row| row.0);
+        (proto, source, destination)
+    }
+}
+
+fn pick_weighted<T: Copy>(random: &mut Rng, rows: &[T], weight: impl Fn(&T) -> usize) -> T {
+    let mut left = random.below(rows.iter().map(&weight).sum());
+    for row in rows {
+        match left.checked_sub(weight(row)) {
+            Some(rest) => left = rest,
+            None => return *row,
+        }
+    }
+    unreachable!("the draw is below the sum of the weights")
+}
+
+use PortClass::{Exact as EM, High as HI, Range as AR, Wildcard as WC};
+
+const TCP: Option<u8> = Some(6);
+const UDP: Option<u8> = Some(17);
+const ICMP: Option<u8> = Some(1);
+const GRE: Option<u8> = Some(47);
+
+pub(super) const ACL_PROFILE: FilterSetProfile = FilterSetProfile {
+    prefix_lengths: &[
+        (293, [32, 32], [32, 32]),
+        (141, [31, 31], [32, 32]),
+        (128, [32, 32], [31, 31]),
+        (45, [31, 31], [31, 31]),
+        (39, [32, 32], [30, 30]),
+        (95, [32, 32], [21, 25]),
+        (60, [22, 24], [31, 32]),
+        (70, [29, 31], [21, 25]),
+        (30, [29, 30], [31, 32]),
+        (60, [20, 28], [20, 28]),
+        (25, [23, 32], [16, 20]),
+        (14, [0, 8], [0, 32]),
+    ],
+    port_classes: &[
+        (593, TCP, WC, EM),
+        (167, TCP, WC, WC),
+        (114, TCP, WC, AR),
+        (83, None, WC, WC),
+        (30, ICMP, WC, WC),
+        (11, UDP, WC, EM),
+        (2, UDP, WC, AR),
+    ],
+    exact_source_ports: &[53],
+    exact_destination_ports: &[
+        1521, 1526, 1221, 1433, 135, 1525, 14753, 1711, 1724, 1704, 1717, 1708, 80, 443, 25, 22,
+        23, 21, 53, 110, 139, 389, 445, 1715, 1716, 1718, 1719, 1720, 2030, 3268, 5631, 6789, 7100,
+        8080, 8443, 9001,
+    ],
+    port_ranges: &[
+        (1600, 1649),
+        (1300, 1349),
+        (1300, 1350),
+        (7500, 7599),
+        (32_200, 32_207),
+        (2200, 2210),
+        (1700, 1750),
+        (1025, 65_535),
+        (20, 21),
+        (137, 139),
+        (5555, 5560),
+    ],
+    source_branch_percents: [88, 2, 9, 31],
+    destination_branch_percents: [95, 8, 3, 12],
+    same_network_percent: 5,
+    order_jitter_bits: 20,
+};
+
+pub(super) const FW_PROFILE: FilterSetProfile = FilterSetProfile {
+    prefix_lengths: &[
+        (188, [0, 0], [31, 31]),
+        (146, [0, 0], [32, 32]),
+        (181, [1, 1], [31, 32]),
+        (55, [0, 0], [30, 30]),
+        (85, [31, 32], [0, 0]),
+        (49, [31, 32], [1, 1]),
+        (27, [2, 2], [32, 32]),
+        (45, [27, 30], [0, 0]),
+        (38, [31, 32], [31, 32]),
+        (24, [0, 1], [0, 1]),
+        (20, [15, 26], [0, 2]),
+        (60, [0, 3], [15, 29]),
+        (82, [15, 32], [15, 32]),
+    ],
+    port_classes: &[
+        (445, TCP, WC, EM),
+        (138, UDP, WC, EM),
+        (106, UDP, EM, WC),
+        (86, TCP, WC, WC),
+        (48, GRE, WC, WC),
+        (39, TCP, HI, HI),
+        (36, ICMP, WC, WC),
+        (26, UDP, EM, EM),
+        (22, UDP, HI, HI),
+        (21, UDP, EM, HI),
+        (20, UDP, HI, EM),
+        (11, None, WC, WC),
+        (1, UDP, AR, HI),
+        (1, UDP, HI, AR),
+    ],
+    exact_source_ports: &[123, 53, 750, 161, 69, 88, 67, 24_032, 7648, 162],
+    exact_destination_ports: &[
+        22, 80, 25, 53, 123, 544, 2105, 21, 750, 161, 443, 23, 88, 110, 113, 143, 389, 513, 514,
+        515, 543, 749, 754, 993, 1494, 2049, 3389, 4321, 5900, 7000, 7001, 7648, 8080, 24_032,
+    ],
+    port_ranges: &[(33_434, 33_600)],
+    source_branch_percents: [98, 36, 2, 10],
+    destination_branch_percents: [99, 50, 4, 10],
+    same_network_percent: 4,
+    order_jitter_bits: 30,
+};
+
+pub(super) const IPC_PROFILE: FilterSetProfile = FilterSetProfile {
+    prefix_lengths: &[
+        (70, [32, 32], [32, 32]),
+        (68, [31, 32], [31, 32]),
+        (170, [23, 26], [31, 32]),
+        (150, [23, 26], [23, 26]),
+        (110, [31, 32], [23, 26]),
+        (80, [0, 1], [31, 32]),
+        (40, [23, 25], [0, 1]),
+        (40, [27, 30], [27, 32]),
+        (40, [16, 22], [23, 32]),
+        (40, [23, 32], [16, 22]),
+        (22, [0, 2], [16, 26]),
+        (170, [12, 32], [12, 32]),
+    ],
+    port_classes: &[
+        (328, None, WC, WC),
+        (218, UDP, WC, EM),
+        (139, TCP, WC, EM),
+        (85, UDP, EM, WC),
+        (80, TCP, EM, WC),
+        (60, UDP, WC, HI),
+        (22, TCP, WC, WC),
+        (18, TCP, WC, AR),
+        (15, TCP, AR, WC),
+        (11, ICMP, WC, WC),
+        (6, UDP, WC, AR),
+        (6, UDP, EM, EM),
+        (3, UDP, HI, WC),
+        (3, GRE, WC, WC),
+    ],
+    exact_source_ports: &[
+        161, 53, 80, 25, 1433, 143, 22, 5550, 5540, 5520, 5530, 5631, 69, 110, 113, 123, 137, 389,
+        443, 514, 1521, 2049,
+    ],
+    exact_destination_ports: &[
+        69, 514, 80, 9003, 53, 25, 1433, 137, 162, 113, 143, 161, 22, 23, 110, 123, 389, 443, 1352,
+        1521, 2049, 3389, 5520, 5530, 5540, 5550, 5631, 8080, 9001, 9002,
+    ],
+    port_ranges: &[(109, 110), (20, 23), (20, 21), (1645, 1646), (1812, 1813), (5000, 5001)],
+    source_branch_percents: [60, 22, 14, 10],
+    destination_branch_percents: [74, 24, 14, 10],
+    same_network_percent: 4,
+    order_jitter_bits: 30,
+};
