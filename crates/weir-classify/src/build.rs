@@ -1,7 +1,7 @@
 //! The engines by name.
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::classifier::Classifier;
+use crate::classifier::{Classifier, UpdatableClassifier};
 use crate::engines::bitvector::BitVectorClassifier;
 use crate::engines::hipac::HipacClassifier;
 use crate::engines::hypersplit::HyperSplitClassifier;
@@ -95,6 +95,24 @@ impl Engine {
             Engine::Idd => Ok(Box::new(IddClassifier::new(filters, limits)?)),
             Engine::Ipset => Ok(Box::new(IpsetClassifier::new(filters, limits)?)),
             Engine::IntervalDag => Ok(Box::new(IntervalDagClassifier::build(filters, limits)?)),
+        }
+    }
+
+    /// Builds the structure for a filter set that will change; `None` if the engine has to be
+    /// rebuilt for a change.
+    pub fn build_updatable(
+        self,
+        filters: &FilterSet,
+        limits: &BuildLimits,
+    ) -> Option<Result<Box<dyn UpdatableClassifier>, ClassifierBuildError>> {
+        fn boxed<T: UpdatableClassifier + 'static>(built: T) -> Box<dyn UpdatableClassifier> {
+            Box::new(built)
+        }
+        match self {
+            Engine::Tuple => Some(TupleClassifier::new(filters, limits).map(boxed)),
+            Engine::TupleMerge => Some(TupleMergeClassifier::new(filters, limits).map(boxed)),
+            Engine::Hipac => Some(HipacClassifier::new(filters, limits).map(boxed)),
+            _ => None,
         }
     }
 }

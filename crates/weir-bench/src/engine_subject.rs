@@ -1,0 +1,89 @@
+//! The engines of `weir-classify` as subjects.
+
+use weir_classify::{
+    BuildLimits, Classifier, ClassifierBuildError, Engine, FilterSet, KeyTable, UpdatableClassifier,
+};
+
+use crate::measurement::measure_thread_seconds;
+use crate::subject::BenchSubject;
+
+/// Constructions of a structure that take less than this time in all are repeated.
+const REPEATED_BUILD_SECONDS_MAX: f64 = 1.0;
+const BUILDS_MAX: usize = 3;
+
+/// An engine with its structure.
+pub struct EngineSubject {
+    name: &'static str,
+    built: BuiltEngine,
+    build_seconds: Vec<f64>,
+}
+
+enum BuiltEngine {
+    Fixed(Box<dyn Classifier>),
+    Updatable(Box<dyn UpdatableClassifier>),
+}
+
+/// An engine's structure, or why it has none.
+pub type SubjectBuild = Result<EngineSubject, ClassifierBuildError>;
+
+/// Builds an engine, up to three times if that is fast.
+///
+/// # Errors
+/// The engine cannot represent a rule, or exceeds a limit.
+pub fn build_engine_subject(
+    engine: Engine,
+    filters: &FilterSet,
+    limits: &BuildLimits,
+) -> SubjectBuild {
+    let mut build_seconds = Vec::new();
+    loop {
+        let start = measure_thread_seconds();
+        let built = match engine.build_updatable(filters, limits) {
+            Some(built) => BuiltEngine::Updatable(built?),
+            None => BuiltEngine::Fixed(engine.build(filters, limits)?),
+        };
+        build_seconds.push(measure_thread_seconds() - start);
+        let is_slow = build_seconds.iter().sum::<f64>() > REPEATED_BUILD_SECONDS_MAX;
+        if is_slow || build_seconds.len() == BUILDS_MAX {
+            return Ok(EngineSubject { name: engine.name(), built, build_seconds });
+        }
+    }
+}
+
+impl EngineSubject {
+    fn classifier(&self) -> &dyn Classifier {
+        match &self.built {
+            BuiltEngine::Fixed(classifier) => &**classifier,
+            BuiltEngine::Updatable(classifier) => &**classifier,
+        }
+    }
+}
+
+impl BenchSubject for EngineSubject {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
+        self.classifier().find_first_deciding(keys, first);
+    }
+
+    fn all_matches(&self) -> Option<&dyn Classifier> {
+        Some(self.classifier())
+    }
+
+    fn updatable(&mut self) -> Option<&mut dyn UpdatableClassifier> {
+        match &mut self.built {
+            BuiltEngine::Fixed(_) => None,
+            BuiltEngine::Updatable(classifier) => Some(&mut **classifier),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.classifier().memory_bytes()
+    }
+
+    fn build_seconds(&self) -> &[f64] {
+        &self.build_seconds
+    }
+}

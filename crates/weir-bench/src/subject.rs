@@ -1,0 +1,27 @@
+//! What is compared and measured.
+
+use weir_classify::{Classifier, KeyTable, UpdatableClassifier};
+
+/// A classifier under comparison, ours or another's.
+pub trait BenchSubject {
+    /// The name, as in `--engine`.
+    fn name(&self) -> &str;
+
+    /// For each key, the first rule that matches and decides;
+    /// [`NO_RULE`](weir_classify::NO_RULE) if there is none. `first` has a place for each key.
+    fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]);
+
+    /// The classifier that finds all matching rules; `None` if the subject finds the first alone.
+    fn all_matches(&self) -> Option<&dyn Classifier>;
+
+    /// The classifier that changes rule by rule; `None` if the subject has to be rebuilt.
+    fn updatable(&mut self) -> Option<&mut dyn UpdatableClassifier> {
+        None
+    }
+
+    /// Bytes that a look-up may read.
+    fn memory_bytes(&self) -> usize;
+
+    /// Processor seconds of each construction; at least one.
+    fn build_seconds(&self) -> &[f64];
+}
