@@ -1,6 +1,7 @@
 //! The command line, as clap parses it. Each help text says what the command does, what it prints
 //! and its exit status, and has an example to copy.
 
+mod bench;
 mod example;
 mod explain_and_traffic;
 mod form_commands;
@@ -11,6 +12,7 @@ mod text_commands;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+pub use bench::{BenchClassifyArgs, BenchCommand, TracePatternArg};
 pub use example::{ExampleCommand, FilterSetShapeArg};
 pub use explain_and_traffic::{AssumedMatchResultArg, ExplainArgs, TrafficArgs, TrafficPatternArg};
 pub use form_commands::{
@@ -190,6 +192,9 @@ Example:
   weir explain office.rules --cost --cost-model here.toml \\
       --packet 'iif lan0 oif wan0 ip saddr 192.0.2.1 ip daddr 198.51.100.7 tcp dport 443'")]
     Calibrate(CalibrateArgs),
+    /// Measure classifiers.
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Show what this kernel and machine support and what is missing.
     Doctor(DoctorArgs),
     /// Write a generated ruleset for experiments.

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod bench_classify;
 pub mod calibrate;
 pub mod check;
 pub mod compile;

@@ -82,6 +82,7 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<ExitA
         Command::Tune(args) => command::paper_tunings::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),
         Command::Calibrate(args) => command::calibrate::run(&args),
+        Command::Bench(cli::BenchCommand::Classify(args)) => command::bench_classify::run(&args),
         Command::Reap => command::doctor::reap_leftovers(),
         Command::Example(args) => command::example::run(&args),
         Command::Completions { shell } => {

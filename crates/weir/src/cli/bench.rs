@@ -1,0 +1,63 @@
+//! `weir bench …`: rates of classifiers.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// `weir bench …`.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Measure classifiers: look-ups and updates per second, build time, memory.
+    #[command(after_help = "\
+All engines answer the same packets first. An engine with a wrong answer is reported and not
+measured. Rates are of one core and of processor time: medians of the rounds, with the smallest and
+the largest. `first` finds the first matching rule, `all` finds and counts all matching rules.
+
+Engines: linear, bitvector, tuple, tuplemerge, hypersplit, hipac, idd, ipset, dag.
+
+Exit status 0 all right, 1 an engine is wrong, 2 error.
+
+Example:
+  weir example classbench --shape acl --rules 10000 > acl.filters
+  weir bench classify acl.filters --engine dag,tuplemerge --trace zipf")]
+    Classify(BenchClassifyArgs),
+}
+
+/// `weir bench classify`.
+#[derive(Debug, Args)]
+pub struct BenchClassifyArgs {
+    /// Filter set in the format of ClassBench; with the extension .gz, compressed.
+    pub rules: PathBuf,
+    /// Packets in the format of ClassBench; without it, they are generated.
+    #[arg(value_name = "TRACE", conflicts_with_all = ["trace", "packets"])]
+    pub trace_file: Option<PathBuf>,
+    /// Engines to compare; all by default.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub engine: Vec<String>,
+    /// How generated packets repeat rules.
+    #[arg(long, value_enum, default_value_t = TracePatternArg::Uniform)]
+    pub trace: TracePatternArg,
+    /// Number of generated packets, 1 to 10,000,000.
+    #[arg(long, default_value_t = 100_000, value_name = "N")]
+    pub packets: usize,
+    /// Rounds, 1 to 1000; each engine is measured in each.
+    #[arg(long, default_value_t = 7, value_name = "N")]
+    pub rounds: usize,
+    /// Seed of packets and updates.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How often a trace has packets of which rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TracePatternArg {
+    /// Every filter equally often.
+    Uniform,
+    /// The n-th filter of a random order in proportion to 1/n.
+    Zipf,
+    /// Flows that repeat.
+    Local,
+}

@@ -1,0 +1,334 @@
+//! `weir bench classify`: classifiers compared packet by packet, then measured.
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde::Serialize;
+use weir_bench::{
+    AnswerCheck, BenchSubject, MeasurementOptions, MedianWithRange, SubjectRates, TraceOptions,
+    TracePattern, WrongAnswer, build_engine_subject, find_wrong_answers, generate_trace,
+    measure_subjects,
+};
+use weir_classify::classbench::{parse_filter_set, parse_trace};
+use weir_classify::{BuildLimits, Engine, FilterSet, KeyTable, NO_RULE};
+
+use super::ExitAnswer;
+use crate::cli::{BenchClassifyArgs, TracePatternArg};
+use crate::json_output;
+use crate::terminal::{self, TerminalProgress};
+
+const TURN_DURATION: Duration = Duration::from_millis(50);
+/// Progress of a command that is faster is not shown.
+const PROGRESS_AFTER: Duration = Duration::from_secs(1);
+
+/// Compares and measures; no if an engine is wrong.
+pub fn run(args: &BenchClassifyArgs) -> Result<ExitAnswer> {
+    ensure!(
+        (1..=10_000_000).contains(&args.packets),
+        "--packets {}: 1 to 10,000,000",
+        args.packets
+    );
+    ensure!((1..=1000).contains(&args.rounds), "--rounds {}: 1 to 1000", args.rounds);
+    let engines = parse_engine_names(&args.engine)?;
+    let filters = read_filter_set(&args.rules)?;
+    let keys = read_or_generate_trace(args, &filters)?;
+    let mut progress = DelayedProgress::new();
+    let mut rows: Vec<EngineRow> = Vec::new();
+    let mut subjects: Vec<Box<dyn BenchSubject>> = Vec::new();
+    for engine in engines {
+        progress.show(&format!("build {}", engine.name()), 0.0);
+        match build_engine_subject(engine, &filters, &BuildLimits::default()) {
+            Ok(subject) => {
+                rows.push(EngineRow::of_built_subject(&subject, filters.rule_count()));
+                subjects.push(Box::new(subject));
+            }
+            Err(error) => rows.push(EngineRow::of_refusal(engine.name(), error.to_string())),
+        }
+    }
+    progress.show("compare answers", 0.1);
+    let compared: Vec<&dyn BenchSubject> = subjects.iter().map(|subject| &**subject).collect();
+    let check = find_wrong_answers(&compared, &filters, &keys)?;
+    let names: Vec<String> = subjects.iter().map(|subject| subject.name().to_owned()).collect();
+    for wrong in &check.wrong {
+        let row = find_row(&mut rows, &names[wrong.subject]);
+        row.state = EngineState::Wrong;
+        row.reason = Some(describe_wrong_answer(wrong));
+    }
+    let is_wrong = |index: usize| check.wrong.iter().any(|wrong| wrong.subject == index);
+    let right = subjects.into_iter().enumerate().filter(|(index, _)| !is_wrong(*index));
+    let mut right: Vec<Box<dyn BenchSubject>> = right.map(|(_, subject)| subject).collect();
+    let options = MeasurementOptions {
+        round_count: args.rounds,
+        turn_duration: TURN_DURATION,
+        seed: args.seed,
+    };
+    let rates = measure_subjects(&mut right, &filters, &keys, &options, &mut |name, done| {
+        progress.show(&format!("measure {name}"), 0.2 + 0.8 * done);
+    });
+    for (subject, rates) in right.iter().zip(rates) {
+        find_row(&mut rows, subject.name()).set_rates(&rates);
+    }
+    drop(progress);
+    let report = ClassifyReport::new(args, &filters, &keys, &check, rows);
+    terminal::print_escaped(&if args.json {
+        json_output::render_json_object("bench classify", &report)?
+    } else {
+        report.render_text()
+    })?;
+    Ok(if check.wrong.is_empty() { ExitAnswer::Yes } else { ExitAnswer::No })
+}
+
+fn parse_engine_names(names: &[String]) -> Result<Vec<Engine>> {
+    if names.is_empty() {
+        return Ok(Engine::ALL.to_vec());
+    }
+    let known = Engine::ALL.map(Engine::name).join(", ");
+    let mut engines = Vec::new();
+    for name in names {
+        ensure!(
+            name != "rte_acl",
+            "--engine rte_acl: this weir was built without DPDK's classifier"
+        );
+        let engine = Engine::from_name(name);
+        let engine = engine.with_context(|| format!("--engine {name}: one of {known}"))?;
+        ensure!(!engines.contains(&engine), "--engine {name}: given twice");
+        engines.push(engine);
+    }
+    Ok(engines)
+}
+
+fn read_filter_set(path: &Path) -> Result<FilterSet> {
+    let text = read_plain_or_gzipped_text(path)?;
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
+    if first.starts_with('#') || first.starts_with('*') {
+        bail!(
+            "{} is iptables-save text, which weir bench does not read; give filters in the format \
+             of ClassBench, as weir example classbench prints",
+            path.display()
+        );
+    }
+    let filters = parse_filter_set(&text, true).with_context(|| path.display().to_string())?;
+    ensure!(filters.rule_count() > 0, "{} has no filters", path.display());
+    Ok(filters)
+}
+
+fn read_or_generate_trace(args: &BenchClassifyArgs, filters: &FilterSet) -> Result<KeyTable> {
+    let Some(path) = &args.trace_file else {
+        let pattern = match args.trace {
+            TracePatternArg::Uniform => TracePattern::Uniform,
+            TracePatternArg::Zipf => TracePattern::Zipf,
+            TracePatternArg::Local => TracePattern::Local,
+        };
+        let options = TraceOptions { pattern, packet_count: args.packets, seed: args.seed };
+        return Ok(generate_trace(filters, &options));
+    };
+    let text = read_plain_or_gzipped_text(path)?;
+    let keys = parse_trace(&text).with_context(|| path.display().to_string())?;
+    ensure!(keys.key_count() > 0, "{} has no packets", path.display());
+    Ok(keys)
+}
+
+fn read_plain_or_gzipped_text(path: &Path) -> Result<String> {
+    let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
+    let is_gzipped = path.extension().is_some_and(|extension| extension == "gz");
+    let mut plain = Vec::new();
+    if is_gzipped {
+        let mut decoder = flate2::read::MultiGzDecoder::new(bytes.as_slice());
+        decoder.read_to_end(&mut plain).with_context(|| format!("unzip {}", path.display()))?;
+    } else {
+        plain = bytes;
+    }
+    String::from_utf8(plain).with_context(|| format!("read {} as text", path.display()))
+}
+
+/// Progress on standard error once a command has taken a second.
+struct DelayedProgress {
+    start: Instant,
+    bar: Option<TerminalProgress>,
+}
+
+impl DelayedProgress {
+    fn new() -> DelayedProgress {
+        DelayedProgress { start: Instant::now(), bar: None }
+    }
+
+    fn show(&mut self, what: &str, done_fraction: f64) {
+        if self.start.elapsed() > PROGRESS_AFTER {
+            let bar = self.bar.get_or_insert_with(TerminalProgress::new);
+            bar.show_done_fraction(what, done_fraction);
+        }
+    }
+}
+
+fn describe_wrong_answer(wrong: &WrongAnswer) -> String {
+    let list = |rules: &[u32]| match rules {
+        [] | [NO_RULE] => "none".to_owned(),
+        rules => rules.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
+    };
+    let WrongAnswer { packet, question, expected, found, .. } = wrong;
+    format!("{question} of packet {packet}: {}, linear {}", list(found), list(expected))
+}
+
+fn find_row<'a>(rows: &'a mut [EngineRow], name: &str) -> &'a mut EngineRow {
+    let row = rows.iter_mut().find(|row| row.engine == name);
+    row.expect("each subject has its row")
+}
+
+#[derive(Serialize)]
+struct ClassifyReport {
+    rules: usize,
+    packets: usize,
+    trace: String,
+    seed: u64,
+    rounds: usize,
+    packets_compared_with_linear: usize,
+    matches_per_packet: Option<f64>,
+    first_match_hash: Option<String>,
+    engines: Vec<EngineRow>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum EngineState {
+    Measured,
+    Refused,
+    Wrong,
+}
+
+#[derive(Serialize)]
+struct EngineRow {
+    engine: String,
+    state: EngineState,
+    reason: Option<String>,
+    first_match_pps: Option<RateRange>,
+    count_all_pps: Option<RateRange>,
+    updates_per_second: Option<RateRange>,
+    build_seconds: Option<RateRange>,
+    bytes_per_rule: Option<f64>,
+    /// Not measured yet.
+    cache_lines_per_packet: Option<f64>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct RateRange {
+    median: f64,
+    min: f64,
+    max: f64,
+}
+
+impl From<MedianWithRange> for RateRange {
+    fn from(MedianWithRange { min, median, max }: MedianWithRange) -> RateRange {
+        RateRange { median, min, max }
+    }
+}
+
+impl EngineRow {
+    fn of_refusal(engine: &str, reason: String) -> EngineRow {
+        EngineRow {
+            engine: engine.to_owned(),
+            state: EngineState::Refused,
+            reason: Some(reason),
+            first_match_pps: None,
+            count_all_pps: None,
+            updates_per_second: None,
+            build_seconds: None,
+            bytes_per_rule: None,
+            cache_lines_per_packet: None,
+        }
+    }
+
+    fn of_built_subject(subject: &dyn BenchSubject, rule_count: usize) -> EngineRow {
+        EngineRow {
+            state: EngineState::Measured,
+            reason: None,
+            build_seconds: Some(MedianWithRange::of_values(subject.build_seconds()).into()),
+            bytes_per_rule: Some(subject.memory_bytes() as f64 / rule_count as f64),
+            ..EngineRow::of_refusal(subject.name(), String::new())
+        }
+    }
+
+    fn set_rates(&mut self, rates: &SubjectRates) {
+        self.first_match_pps = Some(rates.first_match_pps.into());
+        self.count_all_pps = rates.count_all_pps.map(RateRange::from);
+        self.updates_per_second = rates.update_rate.map(RateRange::from);
+    }
+
+    fn render_line(&self) -> String {
+        if let (EngineState::Refused | EngineState::Wrong, Some(reason)) =
+            (self.state, &self.reason)
+        {
+            let state = if self.state == EngineState::Wrong { "WRONG" } else { "refused" };
+            return format!("{:<11} {state}: {reason}\n", self.engine);
+        }
+        let rate = |rate: Option<RateRange>, unit: f64| {
+            rate.map_or("n/a".to_owned(), |RateRange { median, min, max }| {
+                format!("{:.2} [{:.2}–{:.2}]", median / unit, min / unit, max / unit)
+            })
+        };
+        let build_ms = self.build_seconds.map_or(f64::NAN, |build| build.median * 1e3);
+        format!(
+            "{:<11} {:>22} {:>22} {:>22} {build_ms:>10.1} {:>10.1} {:>11}\n",
+            self.engine,
+            rate(self.first_match_pps, 1e6),
+            rate(self.count_all_pps, 1e6),
+            rate(self.updates_per_second, 1e3),
+            self.bytes_per_rule.unwrap_or(f64::NAN),
+            "n/a",
+        )
+    }
+}
+
+impl ClassifyReport {
+    fn new(
+        args: &BenchClassifyArgs,
+        filters: &FilterSet,
+        keys: &KeyTable,
+        check: &AnswerCheck,
+        engines: Vec<EngineRow>,
+    ) -> ClassifyReport {
+        let generated = match args.trace {
+            TracePatternArg::Uniform => "uniform",
+            TracePatternArg::Zipf => "zipf",
+            TracePatternArg::Local => "local",
+        };
+        let file = args.trace_file.as_ref().map(|path| path.display().to_string());
+        ClassifyReport {
+            rules: filters.rule_count(),
+            packets: keys.key_count(),
+            trace: file.unwrap_or_else(|| generated.to_owned()),
+            seed: args.seed,
+            rounds: args.rounds,
+            packets_compared_with_linear: check.linear_packet_count,
+            matches_per_packet: check.matches_per_packet,
+            first_match_hash: check.first_match_hash.map(|hash| format!("{hash:016x}")),
+            engines,
+        }
+    }
+
+    fn render_text(&self) -> String {
+        let mut text = format!(
+            "{} rules, {} packets ({}), {} of them compared with linear\n",
+            self.rules, self.packets, self.trace, self.packets_compared_with_linear
+        );
+        if let (Some(hash), Some(matches)) = (&self.first_match_hash, self.matches_per_packet) {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{matches:.2} matching rules per packet, first matches {hash}");
+        }
+        let _ = writeln!(
+            text,
+            "{:<11} {:>22} {:>22} {:>22} {:>10} {:>10} {:>11}",
+            "engine",
+            "first M/s",
+            "all M/s",
+            "updates k/s",
+            "build ms",
+            "bytes/rule",
+            "lines/packet"
+        );
+        self.engines.iter().for_each(|row| text.push_str(&row.render_line()));
+        text
+    }
+}
