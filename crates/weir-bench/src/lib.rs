@@ -5,11 +5,13 @@
 //! packet. [`measure_subjects()`] then measures the others on one core, in rounds in which each
 //! subject has its turn, so that other load on the machine falls on all of them.
 
-#![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "rte-acl"), forbid(unsafe_code))]
 
 mod answer_check;
 mod engine_subject;
 mod measurement;
+#[cfg(feature = "rte-acl")]
+pub mod rte_acl;
 mod subject;
 mod trace;
 
