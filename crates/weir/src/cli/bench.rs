@@ -13,7 +13,8 @@ All engines answer the same packets first. An engine with a wrong answer is repo
 measured. Rates are of one core and of processor time: medians of the rounds, with the smallest and
 the largest. `first` finds the first matching rule, `all` finds and counts all matching rules.
 
-Engines: linear, bitvector, tuple, tuplemerge, hypersplit, hipac, idd, ipset, dag.
+Engines: linear, bitvector, tuple, tuplemerge, hypersplit, hipac, idd, ipset, dag; in a weir built
+with the feature rte-acl also DPDK's rte_acl-scalar, rte_acl-avx2, rte_acl-avx512.
 
 Exit status 0 all right, 1 an engine is wrong, 2 error.
 

@@ -48,6 +48,16 @@ pub fn run(args: &BenchClassifyArgs) -> Result<ExitAnswer> {
             Err(error) => rows.push(EngineRow::of_refusal(engine.name(), error.to_string())),
         }
     }
+    for name in args.engine.iter().filter(|name| name.starts_with("rte_acl")) {
+        progress.show(&format!("build {name}"), 0.05);
+        match build_rte_acl_subject_by_name(name, &filters)? {
+            Ok(subject) => {
+                rows.push(EngineRow::of_built_subject(&*subject, filters.rule_count()));
+                subjects.push(subject);
+            }
+            Err(reason) => rows.push(EngineRow::of_refusal(name, reason)),
+        }
+    }
     progress.show("compare answers", 0.1);
     let compared: Vec<&dyn BenchSubject> = subjects.iter().map(|subject| &**subject).collect();
     let check = find_wrong_answers(&compared, &filters, &keys)?;
@@ -87,17 +97,40 @@ fn parse_engine_names(names: &[String]) -> Result<Vec<Engine>> {
     }
     let known = Engine::ALL.map(Engine::name).join(", ");
     let mut engines = Vec::new();
-    for name in names {
-        ensure!(
-            name != "rte_acl",
-            "--engine rte_acl: this weir was built without DPDK's classifier"
-        );
+    for (index, name) in names.iter().enumerate() {
+        ensure!(!names[..index].contains(name), "--engine {name}: given twice");
+        if name.starts_with("rte_acl") {
+            continue;
+        }
         let engine = Engine::from_name(name);
         let engine = engine.with_context(|| format!("--engine {name}: one of {known}"))?;
-        ensure!(!engines.contains(&engine), "--engine {name}: given twice");
         engines.push(engine);
     }
     Ok(engines)
+}
+
+#[cfg(feature = "rte-acl")]
+fn build_rte_acl_subject_by_name(
+    name: &str,
+    filters: &FilterSet,
+) -> Result<Result<Box<dyn BenchSubject>, String>> {
+    use weir_bench::rte_acl::{RteAclMethod, build_rte_acl_subject};
+    let known = RteAclMethod::ALL.map(RteAclMethod::name).join(", ");
+    let method = RteAclMethod::ALL.into_iter().find(|method| method.name() == name);
+    let method = method.with_context(|| format!("--engine {name}: one of {known}"))?;
+    let built = build_rte_acl_subject(filters, method);
+    Ok(built.map(|subject| Box::new(subject) as _).map_err(|error| error.to_string()))
+}
+
+#[cfg(not(feature = "rte-acl"))]
+fn build_rte_acl_subject_by_name(
+    name: &str,
+    _filters: &FilterSet,
+) -> Result<Result<Box<dyn BenchSubject>, String>> {
+    bail!(
+        "--engine {name}: this weir was built without DPDK; install libdpdk-dev and build with \
+         --features rte-acl"
+    )
 }
 
 fn read_filter_set(path: &Path) -> Result<FilterSet> {
