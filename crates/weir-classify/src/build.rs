@@ -11,7 +11,7 @@ use crate::engines::linear::LinearClassifier;
 use crate::engines::tuple::TupleClassifier;
 use crate::engines::tuplemerge::TupleMergeClassifier;
 use crate::filter_set::FilterSet;
-use crate::interval_dag::IntervalDagClassifier;
+use crate::interval_dag::{IntervalDagClassifier, UpdatableIntervalDag};
 
 /// A way to organise rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,6 +112,7 @@ impl Engine {
             Engine::Tuple => Some(TupleClassifier::new(filters, limits).map(boxed)),
             Engine::TupleMerge => Some(TupleMergeClassifier::new(filters, limits).map(boxed)),
             Engine::Hipac => Some(HipacClassifier::new(filters, limits).map(boxed)),
+            Engine::IntervalDag => Some(UpdatableIntervalDag::build(filters, limits).map(boxed)),
             _ => None,
         }
     }
