@@ -35,6 +35,7 @@ use std::collections::HashMap;
 use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::{ChangingSets, Family, Firewall, IpSet, Ruleset, TableName};
 
+use self::chain_skip_index::TableSkipIndexes;
 use self::rule_lowering::{KnownIpsets, LoweredTable};
 use crate::set_membership::IpsetIndex;
 use crate::shared_object_config_digests::SharedObjectConfigDigests;
@@ -47,7 +48,7 @@ pub(crate) use self::walk_observer::{FailedOrHotdropTest, WalkObserver};
 #[derive(Debug)]
 pub struct Interpreter<'f> {
     /// Tables by family, then by [`TableName`].
-    tables: [[Option<LoweredTable<'f>>; 5]; 2],
+    tables: [[Option<(LoweredTable<'f>, TableSkipIndexes)>; 5]; 2],
     sets: Vec<IpsetIndex<'f>>,
     /// Whether conntrack is in use, by family.
     uses_conntrack: [bool; 2],
@@ -96,7 +97,9 @@ impl<'f> Interpreter<'f> {
         let tables = rulesets.map(|ruleset| {
             TableName::ALL.map(|name| {
                 let ruleset = ruleset?;
-                Some(LoweredTable::new(ruleset.table(&name)?, ruleset.family, known))
+                let table = LoweredTable::new(ruleset.table(&name)?, ruleset.family, known);
+                let skip_indexes = TableSkipIndexes::new(&table);
+                Some((table, skip_indexes))
             })
         });
         let sets = sets.iter().map(|s| IpsetIndex::new(s, &set_at)).collect();
@@ -127,6 +130,14 @@ impl<'f> Interpreter<'f> {
         family: Family,
         name: TableName,
     ) -> Option<&LoweredTable<'f>> {
+        self.indexed_table(family, name).map(|(table, _)| table)
+    }
+
+    fn indexed_table(
+        &self,
+        family: Family,
+        name: TableName,
+    ) -> Option<&(LoweredTable<'f>, TableSkipIndexes)> {
         self.tables[family_index(family)][name as usize].as_ref()
     }
 }

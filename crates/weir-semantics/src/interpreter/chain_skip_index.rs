@@ -34,12 +34,18 @@ type RulesByValue<V> = HashMap<V, Vec<u32>, BuildHasherDefault<MultiplicativeHas
 
 /// The rules of a chain by what they test first. Rules are numbered as in their table.
 #[derive(Debug)]
-pub(crate) struct ChainSkipIndex {
+struct ChainSkipIndex {
+    /// The number after the chain's last rule.
+    end: u32,
     /// Rules without a selecting test.
     unselected: Vec<u32>,
     by_address: Vec<AddressGroup>,
     by_port: Vec<PortGroup>,
 }
+
+/// The indexes of a table, by chain; only long chains have one.
+#[derive(Debug)]
+pub(crate) struct TableSkipIndexes(Vec<Option<ChainSkipIndex>>);
 
 /// Rules that test an address under the same mask.
 #[derive(Debug)]
@@ -67,7 +73,7 @@ enum SelectingTest {
 
 impl ChainSkipIndex {
     /// The index of a chain of `table` whose rules are `first..end`; `None` if it would not help.
-    pub fn new(table: &LoweredTable<'_>, first: u32, end: u32) -> Option<ChainSkipIndex> {
+    fn new(table: &LoweredTable<'_>, first: u32, end: u32) -> Option<ChainSkipIndex> {
         if (end - first) as usize <= INDEXED_CHAIN_RULES_MIN {
             return None;
         }
@@ -97,6 +103,7 @@ impl ChainSkipIndex {
         // Where half of the rules can match any packet, few are skipped at a time.
         let helps = unselected.len() < (end - first) as usize / 2;
         helps.then(|| ChainSkipIndex {
+            end,
             unselected,
             by_address,
             by_port: ports.into_values().collect(),
@@ -104,11 +111,11 @@ impl ChainSkipIndex {
     }
 
     /// The first rule from `from` on that the packet may match; `end` if there is none.
-    pub fn next_rule(&self, view: &PacketView, from: u32, end: u32) -> u32 {
+    fn next_rule(&self, view: &PacketView, from: u32) -> u32 {
         if view.truncated_slots != 0 && !self.by_port.is_empty() {
             return from;
         }
-        let mut next = end;
+        let mut next = self.end;
         let mut see = |rules: &[u32]| {
             if let Some(rule) = rules.get(rules.partition_point(|rule| *rule < from)) {
                 next = next.min(*rule);
@@ -135,14 +142,25 @@ impl ChainSkipIndex {
     }
 }
 
-impl ChainRuleRange<'_> {
-    /// The next rule to evaluate after one that failed: the next that may match, if the chain has an
-    /// index and so many rules failed in a row.
-    pub fn next_rule_after_failure(&self, failed: u32, view: &PacketView, in_row: u32) -> u32 {
-        match &self.skip_index {
-            Some(index) if in_row >= FAILURES_BEFORE_SKIP => {
-                index.next_rule(view, failed + 1, self.end_rule)
-            }
+impl TableSkipIndexes {
+    /// The indexes of a table's chains.
+    pub fn new(table: &LoweredTable<'_>) -> TableSkipIndexes {
+        let index = |chain: &ChainRuleRange<'_>| {
+            ChainSkipIndex::new(table, chain.first_rule, chain.end_rule)
+        };
+        TableSkipIndexes(table.chains.iter().map(index).collect())
+    }
+
+    /// The next rule of a chain to evaluate after one that failed: the next that may match, if the
+    /// chain has an index and so many rules failed in a row.
+    pub fn next_rule_after_failure(
+        &self,
+        (chain, failed): (u32, u32),
+        view: &PacketView,
+        in_row: u32,
+    ) -> u32 {
+        match &self.0[chain as usize] {
+            Some(index) if in_row >= FAILURES_BEFORE_SKIP => index.next_rule(view, failed + 1),
             _ => failed + 1,
         }
     }

@@ -12,7 +12,6 @@ use weir_model::{
     match_effects,
 };
 
-use super::chain_skip_index::ChainSkipIndex;
 use super::packet_view::{
     MULTIPORT_DPORT_SLOT, MULTIPORT_SPORT_SLOT, find_wide_value_index, is_field_at_most_32_bits,
 };
@@ -115,8 +114,6 @@ pub(crate) struct ChainRuleRange<'f> {
     pub chain: &'f Chain,
     pub first_rule: u32,
     pub end_rule: u32,
-    /// Finds the next rule that a packet may match; for long chains.
-    pub skip_index: Option<ChainSkipIndex>,
 }
 
 /// A `-m set` test.
@@ -217,13 +214,7 @@ impl<'f> LoweredTable<'f> {
                 index.push_rule(rule, family, sets, &graph);
             }
             let end = index.rules.len() as u32;
-            let skip_index = ChainSkipIndex::new(&index, first, end);
-            index.chains.push(ChainRuleRange {
-                chain,
-                first_rule: first,
-                end_rule: end,
-                skip_index,
-            });
+            index.chains.push(ChainRuleRange { chain, first_rule: first, end_rule: end });
         }
         index
     }

@@ -63,8 +63,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
 
     /// Walks from a chain; `None` if a chain without policy returned.
     pub fn walk_chain(&mut self, name: TableName, start: u32) -> Option<Verdict> {
-        let interpreter = self.interpreter;
-        let table = interpreter.lowered_table(self.packet.family, name)?;
+        let (table, skips) = self.interpreter.indexed_table(self.packet.family, name)?;
         self.observer.on_table_entered(self.hook, name, self.packet);
         let mut view = PacketView::from_packet(self.packet);
         let mut stack: Vec<WalkPosition> = Vec::new();
@@ -88,7 +87,8 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                 None => {}
                 Some(FailedOrHotdropTest { hotdrop: false, .. }) => {
                     failures_in_row += u32::from(O::IGNORES_FAILED_RULES);
-                    let next = chain.next_rule_after_failure(at.rule, &view, failures_in_row);
+                    let failed = (at.chain, at.rule);
+                    let next = skips.next_rule_after_failure(failed, &view, failures_in_row);
                     self.log.rules_tried += next - at.rule - 1;
                     at.rule = next;
                     continue;
