@@ -4,20 +4,20 @@
 use std::sync::LazyLock;
 
 use weir_classify::interval_dag::{
-    ClassifierBlock, IntervalDagClassifier, SearchBudget, check_damaged_block,
+    ClassifierBlock, IntervalDagClassifier, SearchMemoryBudget, check_damaged_block_if_accepted,
 };
 use weir_classify::{BuildLimits, FilterSet, KeySchema, KeyTable, KeyWord, WordTest};
 
 /// Blocks of searches, and of bit vectors alone.
 static BLOCKS: LazyLock<Vec<ClassifierBlock>> = LazyLock::new(|| {
-    let none = SearchBudget { memory_bytes_min: 0, memory_bytes_per_filter: 0 };
+    let none = SearchMemoryBudget { memory_bytes_min: 0, memory_bytes_per_filter: 0 };
     let build = |budget| {
         IntervalDagClassifier::build_within(&filters(), &BuildLimits::default(), budget)
             .expect("a small set")
             .block()
             .clone()
     };
-    [SearchBudget::default(), none].map(build).into()
+    [SearchMemoryBudget::default(), none].map(build).into()
 });
 
 fn filters() -> FilterSet {
@@ -46,6 +46,6 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         keys.push(&[key << 27, key * 31, key & 3]);
     }
     for block in &*BLOCKS {
-        check_damaged_block(block, data, &keys);
+        check_damaged_block_if_accepted(block, data, &keys);
     }
 });

@@ -28,12 +28,12 @@ pub struct ClassifierManifest {
     /// The blocks with their SHA-256.
     pub files: Vec<ArtefactFileDigest>,
     /// The built-in chains that were compiled.
-    pub tables: Vec<ClassifierTable>,
+    pub tables: Vec<ClassifierBuiltInChain>,
 }
 
 /// A built-in chain as look-ups.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ClassifierTable {
+pub struct ClassifierBuiltInChain {
     /// Its path: `iptables/filter/FORWARD`.
     pub chain: String,
     /// What becomes of packets that no rule decided: `accept` or `drop`; counted by

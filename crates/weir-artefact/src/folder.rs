@@ -140,7 +140,7 @@ pub fn write_folder_contents(bundle: &FolderContents<'_>, dir: &Path) -> Result<
     }
     // A link to a folder is preserved; the folder that it points to is replaced.
     let dir = real.as_deref().filter(|_| dir.is_symlink()).unwrap_or(dir);
-    let exists = check_folder_may_be_replaced(dir)?;
+    let exists = is_replaceable_folder_present(dir)?;
     let parent = match dir.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
         _ => Path::new("."),
@@ -176,7 +176,7 @@ fn remove_leftover_temp_folders(parent: &Path, prefix: &str) {
 }
 
 /// Whether the folder is there; an error where it must not be replaced.
-fn check_folder_may_be_replaced(dir: &Path) -> Result<bool, WriteError> {
+fn is_replaceable_folder_present(dir: &Path) -> Result<bool, WriteError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),

@@ -5,12 +5,12 @@
 //! by name.
 
 use weir_artefact::classifier_folder::{
-    CLASSIFIER_MANIFEST_VERSION, ClassifierChain, ClassifierEntry, ClassifierKeyPart,
-    ClassifierManifest, ClassifierStretch, ClassifierTable,
+    CLASSIFIER_MANIFEST_VERSION, ClassifierBuiltInChain, ClassifierChain, ClassifierEntry,
+    ClassifierKeyPart, ClassifierManifest, ClassifierStretch,
 };
 use weir_classify::interval_dag::IntervalDagClassifier;
 use weir_classify::ruleset::{
-    EntryContinuation, EntryFinding, FlattenLimits, KeyPart, LookupEntry, LookupProgram,
+    EntryContinuation, FlattenLimits, FoundEntryMeaning, KeyPart, LookupEntry, LookupProgram,
     LookupProgramError, LookupStretch,
 };
 use weir_classify::{BuildLimits, ClassifierBuildError};
@@ -92,7 +92,7 @@ impl ClassifierForm {
         self.manifest.version = CLASSIFIER_MANIFEST_VERSION;
         self.manifest.weir = env!("CARGO_PKG_VERSION").to_owned();
         self.manifest.form = "classifier".to_owned();
-        self.manifest.tables.push(ClassifierTable {
+        self.manifest.tables.push(ClassifierBuiltInChain {
             chain,
             policy: policy_word(program.policy().unwrap_or(Policy::Accept)).to_owned(),
             rules: program.reachable_rule_count(),
@@ -182,7 +182,7 @@ fn describe_entry(program: &LookupProgram<'_>, entry: &LookupEntry) -> Classifie
     };
     ClassifierEntry {
         rule: program.rule_id(entry.rule).to_string(),
-        counts: entry.finding == EntryFinding::Match,
+        counts: entry.finding == FoundEntryMeaning::Match,
         then,
         resume_at,
         call,

@@ -46,7 +46,7 @@ use weir_passes::{CheckedPassesResult, Pass as _, PassContext, passes};
 use crate::compile_options::{CompileError, CompileOptions, FormRefusal, ProgressFn};
 use crate::form_passes;
 
-use self::chain_emitter::EmittedRun;
+use self::chain_emitter::CompiledRunReport;
 pub use self::form::{MovedTable, NftForm};
 pub use self::hook_comparison::compare_at_hooks;
 use self::manifest_rule_ids::map_rule_index_to_manifest_id;
@@ -122,7 +122,7 @@ pub(crate) fn compile_nft_after_passes(
             compare_iptables_rest_with_trees(stays, &form.iptables_rest, options, progress)?;
         progress("nft: proof", 0.9);
         let packets = form.equality_check.packets;
-        step.evidence = match proof::prove_nft_form(firewall, &form)? {
+        step.evidence = match proof::prove_nft_form_or_explain(firewall, &form)? {
             None => Evidence::Proven(packets),
             Some(why) => Evidence::ComparedPackets(packets, why),
         };
@@ -333,7 +333,11 @@ impl NftFormBuilder {
         }
     }
 
-    fn record_compiled_runs(&mut self, runs: Vec<EmittedRun>, places: &HashMap<RuleIndex, String>) {
+    fn record_compiled_runs(
+        &mut self,
+        runs: Vec<CompiledRunReport>,
+        places: &HashMap<RuleIndex, String>,
+    ) {
         for run in runs {
             let first = match run.first_credit {
                 Some(CreditedOriginal::Rule(id)) => places.get(&id).cloned().unwrap_or_default(),
@@ -384,7 +388,7 @@ fn emit_table_dropping_runs_if_deep(
     plan: &TableMovePlan<'_>,
     guard: bool,
     maps: bool,
-) -> Result<(nft::Table, Vec<EmittedRun>), usize> {
+) -> Result<(nft::Table, Vec<CompiledRunReport>), usize> {
     let mut deepest = 0;
     for runs in [true, false].into_iter().filter(|runs| maps || !runs) {
         let (written, compiled) = plan.emit_table(guard, runs);

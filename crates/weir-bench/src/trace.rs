@@ -1,6 +1,6 @@
 //! Packets for a filter set: each is in a filter of a rule, and how rules repeat is chosen.
 
-use weir_classify::{FilterSet, KeyTable, KeyWordKind, WordTest};
+use weir_classify::{FilterSet, KeyTable, KeyWordTestMethod, WordTest};
 use weir_random::Rng;
 
 /// How often which rule has a packet.
@@ -83,11 +83,11 @@ fn draw_key_in_filter(filters: &FilterSet, filter: usize, random: &mut Rng) -> V
     let words = filters.schema().words().iter().zip(tests);
     words
         .map(|(word, test)| match (*test, word.kind) {
-            (WordTest::Within { lo, hi }, KeyWordKind::Interval { .. }) => {
+            (WordTest::Within { lo, hi }, KeyWordTestMethod::Interval { .. }) => {
                 random.between(lo.into(), hi.into()) as u32
             }
             (WordTest::Masked { value, mask }, _) => value | random.next_u64() as u32 & !mask,
-            (WordTest::Within { .. }, KeyWordKind::Bits) => {
+            (WordTest::Within { .. }, KeyWordTestMethod::Bits) => {
                 unreachable!("a filter set has masked tests of words of bits")
             }
         })

@@ -82,7 +82,7 @@ pub trait Classifier: Send + Sync {
 
     /// For each key, the rules that count it: all that match up to the first that decides, that
     /// one included.
-    fn classify(&self, keys: &KeyTable) -> RuleLists {
+    fn collect_rules_up_to_deciding(&self, keys: &KeyTable) -> RuleLists {
         let mut matching = RuleLists::default();
         self.collect_matching(keys, &mut matching);
         let mut credited = RuleLists::default();

@@ -1,6 +1,6 @@
 //! Rules as a classifier sees them.
 
-use crate::key::{KeySchema, KeyWordKind};
+use crate::key::{KeySchema, KeyWordTestMethod};
 
 /// The number that stands for no rule.
 pub const NO_RULE: u32 = u32::MAX;
@@ -109,11 +109,13 @@ impl FilterSet {
         let (rule, _) = *self.rules.last().expect("a rule to which the filter belongs");
         let words = self.schema.words().iter();
         self.tests.extend(words.zip(tests).map(|(word, test)| match (word.kind, *test) {
-            (KeyWordKind::Bits, WordTest::ANY) => WordTest::Masked { value: 0, mask: 0 },
-            (KeyWordKind::Bits, test @ WordTest::Masked { value, mask }) if value & !mask == 0 => {
+            (KeyWordTestMethod::Bits, WordTest::ANY) => WordTest::Masked { value: 0, mask: 0 },
+            (KeyWordTestMethod::Bits, test @ WordTest::Masked { value, mask })
+                if value & !mask == 0 =>
+            {
                 test
             }
-            (KeyWordKind::Interval { .. }, WordTest::Within { lo, hi })
+            (KeyWordTestMethod::Interval { .. }, WordTest::Within { lo, hi })
                 if lo <= hi.min(word.max_value()) =>
             {
                 WordTest::Within { lo, hi: hi.min(word.max_value()) }

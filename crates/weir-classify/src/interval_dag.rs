@@ -22,7 +22,7 @@
 //!
 //! **Bit vectors.** A group whose search exceeds its budget, because its filters overlap widely,
 //! becomes bitmaps of filters for the intervals of each word ([`bit_vectors`]). Their size is
-//! bounded, so that of the whole is: [`SearchBudget`] for searches, and about 1,200 bytes
+//! bounded, so that of the whole is: [`SearchMemoryBudget`] for searches, and about 1,200 bytes
 //! for each filter and word in bit vectors.
 //!
 //! **Block.** Everything is cache lines of one block that refers to its parts by index ([`block`])
@@ -59,8 +59,8 @@ mod updatable;
 mod walk;
 
 pub use self::block::ClassifierBlock;
-pub use self::fuzz::check_damaged_block;
-pub use self::look_up::Instructions;
+pub use self::fuzz::check_damaged_block_if_accepted;
+pub use self::look_up::InstructionSet;
 pub use self::parse::BlockError;
 pub use self::updatable::{IntervalDagReader, IntervalDagSnapshot, UpdatableIntervalDag};
 
@@ -68,7 +68,7 @@ use self::bit_vectors::{BIT_VECTOR_FILTERS_MAX, build_bit_vectors};
 use self::build_meter::BuildMeter;
 use self::columns::{FilterColumns, RULE_NUMBER_MAX};
 use self::dag::{DagLimits, NoSearch, build_interval_dag};
-use self::layout::{GroupStructure, count_blocks, write_block};
+use self::layout::{GroupStructure, count_blocks, write_classifier_block};
 use self::look_up::walk_with;
 use self::partition::FilterPartition;
 use self::rows::{LANES, RowLayout};
@@ -86,16 +86,16 @@ const SPARE_BLOCKS_MIN: usize = 256;
 
 /// What the search of a group may take; bit vectors replace it otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SearchBudget {
+pub struct SearchMemoryBudget {
     /// Bytes that a search may take however few filters it has.
     pub memory_bytes_min: usize,
     /// Further bytes for each filter of the group.
     pub memory_bytes_per_filter: usize,
 }
 
-impl Default for SearchBudget {
+impl Default for SearchMemoryBudget {
     fn default() -> Self {
-        SearchBudget { memory_bytes_min: 256 << 10, memory_bytes_per_filter: 128 }
+        SearchMemoryBudget { memory_bytes_min: 256 << 10, memory_bytes_per_filter: 128 }
     }
 }
 
@@ -103,7 +103,7 @@ impl Default for SearchBudget {
 #[derive(Clone, Debug)]
 pub struct IntervalDagClassifier {
     block: ClassifierBlock,
-    instructions: Instructions,
+    instructions: InstructionSet,
 }
 
 impl IntervalDagClassifier {
@@ -115,7 +115,7 @@ impl IntervalDagClassifier {
         filters: &FilterSet,
         limits: &BuildLimits,
     ) -> Result<IntervalDagClassifier, ClassifierBuildError> {
-        IntervalDagClassifier::build_within(filters, limits, SearchBudget::default())
+        IntervalDagClassifier::build_within(filters, limits, SearchMemoryBudget::default())
     }
 
     /// Builds the structure with another budget of searches; with none, of bit vectors alone.
@@ -125,7 +125,7 @@ impl IntervalDagClassifier {
     pub fn build_within(
         filters: &FilterSet,
         limits: &BuildLimits,
-        budget: SearchBudget,
+        budget: SearchMemoryBudget,
     ) -> Result<IntervalDagClassifier, ClassifierBuildError> {
         check_rule_numbers(filters)?;
         let columns = FilterColumns::new(filters);
@@ -160,7 +160,7 @@ impl IntervalDagClassifier {
             columns: &columns,
             block_bytes: block_bytes_of(filters),
             bucket_filters: BUCKET_FILTERS_WITH_ROOM,
-            budget: SearchBudget::default(),
+            budget: SearchMemoryBudget::default(),
             meter: BuildMeter::new(limits),
         };
         let mut partition = FilterPartition::choose(&columns);
@@ -187,7 +187,7 @@ impl IntervalDagClassifier {
 
     /// Look-ups in a block, with the fastest instructions that the processor has.
     pub fn new(block: ClassifierBlock) -> IntervalDagClassifier {
-        let available = Instructions::available();
+        let available = InstructionSet::available();
         let instructions = *available.last().expect("portable instructions are available");
         IntervalDagClassifier { block, instructions }
     }
@@ -196,8 +196,8 @@ impl IntervalDagClassifier {
     ///
     /// # Panics
     /// If the processor does not have them.
-    pub fn with_instructions(self, instructions: Instructions) -> IntervalDagClassifier {
-        assert!(Instructions::available().contains(&instructions), "{instructions:?}");
+    pub fn with_instructions(self, instructions: InstructionSet) -> IntervalDagClassifier {
+        assert!(InstructionSet::available().contains(&instructions), "{instructions:?}");
         IntervalDagClassifier { instructions, ..self }
     }
 
@@ -207,7 +207,7 @@ impl IntervalDagClassifier {
     }
 
     fn walk(&self, keys: &KeyTable, sink: &mut impl MatchSink) {
-        assert_eq!(keys.words_per_key(), self.block.word_kinds().len(), "words of a key");
+        assert_eq!(keys.words_per_key(), self.block.word_test_methods().len(), "words of a key");
         walk_with(self.instructions, &self.block, keys.words(), sink);
     }
 }
@@ -234,7 +234,7 @@ fn assemble_block(
     spare_blocks: usize,
     limits: &BuildLimits,
 ) -> Result<ClassifierBlock, ClassifierBuildError> {
-    let lines = write_block(filters, columns, groups, spare_blocks);
+    let lines = write_classifier_block(filters, columns, groups, spare_blocks);
     if lines.len() * block::CacheLine::BYTES > limits.memory_bytes_max {
         let limit_bytes = limits.memory_bytes_max;
         return Err(ClassifierBuildError::TooLarge { engine: "dag", limit_bytes });
@@ -247,14 +247,14 @@ struct GroupBuilder<'a> {
     columns: &'a FilterColumns,
     block_bytes: usize,
     bucket_filters: usize,
-    budget: SearchBudget,
+    budget: SearchMemoryBudget,
     meter: BuildMeter,
 }
 
 impl GroupBuilder<'_> {
     /// A search, or bit vectors if that exceeds its budget.
     fn build_group(&self, list: &[u32]) -> Result<Vec<GroupStructure>, ClassifierBuildError> {
-        let SearchBudget { memory_bytes_min, memory_bytes_per_filter } = self.budget;
+        let SearchMemoryBudget { memory_bytes_min, memory_bytes_per_filter } = self.budget;
         let limits = DagLimits {
             block_bytes: self.block_bytes,
             memory_bytes_max: memory_bytes_min + memory_bytes_per_filter * list.len(),

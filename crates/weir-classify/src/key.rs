@@ -2,7 +2,7 @@
 
 /// How rules test a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KeyWordKind {
+pub enum KeyWordTestMethod {
     /// A number of that many bits (at most 32), tested by intervals.
     Interval {
         /// Width in bits, 1 to 32.
@@ -19,7 +19,7 @@ pub struct KeyWord {
     /// The field, for messages: `saddr`, `saddr[1]` for the second word of an IPv6 address.
     pub name: String,
     /// How rules test it.
-    pub kind: KeyWordKind,
+    pub kind: KeyWordTestMethod,
 }
 
 impl KeyWord {
@@ -29,19 +29,19 @@ impl KeyWord {
     /// If `bits` is not 1 to 32.
     pub fn interval(name: &str, bits: u32) -> KeyWord {
         assert!((1..=32).contains(&bits), "a word has 1 to 32 bits");
-        KeyWord { name: name.into(), kind: KeyWordKind::Interval { bits } }
+        KeyWord { name: name.into(), kind: KeyWordTestMethod::Interval { bits } }
     }
 
     /// A word of independent bits.
     pub fn bits(name: &str) -> KeyWord {
-        KeyWord { name: name.into(), kind: KeyWordKind::Bits }
+        KeyWord { name: name.into(), kind: KeyWordTestMethod::Bits }
     }
 
     /// The largest value that the word can have.
     pub fn max_value(&self) -> u32 {
         match self.kind {
-            KeyWordKind::Interval { bits } => u32::MAX >> (32 - bits),
-            KeyWordKind::Bits => u32::MAX,
+            KeyWordTestMethod::Interval { bits } => u32::MAX >> (32 - bits),
+            KeyWordTestMethod::Bits => u32::MAX,
         }
     }
 }

@@ -31,7 +31,7 @@
 //! let classifier = Engine::Linear.build(&filters, &BuildLimits::default()).unwrap();
 //! let mut keys = KeyTable::new(&schema);
 //! keys.push(&[0x0a01_0203, 443]);
-//! let credit = classifier.classify(&keys);
+//! let credit = classifier.collect_rules_up_to_deciding(&keys);
 //! assert_eq!(credit.row(0), [0, 1], "counted by the first, decided by the second");
 //! ```
 
@@ -49,4 +49,4 @@ pub use self::build::Engine;
 pub use self::build_limits::{BuildLimits, ClassifierBuildError};
 pub use self::classifier::{Classifier, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError};
 pub use self::filter_set::{Filter, FilterSet, NO_RULE, WordTest};
-pub use self::key::{KeySchema, KeyTable, KeyWord, KeyWordKind};
+pub use self::key::{KeySchema, KeyTable, KeyWord, KeyWordTestMethod};

@@ -34,7 +34,7 @@ mod number_words;
 pub use self::axis_classes::AxisClasses;
 pub use self::chain_flattener::FlattenLimits;
 pub use self::key_layout::{KeyLayout, KeyPart};
-pub use self::lookup_entry::{END_OF_CHAIN, EntryContinuation, EntryFinding, LookupEntry};
+pub use self::lookup_entry::{END_OF_CHAIN, EntryContinuation, FoundEntryMeaning, LookupEntry};
 pub use self::lookup_program::{ChainLookups, LookupProgram, LookupProgramError, LookupStretch};
 pub use self::lookup_structures::{
     LookupBuildError, LookupOutcome, LookupStructures, LookupVerdict, RuleEvaluation, RuleEvaluator,

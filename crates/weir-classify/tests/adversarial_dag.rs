@@ -19,7 +19,7 @@ fn stated_bound_bytes(filters: &FilterSet) -> usize {
 fn look_up(classifier: &dyn Classifier, keys: &KeyTable) -> (Vec<u32>, RuleLists) {
     let mut first = vec![0; keys.key_count()];
     classifier.find_first_deciding(keys, &mut first);
-    (first, classifier.classify(keys))
+    (first, classifier.collect_rules_up_to_deciding(keys))
 }
 
 /// Keys at the ends of the tests of some filters.

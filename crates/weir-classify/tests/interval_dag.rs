@@ -1,16 +1,16 @@
 //! The engine dag: every kind of group, all instructions, damaged blocks.
 
 use weir_classify::interval_dag::{
-    BlockError, ClassifierBlock, Instructions, IntervalDagClassifier, SearchBudget,
-    check_damaged_block,
+    BlockError, ClassifierBlock, InstructionSet, IntervalDagClassifier, SearchMemoryBudget,
+    check_damaged_block_if_accepted,
 };
 use weir_classify::{
     BuildLimits, Classifier, Engine, FilterSet, KeySchema, KeyTable, KeyWord, RuleLists, WordTest,
 };
 use weir_random::Rng;
 
-const BIT_VECTORS_ALONE: SearchBudget =
-    SearchBudget { memory_bytes_min: 0, memory_bytes_per_filter: 0 };
+const BIT_VECTORS_ALONE: SearchMemoryBudget =
+    SearchMemoryBudget { memory_bytes_min: 0, memory_bytes_per_filter: 0 };
 
 /// Filters that overlap widely, with keys at the ends of their intervals.
 fn random_case(seed: u64, rule_count: u32, with_bits: bool) -> (FilterSet, KeyTable) {
@@ -72,10 +72,10 @@ fn searches_and_bit_vectors_answer_as_the_linear_engine_with_all_instructions() 
         let linear = Engine::Linear.build(&filters, &BuildLimits::default()).unwrap();
         let expected = answers(&*linear, &keys);
         assert!(expected.1.rule_count() > 0, "keys match");
-        for budget in [SearchBudget::default(), BIT_VECTORS_ALONE] {
+        for budget in [SearchMemoryBudget::default(), BIT_VECTORS_ALONE] {
             let limits = BuildLimits::default();
             let dag = IntervalDagClassifier::build_within(&filters, &limits, budget).unwrap();
-            for instructions in Instructions::available() {
+            for instructions in InstructionSet::available() {
                 let dag = dag.clone().with_instructions(instructions);
                 let is_equal = answers(&dag, &keys) == expected;
                 assert!(is_equal, "{rule_count} rules, {budget:?}, {instructions:?}");
@@ -126,11 +126,11 @@ fn damaged_bytes_are_refused() {
 fn damage_under_a_valid_checksum_never_leaves_the_block() {
     let mut rng = Rng::new(11);
     let (mut accepted, mut refused) = (0, 0);
-    for budget in [SearchBudget::default(), BIT_VECTORS_ALONE] {
+    for budget in [SearchMemoryBudget::default(), BIT_VECTORS_ALONE] {
         let (filters, keys) = random_case(5, 24, true);
         let limits = BuildLimits::default();
         let dag = IntervalDagClassifier::build_within(&filters, &limits, budget).unwrap();
-        assert!(check_damaged_block(dag.block(), &[], &keys), "undamaged");
+        assert!(check_damaged_block_if_accepted(dag.block(), &[], &keys), "undamaged");
         let word_count = dag.memory_bytes() / 4;
         for round in 0..400 {
             // Half of the edits are in the header and the groups.
@@ -141,7 +141,7 @@ fn damage_under_a_valid_checksum_never_leaves_the_block() {
                 _ => rng.next_u64() as u32,
             };
             let edit = [place.to_le_bytes(), word.to_le_bytes()].concat();
-            let is_accepted = check_damaged_block(dag.block(), &edit, &keys);
+            let is_accepted = check_damaged_block_if_accepted(dag.block(), &edit, &keys);
             if is_accepted { accepted += 1 } else { refused += 1 }
         }
     }

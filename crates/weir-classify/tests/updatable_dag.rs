@@ -72,7 +72,7 @@ type Answers = (Vec<u32>, RuleLists);
 fn look_up(classifier: &dyn Classifier, keys: &KeyTable) -> Answers {
     let mut first = vec![0; keys.key_count()];
     classifier.find_first_deciding(keys, &mut first);
-    (first, classifier.classify(keys))
+    (first, classifier.collect_rules_up_to_deciding(keys))
 }
 
 /// A rule that is inserted if it is absent, and removed if it is there.

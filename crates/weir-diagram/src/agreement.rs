@@ -22,7 +22,7 @@ use self::seeded_answers::{
 use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
 use crate::compose::DiagramContext;
 use crate::encode::{FieldBitAssignment, decode_packet, encode_packet};
-use crate::free_variable::{FieldBit, FreeVariable, TargetChoice};
+use crate::free_variable::{FieldBit, FreeVariable, UndeterminedTargetBit};
 use crate::journey::{ComparedRuleset, list_journey_stages};
 use crate::node_store::DiagramRef;
 use crate::packet_space::{PacketSpace, PacketSpaceOptions};
@@ -177,7 +177,7 @@ impl<'f> InterpreterAgreement<'f> {
                 content,
                 hook,
                 change,
-                bit: TargetChoice::OtherFieldBit(FieldBit(field, bit)),
+                bit: UndeterminedTargetBit::OtherFieldBit(FieldBit(field, bit)),
             } => {
                 answers.stateless_write_value(content, hook, &changed(change), field) >> bit & 1
                     == 1
@@ -196,12 +196,12 @@ impl<'f> InterpreterAgreement<'f> {
                 let (addr, port) = answers.nat_choice(digest, hook, &packet, range, device);
                 let (old, old_port) = (packet.daddr, packet.ports().map(|p| p.1));
                 match bit {
-                    TargetChoice::AddrBit(bit) => addr.0 >> bit & 1 == 1,
-                    TargetChoice::PortBit(bit) => port.is_some_and(|p| p >> bit & 1 == 1),
-                    TargetChoice::NatChangedPacket => {
+                    UndeterminedTargetBit::AddrBit(bit) => addr.0 >> bit & 1 == 1,
+                    UndeterminedTargetBit::PortBit(bit) => port.is_some_and(|p| p >> bit & 1 == 1),
+                    UndeterminedTargetBit::NatChangedPacket => {
                         addr != old || port.is_some() && port != old_port
                     }
-                    TargetChoice::OtherFieldBit(_) => unreachable!("handled above"),
+                    UndeterminedTargetBit::OtherFieldBit(_) => unreachable!("handled above"),
                 }
             }
         }
@@ -258,14 +258,14 @@ fn existing_nat_bit(
     answers: &SeededAnswers,
     hook: Hook,
     packet: &Packet,
-    bit: TargetChoice,
+    bit: UndeterminedTargetBit,
 ) -> bool {
     let mapping = answers.clone().existing_nat_destination(hook, packet);
     let (addr, port) = mapping.expect("an answer");
     match bit {
-        TargetChoice::AddrBit(bit) => addr.0 >> bit & 1 == 1,
-        TargetChoice::PortBit(bit) => port.is_some_and(|p| p >> bit & 1 == 1),
-        TargetChoice::NatChangedPacket | TargetChoice::OtherFieldBit(_) => {
+        UndeterminedTargetBit::AddrBit(bit) => addr.0 >> bit & 1 == 1,
+        UndeterminedTargetBit::PortBit(bit) => port.is_some_and(|p| p >> bit & 1 == 1),
+        UndeterminedTargetBit::NatChangedPacket | UndeterminedTargetBit::OtherFieldBit(_) => {
             unreachable!("only addresses and ports")
         }
     }

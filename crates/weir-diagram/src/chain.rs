@@ -157,7 +157,7 @@ impl<'f> DiagramContext<'f> {
         who: &StatefulTestIdResolver,
         place: TableEvaluationPoint,
     ) -> Result<ChainDiagramId, BuildError> {
-        let sets_of = self.space.first_firewall_with_active_ipsets();
+        let sets_of = self.space.representative_firewall_for_ipsets();
         let said = ChainCacheKey::new(&chain.rules, (who, place, sets_of), |name| {
             chains.chain_diagram_id_by_name(name)
         });

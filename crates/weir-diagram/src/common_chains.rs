@@ -128,7 +128,7 @@ impl<'f> ComparedPair<'f> {
                 }
             }
         }
-        statistics.add_work_of(&context);
+        statistics.record_context_size_and_steps(&context);
         result
     }
 }
@@ -443,7 +443,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
     }
 
     fn build_rules(&mut self, side: usize, chain: &'f Chain) -> Result<DiagramRef, BuildError> {
-        let state_ids = self.sides[side].select_in(&mut self.context.space);
+        let state_ids = self.sides[side].activate_ipsets_get_state_ids(&mut self.context.space);
         self.context.prebuild_set_memberships(chain, self.place.point)?;
         self.context.merge_rules(&self.diagrams[side], &chain.rules, state_ids, self.place)
     }

@@ -74,7 +74,7 @@ pub fn compare_with_progress(
             JourneyKind::ALL.into_iter().filter(wanted).map(ComparedPath::WholeJourney).collect()
         }
     };
-    check_same_objects_missing(before, after)?;
+    check_same_shared_object_errors(before, after)?;
     let mut parts = Vec::new();
     let rules =
         |f: &Firewall| f.rulesets().map(|r| r.rules_with_table_and_chain().count()).sum::<usize>();
@@ -100,7 +100,7 @@ pub fn compare_with_progress(
         }
         let pair = pair(ComparedPath::ReassembledInput);
         if ways.contains(&ComparedPath::WholeJourney(JourneyKind::Input))
-            && pair.is_reassembled_only_at_input()
+            && pair.has_prerouting_rules_before_reassembly()
         {
             let part = compare_pair_trying_orders(&pair, &orders, &mut plan)?;
             if !matches!(part.verdict, ComparisonVerdict::Equal) {
@@ -112,7 +112,10 @@ pub fn compare_with_progress(
 }
 
 /// A ruleset that the kernel refuses has no meaning that could be equal to that of another.
-fn check_same_objects_missing(before: &Firewall, after: &Firewall) -> Result<(), CompareError> {
+fn check_same_shared_object_errors(
+    before: &Firewall,
+    after: &Firewall,
+) -> Result<(), CompareError> {
     let [old, new] =
         [before, after].map(|f| SharedObjectConfigurations::from_rulesets(f.rulesets()));
     if let Some(object) = old.first_conflict_difference(&new) {

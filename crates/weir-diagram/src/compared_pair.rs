@@ -13,7 +13,7 @@ use crate::comparison_types::{
 };
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
-use crate::fragment_drops::{find_rules_dropping_every_fragment, is_dropped_before_reassembly};
+use crate::fragment_drops::{find_leading_whole_datagram_drops, is_dropped_before_reassembly};
 use crate::journey::{ComparedRuleset, list_journey_stages};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_space::{PacketSet, PacketSpace, PacketSpaceOptions};
@@ -35,7 +35,7 @@ pub(crate) struct ComparedPair<'f> {
 impl<'f> ComparedPair<'f> {
     /// Whether rules see the fragments of a datagram in PREROUTING, and the whole in INPUT: the
     /// fragments' journey says little about the datagram's.
-    pub fn is_reassembled_only_at_input(&self) -> bool {
+    pub fn has_prerouting_rules_before_reassembly(&self) -> bool {
         let rulesets =
             || [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
         let defragments = |r: &Ruleset| {
@@ -81,7 +81,7 @@ impl<'f> ComparedPair<'f> {
         meaning.space.store.steps = statistics.steps;
         meaning.space.store.steps_max = self.options.steps_max;
         let answer = self.decide_equality(&mut meaning);
-        statistics.add_work_of(&meaning);
+        statistics.record_context_size_and_steps(&meaning);
         answer
     }
 
@@ -185,7 +185,7 @@ impl<'f> ComparedPair<'f> {
         }
         let space = &mut meaning.space;
         for (dead, firewall) in dead.iter_mut().zip([self.before, self.after]) {
-            for rule in find_rules_dropping_every_fragment(firewall) {
+            for rule in find_leading_whole_datagram_drops(firewall) {
                 let of = space
                     .packets_matching_rule(rule, EvaluationPoint::at_hook(Hook::Prerouting))?;
                 *dead = space.store.overlay(*dead, of.0)?;
@@ -384,7 +384,7 @@ impl<'f> ComparedPair<'f> {
 
 impl DiagramSizeAndSteps {
     /// Adds what a comparison took; its steps began with those of before.
-    pub(crate) fn add_work_of(&mut self, context: &DiagramContext<'_>) {
+    pub(crate) fn record_context_size_and_steps(&mut self, context: &DiagramContext<'_>) {
         let store = &context.space.store;
         self.nodes = store.node_count();
         self.nodes_peak = self.nodes_peak.max(store.nodes_peak);

@@ -18,7 +18,7 @@ use crate::chain::BuildError;
 use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
 use crate::compose::DiagramContext;
 use crate::encode::encode_packet;
-use crate::free_variable::{FieldBit, FreeVariable, TargetChoice};
+use crate::free_variable::{FieldBit, FreeVariable, UndeterminedTargetBit};
 use crate::journey::{ComparedRuleset, list_journey_stages};
 use crate::node_store::DiagramRef;
 use crate::packet_space::{PacketSpace, PacketSpaceOptions};
@@ -208,10 +208,12 @@ impl RecordedAnswers {
                 if (content, hook) == (chosen.content, chosen.hook) =>
             {
                 Some(match bit {
-                    TargetChoice::AddrBit(bit) => chosen.addr.0 >> bit & 1 == 1,
-                    TargetChoice::PortBit(bit) => chosen.port.is_some_and(|p| p >> bit & 1 == 1),
-                    TargetChoice::NatChangedPacket => chosen.changes_packet,
-                    TargetChoice::OtherFieldBit(_) => return None,
+                    UndeterminedTargetBit::AddrBit(bit) => chosen.addr.0 >> bit & 1 == 1,
+                    UndeterminedTargetBit::PortBit(bit) => {
+                        chosen.port.is_some_and(|p| p >> bit & 1 == 1)
+                    }
+                    UndeterminedTargetBit::NatChangedPacket => chosen.changes_packet,
+                    UndeterminedTargetBit::OtherFieldBit(_) => return None,
                 })
             }
             _ => None,
@@ -222,7 +224,7 @@ impl RecordedAnswers {
                     FreeVariable::StatelessTargetBit {
                         content,
                         hook,
-                        bit: TargetChoice::OtherFieldBit(FieldBit(field, bit)),
+                        bit: UndeterminedTargetBit::OtherFieldBit(FieldBit(field, bit)),
                         ..
                     },
                     QuestionInstance::StatelessAtHook(at),

@@ -53,7 +53,7 @@ pub(crate) fn encode_packet(
         Field::Length,
         Field::PktType,
     ];
-    for field in numbers.into_iter().chain(Field::plain_fields()) {
+    for field in numbers.into_iter().chain(Field::always_present_number_fields()) {
         let FieldReading::Value(v) = field.read(packet) else { return None };
         if v > field.max_value(packet.family) {
             return None;
@@ -158,7 +158,9 @@ pub(crate) fn decode_packet(layout: &VariableLayout, a: &FieldBitAssignment) -> 
     };
     (p.iif, p.oif) = (name(Field::Iif), name(Field::Oif));
     p.smac = (block(VariableBlock::HasMac) == 1).then(Mac::default);
-    for number in [Field::PktType, Field::SourceMac].into_iter().chain(Field::plain_fields()) {
+    for number in
+        [Field::PktType, Field::SourceMac].into_iter().chain(Field::always_present_number_fields())
+    {
         number.write(&mut p, field(number));
     }
     p.ct = decode_ct(field(Field::CtState) as u32, field(Field::CtMark) as u32);

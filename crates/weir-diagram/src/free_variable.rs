@@ -50,7 +50,7 @@ pub(crate) enum FreeVariable {
         /// What was done to the packet before.
         change: u32,
         /// Which bit.
-        bit: TargetChoice,
+        bit: UndeterminedTargetBit,
     },
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct FieldBit(pub Field, pub u8);
 
 /// What a target leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum TargetChoice {
+pub(crate) enum UndeterminedTargetBit {
     /// A bit of the address, counted from the lowest.
     AddrBit(u8),
     /// A bit of the port.

@@ -117,7 +117,9 @@ impl GuardedSequence {
             match terminal.exit {
                 RuleExit::Continue => exits.continued = store.overlay(exits.continued, packets)?,
                 RuleExit::Return => exits.returned = store.overlay(exits.returned, packets)?,
-                RuleExit::Verdict(verdict) => self.decide(context, verdict, packets)?,
+                RuleExit::Verdict(verdict) => {
+                    self.add_packets_with_verdict(context, verdict, packets)?
+                }
                 RuleExit::PlaceholderForDiagram | RuleExit::SameInBoth => {
                     return Err(SequenceError::NotRepresented);
                 }
@@ -127,7 +129,7 @@ impl GuardedSequence {
     }
 
     /// The table is decided for some packets.
-    pub fn decide(
+    pub fn add_packets_with_verdict(
         &mut self,
         context: &mut DiagramContext<'_>,
         verdict: Verdict,
@@ -221,7 +223,8 @@ impl GuardedSequence {
                 if question.state_input.change != 0 {
                     return Err(SequenceError::NotRepresented);
                 }
-                question.state_input = self.see_state_input(context, seen, question.state_input);
+                question.state_input =
+                    self.state_input_with_seen_change(context, seen, question.state_input);
                 unite_event(context, &mut questions, place, (*packets, question))?;
             }
             let done = context.terminals.list_effects(terminal.effects);
@@ -281,23 +284,23 @@ impl GuardedSequence {
         };
         match variable {
             FreeVariable::StatelessTest { change: 0, content, hook } => {
-                let change = self.see_change(context, seen, FieldSet::ALL);
+                let change = self.intern_seen_change(context, seen, FieldSet::ALL);
                 let variable = FreeVariable::StatelessTest { change, content, hook };
                 Ok(literal(context, variable)?)
             }
             FreeVariable::StatelessTargetBit { change: 0, content, hook, bit } => {
-                let change = self.see_change(context, seen, FieldSet::ALL);
+                let change = self.intern_seen_change(context, seen, FieldSet::ALL);
                 let variable = FreeVariable::StatelessTargetBit { change, content, hook, bit };
                 Ok(literal(context, variable)?)
             }
             FreeVariable::StatefulTest { who, content, nth: 0, of } if of.change == 0 => {
-                let of = self.see_state_input(context, seen, of);
+                let of = self.state_input_with_seen_change(context, seen, of);
                 self.select_by_evaluation_count(context, (who, content), &mut |context, nth| {
                     literal(context, FreeVariable::StatefulTest { who, content, nth, of })
                 })
             }
             FreeVariable::StatefulTargetBit { who, content, nth: 0, of, bit } if of.change == 0 => {
-                let of = self.see_state_input(context, seen, of);
+                let of = self.state_input_with_seen_change(context, seen, of);
                 self.select_by_evaluation_count(context, (who, content), &mut |context, nth| {
                     literal(context, FreeVariable::StatefulTargetBit { who, content, nth, of, bit })
                 })
@@ -321,17 +324,17 @@ impl GuardedSequence {
         Ok(out)
     }
 
-    fn see_state_input(
+    fn state_input_with_seen_change(
         &self,
         context: &DiagramContext<'_>,
         seen: &mut SeenChanges,
         of: StatefulTestInput,
     ) -> StatefulTestInput {
-        StatefulTestInput { change: self.see_change(context, seen, of.read_fields), ..of }
+        StatefulTestInput { change: self.intern_seen_change(context, seen, of.read_fields), ..of }
     }
 
     /// The number of what was done before to some fields.
-    fn see_change(
+    fn intern_seen_change(
         &self,
         context: &DiagramContext<'_>,
         seen: &mut SeenChanges,
@@ -413,10 +416,10 @@ impl DiagramContext<'_> {
             return Ok(f);
         }
         let code = self.space.store.fresh_cache_code();
-        self.replace_bits_with_code(code, f, functions)
+        self.replace_bits_using_cache_code(code, f, functions)
     }
 
-    fn replace_bits_with_code(
+    fn replace_bits_using_cache_code(
         &mut self,
         code: u32,
         f: DiagramRef,
@@ -429,8 +432,8 @@ impl DiagramContext<'_> {
             return Ok(known);
         }
         let (low, high) = self.space.store.branches(f);
-        let low = self.replace_bits_with_code(code, low, functions)?;
-        let high = self.replace_bits_with_code(code, high, functions)?;
+        let low = self.replace_bits_using_cache_code(code, low, functions)?;
+        let high = self.replace_bits_using_cache_code(code, high, functions)?;
         let store = &mut self.space.store;
         let level = store.level(f);
         let bit = match functions.get(&level) {

@@ -15,7 +15,7 @@ use crate::chain_cache::ChainCache;
 use crate::comparison_types::{CompareLevel, ComparedPath};
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
-use crate::free_variable::{FreeVariable, TargetChoice};
+use crate::free_variable::{FreeVariable, UndeterminedTargetBit};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::packet_space::PacketSpace;
@@ -70,7 +70,10 @@ impl<'f> ComparedRuleset<'f> {
     }
 
     /// Selects this side's sets; whose the stateful tests are.
-    pub fn select_in<'s>(&'s self, space: &mut PacketSpace<'f>) -> &'s StatefulTestIdResolver {
+    pub fn activate_ipsets_get_state_ids<'s>(
+        &'s self,
+        space: &mut PacketSpace<'f>,
+    ) -> &'s StatefulTestIdResolver {
         space.active_firewall = self.side_index;
         &self.state_ids
     }
@@ -480,7 +483,7 @@ impl<'f> DiagramContext<'f> {
         let again = space.store.minus(translated, consulted)?;
         let mut change = PacketChange::default();
         let (content, end) = (digest_existing_nat_question(), space.layout.fields_end);
-        let mut put = |field: Field, choice: &dyn Fn(u32) -> TargetChoice| {
+        let mut put = |field: Field, choice: &dyn Fn(u32) -> UndeterminedTargetBit| {
             let levels = space.layout.field_levels(field);
             for bit in (0..levels.bit_count).rev() {
                 let variable =
@@ -492,8 +495,8 @@ impl<'f> DiagramContext<'f> {
                 );
             }
         };
-        put(Field::Daddr, &|bit| TargetChoice::AddrBit(bit as u8));
-        put(Field::Dport, &|bit| TargetChoice::PortBit(bit as u8));
+        put(Field::Daddr, &|bit| UndeterminedTargetBit::AddrBit(bit as u8));
+        put(Field::Dport, &|bit| UndeterminedTargetBit::PortBit(bit as u8));
         let change = self.terminals.intern_change(&change);
         let changed = Terminal { change, ..Terminal::from_exit(RuleExit::Continue) };
         let changed = self.terminals.intern_leaf(changed);

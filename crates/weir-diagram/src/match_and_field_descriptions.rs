@@ -101,11 +101,11 @@ pub(crate) fn has_all_ct_states_but_invalid(codes: impl Iterator<Item = u32>) ->
     states.into_iter().all(|c| codes.contains(&c))
 }
 
-/// States and translations that some codes stand for. Of a new connection, `ordinary` does not say
+/// States and translations that some codes stand for. Of a new connection, `omit_obvious` does not say
 /// that it is not translated: it cannot be yet.
 pub(crate) fn describe_ct_states_with_nat(
     codes: impl Iterator<Item = u32>,
-    ordinary: bool,
+    omit_obvious: bool,
 ) -> Vec<String> {
     let mut by_state: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
     for code in codes {
@@ -119,7 +119,7 @@ pub(crate) fn describe_ct_states_with_nat(
         {
             let set = codes.iter().filter(|c| **c >> bit & 1 == 1).count();
             match set {
-                0 if ordinary && state == ct_state::NEW => {}
+                0 if omit_obvious && state == ct_state::NEW => {}
                 0 => word += &format!(" not {name}"),
                 n if n == codes.len() => word += &format!(" {name}"),
                 _ => {}

@@ -144,7 +144,7 @@ impl<'f> PacketSpace<'f> {
     }
 
     /// The first firewall with the sets that are looked into.
-    pub(crate) fn first_firewall_with_active_ipsets(&self) -> usize {
+    pub(crate) fn representative_firewall_for_ipsets(&self) -> usize {
         if self.has_same_sets { 0 } else { self.active_firewall }
     }
 

@@ -169,13 +169,13 @@ impl PacketSpace<'_> {
         Ok(regions.into_iter().map(|(region, _)| region).collect())
     }
 
-    /// The same, each with its packets. `ordinary` omits what is obvious for a set without corner
+    /// The same, each with its packets. `omit_obvious` omits what is obvious for a set without corner
     /// cases.
     pub(crate) fn largest_regions_with_packet_sets(
         &mut self,
         a: PacketSet,
         count: usize,
-        ordinary: bool,
+        omit_obvious: bool,
     ) -> Result<Vec<(Region, DiagramRef)>, LimitReached> {
         let mut shares = AssignmentShareCache::new();
         let all = self.assignment_share(self.possible_packets, &mut shares);
@@ -193,7 +193,7 @@ impl PacketSpace<'_> {
             steps -= 1;
             if way.node.is_leaf() && way.node != DiagramRef::ZERO {
                 let set = self.packets_on_path(&way)?;
-                out.push((self.build_region(&way, all, ordinary), set));
+                out.push((self.build_region(&way, all, omit_obvious), set));
             }
             if out.len() == count {
                 break;
@@ -309,7 +309,7 @@ impl PacketSpace<'_> {
         self.collect_exit_spans(high, levels, bit, base | 1 << bit, found, left);
     }
 
-    fn build_region(&self, way: &RegionSearchPath, all: f64, ordinary: bool) -> Region {
+    fn build_region(&self, way: &RegionSearchPath, all: f64, omit_obvious: bool) -> Region {
         let mut parts = Vec::new();
         let mut said = &way.last_test;
         while let Some(link) = said {
@@ -322,12 +322,12 @@ impl PacketSpace<'_> {
         Region {
             share,
             packet_count: packets,
-            field_values: self.describe_path_values(&parts, ordinary),
+            field_values: self.describe_path_values(&parts, omit_obvious),
             examples: Vec::new(),
         }
     }
 
-    fn describe_path_values(&self, parts: &[&PathTest], ordinary: bool) -> Vec<FieldValues> {
+    fn describe_path_values(&self, parts: &[&PathTest], omit_obvious: bool) -> Vec<FieldValues> {
         let spans_of = |wanted: VariableBlock| {
             parts.iter().find_map(|p| match p {
                 PathTest::BlockValues(block, _, spans) if *block == wanted => Some(&spans[..]),
@@ -352,7 +352,7 @@ impl PacketSpace<'_> {
                     if has_header && proto.is_some() => {}
                 PathTest::BlockValues(block, levels, spans) => {
                     let named =
-                        self.describe_block_values(*block, *levels, spans, (proto, ordinary));
+                        self.describe_block_values(*block, *levels, spans, (proto, omit_obvious));
                     out.extend(named.filter(|v| !(has_header && v.name.starts_with("not a"))));
                 }
             }
@@ -375,12 +375,12 @@ impl PacketSpace<'_> {
         block: VariableBlock,
         levels: LevelRange,
         spans: &[(u128, u128)],
-        (proto, ordinary): (Option<u128>, bool),
+        (proto, omit_obvious): (Option<u128>, bool),
     ) -> Option<FieldValues> {
         let yes = spans.iter().any(|s| s.1 == 1);
         let flag = |yes_words: &str, no_words: &str| {
             let name = if yes { yes_words } else { no_words }.to_owned();
-            let is_said = yes || !ordinary || matches!(block, VariableBlock::HasMac);
+            let is_said = yes || !omit_obvious || matches!(block, VariableBlock::HasMac);
             is_said.then(|| FieldValues::from_phrase_alone(name))
         };
         let field = match block {
@@ -404,7 +404,7 @@ impl PacketSpace<'_> {
             Field::Iif | Field::Oif => {
                 // All devices, where there is one.
                 let classes = self.layout.device_classes.class_example_names().len() as u32;
-                if ordinary && (1..classes).all(|class| codes().any(|code| code == class)) {
+                if omit_obvious && (1..classes).all(|class| codes().any(|code| code == class)) {
                     return None;
                 }
                 let word =
@@ -413,15 +413,17 @@ impl PacketSpace<'_> {
                     (1..classes).partition(|class| codes().any(|code| code == *class));
                 let any_other =
                     there.iter().filter_map(word).any(|word| word == ANY_OTHER_DEVICE_PHRASE);
-                if ordinary && any_other && missing.len() < there.len() {
+                if omit_obvious && any_other && missing.len() < there.len() {
                     let missing: Vec<String> = missing.iter().filter_map(word).collect();
                     vec![format!("any device but {}", missing.join(", "))]
                 } else {
                     codes().filter_map(|c| word(&c)).collect()
                 }
             }
-            Field::CtState if ordinary && has_all_ct_states_but_invalid(codes()) => return None,
-            Field::CtState => describe_ct_states_with_nat(codes(), ordinary),
+            Field::CtState if omit_obvious && has_all_ct_states_but_invalid(codes()) => {
+                return None;
+            }
+            Field::CtState => describe_ct_states_with_nat(codes(), omit_obvious),
             _ => {
                 let all = field.max_value(family);
                 let spans = spans.iter().filter(|s| **s != (0, all));

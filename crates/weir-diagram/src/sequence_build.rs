@@ -52,8 +52,8 @@ impl<'f> SequenceBuilder<'_, 'f> {
         let mut all = SequencedChains { diagrams, is_plain: vec![false; chains.len()] };
         for at in order {
             let chain = &chains[at];
-            all.is_plain[at] =
-                at != start && chain.rules.iter().all(|rule| self.is_plain_rule(&all, rule));
+            all.is_plain[at] = at != start
+                && chain.rules.iter().all(|rule| self.is_stateless_effect_free_rule(&all, rule));
             if all.is_plain[at] {
                 self.context.build_called_chain(
                     &mut all.diagrams,
@@ -68,7 +68,9 @@ impl<'f> SequenceBuilder<'_, 'f> {
         let end = self.run_chain(&mut sequence, &all, start, DiagramRef::ONE)?;
         let mut accepted = DiagramRef::ZERO;
         match chains[start].policy {
-            Some(Policy::Drop) => sequence.decide(self.context, Verdict::Drop, end)?,
+            Some(Policy::Drop) => {
+                sequence.add_packets_with_verdict(self.context, Verdict::Drop, end)?
+            }
             Some(Policy::Accept) | None => accepted = end,
         }
         if let Some(at) = sequence.verdicts.iter().position(|(v, _)| *v == Verdict::Accept) {
@@ -91,7 +93,10 @@ impl<'f> SequenceBuilder<'_, 'f> {
         let mut next = 0;
         while next < rules.len() && live != DiagramRef::ZERO {
             let rest = &rules[next..];
-            let plain = rest.iter().take_while(|rule| self.is_plain_rule(chains, rule)).count();
+            let plain = rest
+                .iter()
+                .take_while(|rule| self.is_stateless_effect_free_rule(chains, rule))
+                .count();
             let exits = if plain > 0 {
                 let run = self.context.merge_rules(
                     &chains.diagrams,
@@ -147,7 +152,7 @@ impl<'f> SequenceBuilder<'_, 'f> {
     }
 
     /// Whether a rule ends in verdicts and returns alone.
-    fn is_plain_rule(&self, chains: &SequencedChains<'f>, rule: &Rule) -> bool {
+    fn is_stateless_effect_free_rule(&self, chains: &SequencedChains<'f>, rule: &Rule) -> bool {
         let ends = match &rule.target {
             Target::None | Target::Accept | Target::Drop | Target::Return | Target::Reject(_) => {
                 true

@@ -66,7 +66,7 @@ impl<'f> ComparedPair<'f> {
         let sides = self.compared_rulesets();
         let stages = list_journey_stages(self.path, &sides);
         let is_equal = context.are_tables_equal_as_sequences(&sides, &stages) == Ok(true);
-        statistics.add_work_of(&context);
+        statistics.record_context_size_and_steps(&context);
         is_equal
     }
 }
@@ -90,7 +90,7 @@ impl<'f> DiagramContext<'f> {
             let mut seen = SeenChanges::default();
             let mut sequences = Vec::new();
             for side in sides {
-                let state_ids = side.select_in(&mut self.space);
+                let state_ids = side.activate_ipsets_get_state_ids(&mut self.space);
                 sequences.push(match side.traversed_table(*piece) {
                     None => (GuardedSequence::default(), DiagramRef::ONE),
                     Some(table) => SequenceBuilder {

@@ -110,7 +110,7 @@ impl PacketSpace<'_> {
         dirs: &[bool],
         at: EvaluationPoint,
     ) -> Result<DiagramRef, LimitReached> {
-        let key = (self.first_firewall_with_active_ipsets(), set, dirs.to_vec(), at);
+        let key = (self.representative_firewall_for_ipsets(), set, dirs.to_vec(), at);
         if let Some(made) = self.memberships.get(&key) {
             return Ok(*made);
         }

@@ -13,7 +13,7 @@ use weir_semantics::question_digest::{digest_debug_text, digest_drop_question};
 
 use crate::chain::BuildError;
 use crate::compose::DiagramContext;
-use crate::free_variable::{FieldBit, FreeVariable, StatefulTestInput, TargetChoice};
+use crate::free_variable::{FieldBit, FreeVariable, StatefulTestInput, UndeterminedTargetBit};
 use crate::node_store::DiagramRef;
 use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::presence::{build_code_predicate, decode_ct_state};
@@ -38,7 +38,9 @@ impl DiagramContext<'_> {
             }
             Target::Divert(e) => self.build_divert_target(target, e, effects, (who, place)),
             Target::Effect(effect) => match &**effect {
-                Effect::Other(e) => self.build_extension_target(target, e, effects, (who, place)),
+                Effect::Other(e) => {
+                    self.build_effect_table_target(target, e, effects, (who, place))
+                }
                 other => self.build_effect_target(other, target, effects),
             },
             Target::Nat(nat) => Ok(self.build_nat_target(nat, effects, place)?),
@@ -170,7 +172,7 @@ impl DiagramContext<'_> {
     }
 
     /// A target of a module whose row in the table of effects says what it does.
-    fn build_extension_target(
+    fn build_effect_table_target(
         &mut self,
         target: &Target,
         extension: &ExtensionTarget,
@@ -265,7 +267,7 @@ impl DiagramContext<'_> {
     ) {
         let hook = place.hook_or_forward();
         self.write_free_variable_bits(change, fields, |bit| {
-            let bit = TargetChoice::OtherFieldBit(bit);
+            let bit = UndeterminedTargetBit::OtherFieldBit(bit);
             FreeVariable::StatelessTargetBit { content, hook, change: 0, bit }
         });
     }

@@ -108,7 +108,7 @@ impl VariableOrder {
             ],
         };
         let mut blocks = [parts.concat(), RARELY_TESTED_BLOCKS.to_vec()].concat();
-        for block in Field::plain_fields().map(VariableBlock::Field) {
+        for block in Field::always_present_number_fields().map(VariableBlock::Field) {
             if !blocks.contains(&block) {
                 blocks.push(block);
             }

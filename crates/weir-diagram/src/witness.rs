@@ -5,7 +5,7 @@ use weir_packet::{Transport, tcp_flag};
 use weir_semantics::ConnectionFact;
 
 use crate::encode::{FieldBitAssignment, decode_packet, encode_packet};
-use crate::free_variable::{FieldBit, FreeVariable, TargetChoice};
+use crate::free_variable::{FieldBit, FreeVariable, UndeterminedTargetBit};
 use crate::match_and_field_descriptions::format_match_as_iptables_option;
 use crate::node_store::{DiagramRef, LEAF_LEVEL, LimitReached};
 use crate::packet_space::{PacketSet, PacketSpace};
@@ -126,18 +126,18 @@ fn split_bit_variable(variable: FreeVariable) -> Option<(FreeVariable, WrittenQu
         }
         FreeVariable::StatelessTargetBit { content, hook, change, bit: choice } => {
             let (whole, written, bit) = match choice {
-                TargetChoice::OtherFieldBit(FieldBit(field, bit)) => (
-                    TargetChoice::OtherFieldBit(FieldBit(field, 0)),
+                UndeterminedTargetBit::OtherFieldBit(FieldBit(field, bit)) => (
+                    UndeterminedTargetBit::OtherFieldBit(FieldBit(field, 0)),
                     WrittenQuantity::Field(field),
                     bit,
                 ),
-                TargetChoice::AddrBit(bit) => {
-                    (TargetChoice::AddrBit(0), WrittenQuantity::Address, bit)
+                UndeterminedTargetBit::AddrBit(bit) => {
+                    (UndeterminedTargetBit::AddrBit(0), WrittenQuantity::Address, bit)
                 }
-                TargetChoice::PortBit(bit) => {
-                    (TargetChoice::PortBit(0), WrittenQuantity::Port, bit)
+                UndeterminedTargetBit::PortBit(bit) => {
+                    (UndeterminedTargetBit::PortBit(0), WrittenQuantity::Port, bit)
                 }
-                TargetChoice::NatChangedPacket => return None,
+                UndeterminedTargetBit::NatChangedPacket => return None,
             };
             Some((
                 FreeVariable::StatelessTargetBit { content, hook, change, bit: whole },
@@ -210,20 +210,33 @@ impl PacketSpace<'_> {
             (
                 None,
                 FreeVariable::StatelessTargetBit {
-                    bit: TargetChoice::OtherFieldBit(FieldBit(field, bit)),
+                    bit: UndeterminedTargetBit::OtherFieldBit(FieldBit(field, bit)),
                     ..
                 }
                 | FreeVariable::StatefulTargetBit { bit: FieldBit(field, bit), .. },
             ) => format!("bit {bit} of the {} that a target writes", field.row().name),
-            (None, FreeVariable::StatelessTargetBit { bit: TargetChoice::AddrBit(bit), .. }) => {
+            (
+                None,
+                FreeVariable::StatelessTargetBit {
+                    bit: UndeterminedTargetBit::AddrBit(bit), ..
+                },
+            ) => {
                 format!("bit {bit} of the address that a translation chooses")
             }
-            (None, FreeVariable::StatelessTargetBit { bit: TargetChoice::PortBit(bit), .. }) => {
+            (
+                None,
+                FreeVariable::StatelessTargetBit {
+                    bit: UndeterminedTargetBit::PortBit(bit), ..
+                },
+            ) => {
                 format!("bit {bit} of the port that a translation chooses")
             }
             (
                 None,
-                FreeVariable::StatelessTargetBit { bit: TargetChoice::NatChangedPacket, .. },
+                FreeVariable::StatelessTargetBit {
+                    bit: UndeterminedTargetBit::NatChangedPacket,
+                    ..
+                },
             ) => "a translation changes the packet".to_owned(),
             (None, FreeVariable::StatelessTest { content, .. })
                 if content == ConnectionFact::NatTableAlreadyTraversed.digest() =>

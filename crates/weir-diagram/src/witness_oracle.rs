@@ -11,7 +11,7 @@ use weir_semantics::{
 };
 
 use crate::comparison_types::StatefulTestPairing;
-use crate::free_variable::{FreeVariable, TargetChoice};
+use crate::free_variable::{FreeVariable, UndeterminedTargetBit};
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::witness::{Assumption, Witness};
 
@@ -138,10 +138,10 @@ impl Oracle for WitnessOracle<'_> {
             }
             found = true;
             match (bit, &mut port) {
-                (TargetChoice::AddrBit(bit), _) => {
+                (UndeterminedTargetBit::AddrBit(bit), _) => {
                     addr = addr & !(1 << bit) | u128::from(assumption.answer) << bit;
                 }
-                (TargetChoice::PortBit(bit), Some(port)) => {
+                (UndeterminedTargetBit::PortBit(bit), Some(port)) => {
                     *port = *port & !(1 << bit) | u16::from(assumption.answer) << bit;
                 }
                 _ => {}
@@ -165,7 +165,7 @@ impl Oracle for WitnessOracle<'_> {
             FreeVariable::StatelessTargetBit {
                 content,
                 hook,
-                bit: TargetChoice::OtherFieldBit(bit),
+                bit: UndeterminedTargetBit::OtherFieldBit(bit),
                 ..
             } => (content == ask.1 && hook == question.hook && bit.0 == field).then_some(bit.1),
             _ => None,
@@ -206,14 +206,18 @@ impl Oracle for WitnessOracle<'_> {
                 continue;
             };
             match (bit, &mut port) {
-                (TargetChoice::AddrBit(bit), _) => {
+                (UndeterminedTargetBit::AddrBit(bit), _) => {
                     addr = addr & !(1 << bit) | u128::from(assumption.answer) << bit;
                 }
-                (TargetChoice::PortBit(bit), Some(port)) => {
+                (UndeterminedTargetBit::PortBit(bit), Some(port)) => {
                     *port = *port & !(1 << bit) | u16::from(assumption.answer) << bit;
                 }
-                (TargetChoice::PortBit(_), None)
-                | (TargetChoice::NatChangedPacket | TargetChoice::OtherFieldBit(_), _) => {}
+                (UndeterminedTargetBit::PortBit(_), None)
+                | (
+                    UndeterminedTargetBit::NatChangedPacket
+                    | UndeterminedTargetBit::OtherFieldBit(_),
+                    _,
+                ) => {}
             }
         }
         Some((Addr(addr), port))
@@ -250,7 +254,7 @@ mod tests {
         let mut packet = Packet::new(Family::V4, Addr(1), Addr(2), 17);
         packet.transport = Transport::Udp { sport: 7, dport: 1500 };
         let hook = Hook::Prerouting;
-        let (content, bit) = (digest_debug_text(&target), TargetChoice::AddrBit(0));
+        let (content, bit) = (digest_debug_text(&target), UndeterminedTargetBit::AddrBit(0));
         let assumption = Assumption {
             assumed_match: None,
             description: String::new(),

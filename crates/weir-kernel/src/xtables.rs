@@ -177,13 +177,15 @@ impl XtablesSocket {
         header[84..88].copy_from_slice(&present_entry_count.to_ne_bytes());
         let address = counters.as_mut_ptr().expose_provenance();
         header[88..96].copy_from_slice(&(address as u64).to_ne_bytes());
-        let (level, option) = (self.level(), IPT_SO_SET_REPLACE);
+        let (socket_option_level, option) = (self.socket_option_level(), IPT_SO_SET_REPLACE);
         // SAFETY: the header has one address, that of `counters`. The kernel writes as many pairs
         // of 64-bit numbers there as the header says, for which `counters` has room, and refuses
         // the table if the present one has another number of entries (`__do_replace` and
         // `xt_replace_table`). It does so before the call returns, while nothing borrows them.
-        unsafe { set_socket_option_with_addresses(&self.fd, level, option, new.bytes()) }
-            .map_err(error())?;
+        unsafe {
+            set_socket_option_with_addresses(&self.fd, socket_option_level, option, new.bytes())
+        }
+        .map_err(error())?;
         let count = |[packets, bytes]: [u64; 2]| PacketByteCount { packets, bytes };
         Ok(counters.into_iter().map(count).collect())
     }
@@ -204,10 +206,11 @@ impl XtablesSocket {
             buffer.extend_from_slice(&count.packets.to_ne_bytes());
             buffer.extend_from_slice(&count.bytes.to_ne_bytes());
         }
-        set_socket_option(&self.fd, self.level(), IPT_SO_SET_ADD_COUNTERS, &buffer).map_err(error())
+        set_socket_option(&self.fd, self.socket_option_level(), IPT_SO_SET_ADD_COUNTERS, &buffer)
+            .map_err(error())
     }
 
-    fn level(&self) -> i32 {
+    fn socket_option_level(&self) -> i32 {
         match self.family {
             Family::V4 => libc::SOL_IP,
             Family::V6 => libc::SOL_IPV6,
@@ -219,7 +222,13 @@ impl XtablesSocket {
         // SAFETY: the buffer is passed with its length.
         let result = unsafe {
             let pointer = value.as_mut_ptr().cast();
-            libc::getsockopt(self.fd.as_raw_fd(), self.level(), option, pointer, &mut length)
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                self.socket_option_level(),
+                option,
+                pointer,
+                &mut length,
+            )
         };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }

@@ -17,19 +17,19 @@ use weir_packet::{Mac, pcap};
 use crate::LabError;
 
 /// Longest frame that fits into a slot of the generator's small table, tag included.
-pub const SMALL_TABLE_MAX_FRAME_BYTES: usize = 120;
+pub const SMALL_FRAME_TABLE_SLOT_BYTES: usize = 120;
 /// The same of its table for larger frames.
-pub const LARGE_TABLE_MAX_FRAME_BYTES: usize = 1528;
+pub const LARGE_FRAME_TABLE_SLOT_BYTES: usize = 1528;
 /// Most frames of the small table: 128 MiB.
-pub const SMALL_TABLE_MAX_FRAMES: usize = 1 << 20;
+pub const SMALL_FRAME_TABLE_MAX_SLOTS: usize = 1 << 20;
 /// Most frames of the other one: 96 MiB.
-pub const LARGE_TABLE_MAX_FRAMES: usize = 1 << 16;
+pub const LARGE_FRAME_TABLE_MAX_SLOTS: usize = 1 << 16;
 /// Longest frame that the devices take: a packet of 1500 bytes.
 const MAX_DEVICE_FRAME_BYTES: usize = 1514;
 
 const TRIAL_TAG_BYTES: usize = 8;
 const ETHERNET_HEADER_BYTES: usize = 14;
-const TO_DROP_FLAG: u32 = 1;
+const EXPECTED_DROP_TAG_BIT: u32 = 1;
 
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,8 +93,11 @@ pub fn load_pcap_and_verdicts(path: &Path) -> Result<Vec<Frame>, LabError> {
 /// # Errors
 /// Why not.
 pub fn check_sendable(frames: &[Frame]) -> Result<(), String> {
-    let most =
-        if needs_large_table(frames) { LARGE_TABLE_MAX_FRAMES } else { SMALL_TABLE_MAX_FRAMES };
+    let most = if needs_large_frame_table(frames) {
+        LARGE_FRAME_TABLE_MAX_SLOTS
+    } else {
+        SMALL_FRAME_TABLE_MAX_SLOTS
+    };
     if frames.is_empty() || frames.len() > most {
         return Err(format!("{} frames; 1 to {most} of that length can be sent", frames.len()));
     }
@@ -107,8 +110,8 @@ pub fn check_sendable(frames: &[Frame]) -> Result<(), String> {
 }
 
 /// Whether any of the frames needs the table for larger ones.
-pub(crate) fn needs_large_table(frames: &[Frame]) -> bool {
-    frames.iter().any(|frame| frame.bytes.len() + TRIAL_TAG_BYTES > SMALL_TABLE_MAX_FRAME_BYTES)
+pub(crate) fn needs_large_frame_table(frames: &[Frame]) -> bool {
+    frames.iter().any(|frame| frame.bytes.len() + TRIAL_TAG_BYTES > SMALL_FRAME_TABLE_SLOT_BYTES)
 }
 
 /// The frame as it is sent: addressed, with its tag, lengths and checksums correct.
@@ -135,7 +138,7 @@ pub(crate) fn build_tagged_frame(
         return Err(format!("{bytes} bytes; {MAX_DEVICE_FRAME_BYTES} can be sent"));
     }
     packet.truncate(MAX_DEVICE_FRAME_BYTES - ETHERNET_HEADER_BYTES - TRIAL_TAG_BYTES);
-    let number_and_flag = (number << 1) | if frame.to_drop { TO_DROP_FLAG } else { 0 };
+    let number_and_flag = (number << 1) | if frame.to_drop { EXPECTED_DROP_TAG_BIT } else { 0 };
     packet.extend_from_slice(&magic.to_ne_bytes());
     packet.extend_from_slice(&number_and_flag.to_ne_bytes());
     if ethertype == [0x08, 0x00] {

@@ -37,6 +37,6 @@ mod trial;
 pub mod workload;
 
 pub use error::{ArrivalUnit, LabError};
-pub use schedule::options::{SELF_COMPARISON_RUNS, StudyRunOptions};
-pub use schedule::run::{execute_study, plan_trials};
+pub use schedule::options::{AA_TEST_REPETITIONS, StudyRunOptions};
+pub use schedule::run::{execute_study, plan_packet_and_probe_trials};
 pub use schedule::run_progress::RunProgress;

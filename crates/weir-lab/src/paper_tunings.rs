@@ -234,7 +234,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
 
 impl AdaptedPaperTuning {
     /// Its value now, in the namespace of the caller; `None` if there is no such setting.
-    pub fn current_value(&self) -> Option<String> {
+    pub fn read_current_sysctl_value(&self) -> Option<String> {
         if self.sysctl.is_empty() {
             return None;
         }
@@ -273,7 +273,7 @@ mod tests {
         for tuning in ALL_PAPERS_TUNINGS {
             if tuning.reach == TuningScope::Gone {
                 assert!(tuning.sysctl.is_empty() && tuning.value.is_empty(), "{}", tuning.then);
-                assert_eq!(tuning.current_value(), None);
+                assert_eq!(tuning.read_current_sysctl_value(), None);
             }
             if !tuning.value.is_empty() {
                 assert!(!tuning.sysctl.is_empty(), "{}", tuning.then);

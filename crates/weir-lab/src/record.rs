@@ -10,7 +10,7 @@ use weir_stats::{
 };
 
 use crate::LabError;
-use crate::observe::environment::{format_utc, mask_paths};
+use crate::observe::environment::{format_utc, reduce_paths_to_last_part};
 use crate::schedule::run_state::RunState;
 use weir_study::LoadedStudy;
 
@@ -40,7 +40,7 @@ pub(crate) fn create_record_folder_with_files(
 }
 
 /// The run as it is now: complete, or truncated.
-pub(crate) fn build_run_record(run: &RunState<'_>, complete: bool) -> RunRecord {
+pub(crate) fn build_run_json(run: &RunState<'_>, complete: bool) -> RunRecord {
     let study = &run.loaded_study.study;
     let seed = run.options.seed;
     let claims =
@@ -70,7 +70,7 @@ pub(crate) fn build_run_record(run: &RunState<'_>, complete: bool) -> RunRecord 
         seconds: run.interrupted_record.as_ref().map_or(0.0, |before| before.seconds)
             + run.started_at.elapsed().map_or(0.0, |elapsed| elapsed.as_secs_f64()),
         complete,
-        command: mask_paths(&run.options.command),
+        command: reduce_paths_to_last_part(&run.options.command),
         weir: run.options.version.clone(),
         seed,
         environment: run.environment.clone(),

@@ -204,7 +204,7 @@ pub fn run_self_test(
     }
     Ok(SelfTestReport::from_measurements(
         parts,
-        runner.describe_realtime_or_refusal(options.trial_duration)?,
+        runner.describe_trial_scheduling(options.trial_duration)?,
     ))
 }
 

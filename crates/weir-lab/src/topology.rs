@@ -25,7 +25,7 @@ use crate::bpf_program::sink::Sink;
 use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
 use crate::host::router_config::{FIREWALL_IN_MAC, SINK_ADDRESS, SOURCE_MAC};
 use crate::host::target::{Host, RcExecTarget};
-use crate::observe::counters::DeviceDropReader;
+use crate::observe::counters::DeviceDropCounterReader;
 use crate::topology::local::{GatewayWithEndDevices, LocalTestbed};
 use crate::topology::remote::RemoteTestbed;
 
@@ -185,7 +185,7 @@ impl Topology {
         self.sink.attach(&local.sink_namespace, far_index)?;
         // Packets that the ring behind the source's device cannot accept are counted by both of its
         // ends (veth_get_stats64 in drivers/net/veth.c), so only the firewall's end is read.
-        let devices = DeviceDropReader::default()
+        let devices = DeviceDropCounterReader::default()
             .add_devices_rx_and_tx_drops(&namespace, &[input, output])?
             .add_devices_rx_and_tx_drops(&local.sink_namespace, &[&far])?;
         let ifindex = local.source_namespace.ifindex(&near)?;

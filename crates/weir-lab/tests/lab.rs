@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use weir_lab::execute_study;
-use weir_lab::{LabError, SELF_COMPARISON_RUNS, StudyRunOptions, frames};
+use weir_lab::{AA_TEST_REPETITIONS, LabError, StudyRunOptions, frames};
 use weir_packet::pcap;
 use weir_stats::rate_search::SearchGoal;
 use weir_stats::run_comparison::evaluate_aa_test_of_block_groups;
@@ -212,16 +212,16 @@ loads = 1
     for copy in [0, 1] {
         assert_eq!(
             of_copy(copy).count(),
-            2 * SELF_COMPARISON_RUNS as usize,
+            2 * AA_TEST_REPETITIONS as usize,
             "one block has no scatter"
         );
     }
     assert!(record.trials.iter().all(|trial| trial.subject == "linear"));
     let found =
-        evaluate_aa_test_of_block_groups(&record.trials, "linear", SELF_COMPARISON_RUNS as usize);
+        evaluate_aa_test_of_block_groups(&record.trials, "linear", AA_TEST_REPETITIONS as usize);
     assert_eq!(
         (found.repetitions, found.points),
-        (SELF_COMPARISON_RUNS as usize, SELF_COMPARISON_RUNS as usize)
+        (AA_TEST_REPETITIONS as usize, AA_TEST_REPETITIONS as usize)
     );
     let picky = run_again("picky", "picky").unwrap();
     let limit = picky.run.subjects[0].limit.as_deref();

@@ -7,7 +7,7 @@ use weir_random::Rng;
 use weir_stats::trial_selection::{TrialSelection, estimate_block_paired_ratio};
 use weir_stats::{Estimate, Quantity, RatioDifference, Scenario, Trial, TrialKind};
 use weir_study::trial_plan::plan_block;
-use weir_study::{PlannedTrial, Variant};
+use weir_study::{PlannedTrial, SubjectCopy};
 
 const BLOCKS: u32 = 9;
 
@@ -32,8 +32,10 @@ impl Machine {
     }
 }
 
-fn variants() -> Vec<Variant> {
-    ["one", "two", "same"].map(|name| Variant { subject: name.to_owned(), copy_index: 0 }).to_vec()
+fn variants() -> Vec<SubjectCopy> {
+    ["one", "two", "same"]
+        .map(|name| SubjectCopy { subject: name.to_owned(), copy_index: 0 })
+        .to_vec()
 }
 
 /// "two" forwards 5 % less than "one"; "same" as much as "one".

@@ -10,12 +10,15 @@ fn a_namespace_gets_what_it_can_have_and_the_machine_keeps_its_own() {
     let of_machine =
         ALL_PAPERS_TUNINGS.iter().filter(|tuning| tuning.reach == TuningScope::Machine);
     let before: Vec<Option<String>> =
-        of_machine.clone().map(|tuning| tuning.current_value()).collect();
+        of_machine.clone().map(|tuning| tuning.read_current_sysctl_value()).collect();
     let applied = apply_modern_namespace_tunings(&namespace).unwrap();
     assert!(applied.len() > 8, "{applied:?}");
     for tuning in applied {
         let now = namespace.read_sysctl(tuning.sysctl).unwrap().replace('\t', " ");
         assert_eq!(now, tuning.value, "{}", tuning.sysctl);
     }
-    assert_eq!(of_machine.map(|tuning| tuning.current_value()).collect::<Vec<_>>(), before);
+    assert_eq!(
+        of_machine.map(|tuning| tuning.read_current_sysctl_value()).collect::<Vec<_>>(),
+        before
+    );
 }

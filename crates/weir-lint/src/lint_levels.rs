@@ -25,7 +25,7 @@ pub struct LintLevels {
 
 impl LintLevels {
     /// Sets the level of every lint that is reported anyway.
-    pub(crate) fn set_level_for_unnamed_lints(&mut self, level: LintLevel) {
+    pub(crate) fn set_level_for_enabled_unnamed_lints(&mut self, level: LintLevel) {
         self.level_for_all = Some(level);
     }
 

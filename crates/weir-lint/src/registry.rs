@@ -55,7 +55,7 @@ impl LintLevels {
     /// [`UnknownLint`].
     pub fn set_level(&mut self, id: &str, level: LintLevel) -> Result<(), UnknownLint> {
         if id == "all" {
-            self.set_level_for_unnamed_lints(level);
+            self.set_level_for_enabled_unnamed_lints(level);
             return Ok(());
         }
         let lint = find_lint(id).ok_or_else(|| UnknownLint(id.to_owned()))?;

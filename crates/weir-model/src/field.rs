@@ -6,7 +6,7 @@
 //! barrier: safe by default.
 //!
 //! [`Field::read`] and [`Field::write`] say where a packet has a field. A row with a usual value is
-//! a *plain* field ([`Field::plain_fields`]): interpreter, diagrams, boxes, traffic and the
+//! a *plain* field ([`Field::always_present_number_fields`]): interpreter, diagrams, boxes, traffic and the
 //! packet language need to know nothing else about it.
 
 mod display;
@@ -202,7 +202,7 @@ impl Field {
     }
 
     /// The plain fields ([`FieldRow::ordinary_value`]): those of headers, then metadata.
-    pub fn plain_fields() -> impl Iterator<Item = Field> {
+    pub fn always_present_number_fields() -> impl Iterator<Item = Field> {
         let of = |meta: bool| {
             let is_plain = move |row: &&FieldRow| {
                 row.ordinary_value.is_some() && (row.layer == Layer::Meta) == meta
@@ -360,11 +360,11 @@ mod tests {
     #[test]
     fn a_plain_field_holds_every_value_of_its_width_and_changes_no_other() {
         for plain in [Field::Ttl, Field::Tos, Field::Mark] {
-            assert!(Field::plain_fields().any(|field| field == plain), "{plain:?}");
+            assert!(Field::always_present_number_fields().any(|field| field == plain), "{plain:?}");
         }
         for family in [Family::V4, Family::V6] {
             let before = Packet::new(family, Addr(1), Addr(2), 17);
-            for field in Field::plain_fields() {
+            for field in Field::always_present_number_fields() {
                 assert_eq!(
                     field.read(&before),
                     FieldReading::Value(field.row().ordinary_value.expect("plain"))

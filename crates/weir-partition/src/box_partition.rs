@@ -181,10 +181,10 @@ impl BoxPartitioner {
                 let (credited, decision) = (&credited, BoxDecision::TruncatedHeaderDrop(rule));
                 let of = |packets| RunBox { packets, credited_rules: credited.clone(), decision };
                 self.finished_boxes
-                    .extend(split_boxes_by_one_box(&mut left, hot).into_iter().map(of));
+                    .extend(extract_parts_inside_box(&mut left, hot).into_iter().map(of));
             }
             for cell in &space.matched_boxes {
-                let inside = split_boxes_by_one_box(&mut left, cell).into_iter();
+                let inside = extract_parts_inside_box(&mut left, cell).into_iter();
                 if leaves {
                     let (credited, decision) = (&credited, BoxDecision::DecidedByRule(rule));
                     let of =
@@ -205,7 +205,7 @@ impl BoxPartitioner {
 }
 
 /// Takes what is inside of a box out of some boxes that do not overlap.
-fn split_boxes_by_one_box(boxes: &mut Vec<HyperRect>, by: &HyperRect) -> Vec<HyperRect> {
+fn extract_parts_inside_box(boxes: &mut Vec<HyperRect>, by: &HyperRect) -> Vec<HyperRect> {
     let mut inside = Vec::new();
     let mut outside = Vec::with_capacity(boxes.len());
     for rect in boxes.drain(..) {

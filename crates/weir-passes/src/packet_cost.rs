@@ -48,12 +48,12 @@ impl PacketStepCounts {
     }
 }
 
-/// Counts the steps of a packet's way. `length` is the packet's, in bytes; `tracked` says whether
+/// Counts the steps of a packet's way. `packet_bytes` is the packet's, in bytes; `tracked` says whether
 /// its connection is looked for.
 pub fn count_trace_steps(
     trace: &Trace<'_>,
     firewall: &Firewall,
-    length: usize,
+    packet_bytes: usize,
     tracked: bool,
 ) -> PacketStepCounts {
     let mut bill = PacketStepCounts { conntrack: tracked.into(), ..PacketStepCounts::default() };
@@ -63,11 +63,11 @@ pub fn count_trace_steps(
         match failed {
             None => {
                 bill.jumps += u64::from(matches!(rule.target, Target::Jump(_) | Target::Goto(_)));
-                add_match_lookups(&mut bill, rule, rule.matches.len(), firewall, length);
+                add_match_lookups(&mut bill, rule, rule.matches.len(), firewall, packet_bytes);
             }
             Some(failed) => {
                 let tried = failed.match_index.map_or(0, |at| at + 1);
-                add_match_lookups(&mut bill, rule, tried, firewall, length);
+                add_match_lookups(&mut bill, rule, tried, firewall, packet_bytes);
             }
         }
     }
@@ -80,7 +80,7 @@ fn add_match_lookups(
     rule: &Rule,
     tried: usize,
     firewall: &Firewall,
-    length: usize,
+    packet_bytes: usize,
 ) {
     for m in &rule.matches[..tried] {
         match m {
@@ -89,7 +89,9 @@ fn add_match_lookups(
                 let lengths = firewall.find_set(&test.name).map_or(1, count_prefix_lengths);
                 bill.probes += lengths.saturating_sub(1);
             }
-            Match::UnmodelledInput(host) if host.module == "string" => bill.bytes += length as u64,
+            Match::UnmodelledInput(host) if host.module == "string" => {
+                bill.bytes += packet_bytes as u64
+            }
             _ => {}
         }
     }

@@ -242,7 +242,7 @@ impl TreeBuilder<'_> {
                 if range.len() < 2 || at < hopeless[a] {
                     continue;
                 }
-                match self.plan_tree_on_axis(&items[range.clone()], axis) {
+                match self.plan_tree_with_cost_ns(&items[range.clone()], axis) {
                     Ok(Some((plan, cost_ns))) => {
                         let gain = self.options.cost.full_list_scan_ns(range.len()) - cost_ns;
                         if best.as_ref().is_none_or(|(g, ..)| gain > *g) {
@@ -273,7 +273,7 @@ impl TreeBuilder<'_> {
         parts
     }
 
-    fn plan_tree_on_axis(
+    fn plan_tree_with_cost_ns(
         &self,
         items: &[RunCandidate<'_>],
         axis: AddressAxis,
@@ -282,7 +282,7 @@ impl TreeBuilder<'_> {
         let budget = (items.len() as f64 * cost.copies_ratio_max) as usize + 64;
         let levels = self.options.levels.as_deref();
         TreePlanner { family: self.family, cost, levels, items, axis, rule_budget: budget }
-            .plan_root()
+            .plan_root_with_cost_ns()
     }
 
     /// The content of a node's chain, which ends by going on with `then`.

@@ -2,7 +2,7 @@
 
 use weir_stats::{
     ClaimOutcome, RatioDifference, RunSubject, Trial, TrialKind, TrialState,
-    bound_packets_accepted_by_limit, trial_selection,
+    max_packets_accepted_by_limit, trial_selection,
 };
 
 use crate::number_format::{
@@ -183,7 +183,7 @@ fn excess_leaked_packets(model: &ReportModel<'_>, trial: &Trial) -> u64 {
     let of_trial = |subject: &&RunSubject| subject.name == trial.subject;
     let subject = model.record.run.subjects.iter().find(of_trial);
     let may_pass = subject.map_or(0, |subject| {
-        bound_packets_accepted_by_limit(subject.lets_through_pps, trial.seconds)
+        max_packets_accepted_by_limit(subject.lets_through_pps, trial.seconds)
     });
     trial.leaked.saturating_sub(may_pass)
 }
@@ -340,7 +340,7 @@ mod tests {
         let limiting = &leaking.trials[3].subject;
         let of_limit = leaking.run.subjects.iter_mut().find(|subject| subject.name == *limiting);
         of_limit.unwrap().lets_through_pps = 3;
-        let passing = 7 - bound_packets_accepted_by_limit(3, leaking.trials[3].seconds);
+        let passing = 7 - max_packets_accepted_by_limit(3, leaking.trials[3].seconds);
         let (_, reasons) = assess_trust(&ReportModel::new(&leaking));
         assert_eq!(reasons, [format!("{passing} packets arrived that had to be dropped.")]);
         let of_limit = leaking.run.subjects.iter_mut().find(|subject| subject.lets_through_pps > 0);

@@ -276,7 +276,7 @@ impl<'a> ReportModel<'a> {
 
 /// What the accepted trials measured, packets before anything else.
 fn main_quantity(record: &RunRecord) -> Quantity {
-    const CANDIDATE_QUANTITIES: [Quantity; 4] = [
+    const MAIN_QUANTITY_CANDIDATES: [Quantity; 4] = [
         Quantity::Pps,
         Quantity::ConnectionsPerSecond,
         Quantity::ConnectionsResetPerSecond,
@@ -286,7 +286,7 @@ fn main_quantity(record: &RunRecord) -> Quantity {
         let of_kind = |trial: &Trial| trial.kind == quantity.trial_kind();
         record.trials.iter().any(|trial| trial.state == TrialState::Accepted && of_kind(trial))
     };
-    CANDIDATE_QUANTITIES.into_iter().find(measured).unwrap_or(Quantity::Pps)
+    MAIN_QUANTITY_CANDIDATES.into_iter().find(measured).unwrap_or(Quantity::Pps)
 }
 
 /// What is next to a subject's line: its title where that is short, else its name; and whether weir
@@ -349,10 +349,10 @@ pub(crate) fn find_facets_of_trial_kind(
     if found.is_empty() {
         found.push(Scenario::default());
     }
-    found.into_iter().map(|scenario| describe_facet(&others, scenario)).collect()
+    found.into_iter().map(|scenario| build_facet(&others, scenario)).collect()
 }
 
-fn describe_facet(axes: &[&ScenarioAxis], scenario: Scenario) -> Facet {
+fn build_facet(axes: &[&ScenarioAxis], scenario: Scenario) -> Facet {
     let (mut titles, mut sentences) = (Vec::new(), Vec::new());
     for axis in axes {
         if let Some(value) = scenario.coordinate(&axis.name) {

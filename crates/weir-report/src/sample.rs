@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use weir_stats::claim::{ClaimBounds, ClaimSource};
 use weir_stats::{
-    Claim, ClaimOutcome, ClaimRecord, ClaimTest, ConnectionClose, ConnectionCounts, ConntrackTable,
-    Coordinate, DropCount, Estimate, GeneratedRulesetRecord, HostEnvironment, NoiseFloor, Paper,
-    PaperStatedValue, Preset, Quantity, RemeasuredPaperFigure, Run, RunRecord, RunSubject,
-    Scenario, ScenarioAxis, SubjectPoint, Trial, TrialCounts, TrialKind, TrialNoise, TrialResults,
+    Claim, ClaimOutcome, ClaimRecord, ClaimTest, ConnectionClose, ConnectionCounts,
+    ConntrackTableObservation, Coordinate, DropCount, Estimate, GeneratedRulesetRecord,
+    HostEnvironment, NoiseFloor, Paper, PaperStatedValue, Preset, Quantity, RemeasuredPaperFigure,
+    Run, RunRecord, RunSubject, Scenario, ScenarioAxis, SubjectPoint, Trial, TrialCounts,
+    TrialKind, TrialNoise, TrialResults,
 };
 
 /// A subject.
@@ -93,7 +94,10 @@ pub(crate) fn sample_connections_record() -> RunRecord {
     for trial in &mut record.trials {
         trial.kind = TrialKind::Connections;
         trial.scenario = trial.scenario.with_coordinate("source", "near");
-        let table = ConntrackTable { samples: samples.clone(), ..ConntrackTable::default() };
+        let table = ConntrackTableObservation {
+            samples: samples.clone(),
+            ..ConntrackTableObservation::default()
+        };
         trial.observations.table = Some(table);
         trial.results = TrialResults::Connections(Box::new(ConnectionCounts {
             offered: 300,

@@ -39,7 +39,7 @@ const MARKER_SHAPES: [MarkerShape; 4] =
 /// Lines of runs, the first one's whole.
 const RUN_DASH_CSS_CLASSES: [&str; 4] = ["line", "line dash-1", "line dash-2", "line dash-3"];
 const WEIR_COLOR_CSS_CLASSES: [&str; 4] = ["ink-w0", "ink-w1", "ink-w2", "ink-w3"];
-const OTHER_COLOR_CSS_CLASSES: [&str; 4] = ["ink-o0", "ink-o1", "ink-o2", "ink-o3"];
+const NON_WEIR_COLOR_CSS_CLASSES: [&str; 4] = ["ink-o0", "ink-o1", "ink-o2", "ink-o3"];
 
 /// The styles of `subjects`, in their order.
 pub(crate) fn assign_styles(subjects: &[RunSubject]) -> Vec<SeriesStyle> {
@@ -60,7 +60,7 @@ pub(crate) fn assign_styles(subjects: &[RunSubject]) -> Vec<SeriesStyle> {
             let (classes, at) = if subject.weir {
                 (WEIR_COLOR_CSS_CLASSES, &mut weir)
             } else {
-                (OTHER_COLOR_CSS_CLASSES, &mut others)
+                (NON_WEIR_COLOR_CSS_CLASSES, &mut others)
             };
             // There are sixteen different colours and shapes.
             let shape = MARKER_SHAPES[(*at + *at / classes.len()) % MARKER_SHAPES.len()];

@@ -5,25 +5,25 @@ use std::collections::BTreeMap;
 
 use maud::{DOCTYPE, Markup, html};
 use weir_study::claims_registry::{
-    self, PaperStatement, PaperStatementKind, PaperStatementStatus, StudyClaims,
+    self, StatementKind, StatementStatus, StatementWithStatus, StudyStatements,
 };
 
 use crate::page::render_head_elements;
 
 /// File beside the index that holds the report of a study's newest run; `None` without one.
-pub fn report_file_name(entry: &StudyClaims) -> Option<String> {
+pub fn report_file_name(entry: &StudyStatements) -> Option<String> {
     entry.run.as_ref().map(|_| format!("{}.html", entry.study))
 }
 
 /// File beside the index that holds the trials of that run.
-pub fn trials_jsonl_file_name(entry: &StudyClaims) -> Option<String> {
+pub fn trials_jsonl_file_name(entry: &StudyStatements) -> Option<String> {
     entry.run.as_ref().map(|_| format!("{}.jsonl", entry.study))
 }
 
 /// The index as one HTML page that opens offline.
 ///
 /// All of it is text; nothing is read as HTML. The same entries give the same bytes.
-pub fn render_index(entries: &[StudyClaims], version: &str) -> String {
+pub fn render_index(entries: &[StudyStatements], version: &str) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -49,13 +49,15 @@ pub fn render_index(entries: &[StudyClaims], version: &str) -> String {
 }
 
 /// All that is listed of a study: what the paper says, and weir's own claims.
-fn list_statements_and_own_claims(entry: &StudyClaims) -> impl Iterator<Item = &PaperStatement> {
+fn list_statements_and_own_claims(
+    entry: &StudyStatements,
+) -> impl Iterator<Item = &StatementWithStatus> {
     entry.items.iter().chain(&entry.own)
 }
 
 /// How many items have which status, by the words of it.
-fn render_status_counts(entries: &[StudyClaims]) -> Markup {
-    let mut counts: BTreeMap<String, (PaperStatementStatus, usize)> = BTreeMap::new();
+fn render_status_counts(entries: &[StudyStatements]) -> Markup {
+    let mut counts: BTreeMap<String, (StatementStatus, usize)> = BTreeMap::new();
     for item in entries.iter().flat_map(list_statements_and_own_claims) {
         counts.entry(item.status.to_string()).or_insert((item.status, 0)).1 += 1;
     }
@@ -67,7 +69,7 @@ fn render_status_counts(entries: &[StudyClaims]) -> Markup {
 }
 
 /// Every study with the way to it, and to its report.
-fn render_table_of_contents(entries: &[StudyClaims]) -> Markup {
+fn render_table_of_contents(entries: &[StudyStatements]) -> Markup {
     html! {
         nav.contents aria-labelledby="contents" {
             h2 #contents { "Contents" }
@@ -85,7 +87,7 @@ fn render_table_of_contents(entries: &[StudyClaims]) -> Markup {
     }
 }
 
-fn render_study_section(entry: &StudyClaims) -> Markup {
+fn render_study_section(entry: &StudyStatements) -> Markup {
     html! {
         section id=(entry.study) {
             h2 { (entry.title) }
@@ -114,11 +116,11 @@ fn render_study_section(entry: &StudyClaims) -> Markup {
     }
 }
 
-fn render_claim_row(item: &PaperStatement) -> Markup {
+fn render_claim_row(item: &StatementWithStatus) -> Markup {
     html! {
         tr {
             td {
-                @if item.kind != PaperStatementKind::Own { b { (item.number) } " " }
+                @if item.kind != StatementKind::Own { b { (item.number) } " " }
                 (item.text)
                 @if !item.place.is_empty() { " " span.range { "(" (item.place) ")" } }
             }
@@ -134,22 +136,22 @@ fn render_claim_row(item: &PaperStatement) -> Markup {
 }
 
 /// The reason, or else the numbers that decided.
-fn format_reason_or_estimates(item: &PaperStatement) -> String {
+fn format_reason_or_estimates(item: &StatementWithStatus) -> String {
     let estimates = item.evidence.iter().filter_map(|one| one.estimate.as_ref());
     let numbers = || estimates.map(claims_registry::format_estimate).collect::<Vec<_>>().join("; ");
     item.why.clone().unwrap_or_else(numbers)
 }
 
-fn render_status_badge(status: PaperStatementStatus) -> Markup {
+fn render_status_badge(status: StatementStatus) -> Markup {
     let class = match status {
-        PaperStatementStatus::Reproduced => "ok",
-        PaperStatementStatus::ReproducedInShape => "noisy",
-        PaperStatementStatus::NotReproduced => "invalid",
-        PaperStatementStatus::NotBuilt
-        | PaperStatementStatus::NotRun
-        | PaperStatementStatus::NotMeasured
-        | PaperStatementStatus::NeedsHardware
-        | PaperStatementStatus::NotPreserved => "plain",
+        StatementStatus::Reproduced => "ok",
+        StatementStatus::ReproducedInShape => "noisy",
+        StatementStatus::NotReproduced => "invalid",
+        StatementStatus::NotBuilt
+        | StatementStatus::NotRun
+        | StatementStatus::NotMeasured
+        | StatementStatus::NeedsHardware
+        | StatementStatus::NotPreserved => "plain",
     };
     html! { span.badge.(class) { (status) } }
 }
@@ -160,24 +162,24 @@ mod tests {
     use weir_stats::Estimate;
     use weir_study::claims_registry::ClaimEvidence;
 
-    fn entry() -> StudyClaims {
+    fn entry() -> StudyStatements {
         let estimate = Estimate { value: 0.97, lo: 0.95, hi: 0.99, samples: 9 };
         let evidence = ClaimEvidence {
             claim: "falls".to_owned(),
-            status: PaperStatementStatus::Reproduced,
+            status: StatementStatus::Reproduced,
             estimate: Some(estimate),
         };
-        let item = PaperStatement {
+        let item = StatementWithStatus {
             number: "K1".to_owned(),
-            kind: PaperStatementKind::Figure,
+            kind: StatementKind::Figure,
             place: String::new(),
             text: "it <falls>".to_owned(),
             stated: Some("half".to_owned()),
-            status: PaperStatementStatus::Reproduced,
+            status: StatementStatus::Reproduced,
             why: None,
             evidence: vec![evidence],
         };
-        StudyClaims {
+        StudyStatements {
             study: "today-x".to_owned(),
             title: "X & Y".to_owned(),
             paper: None,
@@ -202,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_contents_lead_to_every_study_and_every_report() {
-        let other = StudyClaims { study: "today-z".to_owned(), run: None, ..entry() };
+        let other = StudyStatements { study: "today-z".to_owned(), run: None, ..entry() };
         let page = render_index(&[entry(), other], "0");
         let contents = page.split("<nav").nth(1).and_then(|rest| rest.split("</nav>").next());
         let contents = contents.expect("there are contents");
@@ -217,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_study_without_a_run_has_no_page() {
-        let page = render_index(&[StudyClaims { run: None, ..entry() }], "0");
+        let page = render_index(&[StudyStatements { run: None, ..entry() }], "0");
         assert!(!page.contains(".html") && !page.contains(".jsonl"));
     }
 }

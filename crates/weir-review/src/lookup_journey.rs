@@ -17,7 +17,7 @@ use crate::lookup_walk::{LookupDifference, find_lookup_difference, walk_by_looku
 
 /// A table of a journey, traversed by look-ups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TableLookups {
+pub struct TableLookupResult {
     /// `PREROUTING`, …
     pub hook: &'static str,
     /// Table.
@@ -78,7 +78,7 @@ pub fn look_up_journey(
     (interpreter, firewall): (&Interpreter<'_>, &Firewall),
     engine: Engine,
     oracle: &mut dyn Oracle,
-) -> Result<Vec<TableLookups>, LookupJourneyError> {
+) -> Result<Vec<TableLookupResult>, LookupJourneyError> {
     let mut tables = Vec::new();
     for step in &trace.steps {
         let TraceStep::EnterTable { hook, table, packet } = step else { continue };
@@ -96,7 +96,7 @@ pub fn look_up_journey(
             let engine = engine.name();
             return Err(LookupJourneyError::Differs { table, chain, engine, difference });
         }
-        tables.push(TableLookups {
+        tables.push(TableLookupResult {
             hook: Hook::chain_name(hook),
             table: table.as_str(),
             verdict: verdict_words(verdict),
@@ -111,11 +111,11 @@ pub fn look_up_journey(
 }
 
 /// The tables as text.
-pub fn render_lookup_journey(engine: Engine, tables: &[TableLookups]) -> String {
+pub fn render_lookup_journey(engine: Engine, tables: &[TableLookupResult]) -> String {
     let mut text =
         format!("by look-ups with the engine {}, equal in every table:\n", engine.name());
     for table in tables {
-        let TableLookups { hook, table, verdict, lookups, evaluations, rules, .. } = table;
+        let TableLookupResult { hook, table, verdict, lookups, evaluations, rules, .. } = table;
         let plural = if *lookups == 1 { "" } else { "s" };
         let _ = writeln!(
             text,

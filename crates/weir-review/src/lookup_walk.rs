@@ -19,7 +19,7 @@ use weir_semantics::{
 use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
 /// Evaluates single rules of a table as the interpreter does.
-struct InterpretedRules<'i, 'f> {
+struct InterpreterRuleEvaluator<'i, 'f> {
     interpreter: &'i Interpreter<'f>,
     table: TableName,
     hook: Hook,
@@ -27,7 +27,7 @@ struct InterpretedRules<'i, 'f> {
     log: TraversalLog<'f>,
 }
 
-impl RuleEvaluator for InterpretedRules<'_, '_> {
+impl RuleEvaluator for InterpreterRuleEvaluator<'_, '_> {
     type Verdict = Verdict;
 
     fn evaluate_rule(
@@ -63,7 +63,7 @@ impl RuleEvaluator for InterpretedRules<'_, '_> {
 
 /// What became of a packet in a table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LookupWalk<'f> {
+pub struct LookupWalkResult<'f> {
     /// What became of it.
     pub verdict: Verdict,
     /// The rules that counted it, in order, jumps and the policy included.
@@ -116,10 +116,10 @@ pub fn walk_by_lookups<'f>(
     hook: Hook,
     mut packet: Packet,
     oracle: &mut dyn Oracle,
-) -> LookupWalk<'f> {
+) -> LookupWalkResult<'f> {
     let table = program.table().name;
     let log = TraversalLog::default();
-    let mut rules = InterpretedRules { interpreter, table, hook, oracle, log };
+    let mut rules = InterpreterRuleEvaluator { interpreter, table, hook, oracle, log };
     let outcome = structures.traverse(&mut packet, &mut rules);
     let verdict = match outcome.verdict {
         LookupVerdict::Decided(Policy::Accept) | LookupVerdict::Policy(Policy::Accept) => {
@@ -131,7 +131,7 @@ pub fn walk_by_lookups<'f>(
         LookupVerdict::Evaluated(verdict) => verdict,
         LookupVerdict::Returned => Verdict::Accept,
     };
-    LookupWalk {
+    LookupWalkResult {
         verdict,
         credited: outcome.credited_rule_ids(program),
         lookup_count: outcome.lookup_count,
@@ -144,7 +144,7 @@ pub fn walk_by_lookups<'f>(
 /// The first way in which a traversal by look-ups differs from the interpreter's, which gave the
 /// verdict and the log and left the packet as it is given.
 pub fn find_lookup_difference(
-    by_lookups: &LookupWalk<'_>,
+    by_lookups: &LookupWalkResult<'_>,
     verdict: Verdict,
     log: &TraversalLog<'_>,
     packet: &Packet,

@@ -7,7 +7,7 @@ use weir_semantics::{
 };
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::packet::parse_packet;
-use weir_testkit::verdict_cases::{PacketCase, VerdictCase, read_verdict_cases};
+use weir_testkit::verdict_cases::{PacketCase, RulesetWithPacketCases, read_verdict_cases};
 
 struct Says(bool);
 
@@ -18,7 +18,7 @@ impl Oracle for Says {
 }
 
 /// Every case, and what is wrong in it.
-fn failures(cases: &[VerdictCase]) -> Vec<String> {
+fn failures(cases: &[RulesetWithPacketCases]) -> Vec<String> {
     let mut out = Vec::new();
     for case in cases {
         let firewall = match firewall(case) {
@@ -38,7 +38,7 @@ fn failures(cases: &[VerdictCase]) -> Vec<String> {
     out
 }
 
-fn firewall(case: &VerdictCase) -> Result<Firewall, String> {
+fn firewall(case: &RulesetWithPacketCases) -> Result<Firewall, String> {
     let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
     let sets = weir_syntax::ipset::parse(&case.sets);
     let sets = sets.map_err(|e| format!("{e:?}"))?;

@@ -177,7 +177,7 @@ impl ConnectionCounts {
     }
 
     /// Mean time of a reply as its own client counts it, nanoseconds.
-    pub fn mean_reply_ns_by_its_client(&self) -> Option<f64> {
+    pub fn mean_reply_ns_reported_or_own(&self) -> Option<f64> {
         let reported = self.client.as_ref().map(|client| &client.reported);
         let of_client = reported.filter(|reported| reported.count > 0).unwrap_or(&self.whole);
         (of_client.count > 0).then_some(of_client.mean_ns)
@@ -222,14 +222,14 @@ pub(crate) mod tests {
             whole: spectrum(500.0),
             ..ConnectionCounts::empty(ConnectionClose::Fin)
         };
-        assert_eq!(own.mean_reply_ns_by_its_client(), Some(500.0));
+        assert_eq!(own.mean_reply_ns_reported_or_own(), Some(500.0));
         let asked = |reported| Some(SubstituteClientReport { name: "wrk".to_owned(), reported });
         let said = ConnectionCounts { client: asked(spectrum(70.0)), ..own.clone() };
-        assert_eq!(said.mean_reply_ns_by_its_client(), Some(70.0));
+        assert_eq!(said.mean_reply_ns_reported_or_own(), Some(70.0));
         let silent = ConnectionCounts { client: asked(DurationDistribution::default()), ..own };
-        assert_eq!(silent.mean_reply_ns_by_its_client(), Some(500.0));
+        assert_eq!(silent.mean_reply_ns_reported_or_own(), Some(500.0));
         assert_eq!(
-            ConnectionCounts::empty(ConnectionClose::Fin).mean_reply_ns_by_its_client(),
+            ConnectionCounts::empty(ConnectionClose::Fin).mean_reply_ns_reported_or_own(),
             None
         );
     }

@@ -36,7 +36,7 @@ impl TrafficVolume {
 
 /// Share of all connections of the endpoint with the fewest completed; `None` if endpoints were not
 /// distinguished, or none was completed.
-pub fn find_min_share_of_all_connections(members: &[EndpointCounts]) -> Option<f64> {
+pub fn min_endpoint_connection_share(members: &[EndpointCounts]) -> Option<f64> {
     let all: u64 = members.iter().map(|member| member.connections).sum();
     let fewest = members.iter().map(|member| member.connections).min()?;
     (all > 0).then(|| fewest as f64 / all as f64)
@@ -49,9 +49,9 @@ mod tests {
     #[test]
     fn the_least_share_is_that_of_one_member() {
         let of = |connections| EndpointCounts { connections, ..EndpointCounts::default() };
-        assert_eq!(find_min_share_of_all_connections(&[of(7), of(3), of(2)]), Some(2.0 / 12.0));
-        assert_eq!(find_min_share_of_all_connections(&[of(7), of(0)]), Some(0.0));
-        assert_eq!(find_min_share_of_all_connections(&[of(0)]), None);
-        assert_eq!(find_min_share_of_all_connections(&[]), None);
+        assert_eq!(min_endpoint_connection_share(&[of(7), of(3), of(2)]), Some(2.0 / 12.0));
+        assert_eq!(min_endpoint_connection_share(&[of(7), of(0)]), Some(0.0));
+        assert_eq!(min_endpoint_connection_share(&[of(0)]), None);
+        assert_eq!(min_endpoint_connection_share(&[]), None);
     }
 }

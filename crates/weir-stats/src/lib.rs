@@ -47,13 +47,13 @@ pub use duration_distribution::{DurationDistribution, Quantile};
 pub use endpoint_counts::{EndpointCounts, TrafficVolume};
 pub use error::RecordError;
 pub use estimate::{Estimate, RatioDifference};
-pub use machine_observations::{ConntrackTable, CoreNetworkLoad, MachineObservations};
+pub use machine_observations::{ConntrackTableObservation, CoreNetworkLoad, MachineObservations};
 pub use probe_result::{BackgroundLoad, BulkTcpStreamResult, ProbeKind, ProbeResult};
-pub use quantity::{OverlayAxis, Quantity, QuantityUnit};
+pub use quantity::{Quantity, QuantityUnit, RunOverlayYAxis};
 pub use run::{
     GeneratedRulesetRecord, HostEnvironment, NoiseFloor, Paper, PaperStatedValue, Preset,
     RemeasuredPaperFigure, RemoteHostRecord, Run, RunSubject, ScenarioAxis, TrialCounts,
-    bound_packets_accepted_by_limit,
+    max_packets_accepted_by_limit,
 };
 pub use run_folder::RunRecord;
 pub use scenario::{Coordinate, Scenario};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct MachineObservations {
     /// The firewall's connection table; absent where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub table: Option<ConntrackTable>,
+    pub table: Option<ConntrackTableObservation>,
     /// `/proc/net/softnet_stat`, all cores together: `processed`, `dropped`, `time_squeeze`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub softnet: BTreeMap<String, u64>,
@@ -81,7 +81,7 @@ impl MachineObservations {
 
 /// The connection table during a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ConntrackTable {
+pub struct ConntrackTableObservation {
     /// Most entries that the machine allows.
     pub limit: u64,
     /// Buckets of its hash table.
@@ -101,7 +101,7 @@ pub struct ConntrackTable {
     pub slab_growth_bytes: i64,
 }
 
-impl ConntrackTable {
+impl ConntrackTableObservation {
     /// Most entries that were seen.
     pub fn peak_entries(&self) -> u64 {
         let sampled = self.samples.iter().map(|(_, entries)| *entries);
@@ -124,9 +124,10 @@ impl ConntrackTable {
     /// Memory of one connection, extensions and slab overhead included; `None` if the trial added
     /// too few for other users of slabs, and room that they had left, not to matter.
     pub fn bytes_per_connection(&self) -> Option<f64> {
-        const MIN_ADDED_CONNECTIONS: u64 = 100_000;
+        const MIN_CONNECTIONS_FOR_MEMORY_ESTIMATE: u64 = 100_000;
         let added = self.after.checked_sub(self.before)?;
-        (added >= MIN_ADDED_CONNECTIONS).then(|| self.slab_growth_bytes as f64 / added as f64)
+        (added >= MIN_CONNECTIONS_FOR_MEMORY_ESTIMATE)
+            .then(|| self.slab_growth_bytes as f64 / added as f64)
     }
 }
 
@@ -136,15 +137,18 @@ mod tests {
 
     #[test]
     fn memory_is_told_where_enough_connections_were_added() {
-        let table = ConntrackTable {
+        let table = ConntrackTableObservation {
             before: 10,
             after: 200_010,
             slab_growth_bytes: 80_000_000,
-            ..ConntrackTable::default()
+            ..ConntrackTableObservation::default()
         };
         assert_eq!(table.bytes_per_connection(), Some(400.0));
-        assert_eq!(ConntrackTable { after: 500, ..table.clone() }.bytes_per_connection(), None);
-        assert_eq!(ConntrackTable { after: 0, ..table }.bytes_per_connection(), None);
+        assert_eq!(
+            ConntrackTableObservation { after: 500, ..table.clone() }.bytes_per_connection(),
+            None
+        );
+        assert_eq!(ConntrackTableObservation { after: 0, ..table }.bytes_per_connection(), None);
     }
 
     #[test]
@@ -162,16 +166,16 @@ mod tests {
 
     #[test]
     fn a_peak_may_lie_between_the_ends() {
-        let table = ConntrackTable {
+        let table = ConntrackTableObservation {
             after: 3,
             samples: vec![(0.1, 2), (0.2, 7)],
-            ..ConntrackTable::default()
+            ..ConntrackTableObservation::default()
         };
         assert_eq!(table.peak_entries(), 7);
         assert_eq!(
             (table.end_to_peak_entry_ratio(), table.seconds_until_near_peak()),
             (Some(3.0 / 7.0), Some(0.2))
         );
-        assert_eq!(ConntrackTable::default().end_to_peak_entry_ratio(), None);
+        assert_eq!(ConntrackTableObservation::default().end_to_peak_entry_ratio(), None);
     }
 }

@@ -17,7 +17,7 @@ use self::trial_readings::{
 use crate::endpoint_counts;
 use crate::trial::{Trial, TrialKind};
 
-pub use self::overlay_axis::{OverlayAxis, QuantityUnit};
+pub use self::overlay_axis::{QuantityUnit, RunOverlayYAxis};
 
 /// Which direction of a quantity is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ struct QuantityRow {
     better: BetterDirection,
     read_value: fn(&Trial) -> Option<f64>,
     compared_as: Option<&'static str>,
-    run_overlay: Option<OverlayAxis>,
+    run_overlay: Option<RunOverlayYAxis>,
 }
 
 /// The value of a column that a row may have.
@@ -77,7 +77,7 @@ macro_rules! define_quantities {
                         better: BetterDirection::$better,
                         read_value: $read_value,
                         compared_as: optional_column!($($compared_as)?),
-                        run_overlay: optional_column!($(OverlayAxis {
+                        run_overlay: optional_column!($(RunOverlayYAxis {
                             unit: QuantityUnit::$unit,
                             title: $axis_title,
                         })?),
@@ -224,7 +224,7 @@ define_quantities! {
     /// when they sent the request.
     ClientReplyNsMean {
         kind: Sockets, title: "mean response time as measured by the client, ns", better: Less,
-        read_value: |t| t.connection_counts()?.mean_reply_ns_by_its_client(),
+        read_value: |t| t.connection_counts()?.mean_reply_ns_reported_or_own(),
     }
     /// Median time of a reply to weir's own sockets, from when its connection was planned,
     /// nanoseconds.
@@ -269,12 +269,12 @@ define_quantities! {
     /// Share of all complete TCP connections that the client with the fewest had.
     LeastClientShare {
         kind: Connections, title: "smallest share of connections of a client", better: More,
-        read_value: |t| endpoint_counts::find_min_share_of_all_connections(&t.connection_counts()?.clients),
+        read_value: |t| endpoint_counts::min_endpoint_connection_share(&t.connection_counts()?.clients),
     }
     /// The same of the server.
     LeastServerShare {
         kind: Connections, title: "smallest share of connections of a server", better: More,
-        read_value: |t| endpoint_counts::find_min_share_of_all_connections(&t.connection_counts()?.servers),
+        read_value: |t| endpoint_counts::min_endpoint_connection_share(&t.connection_counts()?.servers),
     }
     /// Bits per second of clients that arrived at servers, Ethernet headers included.
     BitsFromClients {
@@ -435,7 +435,7 @@ impl Quantity {
     }
 
     /// The axis of several runs that are drawn by it; `None` if they are not.
-    pub fn overlay_axis(self) -> Option<OverlayAxis> {
+    pub fn overlay_axis(self) -> Option<RunOverlayYAxis> {
         self.table_row().run_overlay
     }
 

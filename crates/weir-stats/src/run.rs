@@ -213,7 +213,7 @@ pub struct RunSubject {
 
 /// Packets that a limit of `pps` may accept in `seconds`: those of its rate, and those of a bucket
 /// that was filled for a second.
-pub fn bound_packets_accepted_by_limit(pps: u64, seconds: f64) -> u64 {
+pub fn max_packets_accepted_by_limit(pps: u64, seconds: f64) -> u64 {
     (pps as f64 * (seconds + 1.0)).ceil() as u64
 }
 

@@ -232,7 +232,7 @@ pub fn evaluate_aa_test_of_block_groups(
     let blocks = trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0) as usize;
     let length = (blocks / repetitions.max(1)).max(1);
     let mut result = AaTestResult { repetitions: 0, different: 0, points: 0, points_different: 0 };
-    let copies = |place| trial_selection::pair_copies_by_block(trials, subject, place);
+    let copies = |place| trial_selection::pair_second_and_first_by_block(trials, subject, place);
     let places: Vec<_> = trial_selection::list_second_copy_quantity_scenarios(trials)
         .into_iter()
         .map(copies)

@@ -121,7 +121,7 @@ pub fn read_trials_text(dir: &Path) -> Result<String, RecordError> {
 ///
 /// # Errors
 /// As [`load_record`], and where a file cannot be changed.
-pub fn load_run_to_resume(dir: &Path) -> Result<RunRecord, RecordError> {
+pub fn prepare_and_load_run_to_resume(dir: &Path) -> Result<RunRecord, RecordError> {
     if load_run_json(dir)?.complete {
         compress_records(dir)?;
         return load_record(dir);

@@ -116,7 +116,7 @@ pub fn list_second_copy_quantity_scenarios(trials: &[Trial]) -> Vec<(Quantity, &
 }
 
 /// The two copies of a subject at one place: block, second copy and first.
-pub fn pair_copies_by_block(
+pub fn pair_second_and_first_by_block(
     trials: &[Trial],
     subject: &str,
     (quantity, scenario): (Quantity, &Scenario),
@@ -131,7 +131,7 @@ pub fn pair_copies_by_block(
 /// Ratio of the second copy of `subject` to its first, over all points and blocks: the noise
 /// floor.
 pub fn estimate_noise_floor(trials: &[Trial], subject: &str, seed: u64) -> Option<Estimate> {
-    let of_place = |place| pair_copies_by_block(trials, subject, place);
+    let of_place = |place| pair_second_and_first_by_block(trials, subject, place);
     let pairs: Vec<(f64, f64)> = list_second_copy_quantity_scenarios(trials)
         .into_iter()
         .flat_map(of_place)

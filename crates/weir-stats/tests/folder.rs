@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use weir_stats::run_folder::{
-    append_trial, compress_records, load_growing_record, load_record, load_run_to_resume,
-    read_trials_text, save_run_json,
+    append_trial, compress_records, load_growing_record, load_record,
+    prepare_and_load_run_to_resume, read_trials_text, save_run_json,
 };
 use weir_stats::{
     DropCount, HostEnvironment, Preset, RecordError, Run, Scenario, Trial, TrialCounts, TrialKind,
@@ -120,13 +120,13 @@ fn a_run_goes_on_from_either_form() {
     save_run_json(&dir, &cut_short).unwrap();
     append_trial(&dir, &trial()).unwrap();
     compress_records(&dir).unwrap();
-    assert_eq!(load_run_to_resume(&dir).unwrap().trials, [trial()]);
+    assert_eq!(prepare_and_load_run_to_resume(&dir).unwrap().trials, [trial()]);
     append_trial(&dir, &Trial { number: 1, ..trial() }).unwrap();
     let path = dir.join("trials.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("{text}{{\"number\": 2")).unwrap();
     assert_eq!(load_growing_record(&dir).unwrap().trials.len(), 2);
-    assert_eq!(load_run_to_resume(&dir).unwrap().trials.len(), 2);
+    assert_eq!(prepare_and_load_run_to_resume(&dir).unwrap().trials.len(), 2);
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
 
@@ -135,6 +135,6 @@ fn a_complete_run_that_was_killed_before_it_was_compressed_is_compressed() {
     let dir = folder("complete");
     save_run_json(&dir, &run()).unwrap();
     append_trial(&dir, &trial()).unwrap();
-    assert_eq!(load_run_to_resume(&dir).unwrap().trials, [trial()]);
+    assert_eq!(prepare_and_load_run_to_resume(&dir).unwrap().trials, [trial()]);
     assert!(dir.join("trials.jsonl.gz").exists() && !dir.join("trials.jsonl").exists());
 }

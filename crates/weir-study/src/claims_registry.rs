@@ -20,16 +20,14 @@ use crate::study_loader::load_study;
 use crate::toml_text::{error_at_offset, parse_toml};
 use crate::value_rows::CLAIMS_ROWS;
 
-pub use self::claim_item::{
-    ClaimEvidence, PaperStatement, PaperStatementKind, PaperStatementStatus,
-};
+pub use self::claim_item::{ClaimEvidence, StatementKind, StatementStatus, StatementWithStatus};
 
 /// The file of a study's folder that says the result of a subject against itself.
 pub const AA_TEST_FILE: &str = "aa.json";
 
 /// A study as the registry knows it.
 #[derive(Clone, Debug, Serialize)]
-pub struct StudyClaims {
+pub struct StudyStatements {
     /// Name of its folder.
     pub study: String,
     /// What a reader sees.
@@ -43,9 +41,9 @@ pub struct StudyClaims {
     /// The result of one of its subjects against itself, where that was measured and kept.
     pub self_test: Option<AaTestRecord>,
     /// What the paper says.
-    pub items: Vec<PaperStatement>,
+    pub items: Vec<StatementWithStatus>,
     /// weir's own claims, with the outcome of them.
-    pub own: Vec<PaperStatement>,
+    pub own: Vec<StatementWithStatus>,
 }
 
 /// The contents of `claims.toml`.
@@ -55,15 +53,15 @@ struct ClaimsFile {
     paper: Option<String>,
     title: Option<String>,
     #[serde(default)]
-    items: Vec<toml::Spanned<PaperStatementDefinition>>,
+    items: Vec<toml::Spanned<StatementDefinition>>,
 }
 
 /// An item of the file: exactly one of the last four keys determines its status.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PaperStatementDefinition {
+struct StatementDefinition {
     number: String,
-    kind: PaperStatementKind,
+    kind: StatementKind,
     place: String,
     text: String,
     stated: Option<String>,
@@ -79,7 +77,9 @@ struct PaperStatementDefinition {
 /// A folder that cannot be read; with file and line: a `claims.toml` or `study.toml` that is not
 /// one, an item that says none or several of `claims`, `needs`, `lost`, `missing`, a claim that the
 /// study has not, a number twice; records that cannot be read.
-pub fn read_claims_registry(studies: &Path) -> Result<Vec<StudyClaims>, StudyError> {
+pub fn evaluate_statements_of_all_studies(
+    studies: &Path,
+) -> Result<Vec<StudyStatements>, StudyError> {
     let failed = StudyError::file_access_error("read", studies);
     let mut folders: Vec<PathBuf> = fs::read_dir(studies)
         .map_err(failed)?
@@ -91,7 +91,7 @@ pub fn read_claims_registry(studies: &Path) -> Result<Vec<StudyClaims>, StudyErr
     let mut entries = Vec::new();
     let mut numbers = std::collections::BTreeMap::new();
     for folder in folders {
-        let entry = read_study_claims(&folder)?;
+        let entry = evaluate_statements_of_study(&folder)?;
         for item in &entry.items {
             if let Some(other) = numbers.insert(item.number.clone(), entry.study.clone()) {
                 let message = format!("number {} is in {other} already", item.number);
@@ -103,7 +103,7 @@ pub fn read_claims_registry(studies: &Path) -> Result<Vec<StudyClaims>, StudyErr
     Ok(entries)
 }
 
-fn read_study_claims(folder: &Path) -> Result<StudyClaims, StudyError> {
+fn evaluate_statements_of_study(folder: &Path) -> Result<StudyStatements, StudyError> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let path = folder.join("claims.toml");
     let text = if path.is_file() {
@@ -144,7 +144,16 @@ fn read_study_claims(folder: &Path) -> Result<StudyClaims, StudyError> {
     };
     let command = loaded.map(|_| format!("weir lab run studies/{name} -o run"));
     let self_test = read_aa_test(folder)?;
-    Ok(StudyClaims { study: name, title, paper: claims.paper, command, run, self_test, items, own })
+    Ok(StudyStatements {
+        study: name,
+        title,
+        paper: claims.paper,
+        command,
+        run,
+        self_test,
+        items,
+        own,
+    })
 }
 
 /// What is kept of a subject against itself in a study's folder.
@@ -187,21 +196,12 @@ fn evaluate_study_claims(study: &Study, run: &Path) -> Result<Vec<ClaimRecord>, 
 }
 
 fn evaluate_statement_status(
-    item: PaperStatementDefinition,
+    item: StatementDefinition,
     known: &[&str],
     outcomes: Option<&[ClaimRecord]>,
-) -> Result<PaperStatement, String> {
-    let PaperStatementDefinition {
-        number,
-        kind,
-        place,
-        text,
-        stated,
-        claims,
-        needs,
-        lost,
-        missing,
-    } = item;
+) -> Result<StatementWithStatus, String> {
+    let StatementDefinition { number, kind, place, text, stated, claims, needs, lost, missing } =
+        item;
     let wrong = || format!("{number} needs exactly one of `claims`, `needs`, `lost`, `missing`");
     let (status, why, evidence) = match (claims, needs, lost, missing) {
         (Some(claims), None, None, None) if !claims.is_empty() => {
@@ -210,20 +210,16 @@ fn evaluate_statement_status(
             }
             let evidence = collect_claim_evidence(&claims, outcomes);
             let worst = evidence.iter().map(|one| one.status).min();
-            (worst.unwrap_or(PaperStatementStatus::NotRun), None, evidence)
+            (worst.unwrap_or(StatementStatus::NotRun), None, evidence)
         }
         (None, Some(needs), None, None) => {
-            (PaperStatementStatus::NeedsHardware, Some(needs), Vec::new())
+            (StatementStatus::NeedsHardware, Some(needs), Vec::new())
         }
-        (None, None, Some(lost), None) => {
-            (PaperStatementStatus::NotPreserved, Some(lost), Vec::new())
-        }
-        (None, None, None, Some(missing)) => {
-            (PaperStatementStatus::NotBuilt, Some(missing), Vec::new())
-        }
+        (None, None, Some(lost), None) => (StatementStatus::NotPreserved, Some(lost), Vec::new()),
+        (None, None, None, Some(missing)) => (StatementStatus::NotBuilt, Some(missing), Vec::new()),
         _ => return Err(wrong()),
     };
-    Ok(PaperStatement { number, kind, place, text, stated, status, why, evidence })
+    Ok(StatementWithStatus { number, kind, place, text, stated, status, why, evidence })
 }
 
 fn collect_claim_evidence(
@@ -234,21 +230,21 @@ fn collect_claim_evidence(
         let record = outcomes.and_then(|all| all.iter().find(|record| record.claim.id == *id));
         ClaimEvidence {
             claim: id.clone(),
-            status: record.map_or(PaperStatementStatus::NotRun, |record| record.outcome.into()),
+            status: record.map_or(StatementStatus::NotRun, |record| record.outcome.into()),
             estimate: record.and_then(|record| record.estimate),
         }
     };
     claims.iter().map(one).collect()
 }
 
-fn list_weir_claims(study: &Study, outcomes: Option<&[ClaimRecord]>) -> Vec<PaperStatement> {
+fn list_weir_claims(study: &Study, outcomes: Option<&[ClaimRecord]>) -> Vec<StatementWithStatus> {
     let own = study.claims.iter().map(|claim| claim.get_ref());
     own.filter(|claim| claim.by == weir_stats::ClaimSource::Weir)
         .map(|claim| {
             let evidence = collect_claim_evidence(std::slice::from_ref(&claim.id), outcomes);
-            PaperStatement {
+            StatementWithStatus {
                 number: claim.id.clone(),
-                kind: PaperStatementKind::Own,
+                kind: StatementKind::Own,
                 place: String::new(),
                 text: claim.text.clone(),
                 stated: None,
@@ -266,7 +262,7 @@ pub const README_LIST_START_MARKER: &str = "<!-- weir lab list -->";
 pub const README_LIST_END_MARKER: &str = "<!-- /weir lab list -->";
 
 /// The items of a study as the tables of its README: what the paper says, and weir's own claims.
-pub fn render_study_markdown_tables(entry: &StudyClaims) -> String {
+pub fn render_study_markdown_tables(entry: &StudyStatements) -> String {
     let mut text = String::new();
     if !entry.items.is_empty() {
         text.push_str("| | where | what the paper says | its value | here |\n");
@@ -292,7 +288,7 @@ pub fn render_study_markdown_tables(entry: &StudyClaims) -> String {
 }
 
 /// The status with its reason or its numbers.
-fn format_statement_status(item: &PaperStatement) -> String {
+fn format_statement_status(item: &StatementWithStatus) -> String {
     let mut text = item.status.to_string();
     if let Some(why) = &item.why {
         text.push_str(&format!(": {why}"));
@@ -343,7 +339,7 @@ fn format_three_significant_digits(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn statement_with_extra_toml(more: &str) -> Result<PaperStatement, String> {
+    fn statement_with_extra_toml(more: &str) -> Result<StatementWithStatus, String> {
         let text = format!(
             "number = \"X1\"\nkind = \"figure\"\nplace = \"figure 1\"\ntext = \"it falls\"\n{more}"
         );
@@ -354,15 +350,15 @@ mod tests {
     fn a_status_comes_from_exactly_one_place() {
         assert_eq!(
             statement_with_extra_toml("needs = \"a ring\"").unwrap().status,
-            PaperStatementStatus::NeedsHardware
+            StatementStatus::NeedsHardware
         );
         assert_eq!(
             statement_with_extra_toml("lost = \"the table\"").unwrap().status,
-            PaperStatementStatus::NotPreserved
+            StatementStatus::NotPreserved
         );
         assert_eq!(
             statement_with_extra_toml("missing = \"clients\"").unwrap().status,
-            PaperStatementStatus::NotBuilt
+            StatementStatus::NotBuilt
         );
         assert!(statement_with_extra_toml("").is_err());
         assert!(statement_with_extra_toml("claims = []").is_err());
@@ -373,7 +369,7 @@ mod tests {
     fn nothing_is_reproduced_without_a_run() {
         assert_eq!(
             statement_with_extra_toml("claims = [\"falls\"]").unwrap().status,
-            PaperStatementStatus::NotRun
+            StatementStatus::NotRun
         );
         assert!(
             statement_with_extra_toml("claims = [\"flies\"]")
@@ -382,10 +378,7 @@ mod tests {
         );
         let typed = "number = \"X1\"\nkind = \"figure\"\nplace = \"\"\ntext = \"\"\n\
                      status = \"reproduced\"";
-        assert!(
-            toml::from_str::<PaperStatementDefinition>(typed).is_err(),
-            "a status cannot be typed"
-        );
+        assert!(toml::from_str::<StatementDefinition>(typed).is_err(), "a status cannot be typed");
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub use connection_path::ConnectionPath;
 pub use endpoints::Endpoints;
 pub use error::StudyError;
 pub use firewall_devices::FirewallDevices;
-pub use generated_file::GeneratedFile;
+pub use generated_file::FileGenerator;
 pub use lab_hosts_file::LabHostsFile;
 pub use loaded_study::LoadedStudy;
 pub use probe_plan::{ProbeKindAndLoad, ProbePlan};
@@ -52,5 +52,5 @@ pub use study::{AA_PRESET, AaControl, AxisDefinition, NoiseLimits, PresetDefinit
 pub use study_loader::load_study;
 pub use subject::{Subject, Subjects};
 pub use traffic::{ConcurrencyTarget, ConnectionLoad, KernelSocketClients, Traffic};
-pub use trial_plan::{PlannedTrial, Variant};
+pub use trial_plan::{PlannedTrial, SubjectCopy};
 pub use workload::WorkloadRow;

@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_trial_says_what_it_asks() {
-        let variant = crate::trial_plan::Variant { subject: "a".to_owned(), copy_index: 0 };
+        let variant = crate::trial_plan::SubjectCopy { subject: "a".to_owned(), copy_index: 0 };
         let plain = PlannedTrial {
             scenario: weir_stats::Scenario::default(),
             variant,

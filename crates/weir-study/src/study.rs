@@ -8,7 +8,7 @@ use toml::Spanned;
 use weir_stats::{Claim, Coordinate, Paper, PaperStatedValue, Scenario};
 
 use crate::firewall_devices::FirewallDevices;
-use crate::generated_file::GeneratedFile;
+use crate::generated_file::FileGenerator;
 use crate::probe_plan::ProbePlan;
 use crate::traffic::{ConnectionLoad, Traffic};
 use crate::workload::{RULESET_LOADS_ONLY, WorkloadRow};
@@ -32,7 +32,7 @@ pub struct Study {
     #[serde(default)]
     pub devices: FirewallDevices,
     /// How a ruleset is made.
-    pub ruleset: GeneratedFile,
+    pub ruleset: FileGenerator,
     /// Whether the memory of each ruleset that is loaded is measured; a load then waits until the
     /// memory of the one before is given back.
     #[serde(default)]
@@ -42,7 +42,7 @@ pub struct Study {
     /// Additional probes.
     pub probe: Option<ProbePlan>,
     /// How the rules of `MORE` are made.
-    pub more: Option<GeneratedFile>,
+    pub more: Option<FileGenerator>,
     /// The subject that is measured twice, for the noise floor.
     pub again: Option<AaControl>,
     /// What counts as a disturbance.
@@ -68,7 +68,7 @@ impl Study {
     }
 
     /// How its frames are made, where it plays frames.
-    pub fn frames_source(&self) -> Option<&GeneratedFile> {
+    pub fn frames_source(&self) -> Option<&FileGenerator> {
         Some(&self.traffic.as_ref()?.frames()?.source)
     }
 

@@ -7,7 +7,7 @@ use toml::de::DeTable;
 
 use crate::StudyError;
 use crate::toml_value_error::TomlValueError;
-use crate::value_rules::{InvalidValues, ValueRow, find_invalid_value};
+use crate::value_rules::{FirstInvalidValues, ValueRow, find_first_invalid_values};
 
 /// Reads TOML text whose values obey `rows`; errors have file and line.
 pub(crate) fn parse_toml<T: DeserializeOwned>(
@@ -28,7 +28,8 @@ pub(crate) fn parse_edited_toml<T: DeserializeOwned>(
 ) -> Result<T, StudyError> {
     let parse = || {
         let mut table = DeTable::parse(text)?;
-        let InvalidValues { refused, undeclared } = find_invalid_value(table.get_ref(), rows);
+        let FirstInvalidValues { refused, undeclared } =
+            find_first_invalid_values(table.get_ref(), rows);
         refused.map_or(Ok(()), Err)?;
         edit(table.get_mut())?;
         let value = T::deserialize(toml::Deserializer::from(table))?;

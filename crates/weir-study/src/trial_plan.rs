@@ -13,7 +13,7 @@ use weir_stats::{Coordinate, Scenario};
 
 /// A subject, or the second copy of one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Variant {
+pub struct SubjectCopy {
     /// The subject.
     pub subject: String,
     /// 0, or 1 for the second copy.
@@ -26,7 +26,7 @@ pub struct PlannedTrial {
     /// Where.
     pub scenario: Scenario,
     /// What.
-    pub variant: Variant,
+    pub variant: SubjectCopy,
     /// Which pass.
     pub block: u32,
     /// Place in the pass.
@@ -52,7 +52,7 @@ pub fn list_grid_points(axes: &BTreeMap<String, Vec<Coordinate>>) -> Vec<Scenari
 /// One block: every point with the variants that `variants` says, there and back.
 pub fn plan_block(
     points: &[Scenario],
-    variants: impl Fn(&Scenario) -> Vec<Variant>,
+    variants: impl Fn(&Scenario) -> Vec<SubjectCopy>,
     block: u32,
     seed: u64,
 ) -> Vec<PlannedTrial> {
@@ -89,8 +89,8 @@ mod tests {
         ])
     }
 
-    fn variants(_: &Scenario) -> Vec<Variant> {
-        ["a", "b", "c"].map(|name| Variant { subject: name.to_owned(), copy_index: 0 }).to_vec()
+    fn variants(_: &Scenario) -> Vec<SubjectCopy> {
+        ["a", "b", "c"].map(|name| SubjectCopy { subject: name.to_owned(), copy_index: 0 }).to_vec()
     }
 
     #[test]
@@ -106,8 +106,9 @@ mod tests {
         assert_eq!(steps.len(), 4 * 3 * 2);
         for point in steps.chunks(6) {
             assert!(point.iter().all(|step| step.scenario == point[0].scenario));
-            let mirrored: Vec<&Variant> = point.iter().rev().map(|step| &step.variant).collect();
-            let forward: Vec<&Variant> = point.iter().map(|step| &step.variant).collect();
+            let mirrored: Vec<&SubjectCopy> =
+                point.iter().rev().map(|step| &step.variant).collect();
+            let forward: Vec<&SubjectCopy> = point.iter().map(|step| &step.variant).collect();
             assert_eq!(forward, mirrored);
             assert_eq!(point.iter().map(|step| step.leg).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 1]);
         }
@@ -119,7 +120,7 @@ mod tests {
     fn blocks_differ_and_seeds_repeat() {
         let points = list_grid_points(&axes());
         assert_eq!(plan_block(&points, variants, 0, 1), plan_block(&points, variants, 0, 1));
-        let names = |steps: Vec<PlannedTrial>| -> Vec<(Scenario, Variant)> {
+        let names = |steps: Vec<PlannedTrial>| -> Vec<(Scenario, SubjectCopy)> {
             steps.into_iter().map(|step| (step.scenario, step.variant)).collect()
         };
         assert_ne!(

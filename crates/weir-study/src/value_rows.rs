@@ -25,12 +25,12 @@ const fn row(path: &'static str, rule: ValueRule) -> ValueRow {
     ValueRow { path, rule }
 }
 
-const fn real(min: f64, max: f64) -> ValueRule {
+const fn number_range(min: f64, max: f64) -> ValueRule {
     ValueRule::Number(NumberRange { min, max, or_zero: false })
 }
 
-const fn whole(min: u64, max: u64) -> ValueRule {
-    real(min as f64, max as f64)
+const fn integer_range(min: u64, max: u64) -> ValueRule {
+    number_range(min as f64, max as f64)
 }
 
 const DISTINCT: ValueRule = ValueRule::DistinctElements { or_none: true };
@@ -39,11 +39,11 @@ const DISTINCT_AND_NOT_EMPTY: ValueRule = ValueRule::DistinctElements { or_none:
 /// What the values of a study may be.
 pub(crate) const STUDY_ROWS: &[ValueRow] = &[
     row("subjects", DISTINCT_AND_NOT_EMPTY),
-    row("paper.year", whole(0, 9999)),
-    row("paper.figures.[].to", whole(1, MAX_COUNT)),
+    row("paper.year", integer_range(0, 9999)),
+    row("paper.figures.[].to", integer_range(1, MAX_COUNT)),
     row("axes", ValueRule::Keys(check_axis_names)),
     row("axes.*.values", DISTINCT_AND_NOT_EMPTY),
-    row("axes.*.values.[]", whole(0, MAX_COUNT)),
+    row("axes.*.values.[]", integer_range(0, MAX_COUNT)),
     row("axes.*.values.[]", ValueRule::Text(check_coordinate)),
     row("devices", ValueRule::DifferentTexts("input", "output")),
     row("devices.*", ValueRule::Text(check_device_name)),
@@ -53,27 +53,30 @@ pub(crate) const STUDY_ROWS: &[ValueRow] = &[
     row("ruleset.command", ValueRule::Text(check_not_blank)),
     row("more.command", ValueRule::Text(check_not_blank)),
     row("traffic.command", ValueRule::Text(check_not_blank)),
-    row("traffic.connections", whole(1, MAX_TABLE_ENTRIES)),
-    row("traffic.clients", whole(1, u32::MAX as u64)),
-    row("traffic.servers", whole(1, u32::MAX as u64)),
-    row("traffic.port", whole(1, u16::MAX as u64)),
-    row("traffic.ports", whole(1, u16::MAX as u64 - FIRST_KERNEL_SOCKET_CLIENT_PORT as u64 + 1)),
-    row("traffic.at_once", whole(1, u16::MAX as u64)),
-    row("traffic.bytes", whole(IPV4_UDP_HEADER_BYTES as u64, MAX_UDP_PACKET_BYTES as u64)),
+    row("traffic.connections", integer_range(1, MAX_TABLE_ENTRIES)),
+    row("traffic.clients", integer_range(1, u32::MAX as u64)),
+    row("traffic.servers", integer_range(1, u32::MAX as u64)),
+    row("traffic.port", integer_range(1, u16::MAX as u64)),
+    row(
+        "traffic.ports",
+        integer_range(1, u16::MAX as u64 - FIRST_KERNEL_SOCKET_CLIENT_PORT as u64 + 1),
+    ),
+    row("traffic.at_once", integer_range(1, u16::MAX as u64)),
+    row("traffic.bytes", integer_range(IPV4_UDP_HEADER_BYTES as u64, MAX_UDP_PACKET_BYTES as u64)),
     row("probe.kinds", DISTINCT_AND_NOT_EMPTY),
     row("probe.loads", DISTINCT_AND_NOT_EMPTY),
-    row("probe.rate_per_second", whole(1, 100_000)),
-    row("probe.lines_per_second", whole(1, 500)),
+    row("probe.rate_per_second", integer_range(1, 100_000)),
+    row("probe.lines_per_second", integer_range(1, 500)),
     row("probe.subjects", DISTINCT_AND_NOT_EMPTY),
-    row("again.at.*", whole(0, MAX_COUNT)),
+    row("again.at.*", integer_range(0, MAX_COUNT)),
     // A ratio below 1 is a limit that every trial exceeds.
-    row("noise.spin_ratio", real(0.0, 1000.0)),
+    row("noise.spin_ratio", number_range(0.0, 1000.0)),
     // A share above 1 is a limit that nothing reaches.
-    row("noise.steal", real(0.0, 100.0)),
-    row("noise.psi", real(0.0, 100.0)),
-    row("noise.switches", whole(0, MAX_COUNT)),
-    row("noise.repeats", whole(0, 100)),
-    row("presets.*.trial_seconds", real(MIN_TRIAL_SECONDS, MAX_TRIAL_SECONDS)),
+    row("noise.steal", number_range(0.0, 100.0)),
+    row("noise.psi", number_range(0.0, 100.0)),
+    row("noise.switches", integer_range(0, MAX_COUNT)),
+    row("noise.repeats", integer_range(0, 100)),
+    row("presets.*.trial_seconds", number_range(MIN_TRIAL_SECONDS, MAX_TRIAL_SECONDS)),
     row(
         "presets.*.probe_seconds",
         ValueRule::Number(NumberRange {
@@ -82,34 +85,34 @@ pub(crate) const STUDY_ROWS: &[ValueRow] = &[
             or_zero: true,
         }),
     ),
-    row("presets.*.blocks", whole(1, MAX_REPETITIONS)),
-    row("presets.*.loads", whole(0, MAX_REPETITIONS)),
-    row("presets.*.adds", whole(0, MAX_REPETITIONS)),
-    row("presets.*.rate_pps", whole(0, MAX_RATE_PER_SECOND)),
-    row("presets.*.table_entries", whole(0, MAX_TABLE_ENTRIES)),
+    row("presets.*.blocks", integer_range(1, MAX_REPETITIONS)),
+    row("presets.*.loads", integer_range(0, MAX_REPETITIONS)),
+    row("presets.*.adds", integer_range(0, MAX_REPETITIONS)),
+    row("presets.*.rate_pps", integer_range(0, MAX_RATE_PER_SECOND)),
+    row("presets.*.table_entries", integer_range(0, MAX_TABLE_ENTRIES)),
     row("presets.*.axes.*", DISTINCT_AND_NOT_EMPTY),
-    row("presets.*.axes.*.[]", whole(0, MAX_COUNT)),
+    row("presets.*.axes.*.[]", integer_range(0, MAX_COUNT)),
     row("claims", ValueRule::DistinctInKey("id")),
     row("claims.[].id", ValueRule::Text(check_not_blank)),
     row("claims.[].test", ValueRule::Ascending("from", "to")),
     row("claims.[].test", ValueRule::Contains("shape", "within")),
-    row("claims.[].test.from", whole(1, MAX_COUNT)),
-    row("claims.[].test.to", whole(1, MAX_COUNT)),
-    row("claims.[].test.at.*", whole(0, MAX_COUNT)),
-    row("claims.[].test.of.at.*", whole(0, MAX_COUNT)),
-    row("claims.[].test.to.at.*", whole(0, MAX_COUNT)),
-    row("claims.[].test.above.at.*", whole(0, MAX_COUNT)),
+    row("claims.[].test.from", integer_range(1, MAX_COUNT)),
+    row("claims.[].test.to", integer_range(1, MAX_COUNT)),
+    row("claims.[].test.at.*", integer_range(0, MAX_COUNT)),
+    row("claims.[].test.of.at.*", integer_range(0, MAX_COUNT)),
+    row("claims.[].test.to.at.*", integer_range(0, MAX_COUNT)),
+    row("claims.[].test.above.at.*", integer_range(0, MAX_COUNT)),
     row("claims.[].test.within", ValueRule::Interval("min", "max")),
-    row("claims.[].test.within.*", real(-1e18, 1e18)),
+    row("claims.[].test.within.*", number_range(-1e18, 1e18)),
     row("claims.[].test.shape", ValueRule::Interval("min", "max")),
-    row("claims.[].test.shape.*", real(-1e18, 1e18)),
+    row("claims.[].test.shape.*", number_range(-1e18, 1e18)),
 ];
 
 /// What the values of a file of subjects may be.
 pub(crate) const SUBJECTS_ROWS: &[ValueRow] = &[
     row("", ValueRule::Keys(check_subject_names)),
     row("*.needs.[]", ValueRule::Text(check_not_blank)),
-    row("*.lets_through_pps", whole(0, MAX_RATE_PER_SECOND)),
+    row("*.lets_through_pps", integer_range(0, MAX_RATE_PER_SECOND)),
 ];
 
 /// What the values of a registry of claims may be: it has no numbers.
@@ -123,5 +126,5 @@ pub(crate) const HOSTS_ROWS: &[ValueRow] = &[
     row("firewall.kernels", ValueRule::DistinctInKey("name")),
     row("firewall.kernels.[].name", ValueRule::Text(check_file_name)),
     row("firewall.kernels.[].boot", ValueRule::Text(check_not_blank)),
-    row("firewall.boot_limit_seconds", whole(1, 24 * 60 * 60)),
+    row("firewall.boot_limit_seconds", integer_range(1, 24 * 60 * 60)),
 ];

@@ -2,7 +2,7 @@
 //!
 //! Serde checks the types of values. That a length is a finite number of seconds, that a name can
 //! be that of a device, or that a list names nothing twice, is stated here: a [`ValueRow`] has the
-//! path of a value and its [`ValueRule`], and [`find_invalid_value`] applies the rows to the parsed
+//! path of a value and its [`ValueRule`], and [`find_first_invalid_values`] applies the rows to the parsed
 //! text, where every value still has its place. The rows are in [`crate::value_rows`].
 //!
 //! A number that serde accepts and that has no row is refused as well, so that a new field cannot
@@ -88,7 +88,7 @@ enum PathStep<'a> {
 }
 
 impl ValueRow {
-    fn has_path(&self, path: &[PathStep<'_>]) -> bool {
+    fn matches_path(&self, path: &[PathStep<'_>]) -> bool {
         let mut segments = self.path.split('.').filter(|segment| !segment.is_empty());
         let fits = path.iter().all(|step| match (step, segments.next()) {
             (PathStep::Key(key), Some(segment)) => segment == "*" || segment == *key,
@@ -101,7 +101,7 @@ impl ValueRow {
 
 /// What the walk over a text found.
 #[derive(Default)]
-pub(crate) struct InvalidValues {
+pub(crate) struct FirstInvalidValues {
     /// The first value that a rule refuses.
     pub(crate) refused: Option<TomlValueError>,
     /// The first number without a rule.
@@ -110,15 +110,18 @@ pub(crate) struct InvalidValues {
 
 /// The first value of a parsed text that breaks a rule of `rows`, and the first number that has
 /// none.
-pub(crate) fn find_invalid_value(table: &DeTable<'_>, rows: &[ValueRow]) -> InvalidValues {
-    let mut walk = ValueWalk { rows, found: InvalidValues::default() };
+pub(crate) fn find_first_invalid_values(
+    table: &DeTable<'_>,
+    rows: &[ValueRow],
+) -> FirstInvalidValues {
+    let mut walk = ValueWalk { rows, found: FirstInvalidValues::default() };
     walk.visit_table(table, 0, &mut Vec::new());
     walk.found
 }
 
 struct ValueWalk<'r> {
     rows: &'r [ValueRow],
-    found: InvalidValues,
+    found: FirstInvalidValues,
 }
 
 impl ValueWalk<'_> {
@@ -147,7 +150,7 @@ impl ValueWalk<'_> {
             path.pop();
         }
         // After the values alone: an interval is about numbers in their ranges.
-        for row in self.rows.iter().filter(|row| row.has_path(path)) {
+        for row in self.rows.iter().filter(|row| row.matches_path(path)) {
             if let Err((offset, message)) = check_table(&row.rule, table) {
                 self.refuse(offset.unwrap_or(at), message);
             }
@@ -156,7 +159,7 @@ impl ValueWalk<'_> {
 
     fn visit_array<'v>(&mut self, array: &'v DeArray<'_>, at: usize, path: &mut Vec<PathStep<'v>>) {
         let name = describe_value(path);
-        for row in self.rows.iter().filter(|row| row.has_path(path)) {
+        for row in self.rows.iter().filter(|row| row.matches_path(path)) {
             if let Err((offset, message)) = check_array(&row.rule, array, &name) {
                 self.refuse(offset.unwrap_or(at), message);
             }
@@ -174,7 +177,7 @@ impl ValueWalk<'_> {
         if text.contains('\0') {
             self.refuse(at, format!("{name} contains the character NUL: remove it"));
         }
-        for row in self.rows.iter().filter(|row| row.has_path(path)) {
+        for row in self.rows.iter().filter(|row| row.matches_path(path)) {
             if let ValueRule::Text(check) = row.rule
                 && let Err(why) = check(text)
             {
@@ -185,7 +188,7 @@ impl ValueWalk<'_> {
 
     fn visit_number(&mut self, value: &DeValue<'_>, at: usize, path: &[PathStep<'_>]) {
         let name = describe_value(path);
-        let mut ranges = self.rows.iter().filter(|row| row.has_path(path)).filter_map(|row| {
+        let mut ranges = self.rows.iter().filter(|row| row.matches_path(path)).filter_map(|row| {
             if let ValueRule::Number(range) = row.rule { Some(range) } else { None }
         });
         let Some(range) = ranges.next() else {
@@ -348,7 +351,7 @@ mod tests {
 
     fn refused(text: &str) -> String {
         let table = DeTable::parse(text).unwrap();
-        let found = find_invalid_value(table.get_ref(), ROWS);
+        let found = find_first_invalid_values(table.get_ref(), ROWS);
         found.refused.map_or_else(String::new, |error| error.message)
     }
 
@@ -405,7 +408,7 @@ mod tests {
     #[test]
     fn a_number_without_a_declared_range_is_found() {
         let table = DeTable::parse("rate = 15\n[new]\nfield = 1").unwrap();
-        let found = find_invalid_value(table.get_ref(), ROWS);
+        let found = find_first_invalid_values(table.get_ref(), ROWS);
         assert!(found.refused.is_none());
         let message = found.undeclared.unwrap().message;
         assert_eq!(message, "no range is declared for the number `field`");

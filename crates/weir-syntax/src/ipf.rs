@@ -196,7 +196,7 @@ fn parse_from_to(
         if found != word {
             return Err(words.error_at_last_word(format!("`{found}` where `{word}` was expected")));
         }
-        if let Some(prefix) = parse_prefix(words)? {
+        if let Some(prefix) = parse_any_or_prefix(words)? {
             let _ = write!(tests, " {address} {prefix}");
         }
         if words.take_keyword("port") {
@@ -218,7 +218,7 @@ fn parse_from_to(
 }
 
 /// `any`, an address, or a prefix.
-fn parse_prefix(words: &mut IpfWordCursor<'_>) -> ParseResult<Option<String>> {
+fn parse_any_or_prefix(words: &mut IpfWordCursor<'_>) -> ParseResult<Option<String>> {
     let word = words.expect_word("an address")?;
     if word == "any" {
         return Ok(None);

@@ -161,7 +161,7 @@ impl<'t> PacketWordsParser<'t> {
                 })?;
                 self.set_consistent_protocol(name, proto)?;
             }
-            _ if self.parse_plain_field(word, Layer::Meta, Family::V4)? => {}
+            _ if self.parse_number_field_of_layer(word, Layer::Meta, Family::V4)? => {}
             _ => {
                 let help = format!("begin with one of: {CLAUSE_KEYWORDS_FOR_HELP}");
                 return Err(word.error_at_word(format!("unknown word {}", word.text), &help));
@@ -171,17 +171,18 @@ impl<'t> PacketWordsParser<'t> {
     }
 
     /// A plain field of the table by its name, and its value; whether there is one.
-    fn parse_plain_field(
+    fn parse_number_field_of_layer(
         &mut self,
         word: PacketWord<'_>,
         layer: Layer,
         family: Family,
     ) -> PacketParseResult<bool> {
         let name = if word.text == "hoplimit" { "ttl" } else { word.text };
-        let mut fields = Field::plain_fields().filter(|field| field.row().layer == layer);
+        let mut fields =
+            Field::always_present_number_fields().filter(|field| field.row().layer == layer);
         let Some(field) = fields.find(|field| field.row().name == name) else { return Ok(false) };
         let value: u64 = self.parse_number(word, field.max_value(family) as u64)?;
-        self.draft.plain_fields.push((field, value.into()));
+        self.draft.always_present_number_fields.push((field, value.into()));
         Ok(true)
     }
 
@@ -257,14 +258,16 @@ impl<'t> PacketWordsParser<'t> {
                     "options" if family == Family::V4 => self.parse_ip_options_length(word)?,
                     "dscp" => {
                         let value = self.parse_number::<u32>(word, 63)?;
-                        self.draft.plain_fields.push((Field::Tos, u128::from(value) << 2));
+                        self.draft
+                            .always_present_number_fields
+                            .push((Field::Tos, u128::from(value) << 2));
                     }
                     "length" | "protocol" | "nexthdr" => {
                         let text = if word.text == "nexthdr" { "proto" } else { word.text };
                         self.parse_clause(PacketWord { text, ..word })?;
                     }
                     "df" | "dont-fragment" => self.draft.dont_fragment = true,
-                    _ if self.parse_plain_field(word, Layer::Network, family)? => {}
+                    _ if self.parse_number_field_of_layer(word, Layer::Network, family)? => {}
                     _ => {
                         let help = "after ip: saddr, daddr, ttl, tos, dscp, length, protocol";
                         return Err(

@@ -23,7 +23,7 @@ pub struct ModuleOptionSamples {
     /// another value than the rule says.
     pub refused_by_weir_alone: Vec<String>,
     /// Rules over the range of an option's values.
-    rule: Vec<ValueRangeRule>,
+    rule: Vec<RuleTemplateWithValueRange>,
 }
 
 type OptionValuesByName = BTreeMap<String, Vec<String>>;
@@ -40,7 +40,7 @@ struct FamilyOptionValues {
 /// A rule whose values are in braces.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ValueRangeRule {
+pub struct RuleTemplateWithValueRange {
     /// `v4` or `v6`, if only one family has it.
     #[serde(default)]
     pub family: Option<String>,
@@ -54,12 +54,13 @@ impl ModuleOptionSamples {
     /// Values of an option by one of its spellings in a family; `v4` or `v6`.
     pub fn option_values(&self, spellings: &[&str], family: &str) -> Option<&[String]> {
         let own = if family == "v4" { &self.values.v4 } else { &self.values.v6 };
-        find_spelling(own, spellings).or_else(|| find_spelling(&self.values.both, spellings))
+        find_values_by_spelling(own, spellings)
+            .or_else(|| find_values_by_spelling(&self.values.both, spellings))
     }
 
     /// Second arguments of an option: taken ones, and refused ones.
-    pub fn second_option_values(&self, spellings: &[&str]) -> (&[String], &[String]) {
-        let of = |values| find_spelling(values, spellings).unwrap_or_default();
+    pub fn second_argument_values(&self, spellings: &[&str]) -> (&[String], &[String]) {
+        let of = |values| find_values_by_spelling(values, spellings).unwrap_or_default();
         (of(&self.second_values), of(&self.second_values_refused))
     }
 
@@ -71,7 +72,10 @@ impl ModuleOptionSamples {
     }
 }
 
-fn find_spelling<'v>(values: &'v OptionValuesByName, spellings: &[&str]) -> Option<&'v [String]> {
+fn find_values_by_spelling<'v>(
+    values: &'v OptionValuesByName,
+    spellings: &[&str],
+) -> Option<&'v [String]> {
     spellings.iter().find_map(|name| values.get(*name)).map(Vec::as_slice)
 }
 
@@ -106,7 +110,7 @@ pub fn read_all_option_samples() -> Vec<(bool, String, ModuleOptionSamples)> {
 /// # Panics
 /// If a file is not of the format.
 #[track_caller]
-pub fn read_value_range_rules() -> Vec<ValueRangeRule> {
+pub fn read_value_range_rules() -> Vec<RuleTemplateWithValueRange> {
     read_all_option_samples().into_iter().flat_map(|(.., samples)| samples.rule).collect()
 }
 

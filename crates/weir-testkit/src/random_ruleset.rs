@@ -1,7 +1,7 @@
 //! Rulesets by chance, and edits of rulesets, as text: the same for the same seed, everywhere.
 //!
 //! [`generate_ruleset`] writes `iptables-save` text, weighted like published rulesets.
-//! [`make_meaning_changing_edit`] changes one rule so that the meaning probably changes;
+//! [`make_probably_meaning_changing_edit`] changes one rule so that the meaning probably changes;
 //! [`make_meaning_preserving_edit`] changes the text so that it cannot.
 
 mod rare_modules;
@@ -10,7 +10,7 @@ mod ruleset_writer;
 
 pub use rare_modules::format_fixed_ipset_text;
 pub use ruleset_edit::{
-    RandomRulesetEdit, make_meaning_changing_edit, make_meaning_preserving_edit,
+    RandomRulesetEdit, make_meaning_preserving_edit, make_probably_meaning_changing_edit,
 };
 pub use ruleset_writer::{RulesetShape, generate_ruleset};
 

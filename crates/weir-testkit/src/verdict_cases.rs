@@ -11,13 +11,13 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct VerdictCaseListFile {
-    case: Vec<VerdictCase>,
+    case: Vec<RulesetWithPacketCases>,
 }
 
 /// A ruleset and packets.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct VerdictCase {
+pub struct RulesetWithPacketCases {
     /// What it shows, as a claim in snake case; with the file's name before it once it is read.
     pub name: String,
     /// Where that is settled: a file of the kernel, or `measured`.
@@ -76,7 +76,7 @@ fn default_journey_kind() -> String {
 /// # Panics
 /// Where a file is not of that format.
 #[track_caller]
-pub fn read_verdict_cases(folder: &Path) -> Vec<VerdictCase> {
+pub fn read_verdict_cases(folder: &Path) -> Vec<RulesetWithPacketCases> {
     let mut cases = Vec::new();
     for path in crate::testdata::files_with_extension(folder, "toml") {
         let text = std::fs::read_to_string(&path).expect("a readable file");
@@ -84,7 +84,9 @@ pub fn read_verdict_cases(folder: &Path) -> Vec<VerdictCase> {
             toml::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         cases.extend(
-            file.case.into_iter().map(|c| VerdictCase { name: format!("{stem}/{}", c.name), ..c }),
+            file.case
+                .into_iter()
+                .map(|c| RulesetWithPacketCases { name: format!("{stem}/{}", c.name), ..c }),
         );
     }
     assert!(!cases.is_empty(), "no cases in {}", folder.display());

@@ -269,7 +269,7 @@ impl PacketConstraints {
         if self.journey_kind != JourneyKind::Input {
             p.oif = self.solve_device_field(Field::Oif, &defaults.oif)?;
         }
-        for field in Field::plain_fields().chain([Field::PktType]) {
+        for field in Field::always_present_number_fields().chain([Field::PktType]) {
             let usual = field.row().ordinary_value.unwrap_or(0);
             field.write(&mut p, self.solve_field(field, usual, rng)?);
         }

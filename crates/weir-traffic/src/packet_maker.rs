@@ -120,7 +120,7 @@ impl<'a> BoundaryPacketMaker<'a> {
         round: usize,
     ) -> Option<Packet> {
         if round == 0 {
-            return self.find_reaching_packet(paths, reached);
+            return self.find_reaching_or_satisfying_packet(paths, reached);
         }
         let family = self.ruleset.family;
         let hook = paths.walks[reached.walk_index].hook;
@@ -179,7 +179,7 @@ impl<'a> BoundaryPacketMaker<'a> {
 
     /// A packet that satisfies the rule and reaches it, if one is found; otherwise one that only
     /// satisfies it.
-    fn find_reaching_packet(
+    fn find_reaching_or_satisfying_packet(
         &mut self,
         paths: &RulePaths<'a>,
         reached: &ReachableRule<'a>,

@@ -45,11 +45,11 @@ pub(crate) struct AllowedShapesAndCtStates {
 
 /// All changes worth trying on a rule, the unchanged packet first.
 ///
-/// `hop`: what forwarding takes off the time to live before the rule sees it.
+/// `ttl_decrement`: what forwarding takes off the time to live before the rule sees it.
 pub(crate) fn generate_mutations(
     rule: &Rule,
     family: Family,
-    hop: u128,
+    ttl_decrement: u128,
     allowed: AllowedShapesAndCtStates,
     sets: &HashMap<&str, &IpSet>,
     rng: &mut Rng,
@@ -63,14 +63,26 @@ pub(crate) fn generate_mutations(
                     field,
                     Field::Sport | Field::Dport | Field::TcpFlags | Field::IcmpTypeAndCode
                 );
-                push_predicate_boundary_mutations(&mut out, field, &predicate, family, hop, rng);
+                push_predicate_boundary_mutations(
+                    &mut out,
+                    field,
+                    &predicate,
+                    family,
+                    ttl_decrement,
+                    rng,
+                );
             }
             Test::EitherPort { spans, .. } => {
                 header = true;
                 let predicate = Predicate::InSpans(spans);
                 for field in [Field::Sport, Field::Dport] {
                     push_predicate_boundary_mutations(
-                        &mut out, field, &predicate, family, hop, rng,
+                        &mut out,
+                        field,
+                        &predicate,
+                        family,
+                        ttl_decrement,
+                        rng,
                     );
                 }
             }
@@ -113,7 +125,7 @@ fn push_predicate_boundary_mutations(
     field: Field,
     predicate: &Predicate,
     family: Family,
-    hop: u128,
+    ttl_decrement: u128,
     rng: &mut Rng,
 ) {
     let max = field.max_value(family);
@@ -153,9 +165,11 @@ fn push_predicate_boundary_mutations(
             return;
         }
     }
-    let hop = if field == Field::Ttl { hop } else { 0 };
+    let ttl_decrement = if field == Field::Ttl { ttl_decrement } else { 0 };
     values.retain(|v| *v <= max);
-    out.extend(values.into_iter().map(|v| PacketMutation::SetField(field, (v + hop).min(max))));
+    out.extend(
+        values.into_iter().map(|v| PacketMutation::SetField(field, (v + ttl_decrement).min(max))),
+    );
 }
 
 /// A few elements' edges; each call takes others.

@@ -178,7 +178,7 @@ impl RulesetValuePool {
         }
         // Only what rules test is drawn: a new row of the table changes no packet of a seed.
         let is_tested = |field: &Field| self.value_spans.contains_key(field);
-        for field in Field::plain_fields().filter(is_tested) {
+        for field in Field::always_present_number_fields().filter(is_tested) {
             // Few packets carry metadata.
             if field.row().layer == Layer::Meta && !rng.one_in(4) {
                 continue;

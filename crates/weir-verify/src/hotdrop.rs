@@ -16,7 +16,7 @@ pub(crate) fn match_drops_packet(m: &Match, packet: &Packet) -> Result<bool, Str
         |module: &str| format!("-m {module} may drop it because of data after its header");
     match m {
         Match::Tcp { .. } => Ok(false),
-        Match::Sctp { chunks: Some(_), .. } if !is_later => match find_bad_sctp_chunk(&bytes) {
+        Match::Sctp { chunks: Some(_), .. } if !is_later => match check_sctp_chunk_list(&bytes) {
             SctpChunkListValidity::Complete => Ok(false),
             SctpChunkListValidity::FirstChunkBad => Ok(true),
             SctpChunkListValidity::LaterChunkBad => Err(unknown("sctp")),
@@ -104,7 +104,7 @@ enum SctpChunkListValidity {
 }
 
 /// xt_sctp.c, `match_packet`.
-fn find_bad_sctp_chunk(header: &[u8]) -> SctpChunkListValidity {
+fn check_sctp_chunk_list(header: &[u8]) -> SctpChunkListValidity {
     let mut at = 12;
     loop {
         let length = match header.get(at..at + 4) {

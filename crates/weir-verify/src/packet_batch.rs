@@ -86,20 +86,20 @@ impl BatchMaker {
         BatchMaker { numbering, length_tested_families: lengths_matter }
     }
 
-    /// Takes at most `room` packets, all of which follow `path`, out of `packets`. A packet of the
+    /// Takes at most `max_packets` packets, all of which follow `path`, out of `packets`. A packet of the
     /// same connection as another packet of the batch stays in `packets` for a later batch, and so
     /// does one for which no number is left.
     pub fn take_batch_of_distinct_connections(
         &mut self,
         path: PacketPath,
         packets: &mut VecDeque<Packet>,
-        room: usize,
+        max_packets: usize,
     ) -> PacketBatch {
-        assert!(room <= BATCH_PACKETS_MAX, "a batch fits into the kernel's queue");
+        assert!(max_packets <= BATCH_PACKETS_MAX, "a batch fits into the kernel's queue");
         let (mut lengths, mut connections) = (HashSet::new(), HashSet::new());
         let mut batch = PacketBatch { path, packets: Vec::new(), packet_numbers: Vec::new() };
         for _ in 0..packets.len() {
-            if batch.packets.len() == room {
+            if batch.packets.len() == max_packets {
                 break;
             }
             let Some(packet) = packets.pop_front() else { break };

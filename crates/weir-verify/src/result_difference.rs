@@ -40,11 +40,11 @@ pub(crate) struct ExpectedResult {
 }
 
 impl ExpectedResult {
-    /// `maybe`: rules whose counter may count the packet or not.
+    /// `uncertain_rules`: rules whose counter may count the packet or not.
     pub fn from_outcome(
         outcome: &Outcome<'_>,
         sent: &Packet,
-        maybe: &[RuleIndex],
+        uncertain_rules: &[RuleIndex],
         originals: &OriginalRulesAndPolicies,
     ) -> ExpectedResult {
         let family = sent.family;
@@ -54,7 +54,7 @@ impl ExpectedResult {
             else {
                 continue;
             };
-            let is_open = hit.credit.first().is_some_and(|id| maybe.contains(id));
+            let is_open = hit.credit.first().is_some_and(|id| uncertain_rules.contains(id));
             if is_open { open.push(at) } else { hits.push(at) }
         }
         let is_nat = |t: &Target| matches!(t, Target::Nat(_));

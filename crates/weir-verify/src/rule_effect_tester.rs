@@ -27,7 +27,7 @@ use weir_semantics::{
 
 pub use effect_test_packet::{EffectTestPacket, generate_packets_without_ct_entry};
 pub use effect_test_ruleset::SOURCE_MAC_GIVEN_MARK_ONE;
-pub use measured_rule::MeasuredRule;
+pub use measured_rule::RuleToMeasure;
 
 use crate::VerifyError;
 use crate::link_macs::{FIREWALL_INPUT_MAC, NEIGHBOUR_MAC};
@@ -72,7 +72,7 @@ impl RuleObservation {
 /// Rules that are measured together.
 #[derive(Debug)]
 pub struct RuleEffectTester {
-    measured_rules: Vec<MeasuredRule>,
+    measured_rules: Vec<RuleToMeasure>,
     probe_count: usize,
     family: Family,
     parsed_firewall: Firewall,
@@ -96,7 +96,7 @@ impl RuleEffectTester {
         session: &Session,
         name: &str,
         family: Family,
-        subjects: Vec<MeasuredRule>,
+        subjects: Vec<RuleToMeasure>,
         probes: &[String],
         sets: &str,
     ) -> Result<RuleEffectTester, VerifyError> {
@@ -134,7 +134,7 @@ impl RuleEffectTester {
     }
 
     /// The rules that are measured.
-    pub fn measured_rules(&self) -> &[MeasuredRule] {
+    pub fn measured_rules(&self) -> &[RuleToMeasure] {
         &self.measured_rules
     }
 

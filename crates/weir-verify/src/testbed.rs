@@ -91,7 +91,7 @@ impl Testbed {
         session: &Session,
         name: &str,
         families: &[Family],
-        states: &[Family],
+        ct_state_families: &[Family],
         load: impl FnOnce(&Namespace) -> Result<(), VerifyError>,
     ) -> Result<Testbed, VerifyError> {
         let firewall = session.create_namespace(&format!("fw-{name}"))?;
@@ -112,7 +112,7 @@ impl Testbed {
         load(&firewall)?;
         firewall.run_command(
             &["nft", "-f", "-"],
-            observing_rules::write_observing_tables(states).as_bytes(),
+            observing_rules::write_observing_tables(ct_state_families).as_bytes(),
         )?;
         let mut hosts = HashMap::new();
         for family in families {
@@ -174,7 +174,8 @@ impl Testbed {
         let end = Instant::now() + BATCH_TIMEOUT;
         let mut is_through = false;
         loop {
-            self.nflog.visit_waiting_packets(|l| is_through |= seen.record_log_entry(batch, &l))?;
+            self.nflog
+                .visit_waiting_packets(|l| is_through |= seen.record_log_entry_or_end(batch, &l))?;
             if is_through {
                 return Ok(());
             }
@@ -199,7 +200,7 @@ impl Testbed {
             let _ = host.send(&p.packet, &p.frame);
         }
         self.nflog.visit_waiting_packets(|l| {
-            seen.record_log_entry(batch, &l);
+            seen.record_log_entry_or_end(batch, &l);
         })?;
         Ok(())
     }
@@ -299,7 +300,7 @@ impl BatchObservation {
     }
 
     /// Takes a log entry in; true where it is the marker's.
-    fn record_log_entry(&mut self, batch: &PacketBatch, logged: &LoggedPacket<'_>) -> bool {
+    fn record_log_entry_or_end(&mut self, batch: &PacketBatch, logged: &LoggedPacket<'_>) -> bool {
         if logged.prefix == log_prefix::END_OF_BATCH_PACKET {
             return true;
         }

@@ -26,7 +26,8 @@ use crate::testbed::Testbed;
 use crate::{VerifyError, VerifyOptions, VerifyReport};
 
 use self::exclusion_cause::{
-    find_observed_packet_to_compare, has_rule_hit_more_than_counted, unknown_result_cause,
+    find_observed_packet_to_compare, has_stateful_rule_matching_only_sometimes,
+    unknown_result_cause,
 };
 use self::packet_round::{PacketRound, format_family_and_journey};
 use self::ruleset_under_test::{DifferenceWithFrame, RulesetUnderTest};
@@ -259,7 +260,8 @@ impl VerifyRun<'_> {
                 let mut holds = true;
                 let began = Instant::now();
                 for tested in &mut self.rulesets_under_test {
-                    holds = holds && tested.send_round_if_as_expected(&round, &self.originals)?;
+                    holds =
+                        holds && tested.send_round_and_check_expected(&round, &self.originals)?;
                 }
                 // What was sent in vain is part of what single packets cost.
                 self.single_packets_time_spent +=
@@ -366,7 +368,7 @@ impl VerifyRun<'_> {
                     let answers = asked.credit.iter().map(|id| ((family, *id), asked.answer));
                     self.guesses.extend(answers);
                 }
-                let cause = match has_rule_hit_more_than_counted(&outcome, &counted) {
+                let cause = match has_stateful_rule_matching_only_sometimes(&outcome, &counted) {
                     true => Some(
                         "skipped: a stateful rule was evaluated twice and matched once".to_owned(),
                     ),

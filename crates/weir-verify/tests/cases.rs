@@ -9,11 +9,11 @@ use weir_model::{Family, Firewall};
 use weir_semantics::JourneyKind;
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::packet::parse_packet;
-use weir_testkit::verdict_cases::{VerdictCase, read_verdict_cases};
+use weir_testkit::verdict_cases::{RulesetWithPacketCases, read_verdict_cases};
 use weir_testkit::{TempFolder, skip_without_root};
 use weir_verify::{VerifyError, VerifyOptions, VerifyReport, verify};
 
-fn firewall(case: &VerdictCase) -> Firewall {
+fn firewall(case: &RulesetWithPacketCases) -> Firewall {
     let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
     let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
     let ruleset = parse(&case.rules, &options).expect("the rules of a case are read");
@@ -25,7 +25,7 @@ fn firewall(case: &VerdictCase) -> Firewall {
 }
 
 /// The forms of a case that can be written, each in a folder below `dir`.
-fn forms(case: &VerdictCase, firewall: &Firewall, dir: &Path) -> Vec<PathBuf> {
+fn forms(case: &RulesetWithPacketCases, firewall: &Firewall, dir: &Path) -> Vec<PathBuf> {
     let options = CompileOptions { check_packets: 200, ..CompileOptions::default() };
     let write = |form: Form| {
         let artefact = compile(firewall, form, &options, &mut |_, _| {}).ok()?;
@@ -37,7 +37,7 @@ fn forms(case: &VerdictCase, firewall: &Firewall, dir: &Path) -> Vec<PathBuf> {
 }
 
 fn run(
-    case: &VerdictCase,
+    case: &RulesetWithPacketCases,
     firewall: &Firewall,
     dirs: &[PathBuf],
 ) -> Result<VerifyReport, VerifyError> {

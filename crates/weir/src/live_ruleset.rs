@@ -61,7 +61,7 @@ pub fn read_live_ruleset(variant: Option<IptablesVariantArg>) -> Result<LiveRule
     if let Err(error) = &tables {
         found.unread_parts.push(format!("tables of nft: {error:#}"));
     }
-    let tables = NftTableOwners::parse_nft_list_tables(&tables.unwrap_or_default());
+    let tables = NftTablesByOwner::parse_nft_list_tables(&tables.unwrap_or_default());
     let mut said = Vec::new();
     for (family, legacy) in legacy {
         let nft = match tables.iptables_nft_tables(family) {
@@ -148,7 +148,7 @@ fn parse_incompatible_table(line: &str) -> Option<&str> {
 }
 
 /// A variant's text for a family.
-struct LiveRulesetText {
+struct ChosenVariantText {
     variant: IptablesVariantArg,
     text: Option<(String, String)>,
     /// What the other variant holds.
@@ -161,7 +161,7 @@ fn choose_iptables_variant(
     legacy: Option<(String, String)>,
     nft: Option<(String, String)>,
     variant: Option<IptablesVariantArg>,
-) -> Result<LiveRulesetText> {
+) -> Result<ChosenVariantText> {
     let held = |text: &Option<(String, String)>| {
         text.as_ref().map_or_else(IptablesVariantRuleCounts::default, |(_, text)| {
             IptablesVariantRuleCounts::count_rules_and_policies(text)
@@ -188,7 +188,7 @@ fn choose_iptables_variant(
         let (word, other) = (format_ip_version(family), other.display_name());
         format!("{word} rules of {other}: it has {left}, which packets traverse as well")
     });
-    Ok(LiveRulesetText { variant, text, warning })
+    Ok(ChosenVariantText { variant, text, warning })
 }
 
 /// What a variant holds of a family.
@@ -234,18 +234,18 @@ impl std::fmt::Display for IptablesVariantRuleCounts {
 
 /// nft tables by whose they are.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct NftTableOwners {
+struct NftTablesByOwner {
     iptables_nft_v4: Vec<String>,
     iptables_nft_v6: Vec<String>,
     weir_tables: Vec<(String, String)>,
     foreign_tables: Vec<(String, String)>,
 }
 
-impl NftTableOwners {
+impl NftTablesByOwner {
     /// What `nft list tables` prints.
-    fn parse_nft_list_tables(listed: &str) -> NftTableOwners {
+    fn parse_nft_list_tables(listed: &str) -> NftTablesByOwner {
         let of_iptables = |name: &str| TableName::parse(name).is_some();
-        let mut tables = NftTableOwners::default();
+        let mut tables = NftTablesByOwner::default();
         for line in listed.lines() {
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
             let &["table", family, name] = words.as_slice() else { continue };
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn tables_are_told_apart_by_family_and_name() {
-        let tables = NftTableOwners::parse_nft_list_tables(
+        let tables = NftTablesByOwner::parse_nft_list_tables(
             "table ip filter\ntable ip6 nat\ntable inet filter\ntable ip weir_filter\n\
              table bridge nat\ntable ip mine\n",
         );

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use weir_study::claims_registry::{
-    self, PaperStatementStatus, README_LIST_END_MARKER, README_LIST_START_MARKER, StudyClaims,
+    self, README_LIST_END_MARKER, README_LIST_START_MARKER, StatementStatus, StudyStatements,
 };
 
 fn studies() -> PathBuf {
@@ -23,14 +23,14 @@ fn numbers(text: &str) -> BTreeSet<String> {
     bold.filter(is_number).map(str::to_owned).collect()
 }
 
-fn readme(entry: &StudyClaims) -> String {
+fn readme(entry: &StudyStatements) -> String {
     let path = studies().join(&entry.study).join("README.md");
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 #[test]
 fn each_number_of_a_readme_is_in_the_list_and_the_other_way_round() {
-    let entries = claims_registry::read_claims_registry(&studies()).unwrap();
+    let entries = claims_registry::evaluate_statements_of_all_studies(&studies()).unwrap();
     assert!(entries.len() > 15, "the studies are there");
     for entry in &entries {
         let listed: BTreeSet<String> = entry.items.iter().map(|item| item.number.clone()).collect();
@@ -41,7 +41,7 @@ fn each_number_of_a_readme_is_in_the_list_and_the_other_way_round() {
 
 #[test]
 fn no_number_of_a_paper_is_left_out() {
-    let entries = claims_registry::read_claims_registry(&studies()).unwrap();
+    let entries = claims_registry::evaluate_statements_of_all_studies(&studies()).unwrap();
     for letter in ["K", "H", "B", "S", "R"] {
         let mut counts: Vec<u32> = entries
             .iter()
@@ -56,7 +56,7 @@ fn no_number_of_a_paper_is_left_out() {
 
 #[test]
 fn every_readme_shows_the_list_as_it_is_now() {
-    let stale: Vec<String> = claims_registry::read_claims_registry(&studies())
+    let stale: Vec<String> = claims_registry::evaluate_statements_of_all_studies(&studies())
         .unwrap()
         .iter()
         .filter(|entry| {
@@ -73,11 +73,11 @@ fn every_readme_shows_the_list_as_it_is_now() {
 
 #[test]
 fn what_is_reproduced_has_a_run_and_a_number() {
-    for entry in claims_registry::read_claims_registry(&studies()).unwrap() {
+    for entry in claims_registry::evaluate_statements_of_all_studies(&studies()).unwrap() {
         for item in entry.items.iter().chain(&entry.own) {
             let seen = matches!(
                 item.status,
-                PaperStatementStatus::Reproduced | PaperStatementStatus::ReproducedInShape
+                StatementStatus::Reproduced | StatementStatus::ReproducedInShape
             );
             let measured = item.evidence.iter().all(|one| one.estimate.is_some());
             assert!(!seen || (entry.run.is_some() && measured), "{}", item.number);

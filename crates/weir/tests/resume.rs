@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use weir_lab::plan_trials;
+use weir_lab::plan_packet_and_probe_trials;
 use weir_stats::{Trial, TrialKind, TrialState, run_folder};
 use weir_testkit::skip_without_root;
 
@@ -96,7 +96,7 @@ fn a_killed_run_goes_on_where_it_was() {
     let record = run_folder::load_record(&out).unwrap();
     assert!(record.run.complete);
     assert!(!path.exists() && out.join("trials.jsonl.gz").exists(), "it is compressed");
-    let plan = plan_trials(&study, "tiny", 1).unwrap();
+    let plan = plan_packet_and_probe_trials(&study, "tiny", 1).unwrap();
     assert_eq!(plan.len(), 2 * 2 * 2 * 4, "points, subjects, legs, blocks");
     let found: Vec<_> = settled(&record.trials)
         .iter()

@@ -36,7 +36,7 @@ impl EntryWriter {
     }
 
     /// Begins an entry whose header is zero: it matches every packet.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin_match_all_entry(&mut self) {
         let header = match self.family {
             Family::V4 => 112,
             Family::V6 => 168,
@@ -80,18 +80,18 @@ impl EntryWriter {
     }
 
     /// Where the verdict of the standard target stands in the entry.
-    pub(super) fn verdict_at(&self) -> usize {
+    pub(super) fn verdict_offset(&self) -> usize {
         self.target_at + EXTENSION_HEADER_BYTES
     }
 
     pub(super) fn set_verdict(&mut self, verdict: i32) {
-        let at = self.verdict_at();
+        let at = self.verdict_offset();
         self.bytes[at..at + 4].copy_from_slice(&verdict.to_ne_bytes());
     }
 
     /// A whole entry that gives a verdict.
     pub(super) fn write_verdict_entry(&mut self, verdict: i32) {
-        self.begin();
+        self.begin_match_all_entry();
         self.push_verdict(verdict);
     }
 
@@ -100,7 +100,7 @@ impl EntryWriter {
         let mut data = [0; ERROR_TARGET_BYTES - EXTENSION_HEADER_BYTES];
         let length = name.len().min(29);
         data[..length].copy_from_slice(&name.as_bytes()[..length]);
-        self.begin();
+        self.begin_match_all_entry();
         self.push_target("ERROR", 0, &data);
     }
 }

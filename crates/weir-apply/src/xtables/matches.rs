@@ -67,25 +67,25 @@ pub(super) fn push_match(out: &mut EntryWriter, m: &Match) -> Option<()> {
 }
 
 /// Both ends of a span of ports, or all ports.
-fn port_ends(test: Option<&Negatable<PortSpan>>) -> (u16, u16) {
+fn port_bounds_or_all(test: Option<&Negatable<PortSpan>>) -> (u16, u16) {
     test.map_or((0, u16::MAX), |test| (test.value.lo, test.value.hi))
 }
 
-fn inverse_bit<T>(test: Option<&Negatable<T>>, bit: u8) -> u8 {
+fn bit_if_negated<T>(test: Option<&Negatable<T>>, bit: u8) -> u8 {
     if test.is_some_and(|test| test.negated) { bit } else { 0 }
 }
 
-fn put_port_tests<const N: usize>(
+fn put_ports_returning_inverse_bits<const N: usize>(
     data: &mut StructBytes<N>,
     sport: Option<&Negatable<PortSpan>>,
     dport: Option<&Negatable<PortSpan>>,
 ) -> u8 {
     for (at, test) in [(0, sport), (4, dport)] {
-        let (lo, hi) = port_ends(test);
+        let (lo, hi) = port_bounds_or_all(test);
         data.put_u16(at, lo);
         data.put_u16(at + 2, hi);
     }
-    inverse_bit(sport, 1) | inverse_bit(dport, 2)
+    bit_if_negated(sport, 1) | bit_if_negated(dport, 2)
 }
 
 /// struct xt_tcp
@@ -97,11 +97,11 @@ fn push_tcp(
     option: Option<&Negatable<u8>>,
 ) {
     let mut data = StructBytes::<12>::zeroed();
-    let inverse = put_port_tests(&mut data, sport, dport);
+    let inverse = put_ports_returning_inverse_bits(&mut data, sport, dport);
     data.0[8] = option.map_or(0, |option| option.value);
     data.0[9] = flags.map_or(0, |flags| flags.value.mask);
     data.0[10] = flags.map_or(0, |flags| flags.value.comp);
-    data.0[11] = inverse | inverse_bit(flags, 4) | inverse_bit(option, 8);
+    data.0[11] = inverse | bit_if_negated(flags, 4) | bit_if_negated(option, 8);
     out.push_match("tcp", 0, &data.0);
 }
 
@@ -112,7 +112,7 @@ fn push_udp(
     dport: Option<&Negatable<PortSpan>>,
 ) {
     let mut data = StructBytes::<10>::zeroed();
-    data.0[8] = put_port_tests(&mut data, sport, dport);
+    data.0[8] = put_ports_returning_inverse_bits(&mut data, sport, dport);
     out.push_match("udp", 0, &data.0);
 }
 
@@ -132,7 +132,7 @@ fn push_multiport(
     which: MultiportSelector,
     ports: &Negatable<Vec<PortSpan>>,
 ) -> Option<()> {
-    const SLOTS: usize = 15;
+    const MULTIPORT_SLOTS: usize = 15;
     let mut data = StructBytes::<48>::zeroed();
     data.0[0] = match which {
         MultiportSelector::Source => 0,
@@ -142,7 +142,7 @@ fn push_multiport(
     let mut slot = 0;
     for span in &ports.value {
         let is_range = span.lo != span.hi;
-        if slot + usize::from(is_range) >= SLOTS {
+        if slot + usize::from(is_range) >= MULTIPORT_SLOTS {
             return None;
         }
         data.put_u16(2 + 2 * slot, span.lo);
@@ -171,7 +171,7 @@ fn push_iprange(
         let Some(test) = test else { continue };
         data.put_addr(at, test.value.0, family);
         data.put_addr(at + 16, test.value.1, family);
-        data.0[64] |= bit | inverse_bit(Some(test), bit << 4);
+        data.0[64] |= bit | bit_if_negated(Some(test), bit << 4);
     }
     out.push_match("iprange", 1, &data.0);
 }

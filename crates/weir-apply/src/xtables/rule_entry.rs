@@ -7,7 +7,7 @@ use super::entry_writer::{EntryWriter, XT_RETURN, verdict_of_policy, write_addr}
 use super::{matches, targets};
 
 /// What the verdict of an entry is to become when the table is laid out.
-pub(super) enum RuleVerdict<'r> {
+pub(super) enum VerdictFixup<'r> {
     /// It is written.
     Complete,
     /// The offset of the next entry.
@@ -20,9 +20,9 @@ pub(super) enum RuleVerdict<'r> {
 pub(super) fn write_rule_entry<'r>(
     out: &mut EntryWriter,
     rule: &'r Rule,
-) -> Result<RuleVerdict<'r>, String> {
+) -> Result<VerdictFixup<'r>, String> {
     let family = out.family();
-    out.begin();
+    out.begin_match_all_entry();
     write_base_match(out.header_mut(), &rule.base, &rule.target, family);
     for m in &rule.matches {
         matches::push_match(out, m).ok_or_else(|| print_match(m, family))?;
@@ -30,15 +30,15 @@ pub(super) fn write_rule_entry<'r>(
     let verdict = match &rule.target {
         Target::None => {
             out.push_verdict(0);
-            RuleVerdict::NextRule
+            VerdictFixup::NextRule
         }
         Target::Jump(chain) | Target::Goto(chain) => {
             out.push_verdict(0);
-            RuleVerdict::Chain(chain)
+            VerdictFixup::Chain(chain)
         }
         target => {
             push_complete_target(out, target).ok_or_else(|| print_target(target, family))?;
-            RuleVerdict::Complete
+            VerdictFixup::Complete
         }
     };
     // Offsets in an entry have 16 bits.
@@ -59,7 +59,7 @@ fn push_complete_target(out: &mut EntryWriter, target: &Target) -> Option<()> {
 }
 
 /// Offsets in struct ipt_ip and struct ip6t_ip6.
-struct BaseLayout {
+struct IptIpOffsets {
     addr_bytes: usize,
     devices_at: usize,
     protocol_at: usize,
@@ -68,7 +68,7 @@ struct BaseLayout {
     goto_flag: u8,
 }
 
-const V4: BaseLayout = BaseLayout {
+const V4: IptIpOffsets = IptIpOffsets {
     addr_bytes: 4,
     devices_at: 16,
     protocol_at: 80,
@@ -76,7 +76,7 @@ const V4: BaseLayout = BaseLayout {
     inverse_flags_at: 83,
     goto_flag: 2,
 };
-const V6: BaseLayout = BaseLayout {
+const V6: IptIpOffsets = IptIpOffsets {
     addr_bytes: 16,
     devices_at: 64,
     protocol_at: 128,

@@ -3,10 +3,10 @@
 use weir_model::rule_match::{ConntrackMatch, ExtensionValue, Negatable, StatefulMatch, ct_state};
 
 use super::entry_writer::{EntryWriter, StructBytes};
-use super::option_fields::number_of;
+use super::option_fields::number_of_option_value;
 
 /// Bits of the model and of struct xt_conntrack_mtinfo3 (xt_conntrack.h).
-const STATE_BITS: [(u16, u16); 7] = [
+const MODEL_AND_KERNEL_STATE_BITS: [(u16, u16); 7] = [
     (ct_state::INVALID, 1),
     (ct_state::ESTABLISHED, 1 << 1),
     (ct_state::RELATED, 1 << 2),
@@ -26,7 +26,11 @@ const LIMIT_TICKS_PER_SECOND: u64 = 10_000;
 const LIMIT_DEFAULT_BURST: u32 = 5;
 
 fn kernel_state_bits(model: u16) -> u16 {
-    STATE_BITS.iter().filter(|(bit, _)| model & bit != 0).map(|(_, kernel)| kernel).sum()
+    MODEL_AND_KERNEL_STATE_BITS
+        .iter()
+        .filter(|(bit, _)| model & bit != 0)
+        .map(|(_, kernel)| kernel)
+        .sum()
 }
 
 /// struct xt_conntrack_mtinfo3
@@ -118,7 +122,7 @@ fn push_limit(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
                 let per_unit = LIMIT_TICKS_PER_SECOND * unit_millis / 1000;
                 ticks = Some(u32::try_from(per_unit.checked_div(*count)?).ok()?);
             }
-            ("limit-burst", value) => burst = number_of(value)?,
+            ("limit-burst", value) => burst = number_of_option_value(value)?,
             _ => return None,
         }
     }

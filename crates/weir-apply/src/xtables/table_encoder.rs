@@ -6,7 +6,7 @@ use weir_kernel::xtables::{PacketByteCount, XtablesHooks, XtablesReplacement};
 use weir_model::{Chain, Counters, Family, Hook, Policy, Rule, Table};
 
 use super::entry_writer::{EntryWriter, XT_RETURN, verdict_of_policy};
-use super::rule_entry::{self, RuleVerdict};
+use super::rule_entry::{self, VerdictFixup};
 use crate::ApplyError;
 
 /// A typical entry, to reserve room.
@@ -108,12 +108,14 @@ impl<'t> TableEncoder<'t> {
     fn append_rule(&mut self, rule: &'t Rule) -> Result<(), String> {
         let start = self.out.entry_bytes();
         match rule_entry::write_rule_entry(&mut self.entry, rule)? {
-            RuleVerdict::Complete => {}
-            RuleVerdict::NextRule => {
+            VerdictFixup::Complete => {}
+            VerdictFixup::NextRule => {
                 let next = start + self.entry.bytes().len();
                 self.entry.set_verdict(next as i32);
             }
-            RuleVerdict::Chain(name) => self.jumps.push((start + self.entry.verdict_at(), name)),
+            VerdictFixup::Chain(name) => {
+                self.jumps.push((start + self.entry.verdict_offset(), name))
+            }
         }
         self.append_entry(rule.counters);
         Ok(())

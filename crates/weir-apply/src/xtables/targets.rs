@@ -5,7 +5,7 @@ use weir_model::target::{ExtensionTarget, NatRange, TtlOperation};
 use weir_model::{Effect, Family, NatTarget, Target};
 
 use super::entry_writer::{EntryWriter, StructBytes};
-use super::option_fields::number_of;
+use super::option_fields::number_of_option_value;
 
 const NAT_MAP_IPS: u32 = 1;
 const NAT_PROTO_SPECIFIED: u32 = 1 << 1;
@@ -87,13 +87,13 @@ fn push_effect(out: &mut EntryWriter, effect: &Effect) -> Option<()> {
             };
             out.push_target(name, 0, &[mode, *value]);
         }
-        Effect::Other(target) => return push_other(out, target),
+        Effect::Other(target) => return push_log_or_tcpmss(out, target),
         Effect::Notrack | Effect::CtNotrack { .. } => return None,
     }
     Some(())
 }
 
-fn push_other(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
+fn push_log_or_tcpmss(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
     match target.module {
         "LOG" => push_log(out, target),
         "TCPMSS" => push_tcpmss(out, target),
@@ -108,7 +108,7 @@ fn push_log(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
     data.0[0] = 4;
     for option in &target.options {
         match (option.name, &option.value) {
-            ("log-level", value) => data.0[0] = number_of(value)?,
+            ("log-level", value) => data.0[0] = number_of_option_value(value)?,
             ("log-prefix", ExtensionValue::Text(prefix)) => data.put_text(2, 30, prefix)?,
             ("log-tcp-sequence", _) => data.0[1] |= 1,
             ("log-tcp-options", _) => data.0[1] |= 2,
@@ -126,7 +126,7 @@ fn push_log(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
 fn push_tcpmss(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
     let [option] = target.options.as_slice() else { return None };
     let mss: u16 = match option.name {
-        "set-mss" => number_of(&option.value)?,
+        "set-mss" => number_of_option_value(&option.value)?,
         "clamp-mss-to-pmtu" => u16::MAX,
         _ => return None,
     };

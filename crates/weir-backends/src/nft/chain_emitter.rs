@@ -41,11 +41,11 @@ pub(super) struct ChainEmitter {
     /// Compile runs.
     pub compile_runs: bool,
     /// The outcome of runs: number of rules, and a sentence.
-    pub emitted_runs: Vec<EmittedRun>,
+    pub emitted_runs: Vec<CompiledRunReport>,
 }
 
 /// A run that was compiled.
-pub(super) struct EmittedRun {
+pub(super) struct CompiledRunReport {
     /// The first rule's original.
     pub first_credit: Option<CreditedOriginal>,
     pub rule_count: usize,
@@ -167,7 +167,7 @@ impl ChainEmitter {
             };
             elements.push(VerdictMapElement { key, credit: part.shared_credit.clone(), verdict });
         }
-        self.emitted_runs.push(EmittedRun {
+        self.emitted_runs.push(CompiledRunReport {
             first_credit: items[0].credit.first().copied(),
             rule_count: len,
             description: format!("map {map} of {} elements, {written} chains", elements.len()),

@@ -93,7 +93,7 @@ fn try_lower_rule(rule: &Rule, family: Family) -> Result<Option<LoweredRule>, St
     let mut conds = Vec::new();
     let mut never = false;
     for (index, test) in lower_to_tests_with_match_index(rule, family) {
-        never |= !lower_test(&mut conds, rule, id, family, index, test)?;
+        never |= !lower_test_if_satisfiable(&mut conds, rule, id, family, index, test)?;
     }
     if never {
         return Ok(None);
@@ -132,7 +132,7 @@ fn lower_target(target: &Target, family: Family) -> Result<NftRuleAction, String
 }
 
 /// Adds a test; false if it never matches.
-fn lower_test(
+fn lower_test_if_satisfiable(
     out: &mut Vec<NftCondition>,
     rule: &Rule,
     id: RuleIndex,
@@ -145,7 +145,7 @@ fn lower_test(
             lower_ct_state(out, bits as u16, negated);
         }
         Test::Field { field: field @ (Field::Iif | Field::Oif), predicate, negated } => {
-            return lower_device_test(out, field, predicate, negated);
+            return lower_device_test_if_satisfiable(out, field, predicate, negated);
         }
         Test::Field { field, predicate, negated } => {
             out.push(NftCondition::Test(lower_field_test(field, predicate, negated, family)?));
@@ -177,7 +177,7 @@ fn lower_test(
     Ok(true)
 }
 
-fn lower_device_test(
+fn lower_device_test_if_satisfiable(
     out: &mut Vec<NftCondition>,
     field: Field,
     predicate: Predicate,

@@ -21,7 +21,7 @@ pub(super) struct OpaqueMatchContext {
 }
 
 impl OpaqueMatchContext {
-    fn opaque_statement_from_text(self, text: String, inverted: bool) -> OpaqueNftTest {
+    fn opaque_test_from_text(self, text: String, inverted: bool) -> OpaqueNftTest {
         let OpaqueMatchContext { rule, index, stateful, .. } = self;
         OpaqueNftTest { text, rule, match_index: index, stateful, is_inverted: inverted }
     }
@@ -84,7 +84,7 @@ fn lower_limit(
         }
     }
     let text = format!("limit rate {rate} burst {burst} packets");
-    Ok(vec![NftCondition::Opaque(place.opaque_statement_from_text(text, false))])
+    Ok(vec![NftCondition::Opaque(place.opaque_test_from_text(text, false))])
 }
 
 /// xt_statistic draws 31 bits and counts to `every`, `packet` being where it starts; numgen's
@@ -115,7 +115,7 @@ fn lower_statistic(
         }
         _ => return Err("-m statistic with these options".into()),
     };
-    Ok(vec![NftCondition::Opaque(place.opaque_statement_from_text(text, false))])
+    Ok(vec![NftCondition::Opaque(place.opaque_test_from_text(text, false))])
 }
 
 /// Both use inet_dev_addr_type. For IPv6 xt_addrtype queries the routing table differently.
@@ -150,7 +150,7 @@ fn lower_addrtype(
         let types = types.ok_or_else(|| describe_unsupported_option("addrtype", o))?.join(", ");
         let not = if o.negated { "!= " } else { "" };
         let text = format!("fib {address}{device} type {not}{{ {types} }}");
-        out.push(NftCondition::Opaque(place.opaque_statement_from_text(text, false)));
+        out.push(NftCondition::Opaque(place.opaque_test_from_text(text, false)));
     }
     Ok(out)
 }
@@ -178,10 +178,10 @@ fn lower_owner(
             _ => return Err(describe_unsupported_option("owner", o)),
         };
         if o.negated {
-            let opaque = place.opaque_statement_from_text(text, true);
+            let opaque = place.opaque_test_from_text(text, true);
             out.push(NftCondition::UnlessStatement(Box::new(Statement::OpaqueTest(opaque))));
         } else {
-            out.push(NftCondition::Opaque(place.opaque_statement_from_text(text, false)));
+            out.push(NftCondition::Opaque(place.opaque_test_from_text(text, false)));
         }
     }
     if out.len() > 1 && out.iter().any(|c| matches!(c, NftCondition::UnlessStatement(_))) {
@@ -204,9 +204,8 @@ fn lower_whole_conntrack_match(
         }
         lower_ct_state(&mut out, *value, false);
     }
-    let mut push = |text: String| {
-        out.push(NftCondition::Opaque(place.opaque_statement_from_text(text, false)))
-    };
+    let mut push =
+        |text: String| out.push(NftCondition::Opaque(place.opaque_test_from_text(text, false)));
     if let Some(n) = &c.proto {
         push(format!("ct original protocol {}{}", negation_prefix(n.negated), n.value));
     }

@@ -18,7 +18,7 @@ use crate::compile_options::CompileError;
 ///
 /// # Errors
 /// [`CompileError::NotEquivalent`] with a packet that the form treats in another way.
-pub(super) fn prove_nft_form(
+pub(super) fn prove_nft_form_or_explain(
     firewall: &Firewall,
     form: &NftForm,
 ) -> Result<Option<String>, CompileError> {

@@ -17,7 +17,7 @@ use weir_model::managing_programs::{ManagingProgram, find_preserved_program_of_c
 use weir_model::nft::{self, BaseChain, ChainKind, CreditedOriginal, Statement, Verdict, ct_state};
 use weir_model::{Chain, ChainGraph, Family, Hook, Policy, Rule, SharedName, Table, TableName};
 
-use super::chain_emitter::{ChainDraft, ChainEmitter, EmittedRun};
+use super::chain_emitter::{ChainDraft, ChainEmitter, CompiledRunReport};
 use super::chain_names::NftChainNames;
 use super::lowered_rule::{LoweredRule, RuleLowering, lower_rule};
 
@@ -197,7 +197,7 @@ impl<'f> TableMovePlan<'f> {
     }
 
     /// Writes the moved hooks; `guard` where fragments may come by.
-    pub fn emit_table(&self, guard: bool, runs: bool) -> (nft::Table, Vec<EmittedRun>) {
+    pub fn emit_table(&self, guard: bool, runs: bool) -> (nft::Table, Vec<CompiledRunReport>) {
         let wanted = self.moved_and_unentered_chains();
         let mut e = ChainEmitter {
             family: self.family,

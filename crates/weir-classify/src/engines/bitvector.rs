@@ -135,7 +135,7 @@ impl BitVectorClassifier {
         }
         bitmaps.clear();
         bitmaps.push(among.bitmap(0));
-        bitmaps.extend(self.axes.iter().map(|axis| axis.find_bitmap(key)));
+        bitmaps.extend(self.axes.iter().map(|axis| axis.find_summary_and_bitmap(key)));
         for summary_at in 0..among.summary_words {
             let mut summary = bitmaps.iter().fold(u64::MAX, |all, b| all & b.0[summary_at]);
             while summary != 0 {
@@ -209,7 +209,7 @@ impl BitmapAxis {
         Ok(axis)
     }
 
-    fn find_bitmap(&self, key: &[u32]) -> (&[u64], &[u64]) {
+    fn find_summary_and_bitmap(&self, key: &[u32]) -> (&[u64], &[u64]) {
         let value = self.dimension.value(key);
         let interval = self.starts.partition_point(|start| *start <= value) - 1;
         self.pool.bitmap(self.bitmap_of_interval[interval])

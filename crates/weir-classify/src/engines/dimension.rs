@@ -5,7 +5,7 @@
 //! two values. A bit that no filter tests constrains nothing and costs them nothing.
 
 use crate::filter_set::{FilterSet, WordTest};
-use crate::key::{KeySchema, KeyWordKind};
+use crate::key::{KeySchema, KeyWordTestMethod};
 
 /// One axis: the value of a key on it is `(key[word] >> shift) & max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +38,10 @@ impl Dimension {
 /// The dimensions of a schema in the order of its words.
 pub(super) fn list_dimensions(schema: &KeySchema) -> Vec<Dimension> {
     let words = (0..).zip(schema.words());
-    let of_word = |(word, kind): (u32, KeyWordKind)| {
+    let of_word = |(word, kind): (u32, KeyWordTestMethod)| {
         let (bit_count, max) = match kind {
-            KeyWordKind::Interval { bits } => (1, u32::MAX >> (32 - bits)),
-            KeyWordKind::Bits => (32, 1),
+            KeyWordTestMethod::Interval { bits } => (1, u32::MAX >> (32 - bits)),
+            KeyWordTestMethod::Bits => (32, 1),
         };
         (0..bit_count).map(move |shift| Dimension { word, shift, max })
     };

@@ -40,7 +40,7 @@ use crate::engines::budget::BuildBudget;
 use crate::engines::dimension::{Dimension, list_dimensions};
 use crate::engines::flat_filters::zip_with_decisions;
 use crate::filter_set::{FilterSet, NO_RULE};
-use crate::key::{KeySchema, KeyTable, KeyWordKind};
+use crate::key::{KeySchema, KeyTable, KeyWordTestMethod};
 
 use self::range_tree::{RangeTree, RuleBox, TreeAxis, TreeChange};
 
@@ -70,7 +70,7 @@ impl HipacClassifier {
             let of_rule = boxes_of_rule.entry(filter.rule).or_insert((is_deciding, vec![]));
             of_rule.1.push(tree.list_constraints(filter.tests));
         }
-        tree.cut_top(boxes_of_rule.values().flat_map(|of| &of.1));
+        tree.cut_first_field_at_ends(boxes_of_rule.values().flat_map(|of| &of.1));
         let mut budget = BuildBudget::new(NAME, limits);
         for (&rule, (is_deciding, boxes)) in &boxes_of_rule {
             for of_rule in boxes {
@@ -95,7 +95,7 @@ fn order_axes(schema: &KeySchema) -> Vec<TreeAxis> {
     let rank = |of: &Dimension| {
         let word = &schema.words()[of.word as usize];
         match word.name.as_str() {
-            _ if word.kind == KeyWordKind::Bits => 0,
+            _ if word.kind == KeyWordTestMethod::Bits => 0,
             name if name.starts_with("saddr") => 1,
             name if name.starts_with("daddr") => 2,
             "proto" => 4,

@@ -222,7 +222,12 @@ impl SplitBuilder<'_> {
 impl SplitTree {
     /// Calls `visit` with the lists of filters that could match a key, the leaf's last.
     #[inline]
-    fn visit_lists(&self, dimensions: &[Dimension], key: &[u32], mut visit: impl FnMut(&[u32])) {
+    fn visit_candidate_lists(
+        &self,
+        dimensions: &[Dimension],
+        key: &[u32],
+        mut visit: impl FnMut(&[u32]),
+    ) {
         let mut at = 0;
         loop {
             let node = self.nodes[at];
@@ -250,7 +255,7 @@ impl Classifier for HyperSplitClassifier {
         assert_eq!(first.len(), keys.key_count(), "a place for each key");
         for (key, first) in keys.keys().zip(first) {
             *first = NO_RULE;
-            self.first.visit_lists(&self.dimensions, key, |list| {
+            self.first.visit_candidate_lists(&self.dimensions, key, |list| {
                 let found = list.iter().find(|filter| self.filters.matches(**filter, key));
                 *first = found.map_or(NO_RULE, |filter| self.filters.rule(*filter));
             });
@@ -260,7 +265,7 @@ impl Classifier for HyperSplitClassifier {
     fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
         for key in keys.keys() {
             match &self.all {
-                Some(tree) => tree.visit_lists(&self.dimensions, key, |list| {
+                Some(tree) => tree.visit_candidate_lists(&self.dimensions, key, |list| {
                     for filter in list.iter().filter(|f| self.filters.matches(**f, key)) {
                         lists.push(self.filters.rule(*filter));
                     }

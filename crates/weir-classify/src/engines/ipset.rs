@@ -152,7 +152,7 @@ mod tests {
         let set = IpsetClassifier::new(&filters, &limits).unwrap();
         let mut keys = KeyTable::new(filters.schema());
         keys.push(&[0x0a00_0001, 80]);
-        assert_eq!(set.classify(&keys).row(0), [1]);
+        assert_eq!(set.collect_rules_up_to_deciding(&keys).row(0), [1]);
         let refusal = |rule, is_deciding, tests: [WordTest; 2]| {
             let mut filters = filters.clone();
             filters.push_rule(rule, is_deciding, &tests);

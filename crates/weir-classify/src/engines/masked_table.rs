@@ -17,7 +17,7 @@ pub(super) struct MaskedTable {
     first_free: u32,
     filter_count: usize,
     /// No filter of the table belongs to a smaller rule; [`NO_ENTRY`] if it is empty.
-    best_rule: u32,
+    smallest_rule: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,12 +38,12 @@ impl MaskedTable {
             entries: vec![],
             first_free: NO_ENTRY,
             filter_count: 0,
-            best_rule: NO_ENTRY,
+            smallest_rule: NO_ENTRY,
         }
     }
 
     /// The mask is a part of another: every filter of that other mask may be placed here.
-    pub(super) fn takes(&self, mask: &[u32]) -> bool {
+    pub(super) fn can_hold_filters_of_mask(&self, mask: &[u32]) -> bool {
         self.masked_words.iter().all(|(word, of_table)| of_table & !mask[*word as usize] == 0)
     }
 
@@ -58,8 +58,8 @@ impl MaskedTable {
         self.masked_words.iter().map(|(_, mask)| mask.count_ones()).sum()
     }
 
-    pub(super) fn best_rule(&self) -> u32 {
-        self.best_rule
+    pub(super) fn smallest_rule(&self) -> u32 {
+        self.smallest_rule
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -80,14 +80,14 @@ impl MaskedTable {
         self.hash_words(|word| row[word].base)
     }
 
-    fn head_of(&self, hash: u32) -> usize {
+    fn bucket_index(&self, hash: u32) -> usize {
         hash as usize & (self.heads.len() - 1)
     }
 
     /// The filters of equal hash, in the order of their rules.
     #[inline]
     fn chain(&self, hash: u32) -> impl Iterator<Item = ChainEntry> + '_ {
-        let mut at = self.heads[self.head_of(hash)];
+        let mut at = self.heads[self.bucket_index(hash)];
         let entries = std::iter::from_fn(move || {
             let entry = *self.entries.get(at as usize)?;
             at = entry.next;
@@ -125,7 +125,7 @@ impl MaskedTable {
 
     pub(super) fn insert(&mut self, filters: &FlatFilters, filter: u32) {
         if self.filter_count == self.heads.len() {
-            self.double();
+            self.double_bucket_count();
         }
         let (hash, rule) = (self.hash_filter(filters, filter), filters.rule(filter));
         let entry = ChainEntry { hash, rule, filter, next: NO_ENTRY };
@@ -141,14 +141,14 @@ impl MaskedTable {
                 (self.entries.len() - 1) as u32
             }
         };
-        self.link(at);
+        self.link_in_rule_order(at);
         self.filter_count += 1;
-        self.best_rule = self.best_rule.min(rule);
+        self.smallest_rule = self.smallest_rule.min(rule);
     }
 
-    fn link(&mut self, at: u32) {
+    fn link_in_rule_order(&mut self, at: u32) {
         let ChainEntry { hash, rule, .. } = self.entries[at as usize];
-        let head = self.head_of(hash);
+        let head = self.bucket_index(hash);
         let (mut before, mut next) = (NO_ENTRY, self.heads[head]);
         while next != NO_ENTRY && self.entries[next as usize].rule < rule {
             (before, next) = (next, self.entries[next as usize].next);
@@ -160,7 +160,7 @@ impl MaskedTable {
         }
     }
 
-    fn double(&mut self) {
+    fn double_bucket_count(&mut self) {
         let linked: Vec<u32> = {
             let mut linked = vec![];
             for head in &self.heads {
@@ -175,13 +175,13 @@ impl MaskedTable {
         self.heads = vec![NO_ENTRY; self.heads.len() * 2];
         // Later entries of an old chain first: each is then linked at a head.
         for at in linked.into_iter().rev() {
-            self.link(at);
+            self.link_in_rule_order(at);
         }
     }
 
     /// Removes a filter that was inserted.
     pub(super) fn remove(&mut self, filters: &FlatFilters, filter: u32) {
-        let head = self.head_of(self.hash_filter(filters, filter));
+        let head = self.bucket_index(self.hash_filter(filters, filter));
         let (mut before, mut at) = (NO_ENTRY, self.heads[head]);
         while self.entries[at as usize].filter != filter {
             (before, at) = (at, self.entries[at as usize].next);
@@ -194,9 +194,9 @@ impl MaskedTable {
         self.entries[at as usize].next = self.first_free;
         self.first_free = at;
         self.filter_count -= 1;
-        if filters.rule(filter) == self.best_rule {
+        if filters.rule(filter) == self.smallest_rule {
             let rules = self.filters().map(|filter| filters.rule(filter));
-            self.best_rule = rules.min().unwrap_or(NO_ENTRY);
+            self.smallest_rule = rules.min().unwrap_or(NO_ENTRY);
         }
     }
 

@@ -22,7 +22,7 @@
 //! priority sorting in 5.2).
 
 use crate::engines::tuple_space::{TablePlacement, TupleSpace, TupleSpaceClassifier};
-use crate::key::{KeyWord, KeyWordKind};
+use crate::key::{KeyWord, KeyWordTestMethod};
 
 /// A hash table per tuple of masks.
 pub type TupleClassifier = TupleSpaceClassifier<TablePerTuple>;
@@ -37,7 +37,8 @@ impl TablePlacement for TablePerTuple {
     /// Words of 32 bits and words of bits make the tuple. Smaller words, such as ports, are hashed only
     /// where a filter tests no address: each would multiply the number of tuples.
     fn choose_table(space: &mut TupleSpace, _filter: u32, mask: &[u32]) -> u32 {
-        let is_small = |word: &KeyWord| matches!(word.kind, KeyWordKind::Interval { bits: ..32 });
+        let is_small =
+            |word: &KeyWord| matches!(word.kind, KeyWordTestMethod::Interval { bits: ..32 });
         let words = space.words().iter().zip(mask);
         let tests_address = words.clone().any(|(word, mask)| *mask != 0 && !is_small(word));
         let hashed_mask = |(word, mask): (&KeyWord, &u32)| match is_small(word) {

@@ -126,7 +126,7 @@ impl TupleSpace {
         let RuleUpdate { rule, is_deciding, tests } = update;
         let words = self.schema.words().iter();
         let mask: Vec<u32> =
-            words.zip(tests).map(|(word, test)| hashed_bits(word, *test)).collect();
+            words.zip(tests).map(|(word, test)| longest_hash_mask(word, *test)).collect();
         let filter = match self.unused_filters.pop() {
             Some(filter) => {
                 self.filters.replace(filter, rule, is_deciding, tests);
@@ -143,11 +143,11 @@ impl TupleSpace {
         };
         self.filters_of_rule.entry(rule).or_insert((is_deciding, vec![])).1.push(filter);
         let table = P::choose_table(self, filter, &mask);
-        self.move_to(filter, table);
+        self.enter_into_table(filter, table);
     }
 
     /// Enters a filter into a table.
-    pub(super) fn move_to(&mut self, filter: u32, table: u32) {
+    pub(super) fn enter_into_table(&mut self, filter: u32, table: u32) {
         self.tables[table as usize].insert(&self.filters, filter);
         self.table_of_filter[filter as usize] = table;
     }
@@ -174,7 +174,7 @@ impl TupleSpace {
         }
         let others = (0..self.tables.len() as u32).filter(|table| !is_listed[*table as usize]);
         self.probe_order.extend(others.filter(used));
-        self.probe_order.sort_by_key(|table| self.tables[*table as usize].best_rule());
+        self.probe_order.sort_by_key(|table| self.tables[*table as usize].smallest_rule());
     }
 
     /// The words of keys.
@@ -203,7 +203,7 @@ impl TupleSpace {
         for (key, first) in keys.keys().zip(first) {
             *first = NO_RULE;
             for table in &tables {
-                if table.best_rule() >= *first {
+                if table.smallest_rule() >= *first {
                     break;
                 }
                 let better = table.find_candidates(key).take_while(|(rule, _)| rule < first);
@@ -238,7 +238,7 @@ fn estimate_tuple_space_bytes(filter_count: usize, word_count: usize) -> usize {
 
 /// The bits that all values of a test have in common: of a prefix its own, of another range those
 /// of the smallest prefix around it.
-fn hashed_bits(word: &KeyWord, test: WordTest) -> u32 {
+fn longest_hash_mask(word: &KeyWord, test: WordTest) -> u32 {
     match test {
         WordTest::Within { lo, hi } => {
             let varying_bits = u32::MAX.checked_shr((lo ^ hi).leading_zeros()).unwrap_or(0);

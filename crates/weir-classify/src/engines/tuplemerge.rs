@@ -27,7 +27,7 @@
 use std::collections::HashMap;
 
 use crate::engines::tuple_space::{TablePlacement, TupleSpace, TupleSpaceClassifier};
-use crate::key::{KeyWord, KeyWordKind};
+use crate::key::{KeyWord, KeyWordTestMethod};
 
 /// The most filters that share a chain if they can be separated.
 pub const COLLISION_LIMIT: usize = 40;
@@ -43,7 +43,8 @@ impl TablePlacement for MergedTuples {
     const ENGINE: &'static str = "tuplemerge";
 
     fn choose_table(space: &mut TupleSpace, filter: u32, mask: &[u32]) -> u32 {
-        let fitting = (0..space.tables.len()).filter(|table| space.tables[*table].takes(mask));
+        let fitting = (0..space.tables.len())
+            .filter(|table| space.tables[*table].can_hold_filters_of_mask(mask));
         let Some(table) = fitting.max_by_key(|table| space.tables[*table].mask_bit_count()) else {
             let words = space.words().iter().zip(mask);
             let relaxed: Vec<u32> = words.map(|(word, mask)| relax_mask(word, *mask)).collect();
@@ -58,7 +59,8 @@ impl TablePlacement for MergedTuples {
             return table as u32;
         }
         split_table(space, table, &colliding);
-        let fitting = (0..space.tables.len()).filter(|table| space.tables[*table].takes(mask));
+        let fitting = (0..space.tables.len())
+            .filter(|table| space.tables[*table].can_hold_filters_of_mask(mask));
         fitting.max_by_key(|table| space.tables[*table].mask_bit_count()).unwrap_or(table) as u32
     }
 }
@@ -83,22 +85,22 @@ fn split_table(space: &mut TupleSpace, table: usize, colliding: &[u32]) {
     let added = space.find_or_add_table(&common);
     let moved: Vec<u32> = space.tables[table]
         .filters()
-        .filter(|filter| space.tables[added as usize].takes(space.mask(*filter)))
+        .filter(|filter| space.tables[added as usize].can_hold_filters_of_mask(space.mask(*filter)))
         .collect();
     for filter in moved.into_iter().rev() {
         space.tables[table].remove(&space.filters, filter);
-        space.move_to(filter, added);
+        space.enter_into_table(filter, added);
     }
 }
 
 /// The mask under which a first filter of its kind is hashed.
 fn relax_mask(word: &KeyWord, mask: u32) -> u32 {
     match word.kind {
-        KeyWordKind::Bits => mask,
-        KeyWordKind::Interval { bits: 32 } => {
+        KeyWordTestMethod::Bits => mask,
+        KeyWordTestMethod::Interval { bits: 32 } => {
             let len = (mask.leading_ones() / 8 * 8).min(24);
             !u32::MAX.checked_shr(len).unwrap_or(0)
         }
-        KeyWordKind::Interval { .. } => 0,
+        KeyWordTestMethod::Interval { .. } => 0,
     }
 }

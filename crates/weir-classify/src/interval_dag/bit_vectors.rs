@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use super::build_meter::BuildMeter;
 use super::columns::{FilterColumns, IntervalColumn};
 use super::hash::BuildWordHasher;
-use super::node::{LEAF, NodeRef, NodeTable};
+use super::node::{LEAF_FLAG, NodeRef, NodeTable};
 use super::root_table::RootTable;
 use crate::build_limits::ClassifierBuildError;
 
@@ -118,7 +118,7 @@ fn collect_bitmaps(
                 bitmaps.len() as u32 - 1
             }
         };
-        pieces.push((at, LEAF | index));
+        pieces.push((at, LEAF_FLAG | index));
         let next_start = started.peek().map(|start| start.0);
         let after_end = ended.peek().and_then(|end| end.0.checked_add(1));
         let Some(next) = next_start.into_iter().chain(after_end).min() else { break };

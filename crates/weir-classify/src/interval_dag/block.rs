@@ -15,15 +15,15 @@
 //! | numbers of the rules, ascending | 16 rules each |
 //! | whether they decide, a bit each | 512 rules each |
 //!
-//! The rank of a filter is the number of its rule, with [`COUNTS_ONLY`](super::columns::COUNTS_ONLY)
+//! The rank of a filter is the number of its rule, with [`COUNTS_ONLY_RANK_FLAG`](super::columns::COUNTS_ONLY_RANK_FLAG)
 //! if the rule does not decide.
 //!
 //! A block is parsed once, before the first look-up: see [`super::parse`].
 
 use super::dag::bucket_of_leaf;
-use super::node::LEAF;
+use super::node::LEAF_FLAG;
 use super::rows::{LANES, RowLayout, RowShape};
-use crate::key::KeyWordKind;
+use crate::key::KeyWordTestMethod;
 
 /// Sixteen words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +88,8 @@ pub(super) const BYTE_ORDER: u32 = 0x0102_0304;
 pub(super) const PREAMBLE_LINES: usize = 3;
 
 /// Kinds of groups in their first word.
-pub(super) const SEARCH_GROUP: u32 = 1;
-pub(super) const BIT_VECTOR_GROUP: u32 = 2;
+pub(super) const SEARCH_GROUP_KIND: u32 = 1;
+pub(super) const BIT_VECTOR_GROUP_KIND: u32 = 2;
 /// The words of a line of a group that state a root: word, shift, bits of a cell's index, and the
 /// first line of cells.
 pub(super) const ROOT_WORDS: std::ops::Range<usize> = 12..16;
@@ -100,7 +100,7 @@ pub(super) const NO_BLOCK: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub struct ClassifierBlock {
     pub(super) lines: Vec<CacheLine>,
-    pub(super) word_kinds: Vec<KeyWordKind>,
+    pub(super) word_test_methods: Vec<KeyWordTestMethod>,
     pub(super) rows: RowLayout,
     pub(super) rule_count: usize,
     /// Whether every rule has one filter: then no rule matches twice.
@@ -165,8 +165,8 @@ impl ClassifierBlock {
     }
 
     /// The words of the keys that it is searched for.
-    pub fn word_kinds(&self) -> &[KeyWordKind] {
-        &self.word_kinds
+    pub fn word_test_methods(&self) -> &[KeyWordTestMethod] {
+        &self.word_test_methods
     }
 
     /// Whether a rule decides.
@@ -195,7 +195,7 @@ impl ClassifierBlock {
     /// Blocks of the bucket to which a search without nodes leads.
     pub(super) fn count_root_blocks(&self, search: usize) -> usize {
         let child = self.cells(&self.searches[search].root)[0];
-        if child & LEAF == 0 { 0 } else { bucket_of_leaf(child).1 }
+        if child & LEAF_FLAG == 0 { 0 } else { bucket_of_leaf(child).1 }
     }
 
     /// The two lines of a node.

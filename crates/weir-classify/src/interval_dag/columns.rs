@@ -1,17 +1,17 @@
 //! The filters of a set, column by column: what the construction sweeps.
 
 use crate::filter_set::{FilterSet, WordTest};
-use crate::key::KeyWordKind;
+use crate::key::KeyWordTestMethod;
 
 /// Marks a rank whose rule only counts. Such ranks are above all of deciding rules, so that the
 /// least rank that matches is that of the first deciding rule, if one matches.
-pub(super) const COUNTS_ONLY: u32 = 1 << 31;
-/// The largest number of a rule: with [`COUNTS_ONLY`], it is below [`NO_RULE`](crate::NO_RULE).
-pub(super) const RULE_NUMBER_MAX: u32 = COUNTS_ONLY - 2;
+pub(super) const COUNTS_ONLY_RANK_FLAG: u32 = 1 << 31;
+/// The largest number of a rule: with [`COUNTS_ONLY_RANK_FLAG`], it is below [`NO_RULE`](crate::NO_RULE).
+pub(super) const RULE_NUMBER_MAX: u32 = COUNTS_ONLY_RANK_FLAG - 2;
 
 /// The rank of the filters of a rule.
 pub(super) fn rank_of_rule(number: u32, is_deciding: bool) -> u32 {
-    if is_deciding { number } else { number | COUNTS_ONLY }
+    if is_deciding { number } else { number | COUNTS_ONLY_RANK_FLAG }
 }
 
 /// One word of all filters.
@@ -29,7 +29,7 @@ pub(super) struct IntervalColumn {
 #[derive(Debug)]
 pub(super) struct FilterColumns {
     pub(super) words: Vec<IntervalColumn>,
-    /// For each filter, the number of its rule, with [`COUNTS_ONLY`] if it does not decide.
+    /// For each filter, the number of its rule, with [`COUNTS_ONLY_RANK_FLAG`] if it does not decide.
     pub(super) ranks: Vec<u32>,
 }
 
@@ -44,10 +44,10 @@ impl FilterColumns {
             rank_of_rule(*number, *is_deciding)
         });
         let ranks = ranks.collect();
-        let column = |(word, kind): (usize, KeyWordKind)| {
+        let column = |(word, kind): (usize, KeyWordTestMethod)| {
             let bits = match kind {
-                KeyWordKind::Interval { bits } => Some(bits),
-                KeyWordKind::Bits => None,
+                KeyWordTestMethod::Interval { bits } => Some(bits),
+                KeyWordTestMethod::Bits => None,
             };
             let tests = || filters.filters().map(|filter| filter.tests[word]);
             let bounds = |test| match test {
@@ -63,7 +63,7 @@ impl FilterColumns {
     }
 
     /// The words that sweeps can use, as a set of bits.
-    pub(super) fn interval_words(&self) -> u32 {
+    pub(super) fn interval_words_bitmask(&self) -> u32 {
         let words = self.words.iter().enumerate().filter(|(_, column)| column.bits.is_some());
         words.fold(0, |set, (word, _)| set | 1 << word)
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::build_meter::BuildMeter;
 use super::columns::FilterColumns;
 use super::hash::BuildWordHasher;
-use super::node::{LEAF, NODE_WORDS, NodeRef, NodeTable};
+use super::node::{LEAF_FLAG, NODE_WORDS, NodeRef, NodeTable};
 use super::root_table::RootTable;
 use super::rows::LANES;
 use super::sweep::{cut_into_pieces, measure_leftover_work};
@@ -21,7 +21,7 @@ pub(super) const BLOCKS_MAX: usize = 1 << BLOCK_INDEX_BITS;
 /// The leaf of a bucket.
 pub(super) fn bucket_leaf(first_block: usize, block_count: usize) -> NodeRef {
     debug_assert!(first_block < BLOCKS_MAX && block_count <= BUCKET_BLOCKS_MAX);
-    LEAF | (block_count as u32) << BLOCK_INDEX_BITS | first_block as u32
+    LEAF_FLAG | (block_count as u32) << BLOCK_INDEX_BITS | first_block as u32
 }
 
 /// First block and number of blocks of a leaf.
@@ -75,7 +75,7 @@ pub(super) fn build_interval_dag(
         place_of: vec![0; columns.ranks.len()],
         listed_filters: 0,
     };
-    let words = columns.interval_words();
+    let words = columns.interval_words_bitmask();
     let root = match builder.choose_word(list, words) {
         Some(word) if list.len() > limits.bucket_filters => {
             let pieces = builder.add_pieces(list, words, word)?;

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use super::block::{CacheLine, ClassifierBlock};
 use super::dag::{BUCKET_BLOCKS_MAX, bucket_leaf, bucket_of_leaf};
 use super::hash::BuildWordHasher;
-use super::node::{FANOUT, LEAF};
+use super::node::{FANOUT, LEAF_FLAG};
 use super::rows::LANES;
 use crate::filter_set::{NO_RULE, WordTest};
 
@@ -114,7 +114,7 @@ impl ClassifierBlock {
         let mut visit = |children: std::ops::RangeInclusive<usize>, nodes: &mut Vec<u32>| {
             for place in children {
                 let child = words[place];
-                if child & LEAF != 0 {
+                if child & LEAF_FLAG != 0 {
                     leaf_children.push(place);
                 } else if seen.insert(child) {
                     nodes.push(child);

@@ -1,7 +1,7 @@
 //! Damaged blocks, for tests and fuzzing.
 
 use super::block::{CacheLine, ClassifierBlock, HeaderWord, checksum_lines};
-use super::{Instructions, IntervalDagClassifier};
+use super::{InstructionSet, IntervalDagClassifier};
 use crate::classifier::{Classifier, RuleLists};
 use crate::key::KeyTable;
 
@@ -10,7 +10,11 @@ use crate::key::KeyTable;
 ///
 /// # Panics
 /// If a look-up leaves the block, or differs between instructions.
-pub fn check_damaged_block(block: &ClassifierBlock, edits: &[u8], keys: &KeyTable) -> bool {
+pub fn check_damaged_block_if_accepted(
+    block: &ClassifierBlock,
+    edits: &[u8],
+    keys: &KeyTable,
+) -> bool {
     let mut lines = block.lines.clone();
     for edit in edits.as_chunks::<8>().0 {
         let [index, word] = [&edit[..4], &edit[4..]]
@@ -22,10 +26,10 @@ pub fn check_damaged_block(block: &ClassifierBlock, edits: &[u8], keys: &KeyTabl
     let bytes: Vec<u8> = lines.iter().flat_map(|line| line.0).flat_map(u32::to_le_bytes).collect();
     debug_assert_eq!(bytes.len(), lines.len() * CacheLine::BYTES);
     let Ok(damaged) = ClassifierBlock::parse(&bytes) else { return false };
-    if damaged.word_kinds().len() != keys.words_per_key() {
+    if damaged.word_test_methods().len() != keys.words_per_key() {
         return true;
     }
-    let mut answers = Instructions::available().into_iter().map(|instructions| {
+    let mut answers = InstructionSet::available().into_iter().map(|instructions| {
         let classifier = IntervalDagClassifier::new(damaged.clone());
         let classifier = classifier.with_instructions(instructions);
         let mut first = vec![0; keys.key_count()];

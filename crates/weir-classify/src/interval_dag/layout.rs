@@ -2,16 +2,16 @@
 
 use super::bit_vectors::{BitVectors, bitmap_lines};
 use super::block::{
-    BIT_VECTOR_GROUP, BYTE_ORDER, CacheLine, HeaderWord, MAGIC, NO_BLOCK, PREAMBLE_LINES,
-    ROOT_WORDS, SEARCH_GROUP, VERSION, checksum_lines,
+    BIT_VECTOR_GROUP_KIND, BYTE_ORDER, CacheLine, HeaderWord, MAGIC, NO_BLOCK, PREAMBLE_LINES,
+    ROOT_WORDS, SEARCH_GROUP_KIND, VERSION, checksum_lines,
 };
 use super::columns::FilterColumns;
 use super::dag::IntervalDag;
-use super::node::{FANOUT, LEAF, NodeContent};
+use super::node::{FANOUT, LEAF_FLAG, NodeContent};
 use super::root_table::RootTable;
 use super::rows::{LANES, RowLayout};
 use crate::filter_set::FilterSet;
-use crate::key::KeyWordKind;
+use crate::key::KeyWordTestMethod;
 
 /// The structure of one group.
 #[derive(Debug)]
@@ -21,13 +21,14 @@ pub(super) enum GroupStructure {
 }
 
 /// Writes a block whose last `spare_blocks` blocks of buckets are empty.
-pub(super) fn write_block(
+pub(super) fn write_classifier_block(
     filters: &FilterSet,
     columns: &FilterColumns,
     groups: &[GroupStructure],
     spare_blocks: usize,
 ) -> Vec<CacheLine> {
-    let kinds: Vec<KeyWordKind> = filters.schema().words().iter().map(|word| word.kind).collect();
+    let kinds: Vec<KeyWordTestMethod> =
+        filters.schema().words().iter().map(|word| word.kind).collect();
     let mut writer = BlockWriter {
         filters,
         columns,
@@ -48,7 +49,7 @@ pub(super) fn write_block(
     let first_bitmap_line = first_block_line + all_blocks * writer.rows.block_lines();
     for group in groups {
         match group {
-            GroupStructure::Search(dag) => writer.add_search(dag),
+            GroupStructure::Search(dag) => writer.append_search_group(dag),
             GroupStructure::BitVectors(vectors) => {
                 writer.add_bit_vectors(vectors, first_bitmap_line)
             }
@@ -63,7 +64,7 @@ pub(super) fn write_block(
     let first_deciding_line = first_number_line + numbers.len();
     let mut lines = vec![CacheLine::ZERO; PREAMBLE_LINES];
     for (word, kind) in kinds.iter().enumerate() {
-        let KeyWordKind::Interval { bits } = kind else { continue };
+        let KeyWordTestMethod::Interval { bits } = kind else { continue };
         lines[1 + word / 16].0[word % 16] = *bits;
     }
     lines.extend(&writer.group_lines);
@@ -156,9 +157,10 @@ struct BlockWriter<'a> {
 }
 
 impl BlockWriter<'_> {
-    fn add_search(&mut self, dag: &IntervalDag) {
+    fn append_search_group(&mut self, dag: &IntervalDag) {
         let (node_base, block_base) = (self.nodes.len() as u32, self.block_count as u32);
-        let rebase = |child: u32| child + if child & LEAF == 0 { node_base } else { block_base };
+        let rebase =
+            |child: u32| child + if child & LEAF_FLAG == 0 { node_base } else { block_base };
         self.add_nodes(&dag.nodes.nodes, rebase);
         for filters in &dag.blocks {
             self.add_block(filters);
@@ -167,7 +169,7 @@ impl BlockWriter<'_> {
         let least_rank = all.map(|filter| self.columns.ranks[*filter as usize]).min();
         let mut line = CacheLine::ZERO;
         line.0[..4].copy_from_slice(&[
-            SEARCH_GROUP,
+            SEARCH_GROUP_KIND,
             least_rank.unwrap_or(u32::MAX),
             node_base,
             self.nodes.len() as u32,
@@ -185,7 +187,7 @@ impl BlockWriter<'_> {
 
     fn add_bit_vectors(&mut self, vectors: &BitVectors, first_bitmap_line: usize) {
         let node_base = self.nodes.len() as u32;
-        let rebase = |child: u32| if child & LEAF == 0 { child + node_base } else { child };
+        let rebase = |child: u32| if child & LEAF_FLAG == 0 { child + node_base } else { child };
         self.add_nodes(&vectors.nodes.nodes, rebase);
         let first_block =
             if vectors.needs_verification { self.block_count as u32 } else { NO_BLOCK };
@@ -199,7 +201,7 @@ impl BlockWriter<'_> {
         let (line_count, summary_lines) = bitmap_lines(vectors.filters.len());
         let mut line = CacheLine::ZERO;
         line.0[..4].copy_from_slice(&[
-            BIT_VECTOR_GROUP,
+            BIT_VECTOR_GROUP_KIND,
             ranks.clone().min().unwrap_or(u32::MAX),
             node_base,
             self.nodes.len() as u32,

@@ -7,20 +7,20 @@ use super::walk::{MatchSink, walk_keys};
 
 /// Sets of instructions with their own walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Instructions {
+pub enum InstructionSet {
     /// What every processor has.
     Portable,
     /// x86-64 with AVX2.
     Avx2,
 }
 
-impl Instructions {
+impl InstructionSet {
     /// Those that this processor has, the slowest first.
-    pub fn available() -> Vec<Instructions> {
-        let mut available = vec![Instructions::Portable];
+    pub fn available() -> Vec<InstructionSet> {
+        let mut available = vec![InstructionSet::Portable];
         #[cfg(target_arch = "x86_64")]
         if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("popcnt") {
-            available.push(Instructions::Avx2);
+            available.push(InstructionSet::Avx2);
         }
         available
     }
@@ -31,19 +31,19 @@ impl Instructions {
 /// # Panics
 /// If they are not whole rows.
 pub(super) fn walk_with<S: MatchSink>(
-    instructions: Instructions,
+    instructions: InstructionSet,
     block: &ClassifierBlock,
     keys: &[u32],
     sink: &mut S,
 ) {
-    assert!(keys.len().is_multiple_of(block.word_kinds.len()), "whole keys");
+    assert!(keys.len().is_multiple_of(block.word_test_methods.len()), "whole keys");
     match instructions {
-        Instructions::Portable => walk_with_lanes::<PortableLanes, S>(block, keys, sink),
+        InstructionSet::Portable => walk_with_lanes::<PortableLanes, S>(block, keys, sink),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `available` offers these only on processors that have them.
-        Instructions::Avx2 => unsafe { walk_with_avx2(block, keys, sink) },
+        InstructionSet::Avx2 => unsafe { walk_with_avx2(block, keys, sink) },
         #[cfg(not(target_arch = "x86_64"))]
-        Instructions::Avx2 => walk_with_lanes::<PortableLanes, S>(block, keys, sink),
+        InstructionSet::Avx2 => walk_with_lanes::<PortableLanes, S>(block, keys, sink),
     }
 }
 

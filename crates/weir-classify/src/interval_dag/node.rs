@@ -14,10 +14,10 @@ pub(super) const NODE_WORDS: usize = 32;
 /// Children of a node.
 pub(super) const FANOUT: usize = 16;
 
-/// A child: the index of a node, or with [`LEAF`] what the owner of the nodes reads from the rest.
+/// A child: the index of a node, or with [`LEAF_FLAG`] what the owner of the nodes reads from the rest.
 pub(super) type NodeRef = u32;
 /// Marks a child that is no node.
-pub(super) const LEAF: NodeRef = 1 << 31;
+pub(super) const LEAF_FLAG: NodeRef = 1 << 31;
 
 /// A node as the block has it.
 pub(super) type NodeContent = [u32; NODE_WORDS];

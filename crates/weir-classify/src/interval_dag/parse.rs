@@ -5,16 +5,16 @@ use thiserror::Error;
 
 use super::bit_vectors::{LINE_BITS, bitmap_lines};
 use super::block::{
-    BIT_VECTOR_GROUP, BYTE_ORDER, BitVectorGroup, BitVectorWord, CacheLine, ClassifierBlock,
-    HeaderWord, MAGIC, NO_BLOCK, PREAMBLE_LINES, ROOT_WORDS, SEARCH_GROUP, SearchGroup, SearchRoot,
-    VERSION, checksum_lines,
+    BIT_VECTOR_GROUP_KIND, BYTE_ORDER, BitVectorGroup, BitVectorWord, CacheLine, ClassifierBlock,
+    HeaderWord, MAGIC, NO_BLOCK, PREAMBLE_LINES, ROOT_WORDS, SEARCH_GROUP_KIND, SearchGroup,
+    SearchRoot, VERSION, checksum_lines,
 };
-use super::columns::{COUNTS_ONLY, RULE_NUMBER_MAX};
+use super::columns::{COUNTS_ONLY_RANK_FLAG, RULE_NUMBER_MAX};
 use super::dag::bucket_of_leaf;
-use super::node::{FANOUT, LEAF};
+use super::node::{FANOUT, LEAF_FLAG};
 use super::rows::{LANES, RowLayout};
 use crate::filter_set::NO_RULE;
-use crate::key::{KeySchema, KeyWordKind};
+use crate::key::{KeySchema, KeyWordTestMethod};
 
 /// The most groups with a search.
 pub(super) const SEARCH_GROUPS_MAX: usize = 8;
@@ -85,10 +85,10 @@ impl ClassifierBlock {
             return Err(BlockError::Checksum);
         }
         let at = |place: HeaderWord| header[place as usize] as usize;
-        let word_kinds = parse_kinds(&lines, at(HeaderWord::KeyWordCount))?;
+        let word_test_methods = parse_word_test_methods(&lines, at(HeaderWord::KeyWordCount))?;
         let mut block = ClassifierBlock {
-            rows: RowLayout::new(&word_kinds),
-            word_kinds,
+            rows: RowLayout::new(&word_test_methods),
+            word_test_methods,
             rule_count: at(HeaderWord::RuleCount),
             has_one_filter_per_rule: at(HeaderWord::RuleCount) == at(HeaderWord::FilterCount),
             first_node_line: at(HeaderWord::FirstNodeLine),
@@ -100,7 +100,7 @@ impl ClassifierBlock {
             bit_vectors: vec![],
             lines,
         };
-        check_parts(&block, at(HeaderWord::NodeCount), at(HeaderWord::BlockCount))?;
+        check_parts_within_block(&block, at(HeaderWord::NodeCount), at(HeaderWord::BlockCount))?;
         check_ranks(&block, at(HeaderWord::BlockCount))?;
         let counts = PartCounts {
             groups: at(HeaderWord::GroupCount),
@@ -123,18 +123,21 @@ fn require(holds: bool, what: &'static str) -> Result<(), BlockError> {
     if holds { Ok(()) } else { Err(BlockError::Damaged(what)) }
 }
 
-fn parse_kinds(lines: &[CacheLine], word_count: usize) -> Result<Vec<KeyWordKind>, BlockError> {
+fn parse_word_test_methods(
+    lines: &[CacheLine],
+    word_count: usize,
+) -> Result<Vec<KeyWordTestMethod>, BlockError> {
     require((1..=KeySchema::WORDS_MAX).contains(&word_count), "words of a key")?;
     let kind = |word: usize| match lines[1 + word / 16].0[word % 16] {
-        0 => Ok(KeyWordKind::Bits),
-        bits @ 1..=32 => Ok(KeyWordKind::Interval { bits }),
+        0 => Ok(KeyWordTestMethod::Bits),
+        bits @ 1..=32 => Ok(KeyWordTestMethod::Interval { bits }),
         _ => Err(BlockError::Damaged("kind of a word")),
     };
     (0..word_count).map(kind).collect()
 }
 
 /// Parts are within the block.
-fn check_parts(
+fn check_parts_within_block(
     block: &ClassifierBlock,
     node_count: usize,
     block_count: usize,
@@ -155,13 +158,16 @@ fn check_parts(
 /// Lanes have the rank of a rule, or none.
 fn check_ranks(block: &ClassifierBlock, block_count: usize) -> Result<(), BlockError> {
     let mut ranks = (0..block_count).flat_map(|index| block.block_ranks(index));
-    require(ranks.all(|rank| *rank == NO_RULE || is_rank(block, *rank)), "rules of a bucket")
+    require(
+        ranks.all(|rank| *rank == NO_RULE || is_existing_rank(block, *rank)),
+        "rules of a bucket",
+    )
 }
 
 /// Whether a rank is at most that of the last rule.
-fn is_rank(block: &ClassifierBlock, rank: u32) -> bool {
+fn is_existing_rank(block: &ClassifierBlock, rank: u32) -> bool {
     let last = block.rule_count.checked_sub(1).map(|rule| block.number_of_rule(rule));
-    last.is_some_and(|last| rank & !COUNTS_ONLY <= last)
+    last.is_some_and(|last| rank & !COUNTS_ONLY_RANK_FLAG <= last)
 }
 
 fn parse_groups(block: &mut ClassifierBlock, counts: PartCounts) -> Result<(), BlockError> {
@@ -172,7 +178,7 @@ fn parse_groups(block: &mut ClassifierBlock, counts: PartCounts) -> Result<(), B
         require(nodes.start <= nodes.end && nodes.end <= counts.nodes, "nodes of a group")?;
         at += 1;
         match line[0] {
-            SEARCH_GROUP => {
+            SEARCH_GROUP_KIND => {
                 let group = SearchGroup { least_rank: line[1], root: parse_root(block, &line)? };
                 let is_leaf = |_, leaf| {
                     let (first, number) = bucket_of_leaf(leaf);
@@ -181,12 +187,12 @@ fn parse_groups(block: &mut ClassifierBlock, counts: PartCounts) -> Result<(), B
                 check_nodes(block, nodes.clone(), false, is_leaf)?;
                 let mut cells = block.cells(&group.root).iter();
                 let is_cell =
-                    |child: &u32| is_child(*child, nodes.clone(), |leaf| is_leaf(0, leaf));
+                    |child: &u32| is_valid_child(*child, nodes.clone(), |leaf| is_leaf(0, leaf));
                 require(cells.all(is_cell), "cell")?;
                 block.searches.push(group);
                 require(block.searches.len() <= SEARCH_GROUPS_MAX, "number of groups")?;
             }
-            BIT_VECTOR_GROUP => {
+            BIT_VECTOR_GROUP_KIND => {
                 let word_lines = block.lines.get(at..at + line[9] as usize);
                 let word_lines = word_lines.ok_or(BlockError::Damaged("groups"))?;
                 let group = parse_bit_vectors(block, &line, word_lines, counts)?;
@@ -204,7 +210,7 @@ fn parse_root(block: &ClassifierBlock, line: &[u32; 16]) -> Result<SearchRoot, B
     let [word, shift, cell_bits, first_line] = line[ROOT_WORDS] else {
         unreachable!("a root is four words")
     };
-    require((word as usize) < block.word_kinds.len(), "word of a root")?;
+    require((word as usize) < block.word_test_methods.len(), "word of a root")?;
     require(shift < 32 && cell_bits <= 32, "size of a root")?;
     let end = first_line as usize + (1_usize << cell_bits).div_ceil(16);
     require(end <= block.lines.len(), "cells of a root")?;
@@ -239,12 +245,12 @@ fn parse_bit_vectors(
     let end = group.first_rank_line + group.filter_count.div_ceil(16);
     require(end <= block.lines.len(), "ranks of bit vectors")?;
     let mut ranks = (0..group.filter_count).map(|bit| block.word(group.first_rank_line, bit));
-    require(ranks.all(|rank| is_rank(block, rank)), "rules of bit vectors")?;
+    require(ranks.all(|rank| is_existing_rank(block, rank)), "rules of bit vectors")?;
     if let Some(first) = group.first_block {
         let end = first + group.filter_count.div_ceil(LANES);
         require(end <= counts.blocks, "buckets of bit vectors")?;
     }
-    require(group.words.len() <= block.word_kinds.len(), "words of bit vectors")?;
+    require(group.words.len() <= block.word_test_methods.len(), "words of bit vectors")?;
     let mut bitmap_count_of = [0; KeySchema::WORDS_MAX];
     for word in &group.words {
         let end = word.first_bitmap_line + word.bitmap_count * (lines.0 + lines.1);
@@ -252,11 +258,11 @@ fn parse_bit_vectors(
         require(bitmap_count_of[word.root.word] == 0, "two bitmaps of a word")?;
         bitmap_count_of[word.root.word] = word.bitmap_count;
     }
-    let is_leaf = |word: usize, leaf: u32| ((leaf & !LEAF) as usize) < bitmap_count_of[word];
+    let is_leaf = |word: usize, leaf: u32| ((leaf & !LEAF_FLAG) as usize) < bitmap_count_of[word];
     for BitVectorWord { root, .. } in &group.words {
         let is_cell = |child: u32| {
-            is_child(child, nodes.clone(), |leaf| is_leaf(root.word, leaf))
-                && (child & LEAF != 0 || block.node(child)[0].0[0] as usize == root.word)
+            is_valid_child(child, nodes.clone(), |leaf| is_leaf(root.word, leaf))
+                && (child & LEAF_FLAG != 0 || block.node(child)[0].0[0] as usize == root.word)
         };
         require(block.cells(root).iter().all(|child| is_cell(*child)), "cell")?;
     }
@@ -264,8 +270,12 @@ fn parse_bit_vectors(
     Ok(group)
 }
 
-fn is_child(child: u32, nodes: std::ops::Range<usize>, is_leaf: impl Fn(u32) -> bool) -> bool {
-    if child & LEAF == 0 { nodes.contains(&(child as usize)) } else { is_leaf(child) }
+fn is_valid_child(
+    child: u32,
+    nodes: std::ops::Range<usize>,
+    is_leaf: impl Fn(u32) -> bool,
+) -> bool {
+    if child & LEAF_FLAG == 0 { nodes.contains(&(child as usize)) } else { is_leaf(child) }
 }
 
 /// Nodes compare a word of the key, and their children exist and precede them. With `must_keep_word`,
@@ -279,11 +289,11 @@ fn check_nodes(
     for index in nodes.clone() {
         let [keys, children] = block.node(index as u32);
         let word = keys.0[0] as usize;
-        require(word < block.word_kinds.len(), "word of a node")?;
+        require(word < block.word_test_methods.len(), "word of a node")?;
         let before = nodes.start..index;
         for &child in &children.0[..FANOUT] {
-            require(is_child(child, before.clone(), |leaf| is_leaf(word, leaf)), "child")?;
-            if must_keep_word && child & LEAF == 0 {
+            require(is_valid_child(child, before.clone(), |leaf| is_leaf(word, leaf)), "child")?;
+            if must_keep_word && child & LEAF_FLAG == 0 {
                 let of_child = block.node(child)[0].0[0] as usize;
                 require(of_child == word, "word of a child")?;
             }

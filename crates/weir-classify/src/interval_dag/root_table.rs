@@ -67,18 +67,18 @@ impl RootTable {
 
 #[cfg(test)]
 mod tests {
-    use super::super::node::{FANOUT, LEAF};
+    use super::super::node::{FANOUT, LEAF_FLAG};
     use super::*;
 
     /// What a search from a table finds.
     fn find_leaf(table: &RootTable, nodes: &NodeTable, value: u32) -> u32 {
         let mut child = table.cells[(value >> table.shift) as usize];
-        while child & LEAF == 0 {
+        while child & LEAF_FLAG == 0 {
             let node = nodes.nodes[child as usize];
             let above = node[1..FANOUT].iter().filter(|key| **key <= value).count();
             child = node[FANOUT + above];
         }
-        child & !LEAF
+        child & !LEAF_FLAG
     }
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
         for (bits, step) in [(8, 1), (16, 1), (16, 300), (32, 1), (32, 50_000_000)] {
             let max = u32::MAX >> (32 - bits);
             let starts: Vec<u32> = (0..80).map(|piece| piece * step).collect();
-            let pieces = starts.iter().zip(0..).map(|(start, piece)| (*start, LEAF | piece));
+            let pieces = starts.iter().zip(0..).map(|(start, piece)| (*start, LEAF_FLAG | piece));
             let mut nodes = NodeTable::default();
             let table = RootTable::of_pieces(&mut nodes, 0, bits, pieces.collect());
             for value in starts.iter().flat_map(|s| [*s, s + 1, s + step / 2]).chain([max]) {

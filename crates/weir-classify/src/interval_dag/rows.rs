@@ -8,7 +8,7 @@
 //! five-tuple takes eight rows, four cache lines: 32 bytes for each filter.
 
 use crate::filter_set::WordTest;
-use crate::key::{KeySchema, KeyWordKind};
+use crate::key::{KeySchema, KeyWordTestMethod};
 
 /// Filters of a block.
 pub(super) const LANES: usize = 8;
@@ -85,13 +85,13 @@ pub(super) struct RowLayout {
 }
 
 impl RowLayout {
-    pub(super) fn new(kinds: &[KeyWordKind]) -> RowLayout {
-        let words_with = |wanted: fn(&KeyWordKind) -> bool| {
+    pub(super) fn new(kinds: &[KeyWordTestMethod]) -> RowLayout {
+        let words_with = |wanted: fn(&KeyWordTestMethod) -> bool| {
             (0..kinds.len()).filter(move |word| wanted(&kinds[*word]))
         };
-        let wide = words_with(|kind| matches!(kind, KeyWordKind::Interval { bits: 17.. }));
-        let narrow = words_with(|kind| matches!(kind, KeyWordKind::Interval { bits: ..17 }));
-        let masked = words_with(|kind| matches!(kind, KeyWordKind::Bits));
+        let wide = words_with(|kind| matches!(kind, KeyWordTestMethod::Interval { bits: 17.. }));
+        let narrow = words_with(|kind| matches!(kind, KeyWordTestMethod::Interval { bits: ..17 }));
+        let masked = words_with(|kind| matches!(kind, KeyWordTestMethod::Bits));
         let counts = RowCounts {
             wide: wide.clone().count(),
             narrow: narrow.clone().count(),
@@ -113,7 +113,7 @@ impl RowLayout {
         for (place, word) in words.iter().enumerate() {
             let value = key[*word];
             let is_narrow = (wide..wide + narrow).contains(&place);
-            row_keys[place] = if is_narrow { pack_halves(value, value) } else { value };
+            row_keys[place] = if is_narrow { pack_lo_and_inverted_hi(value, value) } else { value };
         }
     }
 
@@ -133,7 +133,7 @@ impl RowLayout {
                     put(lo);
                     put(hi);
                 }
-                WordTest::Within { lo, hi } => put(pack_halves(lo, hi)),
+                WordTest::Within { lo, hi } => put(pack_lo_and_inverted_hi(lo, hi)),
                 WordTest::Masked { value, mask } => {
                     put(value);
                     put(mask);
@@ -160,6 +160,6 @@ impl RowLayout {
 }
 
 /// The lower half of `lo`, and in the upper half the complement of `hi`.
-fn pack_halves(lo: u32, hi: u32) -> u32 {
+fn pack_lo_and_inverted_hi(lo: u32, hi: u32) -> u32 {
     (lo & 0xffff) | (!hi << 16)
 }

@@ -2,7 +2,7 @@
 
 use std::hint::select_unpredictable;
 
-use super::columns::COUNTS_ONLY;
+use super::columns::COUNTS_ONLY_RANK_FLAG;
 use super::rows::LANES;
 use super::walk::{BATCH, MatchSink};
 use crate::classifier::RuleLists;
@@ -45,7 +45,7 @@ impl MatchSink for FirstDecidingRules<'_> {
     fn finish_batch(&mut self, key_count: usize) {
         // The shorter side first: `zip` takes from it before it takes from the other.
         for (least, first) in self.least[..key_count].iter_mut().zip(&mut self.first) {
-            *first = if *least < COUNTS_ONLY { *least } else { NO_RULE };
+            *first = if *least < COUNTS_ONLY_RANK_FLAG { *least } else { NO_RULE };
             *least = NO_RULE;
         }
     }
@@ -69,7 +69,7 @@ impl MatchSink for MatchingRules<'_> {
 
     #[inline(always)]
     fn add(&mut self, place: usize, rank: u32) {
-        self.numbers[place].push(rank & !COUNTS_ONLY);
+        self.numbers[place].push(rank & !COUNTS_ONLY_RANK_FLAG);
     }
 
     #[inline(always)]
@@ -112,7 +112,7 @@ impl RuleCounters<'_> {
 
     fn count_ranks(&mut self) {
         for rank in &self.ranks[..self.rank_count] {
-            self.counters[(rank & !COUNTS_ONLY) as usize] += 1;
+            self.counters[(rank & !COUNTS_ONLY_RANK_FLAG) as usize] += 1;
         }
         self.rank_count = 0;
     }

@@ -49,7 +49,7 @@ pub(super) fn measure_leftover_work(
 
 /// A piece of a word's values and the filters that a value of it may match.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct PieceWithCandidates {
     pub(super) start: u32,
     /// Ascending.
     pub(super) list: Vec<u32>,
@@ -63,11 +63,11 @@ pub(super) fn cut_into_pieces(
     list: &[u32],
     bucket_max: usize,
     place_of: &mut [u32],
-) -> Vec<Piece> {
+) -> Vec<PieceWithCandidates> {
     let SortedEnds { starts, ends } = sort_ends(column, list);
     let (mut started, mut ended) = (0, 0);
     let mut active: Vec<u32> = Vec::new();
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<PieceWithCandidates> = Vec::new();
     let mut is_open = false;
     let mut at = 0;
     loop {
@@ -85,7 +85,7 @@ pub(super) fn cut_into_pieces(
                 piece.list.extend(new.iter().map(|new| new.1));
             }
             _ => {
-                pieces.push(Piece { start: at, list: active.clone() });
+                pieces.push(PieceWithCandidates { start: at, list: active.clone() });
                 is_open = active.len() <= bucket_max;
             }
         }

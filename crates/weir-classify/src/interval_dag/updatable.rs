@@ -125,7 +125,7 @@ impl IntervalDagSnapshot {
         let RuleEdit { rule, filters, is_insertion } = edit;
         let block = &mut self.classifier.block;
         let rank = rank_of_rule(*rule, filters.is_deciding);
-        let word_count = block.word_kinds.len();
+        let word_count = block.word_test_methods.len();
         for tests in filters.tests.chunks_exact(word_count) {
             let filter = RankedFilter { tests, rank };
             let own = self.partition.search_of_filter(tests);

@@ -4,7 +4,7 @@
 use super::block::{BitVectorGroup, CacheLine, ClassifierBlock, SearchRoot};
 use super::dag::bucket_of_leaf;
 use super::lanes::LaneInstructions;
-use super::node::LEAF;
+use super::node::LEAF_FLAG;
 use super::parse::SEARCH_GROUPS_MAX;
 use super::rows::{LANES, RowKeys, RowShape};
 use crate::filter_set::NO_RULE;
@@ -123,7 +123,7 @@ fn advance_searches<'a, L: LaneInstructions>(
             *child = cells[(key[root.word] >> root.shift) as usize & (cells.len() - 1)];
             prefetch_child(block, shape, *child);
             active[active_count] = (search * BATCH + place) as u16;
-            active_count += usize::from(*child & LEAF == 0);
+            active_count += usize::from(*child & LEAF_FLAG == 0);
         }
     }
     let children = children.as_flattened_mut();
@@ -137,7 +137,7 @@ fn advance_searches<'a, L: LaneInstructions>(
             children[search] = child;
             prefetch_child(block, shape, child);
             active[kept] = search as u16;
-            kept += usize::from(child & LEAF == 0);
+            kept += usize::from(child & LEAF_FLAG == 0);
         }
         active_count = kept;
     }
@@ -150,7 +150,7 @@ fn advance_searches<'a, L: LaneInstructions>(
 fn prefetch_child(block: &ClassifierBlock, shape: impl RowShape, child: u32) {
     let node_line = block.first_node_line + 2 * child as usize;
     let line = std::hint::select_unpredictable(
-        child & LEAF == 0,
+        child & LEAF_FLAG == 0,
         node_line,
         first_bucket_line(block, shape, child),
     );
@@ -222,7 +222,7 @@ fn match_bit_vectors<L: LaneInstructions, S: MatchSink>(
     let mut bitmaps = [0; SEARCHES_MAX];
     let bitmap_lines = group.line_count + group.summary_lines;
     for ((bitmap, word), leaves) in bitmaps.iter_mut().zip(&group.words).zip(&state.children) {
-        *bitmap = word.first_bitmap_line + (leaves[place] & !LEAF) as usize * bitmap_lines;
+        *bitmap = word.first_bitmap_line + (leaves[place] & !LEAF_FLAG) as usize * bitmap_lines;
     }
     let bitmaps = &bitmaps[..group.words.len()];
     let conjunction = |line: usize| {
@@ -234,7 +234,7 @@ fn match_bit_vectors<L: LaneInstructions, S: MatchSink>(
         all
     };
     let mut add_line = |line: usize| {
-        for_each_bit(&conjunction(group.summary_lines + line), |bit| {
+        any_set_bit(&conjunction(group.summary_lines + line), |bit| {
             let bit = line * 512 + bit;
             if bit >= group.filter_count || !is_verified::<L>(block, shape, group, bit, row_keys) {
                 return false;
@@ -251,7 +251,7 @@ fn match_bit_vectors<L: LaneInstructions, S: MatchSink>(
         return;
     }
     for summary in 0..group.summary_lines {
-        let found = for_each_bit(&conjunction(summary), |bit| {
+        let found = any_set_bit(&conjunction(summary), |bit| {
             let line = summary * 512 + bit;
             line < group.line_count && add_line(line)
         });
@@ -278,7 +278,7 @@ fn is_verified<L: LaneInstructions>(
 /// Calls `visit` with the index of each bit that is set, in ascending order, until it returns
 /// true. Whether it did. One loop over all bits: how many a word has cannot be predicted.
 #[inline(always)]
-fn for_each_bit(words: &[u32; 16], mut visit: impl FnMut(usize) -> bool) -> bool {
+fn any_set_bit(words: &[u32; 16], mut visit: impl FnMut(usize) -> bool) -> bool {
     let mut left = *words;
     let mut words_left = left
         .iter()

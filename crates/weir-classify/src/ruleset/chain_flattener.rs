@@ -21,7 +21,7 @@ use weir_model::{ChainGraph, FieldSet, Firewall, Policy, RulePlaceInTable, Table
 use weir_partition::{BoxLowering, HyperRect};
 
 use super::key_layout::ATOMIC_TESTS_MAX;
-use super::lookup_entry::{END_OF_CHAIN, EntryContinuation, EntryFinding, LookupEntry};
+use super::lookup_entry::{END_OF_CHAIN, EntryContinuation, FoundEntryMeaning, LookupEntry};
 use super::lowered_rule::{RuleForLookup, lower_rule_for_lookup};
 
 /// When the entries of a chain take the place of a jump to it.
@@ -165,7 +165,7 @@ impl FlatStretch {
         let moved = next
             .entries
             .into_iter()
-            .map(|e| FlatEntry { entry: e.entry.with_moved_ends(place), ..e });
+            .map(|e| FlatEntry { entry: e.entry.with_renumbered_resume_entries(place), ..e });
         self.entries.extend(moved);
         self.reads = self.reads.union(next.reads);
         self.writes = self.writes.union(next.writes);
@@ -194,9 +194,10 @@ impl FlatStretch {
     ) {
         let RuleForLookup { matched, truncated, evaluated, reads, .. } = lowered;
         self.reads = reads;
-        let finding = evaluated.map_or(EntryFinding::Match, EntryFinding::Candidate);
+        let finding = evaluated.map_or(FoundEntryMeaning::Match, FoundEntryMeaning::Candidate);
         let entry = |finding, then| LookupEntry { rule, finding, then };
-        let dropped = entry(EntryFinding::TruncatedHeader, EntryContinuation::Decide(Policy::Drop));
+        let dropped =
+            entry(FoundEntryMeaning::TruncatedHeader, EntryContinuation::Decide(Policy::Drop));
         self.push(dropped, truncated);
         let Some(callee) = callee else {
             self.push(entry(finding, continuation_of_target(target, finding)), matched);
@@ -212,7 +213,8 @@ impl FlatStretch {
         self.push(entry(finding, EntryContinuation::NextEntry), matched.clone());
         self.push_inlined(inlined, &matched);
         if resume_at == END_OF_CHAIN {
-            let end = entry(EntryFinding::EndOfGoto, EntryContinuation::ResumeAt(END_OF_CHAIN));
+            let end =
+                entry(FoundEntryMeaning::EndOfGoto, EntryContinuation::ResumeAt(END_OF_CHAIN));
             self.push(end, matched);
         }
     }
@@ -232,7 +234,7 @@ impl FlatStretch {
         let end = self.entries.len() as u32;
         let place = |at: u32| new_places.get(at as usize).copied().unwrap_or(end);
         for inlined in &mut self.entries[first..] {
-            inlined.entry = inlined.entry.with_moved_ends(place);
+            inlined.entry = inlined.entry.with_renumbered_resume_entries(place);
         }
         self.reads = self.reads.union(callee.reads);
     }
@@ -244,10 +246,10 @@ fn is_disjoint(a: FieldSet, b: FieldSet) -> bool {
 
 /// What follows a rule that leads to no chain. An evaluated rule has its target applied by who
 /// evaluates it.
-fn continuation_of_target(target: &Target, finding: EntryFinding) -> EntryContinuation {
+fn continuation_of_target(target: &Target, finding: FoundEntryMeaning) -> EntryContinuation {
     match (target, finding) {
         (Target::Return, _) => EntryContinuation::ResumeAt(END_OF_CHAIN),
-        (_, EntryFinding::Candidate(_)) | (Target::None, _) => EntryContinuation::NextEntry,
+        (_, FoundEntryMeaning::Candidate(_)) | (Target::None, _) => EntryContinuation::NextEntry,
         (Target::Accept, _) => EntryContinuation::Decide(Policy::Accept),
         (Target::Drop, _) => EntryContinuation::Decide(Policy::Drop),
         _ => EntryContinuation::ApplyTarget,

@@ -14,14 +14,14 @@ pub struct LookupEntry {
     /// The rule that it comes from.
     pub rule: RulePlaceInTable,
     /// What finding it means.
-    pub finding: EntryFinding,
+    pub finding: FoundEntryMeaning,
     /// What follows, once the rule matches.
     pub then: EntryContinuation,
 }
 
 /// What it means for a packet that a look-up finds an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryFinding {
+pub enum FoundEntryMeaning {
     /// The rule matches, and counts.
     Match,
     /// The rule may match: it is evaluated.
@@ -58,14 +58,14 @@ impl LookupEntry {
     /// Whether no later entry matters to a packet for which this one is found.
     pub fn is_deciding(&self) -> bool {
         match self.finding {
-            EntryFinding::Candidate(_) | EntryFinding::EndOfGoto => false,
-            EntryFinding::TruncatedHeader => true,
-            EntryFinding::Match => matches!(self.then, EntryContinuation::Decide(_)),
+            FoundEntryMeaning::Candidate(_) | FoundEntryMeaning::EndOfGoto => false,
+            FoundEntryMeaning::TruncatedHeader => true,
+            FoundEntryMeaning::Match => matches!(self.then, EntryContinuation::Decide(_)),
         }
     }
 
     /// The same with another numbering of entries.
-    pub(super) fn with_moved_ends(self, place: impl Fn(u32) -> u32) -> LookupEntry {
+    pub(super) fn with_renumbered_resume_entries(self, place: impl Fn(u32) -> u32) -> LookupEntry {
         let then = match self.then {
             EntryContinuation::ResumeAt(at) => EntryContinuation::ResumeAt(place(at)),
             EntryContinuation::Call { chain, resume_at: at @ 1.. } => {

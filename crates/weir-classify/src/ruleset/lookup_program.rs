@@ -8,7 +8,7 @@ use weir_partition::{AtomicTest, BoxLowering, HyperRect};
 
 use super::chain_flattener::{ChainFlattener, FlatChain, FlatStretch, FlattenLimits};
 use super::key_layout::KeyLayout;
-use super::lookup_entry::{END_OF_CHAIN, EntryContinuation, EntryFinding, LookupEntry};
+use super::lookup_entry::{END_OF_CHAIN, EntryContinuation, FoundEntryMeaning, LookupEntry};
 use super::lowered_rule::EvaluationReason;
 use crate::filter_set::{FilterSet, WordTest};
 
@@ -169,7 +169,7 @@ impl<'a> LookupProgram<'a> {
     pub fn evaluated_rules(&self) -> Vec<(RulePlaceInTable, EvaluationReason)> {
         let stretches = self.chains.iter().flat_map(|chain| &chain.stretches);
         let candidates = stretches.flat_map(|stretch| &stretch.entries).filter_map(|entry| {
-            let EntryFinding::Candidate(reason) = entry.finding else { return None };
+            let FoundEntryMeaning::Candidate(reason) = entry.finding else { return None };
             Some((entry.rule, reason))
         });
         let mut found: Vec<_> = candidates.collect();
@@ -207,13 +207,13 @@ impl LookupStretch {
         let key_layout = KeyLayout::for_boxes(all_packets, boxes);
         let mut filters = FilterSet::new(key_layout.schema().clone());
         let mut entries = Vec::with_capacity(flat.entries.len());
-        let mut dropped = DroppedFilters::default();
+        let mut dropped = TruncatedHeaderDropFilters::default();
         for (number, entry) in (0..).zip(flat.entries) {
             let mut tests: Vec<Vec<WordTest>> =
                 entry.boxes.iter().flat_map(|b| key_layout.filters_of_box(b)).collect();
             let mut seen = HashSet::new();
             tests.retain(|tests| seen.insert(tests.clone()));
-            if entry.entry.finding == EntryFinding::TruncatedHeader {
+            if entry.entry.finding == FoundEntryMeaning::TruncatedHeader {
                 tests.retain(|tests| dropped.insert(tests, number));
             }
             let mut entry = entry.entry;
@@ -238,7 +238,7 @@ impl LookupStretch {
         self.entries.iter().all(|entry| {
             let simple =
                 matches!(entry.then, EntryContinuation::NextEntry | EntryContinuation::Decide(_));
-            simple && !matches!(entry.finding, EntryFinding::Candidate(_))
+            simple && !matches!(entry.finding, FoundEntryMeaning::Candidate(_))
         })
     }
 }
@@ -246,7 +246,7 @@ impl LookupStretch {
 /// Filters of packets with truncated headers that were dropped already: each rule that requires a
 /// transport header drops them, so that most of these filters come many times.
 #[derive(Default)]
-struct DroppedFilters {
+struct TruncatedHeaderDropFilters {
     /// By filter: the entry that drops its packets, and the first entry at which packets resume that
     /// skipped that one.
     by_tests: HashMap<Vec<WordTest>, u32>,
@@ -254,7 +254,7 @@ struct DroppedFilters {
     open_ends: std::collections::BTreeSet<u32>,
 }
 
-impl DroppedFilters {
+impl TruncatedHeaderDropFilters {
     /// Whether a filter is needed: no earlier one drops its packets whenever they reach this entry.
     fn insert(&mut self, tests: &[WordTest], number: u32) -> bool {
         let next_end = self.open_ends.range(number + 1..).next().copied().unwrap_or(END_OF_CHAIN);

@@ -4,7 +4,7 @@ use thiserror::Error;
 use weir_model::{Packet, Policy, RuleId, RulePlaceInTable, SharedName};
 use weir_partition::HyperRect;
 
-use super::lookup_entry::{END_OF_CHAIN, EntryContinuation, EntryFinding};
+use super::lookup_entry::{END_OF_CHAIN, EntryContinuation, FoundEntryMeaning};
 use super::lookup_program::{LookupProgram, LookupStretch};
 use crate::build::Engine;
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
@@ -238,10 +238,10 @@ impl<E: RuleEvaluator> LookupTraversal<'_, '_, '_, E> {
         let program = self.structures.program;
         let entry = program.chains()[chain as usize].stretches[stretch].entries[number as usize];
         match entry.finding {
-            EntryFinding::TruncatedHeader => return Some(LookupVerdict::DroppedByTest),
-            EntryFinding::EndOfGoto => {}
-            EntryFinding::Match => self.credited.push(entry.rule),
-            EntryFinding::Candidate(_) => {
+            FoundEntryMeaning::TruncatedHeader => return Some(LookupVerdict::DroppedByTest),
+            FoundEntryMeaning::EndOfGoto => {}
+            FoundEntryMeaning::Match => self.credited.push(entry.rule),
+            FoundEntryMeaning::Candidate(_) => {
                 self.packet_box = None;
                 self.evaluation_count += 1;
                 let evaluation = self.evaluator.evaluate_rule(entry.rule, self.packet);

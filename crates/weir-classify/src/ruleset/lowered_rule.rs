@@ -61,7 +61,10 @@ pub(super) fn lower_rule_for_lookup(
         && boxes.dropped_boxes.iter().all(|dropped| dropped.1)
         && !tests_mac_set(rule, firewall);
     let truncated: Vec<HyperRect> = boxes.dropped_boxes.into_iter().map(|b| b.0).collect();
-    if is_exact && fits(lowering, &boxes.matched_boxes) && fits(lowering, &truncated) {
+    if is_exact
+        && fits_filter_limits(lowering, &boxes.matched_boxes)
+        && fits_filter_limits(lowering, &truncated)
+    {
         let reads = collect_read_fields(tests.iter().map(|t| &t.1));
         return RuleForLookup {
             matched: boxes.matched_boxes,
@@ -82,7 +85,7 @@ pub(super) fn lower_rule_for_lookup(
     let before = lowering.lower_rule(&prefix);
     let mut matched = before.matched_boxes;
     matched.extend(before.dropped_boxes.into_iter().map(|b| b.0));
-    if !fits(lowering, &matched) {
+    if !fits_filter_limits(lowering, &matched) {
         matched = vec![lowering.all_packets_with_valid_codes()];
     }
     RuleForLookup {
@@ -105,7 +108,7 @@ fn find_evaluation_reason(rule: &Rule, family: Family) -> EvaluationReason {
     }
 }
 
-fn fits(lowering: &BoxLowering<'_>, boxes: &[HyperRect]) -> bool {
+fn fits_filter_limits(lowering: &BoxLowering<'_>, boxes: &[HyperRect]) -> bool {
     let all = lowering.all_packets_with_valid_codes();
     let filters = boxes.iter().map(|packets| count_number_filters(packets, &all));
     boxes.len() <= FILTERS_PER_RULE_MAX && filters.sum::<usize>() <= FILTERS_PER_RULE_MAX

@@ -18,8 +18,9 @@ pub(super) fn word_of_number(number: u128, index: u32, words: u32) -> u32 {
 /// for any other.
 pub(super) fn split_interval((lo, hi): Interval, words: u32) -> Vec<Vec<WordTest>> {
     let lowest_bits = 32 * (words - 1);
-    let ((lo_word, lo_rest), (hi_word, hi_rest)) = (split(lo, lowest_bits), split(hi, lowest_bits));
-    let rest_max = split(u128::MAX, lowest_bits).1;
+    let ((lo_word, lo_rest), (hi_word, hi_rest)) =
+        (split_off_top_word(lo, lowest_bits), split_off_top_word(hi, lowest_bits));
+    let rest_max = split_off_top_word(u128::MAX, lowest_bits).1;
     let any_rest = (lo_rest, hi_rest) == (0, rest_max);
     if words == 1 || any_rest {
         return vec![first_word_alone((lo_word, hi_word), words)];
@@ -46,7 +47,7 @@ pub(super) fn split_interval((lo, hi): Interval, words: u32) -> Vec<Vec<WordTest
 }
 
 /// The word above some lowest bits, and the number below.
-fn split(number: u128, lowest_bits: u32) -> (u32, u128) {
+fn split_off_top_word(number: u128, lowest_bits: u32) -> (u32, u128) {
     ((number >> lowest_bits) as u32, number & ((1 << lowest_bits) - 1))
 }
 

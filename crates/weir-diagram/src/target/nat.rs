@@ -6,7 +6,7 @@ use weir_semantics::Verdict;
 use weir_semantics::question_digest::digest_debug_text;
 
 use crate::compose::DiagramContext;
-use crate::free_variable::{FreeVariable, TargetChoice};
+use crate::free_variable::{FreeVariable, UndeterminedTargetBit};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_change::{PacketChange, XorBitSource};
 use crate::presence::build_masked_predicate;
@@ -157,9 +157,10 @@ impl DiagramContext<'_> {
                 let fixed = (lo.0 ^ hi.0).checked_ilog2().map_or(0, |top| top + 1);
                 for bit in 0..bits {
                     let source = match bit < fixed {
-                        true => {
-                            XorBitSource::from_level(ask(TargetChoice::AddrBit(bit as u8)), false)
-                        }
+                        true => XorBitSource::from_level(
+                            ask(UndeterminedTargetBit::AddrBit(bit as u8)),
+                            false,
+                        ),
                         false => XorBitSource::constant(lo.0 >> bit & 1 == 1),
                     };
                     new.open_address_bits
@@ -173,11 +174,13 @@ impl DiagramContext<'_> {
                 new.port = Some(lo);
             } else {
                 new.port_bits = (0..16)
-                    .map(|b| XorBitSource::from_level(ask(TargetChoice::PortBit(b)), false))
+                    .map(|b| {
+                        XorBitSource::from_level(ask(UndeterminedTargetBit::PortBit(b)), false)
+                    })
                     .collect();
             }
         }
-        new.changed_variable = Some(ask(TargetChoice::NatChangedPacket));
+        new.changed_variable = Some(ask(UndeterminedTargetBit::NatChangedPacket));
         Ok(())
     }
 }

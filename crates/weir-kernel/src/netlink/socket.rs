@@ -44,12 +44,12 @@ pub struct NetlinkSocket {
 
 /// Requests that were sent together.
 #[derive(Clone, Copy)]
-struct SentRequests {
+struct SentSequenceRange {
     first_sequence: u32,
     count: usize,
 }
 
-impl SentRequests {
+impl SentSequenceRange {
     /// Which of them a message answers; `None` for an event or the answer to an earlier request.
     fn index_of_answered_request(self, message: &NetlinkMessage<'_>) -> Option<usize> {
         let index = message.sequence.wrapping_sub(self.first_sequence) as usize;
@@ -253,8 +253,8 @@ impl NetlinkSocket {
         &mut self,
         requests: &[NetlinkRequest],
         acknowledged: Option<usize>,
-    ) -> Result<SentRequests, NetlinkError> {
-        let sent = SentRequests { first_sequence: self.next_sequence, count: requests.len() };
+    ) -> Result<SentSequenceRange, NetlinkError> {
+        let sent = SentSequenceRange { first_sequence: self.next_sequence, count: requests.len() };
         let mut datagram = Vec::new();
         for (index, request) in requests.iter().enumerate() {
             let more = if acknowledged == Some(index) { NLM_F_ACK } else { 0 };

@@ -24,7 +24,7 @@ use weir_packet::Mac;
 
 use crate::LabError;
 use crate::frames::{
-    self, Frame, LARGE_TABLE_MAX_FRAME_BYTES, SMALL_TABLE_MAX_FRAME_BYTES, build_tagged_frame,
+    self, Frame, LARGE_FRAME_TABLE_SLOT_BYTES, SMALL_FRAME_TABLE_SLOT_BYTES, build_tagged_frame,
 };
 use crate::observe::core_noise::raise_priority_above_generator;
 
@@ -67,38 +67,38 @@ pub struct SendResult {
 /// The generator, with its table of frames in the kernel.
 pub struct FrameGenerator {
     bpf_skeleton: GeneratorSkel<'static>,
-    table: FrameTable,
+    table: FrameTableSize,
     frames: u32,
     watcher: TestRunSilenceWatcher,
 }
 
 /// The table that frames are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FrameTable {
+struct FrameTableSize {
     is_large: bool,
     slots: u32,
 }
 
-impl FrameTable {
+impl FrameTableSize {
     /// Slots of the one that every generator begins with.
     const INITIAL_SLOTS: u32 = 65_536;
 
     /// One that holds these frames.
-    fn sized_for(frames: &[Frame]) -> FrameTable {
+    fn sized_for(frames: &[Frame]) -> FrameTableSize {
         let count = frames.len() as u32;
-        if frames::needs_large_table(frames) {
-            return FrameTable { is_large: true, slots: count };
+        if frames::needs_large_frame_table(frames) {
+            return FrameTableSize { is_large: true, slots: count };
         }
-        FrameTable { is_large: false, slots: count.max(FrameTable::INITIAL_SLOTS) }
+        FrameTableSize { is_large: false, slots: count.max(FrameTableSize::INITIAL_SLOTS) }
     }
 
     /// Whether it can take the frames of another one.
-    fn can_hold_frames_of(self, other: FrameTable) -> bool {
+    fn is_reusable_for_table_size(self, other: FrameTableSize) -> bool {
         self.is_large == other.is_large && self.slots >= other.slots
     }
 
     fn slot_bytes(self) -> usize {
-        if self.is_large { LARGE_TABLE_MAX_FRAME_BYTES } else { SMALL_TABLE_MAX_FRAME_BYTES }
+        if self.is_large { LARGE_FRAME_TABLE_SLOT_BYTES } else { SMALL_FRAME_TABLE_SLOT_BYTES }
     }
 }
 
@@ -108,10 +108,13 @@ impl FrameGenerator {
     /// # Errors
     /// Where the kernel refuses it (not root; no XDP).
     pub fn new() -> Result<FrameGenerator, LabError> {
-        FrameGenerator::with_table(FrameTable { is_large: false, slots: FrameTable::INITIAL_SLOTS })
+        FrameGenerator::with_table_size(FrameTableSize {
+            is_large: false,
+            slots: FrameTableSize::INITIAL_SLOTS,
+        })
     }
 
-    fn with_table(table: FrameTable) -> Result<FrameGenerator, LabError> {
+    fn with_table_size(table: FrameTableSize) -> Result<FrameGenerator, LabError> {
         let mut open = GeneratorSkelBuilder::default()
             .open(object::leak_object_storage())
             .map_err(LabError::bpf_error("open the generator's BPF program"))?;
@@ -148,10 +151,10 @@ impl FrameGenerator {
         source: Mac,
     ) -> Result<(), LabError> {
         assert!(magic != 0, "an empty tag has 0");
-        let table = FrameTable::sized_for(frames);
-        if !self.table.can_hold_frames_of(table) {
+        let table = FrameTableSize::sized_for(frames);
+        if !self.table.is_reusable_for_table_size(table) {
             // The kernel has no way to make a table larger.
-            *self = FrameGenerator::with_table(table)?;
+            *self = FrameGenerator::with_table_size(table)?;
         }
         let slot = self.table.slot_bytes();
         let mut keys = Vec::with_capacity(frames.len() * 4);

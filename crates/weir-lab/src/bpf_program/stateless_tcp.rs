@@ -150,10 +150,13 @@ fn add_core_tally(sum: &mut ClientOrServerTally, tally: &bpf_skeleton::types::ta
     sum.flood += tally.flood;
 }
 
-fn sum_core_tallies(tallies: &impl MapCore, side: u32) -> Result<ClientOrServerTally, LabError> {
+fn sum_core_tallies(
+    tallies: &impl MapCore,
+    tally_index: u32,
+) -> Result<ClientOrServerTally, LabError> {
     let mut sum = ClientOrServerTally::default();
     let cores =
-        per_cpu_map::read_per_cpu_values(tallies, side, "read the counters of connections")?;
+        per_cpu_map::read_per_cpu_values(tallies, tally_index, "read the counters of connections")?;
     cores.iter().for_each(|tally| add_core_tally(&mut sum, tally));
     Ok(sum)
 }
@@ -319,8 +322,12 @@ impl StatelessTcpEndpoints {
     /// Forgets what was counted.
     pub(crate) fn clear_counters(&mut self) -> Result<(), LabError> {
         let action = "clear the counters of connections";
-        for side in [CLIENT_TALLY_INDEX, SERVER_TALLY_INDEX] {
-            per_cpu_map::clear_per_cpu_values(&self.bpf_skeleton.maps.tallies, side, action)?;
+        for tally_index in [CLIENT_TALLY_INDEX, SERVER_TALLY_INDEX] {
+            per_cpu_map::clear_per_cpu_values(
+                &self.bpf_skeleton.maps.tallies,
+                tally_index,
+                action,
+            )?;
         }
         per_cpu_map::clear_per_cpu_values(&self.bpf_skeleton.maps.members, 0, action)?;
         Ok(per_cpu_map::clear_per_cpu_values(&self.bpf_skeleton.maps.times, 0, action)?)
@@ -388,7 +395,7 @@ impl StatelessTcpEndpoints {
     }
 
     /// Both histograms: the time until SYN+ACK, and until FIN+ACK.
-    fn read_latency_histograms(&self) -> Result<(Vec<u64>, Vec<u64>), LabError> {
+    fn read_establish_and_whole_histograms(&self) -> Result<(Vec<u64>, Vec<u64>), LabError> {
         let times = &self.bpf_skeleton.maps.times;
         let mut counts = vec![0; 2 * BUCKET_COUNT];
         for core in per_cpu_map::read_per_cpu_array_at_key::<u64>(
@@ -441,7 +448,7 @@ impl StatelessTcpEndpoints {
             at: (*at).to_owned(),
             connections: before as i64 - *reached as i64,
         });
-        let (establish, whole) = self.read_latency_histograms()?;
+        let (establish, whole) = self.read_establish_and_whole_histograms()?;
         let (clients, servers) = self.read_per_endpoint_counts()?;
         Ok(ConnectionCounts {
             offered: opened.offered,

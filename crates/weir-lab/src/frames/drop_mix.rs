@@ -5,7 +5,7 @@
 //! it; the table is sent in order. Offered, dropped and accepted frames are counted by their tags
 //! as usual.
 
-use crate::frames::{Frame, SMALL_TABLE_MAX_FRAMES};
+use crate::frames::{Frame, SMALL_FRAME_TABLE_MAX_SLOTS};
 
 /// The table's length is a multiple of this, so that whole percents are exact.
 const WHOLE_PERCENT_TABLE_MULTIPLE: usize = 100;
@@ -23,10 +23,9 @@ pub(crate) fn mix_by_drop_percent(
         return Err("the share of frames to drop is 0 to 100 percent".to_owned());
     };
     let percent = percent as usize;
-    let length = frames
-        .len()
-        .next_multiple_of(WHOLE_PERCENT_TABLE_MULTIPLE)
-        .min(SMALL_TABLE_MAX_FRAMES / WHOLE_PERCENT_TABLE_MULTIPLE * WHOLE_PERCENT_TABLE_MULTIPLE);
+    let length = frames.len().next_multiple_of(WHOLE_PERCENT_TABLE_MULTIPLE).min(
+        SMALL_FRAME_TABLE_MAX_SLOTS / WHOLE_PERCENT_TABLE_MULTIPLE * WHOLE_PERCENT_TABLE_MULTIPLE,
+    );
     let of_kind = |to_drop: bool, share: usize, name: &str| {
         let kind: Vec<&Frame> = frames.iter().filter(|frame| frame.to_drop == to_drop).collect();
         match kind.is_empty() && share > 0 {

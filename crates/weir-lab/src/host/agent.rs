@@ -17,12 +17,14 @@ use weir_study::{FirewallDevices, ProgramSearchPath};
 
 use crate::LabError;
 use crate::host::agent_protocol::{
-    AgentNamespace, AgentReply, AgentRequest, AgentWelcome, CommandRequest, receive_json_line,
-    send_json_line,
+    AgentReply, AgentRequest, AgentWelcome, CommandRequest, NamespaceNumberAndName,
+    receive_json_line, send_json_line,
 };
 use crate::host::local::{LocalHost, LocalNamespace};
 use crate::host::router_config::{self, set_router_sysctls};
-use crate::host::target::{ExecTarget, Host, Neighbours, TargetCommand, TimedCommandOutput};
+use crate::host::target::{
+    ExecTarget, Host, SinkMacAndReturnRoute, TargetCommand, TimedCommandOutput,
+};
 use crate::observe::core_noise::last_allowed_core;
 use crate::observe::environment;
 use crate::observe::proc_net_file::{ProcNetFile, open_namespace_proc_net};
@@ -67,7 +69,7 @@ struct Agent {
     host: Rc<LocalHost>,
     /// The study's files.
     study_folder: PathBuf,
-    namespaces: BTreeMap<u32, NamespaceHandle>,
+    namespaces: BTreeMap<u32, AgentOwnedNamespace>,
     namespace_count: u32,
     /// Names of the interfaces in every firewall, and where they are.
     interface_names: Vec<String>,
@@ -76,7 +78,7 @@ struct Agent {
     _host_lock: File,
 }
 
-struct NamespaceHandle {
+struct AgentOwnedNamespace {
     target: LocalNamespace,
     ipv6: bool,
     /// Requested files under its `/proc/net`.
@@ -174,14 +176,14 @@ impl Agent {
         &mut self,
         role: &str,
         forwards: Option<bool>,
-    ) -> Result<AgentNamespace, LabError> {
+    ) -> Result<NamespaceNumberAndName, LabError> {
         self.namespace_count += 1;
         let namespace =
             self.session.create_namespace(&format!("{role}{}", self.namespace_count))?;
         if let Some(ipv6) = forwards {
             set_router_sysctls(&namespace, ipv6)?;
         }
-        let place = AgentNamespace {
+        let place = NamespaceNumberAndName {
             namespace_number: self.namespace_count,
             name: namespace.name().to_owned(),
         };
@@ -189,12 +191,12 @@ impl Agent {
         let target = LocalNamespace::new(Rc::clone(&self.host), namespace);
         self.namespaces.insert(
             self.namespace_count,
-            NamespaceHandle { target, ipv6, proc_net_files: BTreeMap::new() },
+            AgentOwnedNamespace { target, ipv6, proc_net_files: BTreeMap::new() },
         );
         Ok(place)
     }
 
-    fn find_namespace_by_number(&self, room: u32) -> Result<&NamespaceHandle, LabError> {
+    fn find_namespace_by_number(&self, room: u32) -> Result<&AgentOwnedNamespace, LabError> {
         self.namespaces
             .get(&room)
             .ok_or_else(|| LabError::FirewallHostFailure(format!("no namespace {room}")))
@@ -214,9 +216,9 @@ impl Agent {
     fn move_and_configure_interfaces(
         &mut self,
         room: u32,
-        neighbours: &Neighbours,
+        neighbours: &SinkMacAndReturnRoute,
     ) -> Result<(), LabError> {
-        let NamespaceHandle { target, ipv6, .. } = self.find_namespace_by_number(room)?;
+        let AgentOwnedNamespace { target, ipv6, .. } = self.find_namespace_by_number(room)?;
         let (namespace, ipv6) = (target.namespace().clone(), *ipv6);
         let [input, output] = self.interface_names.as_slice() else {
             return Err(LabError::FirewallHostFailure("two interfaces are taken first".to_owned()));
@@ -278,7 +280,7 @@ impl Agent {
     fn read_proc_net(&mut self, room: u32, name: &str) -> Result<String, LabError> {
         let name = require_path_inside_folder(name)?.to_string_lossy().into_owned();
         let unknown = || LabError::FirewallHostFailure(format!("no namespace {room}"));
-        let NamespaceHandle { target, proc_net_files: files, .. } =
+        let AgentOwnedNamespace { target, proc_net_files: files, .. } =
             self.namespaces.get_mut(&room).ok_or_else(unknown)?;
         if !files.contains_key(&name) {
             files.insert(name.clone(), open_namespace_proc_net(target.namespace(), &name)?);

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use weir_stats::HostEnvironment;
 
-use crate::host::target::Neighbours;
+use crate::host::target::SinkMacAndReturnRoute;
 
 /// A question; what answers it is next to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -23,14 +23,14 @@ pub(crate) enum AgentRequest {
     /// Take an interface of the host, with this name in every firewall: the one towards the source
     /// first. Returns its MAC address.
     TakeInterface { interface: String, name: String },
-    /// A firewall that forwards. [`AgentNamespace`].
+    /// A firewall that forwards. [`NamespaceNumberAndName`].
     CreateFirewall { ipv6: bool },
-    /// A namespace without links. [`AgentNamespace`].
+    /// A namespace without links. [`NamespaceNumberAndName`].
     CreateDetachedNamespace,
     /// End a namespace. `()`.
     RemoveNamespace { room: u32 },
     /// The interfaces belong to this firewall from now on. `()`, once they are up.
-    MoveInterfacesTo { room: u32, neighbours: Neighbours },
+    MoveInterfacesTo { room: u32, neighbours: SinkMacAndReturnRoute },
     /// A file of the study; its bytes follow this line. `()`.
     WriteStudyFile { path: String, bytes: u64, is_executable: bool },
     /// A command of a subject. [`TimedCommandOutput`](crate::host::target::TimedCommandOutput).
@@ -80,7 +80,7 @@ pub(crate) struct AgentWelcome {
 
 /// A namespace there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct AgentNamespace {
+pub(crate) struct NamespaceNumberAndName {
     pub(crate) namespace_number: u32,
     pub(crate) name: String,
 }

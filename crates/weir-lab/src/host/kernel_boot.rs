@@ -40,7 +40,7 @@ pub(crate) fn boot_kernel_and_read_release(
         hosts.error_at_value(&firewall.host, why)
     })?;
     let until = Instant::now() + limit;
-    let mut why = run_boot_command_over_ssh(hosts, kernel, until)?;
+    let mut why = run_boot_command_describing_status(hosts, kernel, until)?;
     while Instant::now() < until {
         match read_boot_identity(hosts)? {
             Ok(now) if now.boot_id != before.boot_id => return Ok(now.release),
@@ -59,7 +59,7 @@ pub(crate) fn boot_kernel_and_read_release(
 
 /// Runs `boot`, and reports its result. It may close the connection (255 is a status of `ssh`
 /// itself, ssh(1)); any other status but 0 is from the command, and nothing is booting.
-fn run_boot_command_over_ssh(
+fn run_boot_command_describing_status(
     hosts: &LabHostsFile,
     kernel: &BootKernel,
     until: Instant,

@@ -12,7 +12,9 @@ use weir_stats::RemoteHostRecord;
 
 use crate::LabError;
 use crate::host::namespace_command::{HighPriorityGuard, time_shell_command_in_namespace};
-use crate::host::target::{ExecTarget, Host, Neighbours, TargetCommand, TimedCommandOutput};
+use crate::host::target::{
+    ExecTarget, Host, SinkMacAndReturnRoute, TargetCommand, TimedCommandOutput,
+};
 use crate::observe::conntrack_sampling::{ConntrackSampler, ConntrackSamples};
 use crate::observe::counters::ConntrackStatReader;
 use crate::observe::drop_reasons::{self, DropReasonCounter, DropReasonCounts, DropWatchGuard};
@@ -193,7 +195,7 @@ impl ExecTarget for LocalNamespace {
         Ok(true)
     }
 
-    fn attach_cables(&self, _neighbours: &Neighbours) -> Result<(), LabError> {
+    fn attach_cables(&self, _neighbours: &SinkMacAndReturnRoute) -> Result<(), LabError> {
         // Each namespace has its own links.
         Ok(())
     }

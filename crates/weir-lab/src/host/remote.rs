@@ -15,10 +15,12 @@ use weir_study::LabHostsFile;
 
 use crate::LabError;
 use crate::host::agent_protocol::{
-    AgentNamespace, AgentReply, AgentRequest, AgentWelcome, CommandRequest,
+    AgentReply, AgentRequest, AgentWelcome, CommandRequest, NamespaceNumberAndName,
 };
 use crate::host::ssh::SshConnection;
-use crate::host::target::{ExecTarget, Host, Neighbours, TargetCommand, TimedCommandOutput};
+use crate::host::target::{
+    ExecTarget, Host, SinkMacAndReturnRoute, TargetCommand, TimedCommandOutput,
+};
 use crate::observe::conntrack_sampling::ConntrackSamples;
 use crate::observe::drop_reasons::DropReasonCounts;
 use crate::observe::proc_net_file::{ProcNetFile, ProcNetOpener};
@@ -87,7 +89,7 @@ impl RemoteHost {
     }
 
     fn request_namespace(&self, ask: &AgentRequest) -> Result<Rc<RemoteNamespace>, LabError> {
-        let AgentNamespace { namespace_number: room, name } = self.send_request(ask)?;
+        let NamespaceNumberAndName { namespace_number: room, name } = self.send_request(ask)?;
         Ok(Rc::new(RemoteNamespace {
             host: self.clone(),
             namespace_number: room,
@@ -271,7 +273,7 @@ impl ExecTarget for RemoteNamespace {
         self.host.send_request(&AgentRequest::StartDropWatch { room: self.namespace_number })
     }
 
-    fn attach_cables(&self, neighbours: &Neighbours) -> Result<(), LabError> {
+    fn attach_cables(&self, neighbours: &SinkMacAndReturnRoute) -> Result<(), LabError> {
         self.host.send_request(&AgentRequest::MoveInterfacesTo {
             room: self.namespace_number,
             neighbours: neighbours.clone(),

@@ -9,7 +9,7 @@ use weir_packet::Mac;
 use weir_study::FirewallDevices;
 
 use crate::LabError;
-use crate::host::target::{Neighbours, ReturnRoute};
+use crate::host::target::{ReturnRoute, SinkMacAndReturnRoute};
 
 /// MAC address of the firewall's device towards the source.
 pub const FIREWALL_IN_MAC: Mac = [0x02, 0, 0, 0, 0, 0x01];
@@ -37,7 +37,7 @@ const CARRIER_POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub(crate) fn configure_router(
     namespace: &Namespace,
     devices: &FirewallDevices,
-    neighbours: &Neighbours,
+    neighbours: &SinkMacAndReturnRoute,
     ipv6: bool,
 ) -> Result<(), LabError> {
     let FirewallDevices { input, output } = devices;

@@ -78,7 +78,7 @@ impl SshConnection {
         let Some(welcome) = welcome else {
             let why = line.close();
             let error = match &firewall.weir {
-                Some(weir) if !why.is_unreachable() => hosts.error_at_value(weir, why),
+                Some(weir) if !why.has_ssh_itself_failed() => hosts.error_at_value(weir, why),
                 _ => hosts.error_at_value(&firewall.host, why),
             };
             return Err(error.into());
@@ -155,7 +155,7 @@ impl SshExit {
     }
 
     /// `ssh` itself failed (ssh(1), EXIT STATUS).
-    fn is_unreachable(&self) -> bool {
+    fn has_ssh_itself_failed(&self) -> bool {
         self.exit_code() == Some(255)
     }
 }
@@ -164,7 +164,7 @@ impl std::fmt::Display for SshExit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let lacks_library =
             ["shared librar", "GLIBC"].iter().any(|word| self.stderr.contains(word));
-        if self.is_unreachable() {
+        if self.has_ssh_itself_failed() {
             write!(f, "`ssh` cannot reach the firewall's host: {}", self.stderr)
         } else if lacks_library || matches!(self.exit_code(), Some(126 | 127)) {
             write!(

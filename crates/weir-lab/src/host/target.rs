@@ -84,7 +84,7 @@ pub(crate) trait ExecTarget: ProcNetOpener {
     fn start_drop_watch(&self) -> Result<bool, LabError>;
 
     /// Gives it the cables of a host that has one pair of them for all of its firewalls.
-    fn attach_cables(&self, neighbours: &Neighbours) -> Result<(), LabError>;
+    fn attach_cables(&self, neighbours: &SinkMacAndReturnRoute) -> Result<(), LabError>;
 
     /// Ends it.
     fn remove_namespace(&self) -> Result<(), LabError>;
@@ -122,7 +122,7 @@ pub(crate) struct TimedCommandOutput {
 
 /// What a firewall's interfaces lead to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Neighbours {
+pub(crate) struct SinkMacAndReturnRoute {
     /// Behind it is the sink.
     pub(crate) sink_mac: Mac,
     /// Where answers go back to, where there are any.

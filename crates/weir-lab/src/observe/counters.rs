@@ -11,11 +11,11 @@ const TX_DROP_COLUMN: usize = 11;
 
 /// Drops of some devices together.
 #[derive(Debug, Default)]
-pub struct DeviceDropReader {
+pub struct DeviceDropCounterReader {
     devices: Vec<(Box<dyn ProcNetFile>, String, &'static [usize])>,
 }
 
-impl DeviceDropReader {
+impl DeviceDropCounterReader {
     /// These devices of a namespace, too.
     ///
     /// # Errors
@@ -24,7 +24,7 @@ impl DeviceDropReader {
         self,
         files: &dyn ProcNetOpener,
         devices: &[&str],
-    ) -> Result<DeviceDropReader, LabError> {
+    ) -> Result<DeviceDropCounterReader, LabError> {
         self.add_devices_drop_columns(files, devices, &[RX_DROP_COLUMN, TX_DROP_COLUMN])
     }
 
@@ -33,7 +33,7 @@ impl DeviceDropReader {
         self,
         files: &dyn ProcNetOpener,
         devices: &[&str],
-    ) -> Result<DeviceDropReader, LabError> {
+    ) -> Result<DeviceDropCounterReader, LabError> {
         self.add_devices_drop_columns(files, devices, &[RX_DROP_COLUMN])
     }
 
@@ -42,7 +42,7 @@ impl DeviceDropReader {
         files: &dyn ProcNetOpener,
         devices: &[&str],
         columns: &'static [usize],
-    ) -> Result<DeviceDropReader, LabError> {
+    ) -> Result<DeviceDropCounterReader, LabError> {
         for device in devices {
             self.devices.push((files.open_proc_net("dev")?, (*device).to_owned(), columns));
         }
@@ -64,18 +64,21 @@ impl DeviceDropReader {
 
 /// Packets that one device received.
 #[derive(Debug)]
-pub struct RxPacketReader {
+pub struct RxPacketCounterReader {
     file: Box<dyn ProcNetFile>,
     device: String,
 }
 
-impl RxPacketReader {
+impl RxPacketCounterReader {
     /// Opens the counter.
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn open(files: &dyn ProcNetOpener, device: &str) -> Result<RxPacketReader, LabError> {
-        Ok(RxPacketReader { file: files.open_proc_net("dev")?, device: device.to_owned() })
+    pub fn open(
+        files: &dyn ProcNetOpener,
+        device: &str,
+    ) -> Result<RxPacketCounterReader, LabError> {
+        Ok(RxPacketCounterReader { file: files.open_proc_net("dev")?, device: device.to_owned() })
     }
 
     /// Packets so far.
@@ -92,7 +95,7 @@ impl RxPacketReader {
 
 /// Counters of the IP stack of one namespace.
 #[derive(Debug)]
-pub struct IpStackReader {
+pub struct IpStackCounterReader {
     snmp: Box<dyn ProcNetFile>,
     netstat: Box<dyn ProcNetFile>,
     snmp6: Box<dyn ProcNetFile>,
@@ -100,13 +103,13 @@ pub struct IpStackReader {
     incoming_only: bool,
 }
 
-impl IpStackReader {
+impl IpStackCounterReader {
     /// Opens the counters.
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn open(files: &dyn ProcNetOpener) -> Result<IpStackReader, LabError> {
-        Ok(IpStackReader {
+    pub fn open(files: &dyn ProcNetOpener) -> Result<IpStackCounterReader, LabError> {
+        Ok(IpStackCounterReader {
             snmp: files.open_proc_net("snmp")?,
             netstat: files.open_proc_net("netstat")?,
             snmp6: files.open_proc_net("snmp6")?,
@@ -119,8 +122,10 @@ impl IpStackReader {
     ///
     /// # Errors
     /// Where a file cannot be opened.
-    pub fn open_without_out_discards(files: &dyn ProcNetOpener) -> Result<IpStackReader, LabError> {
-        Ok(IpStackReader { incoming_only: true, ..IpStackReader::open(files)? })
+    pub fn open_without_out_discards(
+        files: &dyn ProcNetOpener,
+    ) -> Result<IpStackCounterReader, LabError> {
+        Ok(IpStackCounterReader { incoming_only: true, ..IpStackCounterReader::open(files)? })
     }
 
     /// Every counter by name.
@@ -192,7 +197,7 @@ pub struct ConntrackCounters {
 
 impl ConntrackCounters {
     /// Counters that grew since `before`, by the kernel's names.
-    pub fn grown_since(&self, before: &ConntrackCounters) -> BTreeMap<String, u64> {
+    pub fn counter_growth_since(&self, before: &ConntrackCounters) -> BTreeMap<String, u64> {
         let pairs = [
             ("drop", self.dropped, before.dropped),
             ("early_drop", self.early_drop, before.early_drop),
@@ -361,7 +366,7 @@ mod tests {
         let table = parse_conntrack_stat(text);
         assert_eq!((table.entries, table.dropped), (10, 17), "entries are the same on each line");
         assert_eq!((table.early_drop, table.invalid), (2, 3));
-        assert_eq!(table.grown_since(&ConntrackCounters::default())["drop"], 17);
+        assert_eq!(table.counter_growth_since(&ConntrackCounters::default())["drop"], 17);
     }
 
     #[test]

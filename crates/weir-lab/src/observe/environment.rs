@@ -68,11 +68,11 @@ pub fn capture_environment(core: u32, scheduling: String) -> HostEnvironment {
 /// `text` with every path in it replaced by its last part.
 ///
 /// ```
-/// use weir_lab::observe::environment::mask_paths;
-/// let masked = mask_paths("weir lab run /srv/me/studies/x -o ./run");
+/// use weir_lab::observe::environment::reduce_paths_to_last_part;
+/// let masked = reduce_paths_to_last_part("weir lab run /srv/me/studies/x -o ./run");
 /// assert_eq!(masked, "weir lab run …/x -o …/run");
 /// ```
-pub fn mask_paths(text: &str) -> String {
+pub fn reduce_paths_to_last_part(text: &str) -> String {
     let mask = |word: &str| match word.rsplit_once('/') {
         Some((_, last)) => format!("…/{last}"),
         None => word.to_owned(),

@@ -24,13 +24,13 @@ pub(crate) fn read_kernel_memory_maybe_settled(settled: bool) -> i64 {
 }
 
 /// Looks until so many times in a row nothing shrank by a mebibyte, or five seconds have passed.
-fn wait_until_memory_settles(bytes: fn() -> i64, still: u32) {
+fn wait_until_memory_settles(bytes: fn() -> i64, steady_readings: u32) {
     const POLL_INTERVAL: Duration = Duration::from_millis(100);
     const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
     const MAX_SETTLED_SHRINK_BYTES: i64 = 1 << 20;
     let begun = Instant::now();
     let (mut before, mut looks) = (bytes(), 0);
-    while looks < still && begun.elapsed() < SETTLE_TIMEOUT {
+    while looks < steady_readings && begun.elapsed() < SETTLE_TIMEOUT {
         std::thread::sleep(POLL_INTERVAL);
         let now = bytes();
         looks = if before - now < MAX_SETTLED_SHRINK_BYTES { looks + 1 } else { 0 };

@@ -14,13 +14,13 @@ use crate::frames::drop_mix;
 use crate::frames::{self, Frame};
 use crate::host::study_command::{RunCommandEnv, StudyCommand};
 use crate::host::target::ExecTarget;
-use weir_study::{GeneratedFile, Study};
+use weir_study::{FileGenerator, Study};
 
 /// Rulesets up to this length are kept with the records.
 const MAX_KEPT_RULESET_BYTES: u64 = 16 * 1024;
 
 /// Files of one run, by the part of the grid that they depend on.
-pub(crate) struct RunFiles {
+pub(crate) struct GeneratedRunFiles {
     folder: PathBuf,
     /// Where the commands run that make them: a namespace that leads nowhere.
     tool_namespace: Namespace,
@@ -29,16 +29,16 @@ pub(crate) struct RunFiles {
     subject_folders: BTreeMap<(Scenario, String), PathBuf>,
 }
 
-impl RunFiles {
+impl GeneratedRunFiles {
     /// Nothing generated yet; everything goes into `folder`.
     pub(crate) fn new(
         folder: PathBuf,
         tools: Namespace,
         env: RunCommandEnv,
-    ) -> Result<RunFiles, LabError> {
+    ) -> Result<GeneratedRunFiles, LabError> {
         fs::create_dir_all(&folder).map_err(LabError::file_error("create", &folder))?;
         let (frames, prepared) = (BTreeMap::new(), BTreeMap::new());
-        Ok(RunFiles {
+        Ok(GeneratedRunFiles {
             folder,
             tool_namespace: tools,
             command_env: env,
@@ -75,7 +75,7 @@ impl RunFiles {
             .map_or_else(PathBuf::new, |more| self.generated_path("more", more, point))
     }
 
-    fn generated_path(&self, what: &str, source: &GeneratedFile, point: &Scenario) -> PathBuf {
+    fn generated_path(&self, what: &str, source: &FileGenerator, point: &Scenario) -> PathBuf {
         let part =
             point.project_to_axes(&source.declared_axis_names()).to_string().replace(' ', ",");
         self.folder.join(format!("{what}-{part}"))
@@ -165,7 +165,7 @@ impl RunFiles {
 
     /// The frames of a point, and the part of the grid that they depend on.
     pub(crate) fn frames_at_point(&self, study: &Study, point: &Scenario) -> (Scenario, &[Frame]) {
-        let axes = study.frames_source().map_or_else(Vec::new, GeneratedFile::declared_axis_names);
+        let axes = study.frames_source().map_or_else(Vec::new, FileGenerator::declared_axis_names);
         let part = point.project_to_axes(&axes);
         let frames = self.frames.get(&part).map_or(&[][..], Vec::as_slice);
         (part, frames)
@@ -179,7 +179,7 @@ impl RunFiles {
     fn run_generator_command(
         &self,
         variable: &'static str,
-        source: &GeneratedFile,
+        source: &FileGenerator,
         part: &Scenario,
         path: &Path,
     ) -> Result<(), LabError> {

@@ -8,7 +8,7 @@ use crate::host::target::ExecTarget;
 use crate::observe::core_noise::NoiseSnapshot;
 use crate::schedule::run_state::RunState;
 use crate::trial::trial_record;
-use weir_study::{PlannedTrial, Variant, trial_plan};
+use weir_study::{PlannedTrial, SubjectCopy, trial_plan};
 
 /// Loads a subject's ruleset into a namespace; how long it took, seconds. `None` if the subject
 /// says that there is nothing to measure at this point.
@@ -22,7 +22,7 @@ pub(crate) fn run_setup_and_time_load(
     let steps = [("setup", &subject.setup), ("load", &subject.load)];
     let mut seconds = 0.0;
     for (what, text) in steps.into_iter().filter(|(_, text)| !text.is_empty()) {
-        match run_subject_command_for_seconds(run, target, point, name, what, text) {
+        match time_subject_command(run, target, point, name, what, text) {
             Ok(taken) => seconds = taken,
             Err(error) if error.is_nothing_to_measure_exit_status() => return Ok(None),
             Err(error) => return Err(error),
@@ -44,7 +44,7 @@ pub(crate) fn time_all_ruleset_loads(
     run: &mut RunState<'_>,
     rulesets: &[Scenario],
 ) -> Result<(), LabError> {
-    let variants = list_load_timing_variants(run);
+    let variants = list_load_timing_subject_copies(run);
     for block in 0..run.preset.loads {
         let seed = run.options.seed ^ 0x10ad;
         let steps = trial_plan::plan_block(rulesets, |_| variants.clone(), block / 2, seed);
@@ -66,13 +66,13 @@ pub(crate) fn time_all_ruleset_loads(
 }
 
 /// Who loads. A study of loads alone has the second copy of a subject here.
-fn list_load_timing_variants(run: &RunState<'_>) -> Vec<Variant> {
+fn list_load_timing_subject_copies(run: &RunState<'_>) -> Vec<SubjectCopy> {
     let study = &run.loaded_study.study;
     let second = study.again.as_ref().filter(|_| study.traffic.is_none());
     let second = second.map(|again| again.subject.get_ref().clone());
     let copies = |subject: String| {
         let copies = if second.as_ref() == Some(&subject) { 2 } else { 1 };
-        (0..copies).map(move |copy| Variant { subject: subject.clone(), copy_index: copy })
+        (0..copies).map(move |copy| SubjectCopy { subject: subject.clone(), copy_index: copy })
     };
     let loads = |name: &String| !run.loaded_study.subjects.0[name].baseline;
     run.measurable_subjects().filter(loads).flat_map(copies).collect()
@@ -105,7 +105,7 @@ fn time_ruleset_load_and_additions(
     run.record_trials(trials)?;
     let unload = &run.loaded_study.subjects.0[name].unload;
     if !unload.is_empty() {
-        run_subject_command_for_seconds(run, target, &step.scenario, name, "unload", unload)?;
+        time_subject_command(run, target, &step.scenario, name, "unload", unload)?;
     }
     target.remove_namespace()
 }
@@ -122,14 +122,7 @@ fn time_rule_additions(
     let ready = if subject.prepare_add.is_empty() {
         Ok(0.0)
     } else {
-        run_subject_command_for_seconds(
-            run,
-            target,
-            point,
-            name,
-            "prepare_add",
-            &subject.prepare_add,
-        )
+        time_subject_command(run, target, point, name, "prepare_add", &subject.prepare_add)
     };
     if subject.add.is_empty()
         || ready.as_ref().is_err_and(LabError::is_nothing_to_measure_exit_status)
@@ -138,7 +131,7 @@ fn time_rule_additions(
     }
     ready?;
     let before = NoiseSnapshot::take(run.core);
-    let seconds = run_subject_command_for_seconds(run, target, point, name, "add", &subject.add)?;
+    let seconds = time_subject_command(run, target, point, name, "add", &subject.add)?;
     let mut trial = build_timed_trial(step, TrialKind::Add, seconds);
     let added = count_added_rules(&run.files.added_rules_path(&run.loaded_study.study, point))?;
     trial.results = TrialResults::AddedRules(added);
@@ -146,7 +139,7 @@ fn time_rule_additions(
     Ok(Some(trial))
 }
 
-fn run_subject_command_for_seconds(
+fn time_subject_command(
     run: &RunState<'_>,
     target: &dyn ExecTarget,
     point: &Scenario,

@@ -24,7 +24,7 @@ pub struct StudyRunOptions {
     pub realtime: bool,
     /// Go on with the run in the folder rather than begin one in an empty folder.
     pub resume: bool,
-    /// Measure this subject alone, against itself, as often as [`SELF_COMPARISON_RUNS`] runs would.
+    /// Measure this subject alone, against itself, as often as [`AA_TEST_REPETITIONS`] runs would.
     pub against_itself: Option<String>,
     /// Limits of the whole machine may be raised while it runs.
     pub allow_global: bool,
@@ -67,4 +67,4 @@ impl StudyRunOptions {
 }
 
 /// Repetitions of a study that a subject is measured against itself.
-pub const SELF_COMPARISON_RUNS: u32 = 20;
+pub const AA_TEST_REPETITIONS: u32 = 20;

@@ -1,12 +1,12 @@
 //! Trials of packets: first validated, then measured, and repeated if they were disturbed.
 
 use weir_stats::{Scenario, Trial, TrialState};
-use weir_study::{LoadedStudy, PlannedTrial, Variant};
+use weir_study::{LoadedStudy, PlannedTrial, SubjectCopy};
 
 use crate::LabError;
 use crate::host::study_command::{StudyCommand, find_number_after_dropped_word};
 use crate::host::target::ExecTarget;
-use crate::schedule::generated_files::RunFiles;
+use crate::schedule::generated_files::GeneratedRunFiles;
 use crate::schedule::run_state::RunState;
 use crate::schedule::workloads;
 use crate::trial::judge::{self, LeakAndMiscountTolerance};
@@ -21,7 +21,7 @@ const MAX_VALIDATION_SECONDS: f64 = 0.1;
 pub(crate) fn run_counter_checking_warmup_trial(
     run: &mut RunState<'_>,
     point: &Scenario,
-    variant: &Variant,
+    variant: &SubjectCopy,
 ) -> Result<Trial, LabError> {
     let step = PlannedTrial {
         scenario: point.clone(),
@@ -44,7 +44,7 @@ pub(crate) fn run_counter_checking_warmup_trial(
 }
 
 /// One trial that counts, repeated while it is disturbed and the cap allows.
-pub(crate) fn measure_packet_trial(
+pub(crate) fn measure_packets_until_undisturbed(
     run: &mut RunState<'_>,
     step: &PlannedTrial,
 ) -> Result<(), LabError> {
@@ -70,9 +70,15 @@ pub(crate) fn measure_packet_trial(
                 seen.send_result.skipped_behind_schedule
             ));
         }
-        let (verdict, usable) =
+        let (verdict, counts_though_disturbed) =
             (judge_packet_and_connection_counts(run, &trial), is_last && seen.send_result.finished);
-        if record_trial_with_verdict(run, trial, verdict, disturbance, usable)? {
+        if record_trial_and_check_settled(
+            run,
+            trial,
+            verdict,
+            disturbance,
+            counts_though_disturbed,
+        )? {
             break;
         }
     }
@@ -80,20 +86,21 @@ pub(crate) fn measure_packet_trial(
 }
 
 /// Keeps a trial with its verdict, or else with what disturbed it: it counts all the same where it
-/// is `usable`, for no repeat is left. Whether the step is done.
-pub(crate) fn record_trial_with_verdict(
+/// is `counts_though_disturbed`, for no repeat is left. Whether the step is done.
+pub(crate) fn record_trial_and_check_settled(
     run: &mut RunState<'_>,
     mut trial: Trial,
     verdict: Option<(TrialState, String)>,
     disturbance: Option<String>,
-    usable: bool,
+    counts_though_disturbed: bool,
 ) -> Result<bool, LabError> {
     if let Some((state, why)) = verdict {
         (trial.state, trial.rejection_reason) = (state, Some(why));
     } else if let Some(why) = disturbance {
-        trial.state = if usable { TrialState::Accepted } else { TrialState::Disturbed };
+        trial.state =
+            if counts_though_disturbed { TrialState::Accepted } else { TrialState::Disturbed };
         trial.rejection_reason = Some(why);
-        run.accepted_disturbed += u64::from(usable);
+        run.accepted_disturbed += u64::from(counts_though_disturbed);
     }
     let is_done = matches!(trial.state, TrialState::Accepted | TrialState::Failed);
     run.record_trial(trial)?;
@@ -113,7 +120,7 @@ fn judge_packet_and_connection_counts(
 ) -> Option<(TrialState, String)> {
     let subject = &run.loaded_study.subjects.0[&trial.subject];
     let tolerance = LeakAndMiscountTolerance {
-        max_leaked: weir_stats::bound_packets_accepted_by_limit(
+        max_leaked: weir_stats::max_packets_accepted_by_limit(
             subject.lets_through_pps,
             trial.seconds,
         ),
@@ -133,16 +140,16 @@ fn run_step_and_build_trial(
     run: &mut RunState<'_>,
     step: &PlannedTrial,
     seconds: f64,
-    check: bool,
+    verify_all: bool,
 ) -> Result<(TrialObservation, Trial), LabError> {
     let loaded = run.loaded_study;
-    let mut of_study = workloads::plan_step_workload(run, step, seconds, check)?;
+    let mut of_study = workloads::plan_step_workload(run, step, seconds, verify_all)?;
     let subject = &loaded.subjects.0[&step.variant.subject];
     let point = step.scenario.project_to_axes(&loaded.study.ruleset.declared_axis_names());
     let firewall = &run.firewalls[&(point.clone(), step.variant.clone())];
     let files = &run.files;
     let count = || query_total_rule_drops(loaded, files, step, &point, &*firewall.target);
-    let drops = match (check, of_study.expects_drops, subject.count.is_empty()) {
+    let drops = match (verify_all, of_study.expects_drops, subject.count.is_empty()) {
         (false, false, _) => DropCountSource::NotCounted,
         (false, true, false) => DropCountSource::RuleCounters(&count),
         (true, _, false) => DropCountSource::RuleCountersAndReasons(&count),
@@ -157,7 +164,7 @@ fn run_step_and_build_trial(
 /// What the subject of a step says that its rules dropped so far.
 fn query_total_rule_drops(
     loaded: &LoadedStudy,
-    files: &RunFiles,
+    files: &GeneratedRunFiles,
     step: &PlannedTrial,
     point: &Scenario,
     target: &dyn ExecTarget,

@@ -24,12 +24,12 @@ pub struct PerKernelStudy {
     study: PathBuf,
     options: StudyRunOptions,
     hosts: LabHostsFile,
-    runs: Vec<KernelRun>,
+    runs: Vec<StudyRunOnKernel>,
 }
 
 /// One of the runs.
 #[derive(Debug)]
-pub struct KernelRun {
+pub struct StudyRunOnKernel {
     /// The kernel's name in the file.
     pub name: String,
     /// Folder of its records.
@@ -69,14 +69,14 @@ impl PerKernelStudy {
             let prior = folder
                 .exists()
                 .then(|| resume::load_and_verify_prior_run(&folder, &loaded, options));
-            runs.push(KernelRun { name, folder, prior_record: prior.transpose()? });
+            runs.push(StudyRunOnKernel { name, folder, prior_record: prior.transpose()? });
         }
         let (study, options) = (study.to_owned(), options.clone());
         Ok(Some(PerKernelStudy { study, options, hosts, runs }))
     }
 
     /// The runs, in the order of the file.
-    pub fn kernel_runs(&self) -> &[KernelRun] {
+    pub fn kernel_runs(&self) -> &[StudyRunOnKernel] {
         &self.runs
     }
 
@@ -88,7 +88,7 @@ impl PerKernelStudy {
     /// had, and as [`execute_study`](crate::execute_study()).
     pub fn boot_and_run(
         &self,
-        one: &KernelRun,
+        one: &StudyRunOnKernel,
         progress: &mut dyn FnMut(RunProgress<'_>),
     ) -> Result<RunRecord, LabError> {
         if let Some(prior) = one.prior_record.as_ref().filter(|prior| prior.run.complete) {
@@ -109,7 +109,7 @@ impl PerKernelStudy {
     /// Boots the kernel of a run, while nothing else is measured from here.
     fn boot_kernel_under_host_lock(
         &self,
-        one: &KernelRun,
+        one: &StudyRunOnKernel,
         progress: &mut dyn FnMut(RunProgress<'_>),
     ) -> Result<String, LabError> {
         let failed = |source| LabError::SystemCall { action: "catch Ctrl-C", source };

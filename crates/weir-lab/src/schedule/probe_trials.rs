@@ -35,7 +35,7 @@ pub(crate) fn measure_probe_until_undisturbed(
         trial.repeat_count = repeat;
         let (verdict, noise) =
             (judge::judge_probe_or_bulk_stream(&trial), judge::judge_noise(&trial, &limits, true));
-        if packet_trials::record_trial_with_verdict(
+        if packet_trials::record_trial_and_check_settled(
             run,
             trial,
             verdict,

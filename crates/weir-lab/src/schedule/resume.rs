@@ -14,13 +14,13 @@ use weir_stats::{RunRecord, Scenario, Trial, TrialKind, TrialState, run_folder};
 use crate::LabError;
 use crate::schedule::options::StudyRunOptions;
 use weir_study::LoadedStudy;
-use weir_study::{PlannedTrial, Variant};
+use weir_study::{PlannedTrial, SubjectCopy};
 
 /// What makes a step the same one.
-type PlanPositionKey = (u32, u32, u32, Scenario, Variant);
+type PlanPositionKey = (u32, u32, u32, Scenario, SubjectCopy);
 
 fn key_of_trial(trial: &Trial) -> PlanPositionKey {
-    let variant = Variant { subject: trial.subject.clone(), copy_index: trial.copy_index };
+    let variant = SubjectCopy { subject: trial.subject.clone(), copy_index: trial.copy_index };
     (trial.block, trial.order_in_block, trial.leg, trial.scenario.clone(), variant)
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn load_and_verify_prior_run(
             return Err(refuse(format!("{name} has changed since then")));
         }
     }
-    let record = run_folder::load_run_to_resume(out)?;
+    let record = run_folder::prepare_and_load_run_to_resume(out)?;
     let run = &record.run;
     if run.preset.name != options.preset {
         return Err(refuse(format!("it was started with the preset `{}`", run.preset.name)));
@@ -112,7 +112,7 @@ mod tests {
     use weir_study::trial_plan;
 
     fn step(order: u32) -> PlannedTrial {
-        let variant = Variant { subject: "a".to_owned(), copy_index: 0 };
+        let variant = SubjectCopy { subject: "a".to_owned(), copy_index: 0 };
         PlannedTrial {
             scenario: Scenario::default(),
             variant,

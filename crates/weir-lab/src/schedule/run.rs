@@ -19,8 +19,8 @@ use crate::host::target::Host;
 use crate::observe::core_noise::last_allowed_core;
 use crate::observe::environment;
 use crate::record;
-use crate::schedule::generated_files::RunFiles;
-use crate::schedule::options::{SELF_COMPARISON_RUNS, StudyRunOptions};
+use crate::schedule::generated_files::GeneratedRunFiles;
+use crate::schedule::options::{AA_TEST_REPETITIONS, StudyRunOptions};
 use crate::schedule::resume::{self, FinishedTrials};
 use crate::schedule::run_progress::{RunProgress, RunProgressTracker};
 use crate::schedule::run_state::RunState;
@@ -31,7 +31,7 @@ use crate::workload::sockets::socket_plan::raise_nofile_and_describe_limits;
 use weir_study::LabHostsFile;
 use weir_study::ProbeKindAndLoad;
 use weir_study::{self, LoadedStudy, PresetDefinition, ProgramSearchPath};
-use weir_study::{PlannedTrial, Variant, trial_plan};
+use weir_study::{PlannedTrial, SubjectCopy, trial_plan};
 
 /// Runs a study and writes its records to `out`, which must be empty or not exist; with
 /// [`StudyRunOptions::resume`] it contains an interrupted run, which is completed.
@@ -50,7 +50,7 @@ pub fn execute_study(
 ) -> Result<RunRecord, LabError> {
     let mut loaded = weir_study::load_study(study)?;
     if let Some(subject) = &options.against_itself {
-        loaded.convert_to_aa_study(subject, SELF_COMPARISON_RUNS)?;
+        loaded.convert_to_aa_study(subject, AA_TEST_REPETITIONS)?;
     }
     let preset = loaded.check_request_and_find_preset(&options.requested_preset_and_run_mode())?;
     let hosts = read_hosts_file(&loaded, options)?;
@@ -81,7 +81,7 @@ pub fn execute_study(
     }
     let runner = TrialRunner::new(topology, core, options.realtime)?;
     let scheduling =
-        runner.describe_realtime_or_refusal(Duration::from_secs_f64(preset.trial_seconds))?;
+        runner.describe_trial_scheduling(Duration::from_secs_f64(preset.trial_seconds))?;
     let firewall_host = runner.resources.topology.firewall_host();
     let command_env = build_command_env(&loaded, preset.trial_seconds, core, options);
     let run = RunState {
@@ -93,7 +93,7 @@ pub fn execute_study(
         options,
         record_folder: out,
         runner,
-        files: RunFiles::new(work, tools, command_env)?,
+        files: GeneratedRunFiles::new(work, tools, command_env)?,
         firewalls: BTreeMap::new(),
         nothing_to_measure: BTreeSet::new(),
         nothing_to_time: BTreeSet::new(),
@@ -124,7 +124,7 @@ fn read_hosts_file(
 /// Does all steps and saves the record, which says whether they all succeeded.
 fn run_steps_and_save_record(mut run: RunState<'_>) -> Result<RunRecord, LabError> {
     let ended = run.run_all_steps();
-    let record = record::build_run_record(&run, ended.is_ok());
+    let record = record::build_run_json(&run, ended.is_ok());
     run_folder::save_run_json(run.record_folder, &record)?;
     ended?;
     run_folder::compress_records(run.record_folder)?;
@@ -157,14 +157,15 @@ impl RunState<'_> {
         rulesets.sort_unstable();
         rulesets.dedup();
         self.estimate_steps_and_time(&points, &rulesets);
-        let validations = points.iter().map(|point| self.variants_at_point(point).len()).sum();
+        let validations =
+            points.iter().map(|point| self.subject_copies_at_point(point).len()).sum();
         self.finished_trials = FinishedTrials::from_records(
             &self.trials,
             validations,
             self.loaded_study.study.noise.repeats,
         );
         // Records exist from the first moment, so that a killed run is seen to be one.
-        run_folder::save_run_json(self.record_folder, &record::build_run_record(self, false))?;
+        run_folder::save_run_json(self.record_folder, &record::build_run_json(self, false))?;
         self.raise_conntrack_limits(&points)?;
         self.generate_files(&points, &rulesets)?;
         subject_rate_search::refuse_drop_only_points(self, &points)?;
@@ -194,7 +195,7 @@ impl RunState<'_> {
         }
         for block in 0..self.preset.blocks {
             self.measure_block(&points, block)?;
-            run_folder::save_run_json(self.record_folder, &record::build_run_record(self, false))?;
+            run_folder::save_run_json(self.record_folder, &record::build_run_json(self, false))?;
         }
         Ok(())
     }
@@ -204,11 +205,11 @@ impl RunState<'_> {
     fn run_validation_trials(
         &mut self,
         points: &[Scenario],
-    ) -> Result<Vec<(Scenario, Variant, f64)>, LabError> {
+    ) -> Result<Vec<(Scenario, SubjectCopy, f64)>, LabError> {
         let mut validated = 0;
         let mut rates = Vec::new();
         for point in points {
-            for variant in self.variants_at_point(point) {
+            for variant in self.subject_copies_at_point(point) {
                 self.report_step_or_interrupt(
                     &format!("check {} at {point}", variant.subject),
                     self.expected_trial_seconds(),
@@ -229,7 +230,7 @@ impl RunState<'_> {
     fn measure_block(&mut self, points: &[Scenario], block: u32) -> Result<(), LabError> {
         let steps = trial_plan::plan_block(
             points,
-            |point| self.variants_at_point(point),
+            |point| self.subject_copies_at_point(point),
             block,
             self.options.seed,
         );
@@ -246,7 +247,7 @@ impl RunState<'_> {
             self.report_step_or_interrupt(&message, self.expected_trial_seconds())?;
             match ProbeKindAndLoad::from_planned_trial(&step) {
                 Some(case) => probe_trials::measure_probe_until_undisturbed(self, &step, case)?,
-                None => packet_trials::measure_packet_trial(self, &step)?,
+                None => packet_trials::measure_packets_until_undisturbed(self, &step)?,
             }
         }
         Ok(())
@@ -254,14 +255,14 @@ impl RunState<'_> {
 
     fn estimate_steps_and_time(&mut self, points: &[Scenario], rulesets: &[Scenario]) {
         let variants: u64 =
-            points.iter().map(|point| self.variants_at_point(point).len() as u64).sum();
+            points.iter().map(|point| self.subject_copies_at_point(point).len() as u64).sum();
         let subjects = self.measurable_subjects().count() as u64;
         let sets = rulesets.len() as u64;
         let timed = u64::from(self.preset.loads) * sets * subjects;
         let trials = variants * (1 + 2 * u64::from(self.preset.blocks));
         let steps = trial_plan::plan_block(
             points,
-            |point| self.variants_at_point(point),
+            |point| self.subject_copies_at_point(point),
             0,
             self.options.seed,
         );
@@ -282,18 +283,22 @@ impl RunState<'_> {
 ///
 /// # Errors
 /// A study that cannot be read, a preset that it has not.
-pub fn plan_trials(study: &Path, preset: &str, seed: u64) -> Result<Vec<PlannedTrial>, LabError> {
+pub fn plan_packet_and_probe_trials(
+    study: &Path,
+    preset: &str,
+    seed: u64,
+) -> Result<Vec<PlannedTrial>, LabError> {
     let loaded = weir_study::load_study(study)?;
     let preset = loaded.find_preset(preset)?;
     let points = trial_plan::list_grid_points(&preset_axes(&loaded, preset));
     let again = loaded.study.again.as_ref();
     let variants = |point: &Scenario| {
         let names = loaded.study.subjects.iter().map(|name| name.get_ref().clone());
-        let mut variants: Vec<Variant> =
-            names.map(|subject| Variant { subject, copy_index: 0 }).collect();
+        let mut variants: Vec<SubjectCopy> =
+            names.map(|subject| SubjectCopy { subject, copy_index: 0 }).collect();
         let second = again.filter(|again| point.has_coordinates_of(&again.at));
         let second = second.map(|again| again.subject.get_ref().clone());
-        variants.extend(second.map(|subject| Variant { subject, copy_index: 1 }));
+        variants.extend(second.map(|subject| SubjectCopy { subject, copy_index: 1 }));
         variants
     };
     let block = |block| {

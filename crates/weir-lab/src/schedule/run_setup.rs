@@ -1,7 +1,7 @@
 //! Preparation of a run: files, firewalls.
 
 use weir_stats::Scenario;
-use weir_study::{Variant, trial_plan};
+use weir_study::{SubjectCopy, trial_plan};
 
 use crate::LabError;
 use crate::schedule::run_state::RunState;
@@ -46,13 +46,14 @@ impl RunState<'_> {
             self.runner.resources.topology.route_probes_through_new_firewalls()?;
         }
         for point in rulesets {
-            let mut variants: Vec<Variant> = self
+            let mut variants: Vec<SubjectCopy> = self
                 .measurable_subjects()
-                .map(|subject| Variant { subject, copy_index: 0 })
+                .map(|subject| SubjectCopy { subject, copy_index: 0 })
                 .collect();
             let second =
                 again.iter().filter(|name| !self.unmeasurable_subjects.contains_key(*name));
-            variants.extend(second.map(|name| Variant { subject: name.clone(), copy_index: 1 }));
+            variants
+                .extend(second.map(|name| SubjectCopy { subject: name.clone(), copy_index: 1 }));
             for variant in variants {
                 self.report_step_or_interrupt(
                     &format!("set up {} at {point}", variant.subject),

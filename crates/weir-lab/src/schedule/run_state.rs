@@ -10,10 +10,10 @@ use weir_stats::{
     Coordinate, GeneratedRulesetRecord, HostEnvironment, RemoteHostRecord, Scenario, Trial,
     run_folder,
 };
-use weir_study::{LoadedStudy, PresetDefinition, Variant};
+use weir_study::{LoadedStudy, PresetDefinition, SubjectCopy};
 
 use crate::LabError;
-use crate::schedule::generated_files::RunFiles;
+use crate::schedule::generated_files::GeneratedRunFiles;
 use crate::schedule::options::StudyRunOptions;
 use crate::schedule::resume::FinishedTrials;
 use crate::schedule::run_progress::RunProgressTracker;
@@ -27,8 +27,8 @@ pub(crate) struct RunState<'a> {
     pub(crate) options: &'a StudyRunOptions,
     pub(crate) record_folder: &'a Path,
     pub(crate) runner: TrialRunner,
-    pub(crate) files: RunFiles,
-    pub(crate) firewalls: BTreeMap<(Scenario, Variant), FirewallWithCounters>,
+    pub(crate) files: GeneratedRunFiles,
+    pub(crate) firewalls: BTreeMap<(Scenario, SubjectCopy), FirewallWithCounters>,
     /// Subjects that have nothing to measure with a ruleset.
     pub(crate) nothing_to_measure: BTreeSet<(Scenario, String)>,
     /// Subjects whose loads of a ruleset have nothing to time.
@@ -54,15 +54,17 @@ pub(crate) struct RunState<'a> {
 
 impl RunState<'_> {
     /// The subjects that are measured at a point, the second copy of one included.
-    pub(crate) fn variants_at_point(&self, point: &Scenario) -> Vec<Variant> {
-        let mut variants: Vec<Variant> =
-            self.measurable_subjects().map(|subject| Variant { subject, copy_index: 0 }).collect();
+    pub(crate) fn subject_copies_at_point(&self, point: &Scenario) -> Vec<SubjectCopy> {
+        let mut variants: Vec<SubjectCopy> = self
+            .measurable_subjects()
+            .map(|subject| SubjectCopy { subject, copy_index: 0 })
+            .collect();
         if let Some(again) = &self.loaded_study.study.again {
             let subject = again.subject.get_ref().clone();
             if point.has_coordinates_of(&again.at)
                 && !self.unmeasurable_subjects.contains_key(&subject)
             {
-                variants.push(Variant { subject, copy_index: 1 });
+                variants.push(SubjectCopy { subject, copy_index: 1 });
             }
         }
         variants.retain(|variant| !self.has_reported_nothing_to_measure(point, variant));
@@ -73,7 +75,7 @@ impl RunState<'_> {
     pub(crate) fn has_reported_nothing_to_measure(
         &self,
         point: &Scenario,
-        variant: &Variant,
+        variant: &SubjectCopy,
     ) -> bool {
         let ruleset = point.project_to_axes(&self.loaded_study.study.ruleset.declared_axis_names());
         self.nothing_to_measure.contains(&(ruleset, variant.subject.clone()))

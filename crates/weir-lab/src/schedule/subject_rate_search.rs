@@ -19,13 +19,13 @@ use crate::trial::runner::DropCountSource;
 use crate::trial::trial_record;
 use crate::workload::frames::FrameWorkload;
 use weir_study::StudyError;
-use weir_study::{PlannedTrial, Variant};
+use weir_study::{PlannedTrial, SubjectCopy};
 
 /// Searches for one subject at one point; `overload_pps` is what it forwarded at overload.
 pub(crate) fn search_subject_rate(
     run: &mut RunState<'_>,
     point: &Scenario,
-    variant: &Variant,
+    variant: &SubjectCopy,
     goal: &SearchGoal,
     overload_pps: f64,
 ) -> Result<(), LabError> {

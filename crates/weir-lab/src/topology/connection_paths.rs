@@ -17,7 +17,7 @@ use weir_study::Endpoints;
 use crate::LabError;
 use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
 use crate::host::router_config::{SINK_MAC, SOURCE_MAC, format_mac};
-use crate::observe::counters::DeviceDropReader;
+use crate::observe::counters::DeviceDropCounterReader;
 use crate::topology::firewall_under_test::FirewallWithCounters;
 use crate::topology::local::LocalTestbed;
 
@@ -32,8 +32,8 @@ pub(super) fn create_one_armed_gateway(
     namespace.run_ip_batch(&on_link_neighbour_route_commands(endpoints, &arm))?;
     let ifindex = testbed.source_namespace.ifindex(&near)?;
     ends.attach_both_ends_to_device(&testbed.source_namespace, ifindex)?;
-    let devices =
-        DeviceDropReader::default().add_devices_rx_and_tx_drops(&namespace, &[arm.as_str()])?;
+    let devices = DeviceDropCounterReader::default()
+        .add_devices_rx_and_tx_drops(&namespace, &[arm.as_str()])?;
     testbed.assemble_firewall(namespace, ifindex, devices, (near.clone(), near))
 }
 
@@ -48,7 +48,7 @@ pub(super) fn create_direct_path(
     ends.attach_client(&testbed.source_namespace, ifindex)?;
     ends.attach_server(&testbed.sink_namespace, testbed.sink_namespace.ifindex(&far)?)?;
     // Either end of a veth reports the losses of both.
-    let devices = DeviceDropReader::default()
+    let devices = DeviceDropCounterReader::default()
         .add_devices_rx_and_tx_drops(&testbed.sink_namespace, &[far.as_str()])?;
     testbed.assemble_firewall(nothing, ifindex, devices, (near, far))
 }

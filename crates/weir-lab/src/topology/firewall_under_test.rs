@@ -4,7 +4,7 @@ use weir_kernel::Namespace;
 
 use crate::host::target::RcExecTarget;
 use crate::observe::counters::{
-    ConntrackStatReader, DeviceDropReader, IpStackReader, RxPacketReader,
+    ConntrackStatReader, DeviceDropCounterReader, IpStackCounterReader, RxPacketCounterReader,
 };
 
 /// One firewall between them.
@@ -14,15 +14,15 @@ pub struct FirewallWithCounters {
     /// Index of the device into which frames are sent.
     pub send_ifindex: u32,
     /// Drop counters of its devices, and of the sink's.
-    pub device_drops: DeviceDropReader,
+    pub device_drops: DeviceDropCounterReader,
     /// Its IP stack's counters.
-    pub stack_counters: IpStackReader,
+    pub stack_counters: IpStackCounterReader,
     /// Its connection table's counters.
     pub conntrack_counters: ConntrackStatReader,
     /// What its device towards the source received.
-    pub received_from_source: RxPacketReader,
+    pub received_from_source: RxPacketCounterReader,
     /// Packets that the device after it received.
-    pub received_after_firewall: RxPacketReader,
+    pub received_after_firewall: RxPacketCounterReader,
     /// Name of the source's device, and of the sink's.
     pub end_devices: (String, String),
     /// It forwards nothing: what it gets is for itself.

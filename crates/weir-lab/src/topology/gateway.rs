@@ -10,7 +10,7 @@ use crate::host::router_config::{
     FIREWALL_IN_GATEWAY_IP, FIREWALL_IN_MAC, FIREWALL_OUT_GATEWAY_IP, FIREWALL_OUT_MAC, SOURCE_MAC,
     format_mac, neighbour_and_client_route_commands,
 };
-use crate::observe::counters::DeviceDropReader;
+use crate::observe::counters::DeviceDropCounterReader;
 use crate::topology::firewall_under_test::FirewallWithCounters;
 use crate::topology::local::{GatewayWithEndDevices, LocalTestbed};
 
@@ -37,8 +37,8 @@ pub(super) fn create_stateless_tcp_gateway(
     ends.attach_client(&testbed.source_namespace, ifindex)?;
     ends.attach_server(&testbed.sink_namespace, testbed.sink_namespace.ifindex(&far)?)?;
     // Both devices receive redirected packets: only they count those that they lose.
-    let devices =
-        DeviceDropReader::default().add_devices_rx_and_tx_drops(&namespace, &[input, output])?;
+    let devices = DeviceDropCounterReader::default()
+        .add_devices_rx_and_tx_drops(&namespace, &[input, output])?;
     testbed.assemble_firewall(namespace, ifindex, devices, (near, far))
 }
 
@@ -80,7 +80,7 @@ pub(super) fn create_kernel_socket_gateway(
             side.set_sysctl(&format!("net.ipv4.conf.{part}.rp_filter"), "0")?;
         }
         side.set_sysctl(&format!("net.ipv4.conf.{device}.rp_filter"), "0")?;
-        let (mac, metric) = (format_mac(mac), testbed.link_count());
+        let (mac, metric) = (format_mac(mac), testbed.testbed_object_count());
         side.run_ip_batch(&[
             "link set dev lo up".to_owned(),
             format!("route replace local {own} dev lo"),
@@ -97,8 +97,8 @@ pub(super) fn create_kernel_socket_gateway(
     // Beyond it the kernel forgets connections at once rather than after a minute, and their
     // ports are free (tcp_time_wait in net/ipv4/tcp_minisocks.c): later trials would find more.
     testbed.source_namespace.set_sysctl("net.ipv4.tcp_max_tw_buckets", "4194304")?;
-    let devices =
-        DeviceDropReader::default().add_devices_rx_and_tx_drops(&namespace, &[input, output])?;
+    let devices = DeviceDropCounterReader::default()
+        .add_devices_rx_and_tx_drops(&namespace, &[input, output])?;
     let ifindex = testbed.source_namespace.ifindex(&near)?;
     testbed.assemble_firewall(namespace, ifindex, devices, (near, far))
 }

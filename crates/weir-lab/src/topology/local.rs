@@ -17,7 +17,7 @@ use crate::host::router_config::{
 };
 use crate::host::target::RcExecTarget;
 use crate::observe::counters::{
-    ConntrackStatReader, DeviceDropReader, IpStackReader, RxPacketReader,
+    ConntrackStatReader, DeviceDropCounterReader, IpStackCounterReader, RxPacketCounterReader,
 };
 use crate::topology::firewall_under_test::FirewallWithCounters;
 use crate::topology::probe_routes::{ProbeLinks, add_probe_routes, disable_gso_command};
@@ -29,7 +29,7 @@ pub(super) struct LocalTestbed {
     pub(super) devices: FirewallDevices,
     pub(super) source_namespace: Namespace,
     pub(super) sink_namespace: Namespace,
-    link_count: u32,
+    testbed_object_count: u32,
 }
 
 /// A firewall's namespace, and the other ends of its links.
@@ -59,7 +59,7 @@ impl LocalTestbed {
             devices,
             source_namespace: source,
             sink_namespace: sink_side,
-            link_count: 0,
+            testbed_object_count: 0,
         })
     }
 
@@ -69,21 +69,22 @@ impl LocalTestbed {
     }
 
     /// Links that were made so far.
-    pub(super) fn link_count(&self) -> u32 {
-        self.link_count
+    pub(super) fn testbed_object_count(&self) -> u32 {
+        self.testbed_object_count
     }
 
     /// A namespace with the firewall's devices, connected to each other: loaded rules find the
     /// devices, and no packets arrive.
     pub(super) fn create_namespace_with_joined_devices(&mut self) -> Result<Namespace, LabError> {
-        self.link_count += 1;
-        let namespace = self.session.create_namespace(&format!("load{}", self.link_count))?;
+        self.testbed_object_count += 1;
+        let namespace =
+            self.session.create_namespace(&format!("load{}", self.testbed_object_count))?;
         let FirewallDevices { input, output } = &self.devices;
         if input != output {
             set_router_sysctls(&namespace, false)?;
             let options = VethOptions {
-                end_a: describe_veth_end_mac_only(FIREWALL_IN_MAC),
-                end_b: describe_veth_end_mac_only(FIREWALL_OUT_MAC),
+                end_a: veth_end_with_mac_only(FIREWALL_IN_MAC),
+                end_b: veth_end_with_mac_only(FIREWALL_OUT_MAC),
                 gro: true,
                 ..VethOptions::default()
             };
@@ -94,12 +95,12 @@ impl LocalTestbed {
 
     /// One link between source and sink, nothing attached to its ends.
     pub(super) fn create_direct_link(&mut self) -> Result<(String, String), LabError> {
-        let number = self.link_count;
-        self.link_count += 1;
+        let number = self.testbed_object_count;
+        self.testbed_object_count += 1;
         let (near, far) = (format!("f{number}"), format!("k{number}"));
         let options = VethOptions {
-            end_a: describe_veth_end_mac_only(SOURCE_MAC),
-            end_b: describe_veth_end_mac_only(FIREWALL_IN_MAC),
+            end_a: veth_end_with_mac_only(SOURCE_MAC),
+            end_b: veth_end_with_mac_only(FIREWALL_IN_MAC),
             gro: true,
             ..VethOptions::default()
         };
@@ -118,15 +119,15 @@ impl LocalTestbed {
         &mut self,
         ipv6: bool,
     ) -> Result<(Namespace, String), LabError> {
-        let number = self.link_count;
-        self.link_count += 1;
+        let number = self.testbed_object_count;
+        self.testbed_object_count += 1;
         let namespace = self.session.create_namespace(&format!("fw{number}"))?;
         set_router_sysctls(&namespace, ipv6)?;
         let near = format!("f{number}");
         let addrs = select_addresses_of_enabled_families("198.18.0.1/24", "2001:2:0:1::1/64", ipv6);
         let options = VethOptions {
-            end_a: describe_veth_end_mac_only(SOURCE_MAC),
-            end_b: VethEndAddresses { addrs, ..describe_veth_end_mac_only(FIREWALL_IN_MAC) },
+            end_a: veth_end_with_mac_only(SOURCE_MAC),
+            end_b: VethEndAddresses { addrs, ..veth_end_with_mac_only(FIREWALL_IN_MAC) },
             gro: true,
             ..VethOptions::default()
         };
@@ -150,8 +151,8 @@ impl LocalTestbed {
         let output = self.devices.output.clone();
         let addrs = select_addresses_of_enabled_families("198.18.1.1/24", "2001:2:0:2::1/64", ipv6);
         let outside = VethOptions {
-            end_a: VethEndAddresses { addrs, ..describe_veth_end_mac_only(FIREWALL_OUT_MAC) },
-            end_b: describe_veth_end_mac_only(SINK_MAC),
+            end_a: VethEndAddresses { addrs, ..veth_end_with_mac_only(FIREWALL_OUT_MAC) },
+            end_b: veth_end_with_mac_only(SINK_MAC),
             ..VethOptions::default()
         };
         self.session.create_veth_pair(&namespace, &output, &self.sink_namespace, &far, &outside)?;
@@ -164,18 +165,18 @@ impl LocalTestbed {
     /// # Errors
     /// Where the kernel refuses.
     pub(super) fn create_loopback_host(&mut self) -> Result<FirewallWithCounters, LabError> {
-        let number = self.link_count;
-        self.link_count += 1;
+        let number = self.testbed_object_count;
+        self.testbed_object_count += 1;
         let namespace = self.session.create_namespace(&format!("fw{number}"))?;
         let lo = || "lo".to_owned();
         Ok(FirewallWithCounters {
             send_ifindex: namespace.ifindex("lo")?,
-            device_drops: DeviceDropReader::default()
+            device_drops: DeviceDropCounterReader::default()
                 .add_devices_rx_and_tx_drops(&namespace, &["lo"])?,
-            stack_counters: IpStackReader::open_without_out_discards(&namespace)?,
+            stack_counters: IpStackCounterReader::open_without_out_discards(&namespace)?,
             conntrack_counters: ConntrackStatReader::open(&namespace)?,
-            received_from_source: RxPacketReader::open(&namespace, "lo")?,
-            received_after_firewall: RxPacketReader::open(&namespace, "lo")?,
+            received_from_source: RxPacketCounterReader::open(&namespace, "lo")?,
+            received_after_firewall: RxPacketCounterReader::open(&namespace, "lo")?,
             end_devices: (lo(), lo()),
             is_end_host: true,
             target: self.exec_target(&namespace),
@@ -202,19 +203,19 @@ impl LocalTestbed {
             sink: &self.sink_namespace,
             sink_device: far,
         };
-        add_probe_routes(&links, [FIREWALL_IN_MAC, FIREWALL_OUT_MAC], self.link_count)
+        add_probe_routes(&links, [FIREWALL_IN_MAC, FIREWALL_OUT_MAC], self.testbed_object_count)
     }
 
     pub(super) fn assemble_firewall(
         &self,
         namespace: Namespace,
         ifindex: u32,
-        devices: DeviceDropReader,
+        devices: DeviceDropCounterReader,
         ends: (String, String),
     ) -> Result<FirewallWithCounters, LabError> {
-        let stack = IpStackReader::open(&namespace)?;
-        let entered = RxPacketReader::open(&namespace, &self.devices.input)?;
-        let left = RxPacketReader::open(&self.sink_namespace, &ends.1)?;
+        let stack = IpStackCounterReader::open(&namespace)?;
+        let entered = RxPacketCounterReader::open(&namespace, &self.devices.input)?;
+        let left = RxPacketCounterReader::open(&self.sink_namespace, &ends.1)?;
         Ok(FirewallWithCounters {
             conntrack_counters: ConntrackStatReader::open(&namespace)?,
             target: self.exec_target(&namespace),
@@ -230,6 +231,6 @@ impl LocalTestbed {
     }
 }
 
-fn describe_veth_end_mac_only(mac: Mac) -> VethEndAddresses {
+fn veth_end_with_mac_only(mac: Mac) -> VethEndAddresses {
     VethEndAddresses { mac: Some(mac), addrs: Vec::new() }
 }

@@ -22,12 +22,12 @@ pub(crate) fn disable_gso_command(device: &str) -> String {
     format!("link set dev {device} gso_max_segs 1")
 }
 
-/// Gives source and sink their addresses, and routes between them over link `number`; `macs` are
+/// Gives source and sink their addresses, and routes between them over link `link_number`; `macs` are
 /// those of the firewall's devices towards source and sink.
 pub(crate) fn add_probe_routes(
     ends: &ProbeLinks<'_>,
     macs: [Mac; 2],
-    number: u32,
+    link_number: u32,
 ) -> Result<(), LabError> {
     let [inner, outer] = macs.map(format_mac);
     let (source, sink) = (SOURCE_ADDRESS, SINK_ADDRESS);
@@ -39,7 +39,10 @@ pub(crate) fn add_probe_routes(
             "link set dev lo up".to_owned(),
             format!("addr replace {own}/32 dev lo"),
             format!("neigh replace {gateway} lladdr {mac} nud permanent dev {device}"),
-            format!("route add {other}/32 via {gateway} dev {device} onlink metric {}", number + 1),
+            format!(
+                "route add {other}/32 via {gateway} dev {device} onlink metric {}",
+                link_number + 1
+            ),
         ])?;
     }
     Ok(())

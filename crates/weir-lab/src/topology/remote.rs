@@ -17,9 +17,9 @@ use crate::bpf_program::sink::Sink;
 use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
 use crate::host::remote::{RemoteHost, RemoteNamespace};
 use crate::host::router_config::{SOURCE_MAC, wait_for_carrier};
-use crate::host::target::{Neighbours, RcExecTarget, ReturnRoute};
+use crate::host::target::{RcExecTarget, ReturnRoute, SinkMacAndReturnRoute};
 use crate::observe::counters::{
-    ConntrackStatReader, DeviceDropReader, IpStackReader, RxPacketReader,
+    ConntrackStatReader, DeviceDropCounterReader, IpStackCounterReader, RxPacketCounterReader,
 };
 use crate::topology::firewall_under_test::FirewallWithCounters;
 use crate::topology::local::LocalTestbed;
@@ -37,7 +37,7 @@ pub(super) struct RemoteTestbed {
     outer_mac: Mac,
     pub(super) source_mac: Mac,
     /// What the cables lead to.
-    neighbours: Neighbours,
+    neighbours: SinkMacAndReturnRoute,
     /// Programs are on the interfaces of this host.
     has_programs_attached: bool,
     /// Name of the firewall that the interfaces belong to.
@@ -84,7 +84,7 @@ impl RemoteTestbed {
             firewall_mac,
             outer_mac,
             source_mac,
-            neighbours: Neighbours { sink_mac, return_route: None },
+            neighbours: SinkMacAndReturnRoute { sink_mac, return_route: None },
             has_programs_attached: false,
             cabled_firewall: None,
         })
@@ -126,7 +126,7 @@ impl RemoteTestbed {
             }
             self.has_programs_attached = true;
         }
-        let devices = DeviceDropReader::default()
+        let devices = DeviceDropCounterReader::default()
             .add_devices_rx_and_tx_drops(&local.sink_namespace, &[SINK_DEVICE_NAME])?;
         assemble_remote_firewall(local, self.host.create_uncabled_firewall(ipv6)?, devices)
     }
@@ -152,7 +152,7 @@ impl RemoteTestbed {
             self.has_programs_attached = true;
         }
         // The other end of a virtual link also counts what either of them could not send.
-        let devices = DeviceDropReader::default()
+        let devices = DeviceDropCounterReader::default()
             .add_devices_rx_drops_only(&local.source_namespace, &[SOURCE_DEVICE_NAME])?
             .add_devices_rx_drops_only(&local.sink_namespace, &[SINK_DEVICE_NAME])?;
         assemble_remote_firewall(local, self.host.create_uncabled_firewall(false)?, devices)
@@ -179,17 +179,20 @@ impl RemoteTestbed {
 fn assemble_remote_firewall(
     local: &mut LocalTestbed,
     there: Rc<RemoteNamespace>,
-    here: DeviceDropReader,
+    here: DeviceDropCounterReader,
 ) -> Result<FirewallWithCounters, LabError> {
     let FirewallDevices { input, output } = local.devices.clone();
     let files = &*there;
     Ok(FirewallWithCounters {
         send_ifindex: local.source_namespace.ifindex(SOURCE_DEVICE_NAME)?,
         device_drops: here.add_devices_rx_and_tx_drops(files, &[&input, &output])?,
-        stack_counters: IpStackReader::open(files)?,
+        stack_counters: IpStackCounterReader::open(files)?,
         conntrack_counters: ConntrackStatReader::open(files)?,
-        received_from_source: RxPacketReader::open(files, &input)?,
-        received_after_firewall: RxPacketReader::open(&local.sink_namespace, SINK_DEVICE_NAME)?,
+        received_from_source: RxPacketCounterReader::open(files, &input)?,
+        received_after_firewall: RxPacketCounterReader::open(
+            &local.sink_namespace,
+            SINK_DEVICE_NAME,
+        )?,
         end_devices: (SOURCE_DEVICE_NAME.to_owned(), SINK_DEVICE_NAME.to_owned()),
         is_end_host: false,
         // What forgets that the firewall is elsewhere finds nothing here, rather than another

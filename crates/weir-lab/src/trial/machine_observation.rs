@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_stats::{ConntrackTable, CoreNetworkLoad, MachineObservations};
+use weir_stats::{ConntrackTableObservation, CoreNetworkLoad, MachineObservations};
 
 use crate::LabError;
 use crate::observe::counters::ConntrackCounters;
@@ -89,13 +89,13 @@ impl MachineObserver {
         };
         let mut table = None;
         if is_in_use {
-            table = Some(ConntrackTable {
+            table = Some(ConntrackTableObservation {
                 limit: setting("nf_conntrack_max")?,
                 buckets: setting("nf_conntrack_buckets")?,
                 before: before.entries,
                 after: after.entries,
                 samples,
-                counters: after.grown_since(&before),
+                counters: after.counter_growth_since(&before),
                 object_bytes: proc_parsers::parse_conntrack_entry_bytes(
                     &host.read_proc_file("slabinfo")?,
                 ),

@@ -92,10 +92,7 @@ impl TrialRunner {
     }
 
     /// Whether trials of that length run before everything else, and else why not.
-    pub(crate) fn describe_realtime_or_refusal(
-        &self,
-        duration: Duration,
-    ) -> Result<String, LabError> {
+    pub(crate) fn describe_trial_scheduling(&self, duration: Duration) -> Result<String, LabError> {
         if duration > MAX_REALTIME_TRIAL {
             return Ok("other: trials are too long for real-time priority".to_owned());
         }

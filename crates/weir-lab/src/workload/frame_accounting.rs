@@ -14,26 +14,26 @@ use crate::workload::workload_trait::WorkloadOutcome;
 /// The frames of a trial.
 #[derive(Debug, Default)]
 pub(crate) struct SentFrameTracker {
-    counters_before: ArrivalCounters,
+    counters_before: ArrivalAndDropCounts,
     /// What was sent.
     pub(crate) send_result: SendResult,
 }
 
 /// Counters that say when all frames are accounted for.
 #[derive(Clone, Copy, Debug, Default)]
-struct ArrivalCounters {
+struct ArrivalAndDropCounts {
     arrived: SinkPacketCounts,
     /// Drops of devices, and of the IP stack.
     dropped: u64,
 }
 
-impl ArrivalCounters {
+impl ArrivalAndDropCounts {
     /// The counters now.
     fn read(
         stage: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
-    ) -> Result<ArrivalCounters, LabError> {
-        Ok(ArrivalCounters {
+    ) -> Result<ArrivalAndDropCounts, LabError> {
+        Ok(ArrivalAndDropCounts {
             arrived: stage.topology.sink().read_counts()?,
             dropped: firewall.device_drops.dropped_packets()?
                 + firewall.stack_counters.discarded_packets()?,
@@ -48,7 +48,7 @@ impl SentFrameTracker {
         stage: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
-        self.counters_before = ArrivalCounters::read(stage, firewall)?;
+        self.counters_before = ArrivalAndDropCounts::read(stage, firewall)?;
         Ok(())
     }
 
@@ -61,7 +61,7 @@ impl SentFrameTracker {
     ) -> Result<WorkloadOutcome, LabError> {
         let (before, played) = (self.counters_before, self.send_result);
         let arrived = wait_until_settled(SettleTimes::BPF_PROGRAMS, || {
-            let after = ArrivalCounters::read(stage, firewall)?;
+            let after = ArrivalAndDropCounts::read(stage, firewall)?;
             let arrived = after.arrived.since(before.arrived);
             let moved = arrived.delivered + arrived.leaked + after.dropped - before.dropped;
             let is_complete = moved >= played.offered;

@@ -193,7 +193,7 @@ impl Workload for SocketWorkload<'_> {
             })?
             .map_err(socket_io_error)?;
         let before = links.read_packets_entered_and_left()?;
-        let first_client = stage.take_client_addresses(self.plan.clients);
+        let first_client = stage.reserve_client_range_start(self.plan.clients);
         self.setup = Some(PreparedSocketTrial {
             server_thread: serving,
             links,

@@ -23,11 +23,13 @@ const LINEAR_PORT_RULES_THRESHOLD: usize = 8;
 fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for at in 0..table.table.chains.len() {
-            let addresses = find_longest_reachable_run(table, at, &|r| tests_address(r, table));
+            let addresses = longest_reachable_run_start_length(table, at, &|r| {
+                has_positive_address_test(r, table)
+            });
             if addresses.1 > LINEAR_ADDRESS_RULES_THRESHOLD {
                 out.push(linear_run_finding(table, at, addresses, &LINEAR_ADDRESSES, "address"));
             }
-            let ports = find_longest_reachable_run(table, at, &|r| {
+            let ports = longest_reachable_run_start_length(table, at, &|r| {
                 tests_port_span_but_no_address(r, table)
             });
             if ports.1 > LINEAR_PORT_RULES_THRESHOLD {
@@ -38,7 +40,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
 }
 
 /// The longest row of such rules in a chain that packets come to: its first, and how many.
-fn find_longest_reachable_run(
+fn longest_reachable_run_start_length(
     table: &TableContext<'_>,
     at: usize,
     is: &dyn Fn(&Rule) -> bool,
@@ -77,7 +79,7 @@ fn linear_run_finding(
         .with_wasted_comparisons(rules)
 }
 
-fn tests_address(rule: &Rule, table: &TableContext<'_>) -> bool {
+fn has_positive_address_test(rule: &Rule, table: &TableContext<'_>) -> bool {
     lower_to_tests(rule, table.family()).iter().any(|t| {
         matches!(t, Test::Field { field: Field::Saddr | Field::Daddr, predicate, negated: false }
             if !matches!(predicate, Predicate::Masked { mask: 0, .. }))
@@ -90,5 +92,5 @@ fn tests_port_span_but_no_address(rule: &Rule, table: &TableContext<'_>) -> bool
         matches!(t, Test::Field { field: Field::Sport | Field::Dport, predicate, negated: false }
             if matches!(predicate, Predicate::InSpans(spans) if spans.len() == 1))
     };
-    tests.iter().any(port) && !tests_address(rule, table)
+    tests.iter().any(port) && !has_positive_address_test(rule, table)
 }

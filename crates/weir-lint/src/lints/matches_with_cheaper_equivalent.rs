@@ -47,7 +47,7 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
                 }
             }
             out.extend(find_repeated_test(table, chain, i, rule));
-            out.extend(find_state_module(table, chain, i, rule));
+            out.extend(find_obsolete_state_match(table, chain, i, rule));
         }
     }
 }
@@ -154,7 +154,7 @@ fn find_repeated_test(
 }
 
 /// `-m state`, which is `-m conntrack --ctstate` by its old name.
-fn find_state_module(
+fn find_obsolete_state_match(
     table: &TableContext<'_>,
     chain: usize,
     i: usize,

@@ -9,7 +9,7 @@ use weir_partition::HyperRect;
 use super::{MAX_BOXES_PER_SET, MAX_CALLERS_FOLLOWED, MAX_JUMP_DEPTH, PacketSetFlow, RulePosition};
 
 /// Rules after one that are compared with it without a search.
-const MAX_NEAR_RULES: usize = 256;
+const MAX_RULES_SCANNED_WITHOUT_INDEX: usize = 256;
 
 /// The required outcome of packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -139,7 +139,7 @@ impl PacketSetFlow<'_> {
         from: usize,
         cells: &[HyperRect],
     ) -> impl Iterator<Item = usize> + use<'_> {
-        let near = if from == 0 { 0 } else { MAX_NEAR_RULES };
+        let near = if from == 0 { 0 } else { MAX_RULES_SCANNED_WITHOUT_INDEX };
         let end = (from + near).min(self.match_spaces[chain].len());
         let cells = cells.to_vec();
         let search =

@@ -80,7 +80,7 @@ impl IndexedBounds {
     }
 
     /// Which fields it leaves open: boxes with the same ones are in one tree.
-    fn open_fields(&self, widest: &IndexedBounds) -> u32 {
+    fn unconstrained_field_bits(&self, widest: &IndexedBounds) -> u32 {
         let numbers = self.intervals.iter().zip(&widest.intervals).map(|(a, b)| a == b);
         let codes = self.codes.iter().zip(&widest.codes).map(|(a, b)| a == b);
         numbers.chain(codes).fold(0, |bits, open| bits << 1 | u32::from(open))
@@ -101,7 +101,7 @@ impl OverlapIndex {
         let Some(widest) = widest_bounds(&boxes) else { return index };
         let mut trees: BTreeMap<u32, Vec<(IndexedBounds, usize)>> = BTreeMap::new();
         for entry in boxes {
-            trees.entry(entry.0.open_fields(&widest)).or_default().push(entry);
+            trees.entry(entry.0.unconstrained_field_bits(&widest)).or_default().push(entry);
         }
         for mut boxes in trees.into_values() {
             let root = index.add_node(&mut boxes);
@@ -119,7 +119,7 @@ impl OverlapIndex {
             self.leaf_rules.extend(boxes.iter().map(|b| b.1));
             BoundsNodeContent::Rules(start, self.leaf_rules.len())
         } else {
-            let axis = widest_spread_axis(boxes, &bounds);
+            let axis = axis_with_narrowest_boxes(boxes, &bounds);
             let middle = boxes.len() / 2;
             boxes.select_nth_unstable_by_key(middle, |b| (b.0.intervals[axis], b.1));
             let (low, high) = boxes.split_at_mut(middle);
@@ -158,7 +158,7 @@ fn widest_bounds(boxes: &[(IndexedBounds, usize)]) -> Option<IndexedBounds> {
 }
 
 /// The field whose values are most narrow compared with the bounds around them.
-fn widest_spread_axis(boxes: &[(IndexedBounds, usize)], bounds: &IndexedBounds) -> usize {
+fn axis_with_narrowest_boxes(boxes: &[(IndexedBounds, usize)], bounds: &IndexedBounds) -> usize {
     let share = |axis: usize| {
         let width = |(lo, hi): Interval| (hi - lo) as f64 + 1.0;
         // A few boxes represent the others.
@@ -195,11 +195,11 @@ impl<'a> RuleSearch<'a> {
         let next_rule = from;
         let mut search =
             RuleSearch { index, wanted, from, is_wanted, open, next_rule, examined_nodes };
-        index.roots.iter().for_each(|root| search.open_node(*root));
+        index.roots.iter().for_each(|root| search.queue_node_if_wanted(*root));
         search
     }
 
-    fn open_node(&mut self, at: usize) {
+    fn queue_node_if_wanted(&mut self, at: usize) {
         let node = &self.index.nodes[at];
         self.examined_nodes.set(self.examined_nodes.get() + 1);
         if node.highest_rule >= self.from
@@ -217,8 +217,8 @@ impl Iterator for RuleSearch<'_> {
         while let Some(Reverse((rule, node))) = self.open.pop() {
             match node.map(|at| &self.index.nodes[at].below) {
                 Some(BoundsNodeContent::Children(a, b)) => {
-                    self.open_node(*a);
-                    self.open_node(*b);
+                    self.queue_node_if_wanted(*a);
+                    self.queue_node_if_wanted(*b);
                 }
                 Some(BoundsNodeContent::Rules(start, end)) => {
                     let rules = self.index.leaf_rules[*start..*end].iter();

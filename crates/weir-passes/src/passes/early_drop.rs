@@ -172,7 +172,7 @@ fn is_dropped_before_hook_end(rule: &Rule, ruleset: &Ruleset, hook: Hook) -> boo
             if table.chain(at.chain_name()).is_none() {
                 continue;
             }
-            match table_drops_all(rule, ruleset, table, at) {
+            match table_drops_all_rule_packets(rule, ruleset, table, at) {
                 None => return false,
                 Some(true) => return true,
                 Some(false) => {}
@@ -184,7 +184,12 @@ fn is_dropped_before_hook_end(rule: &Rule, ruleset: &Ruleset, hook: Hook) -> boo
 
 /// Whether the table drops all packets of the rule; `None` if that would be observable, or is not
 /// known.
-fn table_drops_all(rule: &Rule, ruleset: &Ruleset, table: &Table, hook: Hook) -> Option<bool> {
+fn table_drops_all_rule_packets(
+    rule: &Rule,
+    ruleset: &Ruleset,
+    table: &Table,
+    hook: Hook,
+) -> Option<bool> {
     let chain = table.chain(hook.chain_name())?;
     let algebra = TestAlgebra::for_table(table, ruleset.family);
     let tests = algebra.tests_of_rule(rule);

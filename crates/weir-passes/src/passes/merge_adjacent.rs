@@ -125,9 +125,10 @@ fn merge_rules_of_adjacent_ports(a: &Rule, b: &Rule) -> Option<Rule> {
         return None;
     }
     for i in 0..2 {
-        let (Some(x), Some(y)) =
-            (nth_port_test_of_match(mine, i).cloned(), nth_port_test_of_match(theirs, i))
-        else {
+        let (Some(x), Some(y)) = (
+            sport_or_dport_test_of_match(mine, i).cloned(),
+            sport_or_dport_test_of_match(theirs, i),
+        ) else {
             continue;
         };
         let touch = |x: &PortSpan, y: &PortSpan| x.hi.checked_add(1) == Some(y.lo);
@@ -138,7 +139,7 @@ fn merge_rules_of_adjacent_ports(a: &Rule, b: &Rule) -> Option<Rule> {
         let hi = x.value.hi.max(y.value.hi);
         let mut both = (mine.clone(), theirs.clone());
         for m in [&mut both.0, &mut both.1] {
-            *nth_port_test_of_match_mut(m, i)? =
+            *sport_or_dport_test_of_match_mut(m, i)? =
                 Some(Negatable { negated: false, value: PortSpan { lo, hi } });
         }
         if both.0 == both.1 {
@@ -149,7 +150,7 @@ fn merge_rules_of_adjacent_ports(a: &Rule, b: &Rule) -> Option<Rule> {
     None
 }
 
-fn nth_port_test_of_match(m: &Match, i: usize) -> Option<&Negatable<PortSpan>> {
+fn sport_or_dport_test_of_match(m: &Match, i: usize) -> Option<&Negatable<PortSpan>> {
     match m {
         Match::Tcp { sport, dport, .. }
         | Match::Udp { sport, dport }
@@ -159,7 +160,10 @@ fn nth_port_test_of_match(m: &Match, i: usize) -> Option<&Negatable<PortSpan>> {
     }
 }
 
-fn nth_port_test_of_match_mut(m: &mut Match, i: usize) -> Option<&mut Option<Negatable<PortSpan>>> {
+fn sport_or_dport_test_of_match_mut(
+    m: &mut Match,
+    i: usize,
+) -> Option<&mut Option<Negatable<PortSpan>>> {
     match m {
         Match::Tcp { sport, dport, .. }
         | Match::Udp { sport, dport }

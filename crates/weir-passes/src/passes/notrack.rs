@@ -73,7 +73,7 @@ impl Pass for NotrackPass {
         let nat = ruleset.table(&TableName::Nat).is_some() && !context.options.allow_counter_loss;
         let in_use =
             ruleset.rules_with_table_and_chain().any(|(_, _, r)| is_conntrack_enabling_rule(r));
-        if nat || !in_use || !are_all_icmp_errors_independent(ruleset) {
+        if nat || !in_use || !are_icmp_errors_conntrack_independent(ruleset) {
             return made;
         }
         let mut kinds: Vec<Rule> = Vec::new();
@@ -82,7 +82,8 @@ impl Pass for NotrackPass {
                 continue;
             }
             for rule in &chain.rules {
-                let Some((kind, answer)) = make_notrack_rules(rule, ruleset.family) else {
+                let Some((kind, answer)) = make_notrack_and_reply_rules(rule, ruleset.family)
+                else {
                     continue;
                 };
                 if kinds.contains(&kind)
@@ -124,7 +125,7 @@ fn insert_notrack_chain(ruleset: &mut Ruleset, kinds: Vec<Rule>) {
 }
 
 /// The kind of traffic that an ACCEPT rule names, and its answers, as rules that untrack it.
-fn make_notrack_rules(rule: &Rule, family: Family) -> Option<(Rule, Rule)> {
+fn make_notrack_and_reply_rules(rule: &Rule, family: Family) -> Option<(Rule, Rule)> {
     let base = &rule.base;
     let plain = base.iif.is_none() && base.oif.is_none() && base.fragment.is_none();
     let proto = base.proto.filter(|p| !p.negated && matches!(p.proto, 6 | 17))?;
@@ -207,7 +208,7 @@ fn is_conntrack_independent_in_table(
 
 /// Whether ICMP errors fare alike whether conntrack knows what they are about (RELATED) or not
 /// (INVALID): they speak of any traffic, so any address may send them.
-fn are_all_icmp_errors_independent(ruleset: &Ruleset) -> bool {
+fn are_icmp_errors_conntrack_independent(ruleset: &Ruleset) -> bool {
     let (proto, kinds): (u8, &[u8]) = match ruleset.family {
         Family::V4 => (1, &[3, 11, 12]),
         Family::V6 => (58, &[1, 2, 3, 4]),

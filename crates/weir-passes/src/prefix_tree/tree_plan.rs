@@ -60,7 +60,7 @@ struct CostedDivisionLength {
 
 impl TreePlanner<'_> {
     /// The plan for all items, with its expected cost; `None` if a list is as good.
-    pub fn plan_root(&mut self) -> Result<Option<(TreePlan, f64)>, TooManyCopies> {
+    pub fn plan_root_with_cost_ns(&mut self) -> Result<Option<(TreePlan, f64)>, TooManyCopies> {
         let rules: Vec<u32> = (0..self.items.len() as u32).collect();
         let Some(division) = self.choose_division_length(Prefix::ALL, &rules) else {
             return Ok(None);
@@ -160,7 +160,7 @@ impl TreePlanner<'_> {
         let first = if common.len > at.len { common.len } else { at.len + 1 };
         let mut best: Option<CostedDivisionLength> = None;
         for len in first..=max {
-            let (cost_ns, groups) = self.estimate_division_cost(&narrow, covering, len);
+            let (cost_ns, groups) = self.estimate_division_ns_and_children(&narrow, covering, len);
             if best.as_ref().is_none_or(|b| cost_ns < b.cost_ns) {
                 best = Some(CostedDivisionLength { prefix_len: len, cost_ns });
             }
@@ -174,7 +174,12 @@ impl TreePlanner<'_> {
     }
 
     /// The expected cost of a node divided at `len` bits, and its number of children.
-    fn estimate_division_cost(&self, narrow: &[Prefix], covering: usize, len: u32) -> (f64, usize) {
+    fn estimate_division_ns_and_children(
+        &self,
+        narrow: &[Prefix],
+        covering: usize,
+        len: u32,
+    ) -> (f64, usize) {
         let family = self.family;
         let mut heads: Vec<(u128, usize)> = Vec::new();
         let mut wide: Vec<Prefix> = Vec::new();

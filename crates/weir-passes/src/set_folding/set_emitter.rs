@@ -59,7 +59,7 @@ impl SetFolder<'_> {
         let mut made = Vec::new();
         for layer in layers {
             if self.is_set_cheaper(&layer) {
-                made.push(self.emit_set_layer(&layer, fold, shape, out));
+                made.push(self.emit_set_layer_and_describe(&layer, fold, shape, out));
             } else {
                 out.extend(layer.iter().map(|e| e.item.rule.clone()));
             }
@@ -77,7 +77,7 @@ impl SetFolder<'_> {
     }
 
     /// One set and its rule; returns what kind it is.
-    fn emit_set_layer(
+    fn emit_set_layer_and_describe(
         &mut self,
         entries: &[SetElementDraft<'_>],
         fold: VaryingPart,
@@ -94,14 +94,14 @@ impl SetFolder<'_> {
                     rule.matches.insert(0, build_set_match(&name, axis, false, true));
                 }
                 rule.matches.push(build_set_match(&name, axis, false, false));
-                self.add_address_set(name, entries, true)
+                self.add_address_set_and_describe(name, entries, true)
             }
             VaryingPart::AddressPort(_) => {
                 let guard = self.allocate_set_name();
                 rule.matches.insert(0, build_set_match(&guard, axis, false, false));
                 rule.matches.push(build_set_match(&name, axis, true, false));
-                self.add_address_set(guard, entries, false);
-                self.add_address_port_set(name, entries)
+                self.add_address_set_and_describe(guard, entries, false);
+                self.add_address_port_set_and_describe(name, entries)
             }
         };
         out.push(rule);
@@ -110,7 +110,7 @@ impl SetFolder<'_> {
 
     /// `hash:ip`, `hash:net` or `bitmap:ip` of the entries' prefixes; with counters and credit, or
     /// without either.
-    fn add_address_set(
+    fn add_address_set_and_describe(
         &mut self,
         name: SharedName,
         entries: &[SetElementDraft<'_>],
@@ -161,7 +161,7 @@ impl SetFolder<'_> {
     }
 
     /// `hash:ip,port` or `hash:net,port`, with counters and credit.
-    fn add_address_port_set(
+    fn add_address_port_set_and_describe(
         &mut self,
         name: SharedName,
         entries: &[SetElementDraft<'_>],

@@ -10,7 +10,7 @@ use crate::axis_scale::{LogScale, thin_out_values};
 use crate::number_format::{format_count, format_interval, format_svg_coordinate};
 
 /// Places of the drawing's parts.
-struct PlotFrame {
+struct PlotGeometry {
     left: f64,
     right: f64,
     top: f64,
@@ -23,7 +23,7 @@ struct PlotFrame {
 
 /// How a drawing is laid out.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct PlotLayout {
+pub(crate) struct ChartSizeAndStyle {
     pub(crate) size: ChartSize,
     /// Room for names beside the lines; 0 leaves them to the legend.
     pub(crate) names_width: f64,
@@ -35,11 +35,11 @@ pub(crate) struct PlotLayout {
 /// share them.
 pub(crate) fn draw_log_line_chart(
     caption: &ChartTitlesAndUnit<'_>,
-    layout: PlotLayout,
+    layout: ChartSizeAndStyle,
     series: &[ChartSeries],
     all: &[ChartSeries],
 ) -> Markup {
-    let frame = PlotFrame::new(layout, all);
+    let frame = PlotGeometry::new(layout, all);
     let mut points = series.iter().flat_map(|one| &one.points);
     if !points.any(|point| frame.position_of(point.x, point.value).is_some()) {
         return render_empty_chart_note(caption, layout.css_class);
@@ -53,8 +53,8 @@ pub(crate) fn draw_log_line_chart(
     render_svg(caption, layout.size, layout.css_class, &inside)
 }
 
-impl PlotFrame {
-    fn new(layout: PlotLayout, all: &[ChartSeries]) -> PlotFrame {
+impl PlotGeometry {
+    fn new(layout: ChartSizeAndStyle, all: &[ChartSeries]) -> PlotGeometry {
         let mut xs: Vec<f64> =
             all.iter().flat_map(|one| one.points.iter().map(|point| point.x)).collect();
         xs.retain(|x| x.is_finite() && *x >= 0.0);
@@ -68,7 +68,7 @@ impl PlotFrame {
             bottom,
             top,
         );
-        PlotFrame {
+        PlotGeometry {
             left,
             right,
             top,
@@ -86,7 +86,7 @@ impl PlotFrame {
     }
 }
 
-fn render_grid(frame: &PlotFrame, caption: &ChartTitlesAndUnit<'_>) -> Markup {
+fn render_grid(frame: &PlotGeometry, caption: &ChartTitlesAndUnit<'_>) -> Markup {
     let (left, right, bottom) =
         (format_svg_coordinate(frame.left), format_svg_coordinate(frame.right), frame.bottom);
     // A label takes about 50 units of room.
@@ -117,7 +117,7 @@ fn render_grid(frame: &PlotFrame, caption: &ChartTitlesAndUnit<'_>) -> Markup {
 }
 
 fn render_series(
-    frame: &PlotFrame,
+    frame: &PlotGeometry,
     series: &ChartSeries,
     caption: &ChartTitlesAndUnit<'_>,
 ) -> Markup {
@@ -167,7 +167,7 @@ fn format_point_interval(point: &super::ChartPoint, caption: &ChartTitlesAndUnit
 }
 
 /// The intervals of neighbouring points, joined to a band; of a lone point, a bar.
-fn render_interval_band(frame: &PlotFrame, series: &ChartSeries) -> Markup {
+fn render_interval_band(frame: &PlotGeometry, series: &ChartSeries) -> Markup {
     let ends: Vec<(f64, f64, f64)> = series
         .points
         .iter()
@@ -198,7 +198,7 @@ fn horizontal_line_path(left: f64, y: f64, right: f64) -> String {
 }
 
 /// The names of the series, beside the ends of their lines.
-fn render_series_names(frame: &PlotFrame, series: &[ChartSeries]) -> Markup {
+fn render_series_names(frame: &PlotGeometry, series: &[ChartSeries]) -> Markup {
     let ends: Vec<(&ChartSeries, f64, f64)> = series
         .iter()
         .filter_map(|one| {
@@ -255,7 +255,7 @@ mod tests {
         let size = ChartSize { width: 400.0, height: 300.0 };
         draw_log_line_chart(
             &caption,
-            PlotLayout { size, names_width: 100.0, css_class: "" },
+            ChartSizeAndStyle { size, names_width: 100.0, css_class: "" },
             all,
             all,
         )

@@ -57,14 +57,14 @@ fn name_column_width(all: &[ChartSeries]) -> f64 {
     (20.0 + 6.8 * longest as f64).max(170.0)
 }
 
-/// A row at height `y`. Its name is left of `beside`, or above the row without it.
+/// A row at height `y`. Its name is left of `axis_left`, or above the row without it.
 fn render_row(
     axis: &LogScale,
     caption: &ChartTitlesAndUnit<'_>,
     series: &ChartSeries,
     y: f64,
     width: f64,
-    beside: Option<f64>,
+    axis_left: Option<f64>,
 ) -> Markup {
     let Some(point) = series.points.first() else { return html! {} };
     let estimate = weir_stats::Estimate {
@@ -75,7 +75,7 @@ fn render_row(
     };
     let value = caption.unit.format_value(point.value);
     let range = format_interval(&estimate, |value| caption.unit.format_value(value));
-    let y = if beside.is_none() { y + 7.0 } else { y };
+    let y = if axis_left.is_none() { y + 7.0 } else { y };
     let trials: Vec<(f64, f64)> = point
         .trial_values
         .iter()
@@ -84,7 +84,7 @@ fn render_row(
     html! {
         g class={ "series " (series.style.color_class) } data-series=(series.subject_index)
             data-run=[series.style.run_index] {
-            @if let Some(left) = beside {
+            @if let Some(left) = axis_left {
                 (render_svg_text("name end", left - 20.0, y + 4.0, &series.label))
                 (render_svg_text("tick end", width, y + 4.0, &format!("{value} {range}")))
             } @else {

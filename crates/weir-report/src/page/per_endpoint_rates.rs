@@ -9,9 +9,9 @@ use crate::report_model::{ReportModel, subject_label};
 
 /// A table for each point at which clients and servers were distinguished; nothing without one.
 pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
-    let told: Vec<&Trial> =
-        model.accepted_trials().filter(|trial| is_original_with_endpoint_counts(trial)).collect();
-    let mut points: Vec<&Scenario> = told.iter().map(|trial| &trial.scenario).collect();
+    let counting_trials: Vec<&Trial> =
+        model.accepted_trials().filter(|trial| is_first_copy_counting_endpoints(trial)).collect();
+    let mut points: Vec<&Scenario> = counting_trials.iter().map(|trial| &trial.scenario).collect();
     points.sort_unstable();
     points.dedup();
     html! {
@@ -22,24 +22,24 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
                     "Means over all trials that count. Packets and bits are those that arrived, "
                     "Ethernet headers included."
                 }
-                @for point in points { (render_endpoint_table(model, &told, point)) }
+                @for point in points { (render_endpoint_table(model, &counting_trials, point)) }
             }
         }
     }
 }
 
-fn is_original_with_endpoint_counts(trial: &Trial) -> bool {
+fn is_first_copy_counting_endpoints(trial: &Trial) -> bool {
     trial.copy_index == 0 && trial.connection_counts().is_some_and(|all| !all.clients.is_empty())
 }
 
 /// The totals of a subject at a point.
 fn endpoint_totals_at(
-    told: &[&Trial],
+    counting_trials: &[&Trial],
     subject: &RunSubject,
     point: &Scenario,
 ) -> PerEndpointTotals {
     let is_one = |trial: &&Trial| trial.subject == subject.name && trial.scenario == *point;
-    PerEndpointTotals::from_trials(told.iter().copied().filter(is_one))
+    PerEndpointTotals::from_trials(counting_trials.iter().copied().filter(is_one))
 }
 
 /// Every row with its title, both totals after their members.
@@ -53,10 +53,14 @@ fn list_endpoint_rows_with_totals(totals: &PerEndpointTotals) -> Vec<(String, En
     rows.collect()
 }
 
-fn render_endpoint_table(model: &ReportModel<'_>, told: &[&Trial], point: &Scenario) -> Markup {
+fn render_endpoint_table(
+    model: &ReportModel<'_>,
+    counting_trials: &[&Trial],
+    point: &Scenario,
+) -> Markup {
     let subjects = model.record.run.subjects.iter();
     let sums: Vec<(&RunSubject, PerEndpointTotals)> = subjects
-        .map(|subject| (subject, endpoint_totals_at(told, subject, point)))
+        .map(|subject| (subject, endpoint_totals_at(counting_trials, subject, point)))
         .filter(|(_, sums)| sums.seconds > 0.0)
         .collect();
     html! {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use weir_stats::{Quantity, RunSubject, ScenarioAxis};
 
-use crate::chart::log_line_chart::{self, PlotLayout};
+use crate::chart::log_line_chart::{self, ChartSizeAndStyle};
 use crate::chart::{ChartSeries, ChartSize, ChartTitlesAndUnit, subject_row_chart};
 use crate::number_format::{self, ValueUnit};
 use crate::report_model::{ReportModel, axis_title_or_name, capitalize_first};
@@ -11,17 +11,17 @@ use crate::series_style::SeriesStyle;
 
 /// What packets per second are, above their axis.
 pub(super) const FORWARDED_AXIS_TITLE: &str = "packets/s, forwarded";
-const WIDE_LAYOUT: PlotLayout = PlotLayout {
+const WIDE_LAYOUT: ChartSizeAndStyle = ChartSizeAndStyle {
     size: ChartSize { width: 1008.0, height: 470.0 },
     names_width: 150.0,
     css_class: "wide",
 };
-const NARROW_LAYOUT: PlotLayout = PlotLayout {
+const NARROW_LAYOUT: ChartSizeAndStyle = ChartSizeAndStyle {
     size: ChartSize { width: 400.0, height: 360.0 },
     names_width: 0.0,
     css_class: "narrow",
 };
-pub(super) const SMALL_LAYOUT: PlotLayout = PlotLayout {
+pub(super) const SMALL_LAYOUT: ChartSizeAndStyle = ChartSizeAndStyle {
     size: ChartSize { width: 488.0, height: 320.0 },
     names_width: 0.0,
     css_class: "small",
@@ -29,12 +29,15 @@ pub(super) const SMALL_LAYOUT: PlotLayout = PlotLayout {
 
 /// The wide layout, with as much room beside the lines as the longest name needs; names that would
 /// take a third of it are left to the legend, and so are more than there is room for.
-fn wide_layout_for(series: &[ChartSeries]) -> PlotLayout {
+fn wide_layout_for(series: &[ChartSeries]) -> ChartSizeAndStyle {
     const MAX_NAME_CHARS: usize = 36;
     const MAX_NAMED_SERIES: usize = 24;
     let longest = series.iter().map(|one| one.label.chars().count()).max().unwrap_or(0);
     let fit = longest <= MAX_NAME_CHARS && series.len() <= MAX_NAMED_SERIES;
-    PlotLayout { names_width: if fit { 28.0 + 8.2 * longest as f64 } else { 0.0 }, ..WIDE_LAYOUT }
+    ChartSizeAndStyle {
+        names_width: if fit { 28.0 + 8.2 * longest as f64 } else { 0.0 },
+        ..WIDE_LAYOUT
+    }
 }
 
 /// Whether packets per second were measured anywhere.

@@ -25,7 +25,7 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
                 "if it was not. A search ends when both bounds are within "
                 (format_percent(first.goal.width)) "."
             }
-            @let shown = searches.iter().filter_map(|search| search_subject_index(model, search));
+            @let shown = searches.iter().filter_map(|search| subject_index_of_search(model, search));
             @let mut shown: Vec<usize> = shown.collect();
             @let () = { shown.sort_unstable(); shown.dedup(); };
             (rate_and_load_time_plots::render_legend(model, shown.into_iter()))
@@ -51,14 +51,14 @@ fn describe_loss_goal(goal: &SearchGoal) -> String {
     format!("at most {} lost", format_percent(goal.loss_ratio))
 }
 
-fn search_subject_index(model: &ReportModel<'_>, search: &RateSearchRecord) -> Option<usize> {
+fn subject_index_of_search(model: &ReportModel<'_>, search: &RateSearchRecord) -> Option<usize> {
     let mut subjects = model.record.run.subjects.iter();
     subjects.position(|subject| subject.name == search.subject)
 }
 
 fn render_search_chart(model: &ReportModel<'_>, at: usize, point: &Scenario) -> Markup {
     let trace = |search: &RateSearchRecord| {
-        let subject = search_subject_index(model, search)?;
+        let subject = subject_index_of_search(model, search)?;
         let is_good =
             |step: &weir_stats::rate_search::SearchTrial| step.loss_ratio <= search.goal.loss_ratio;
         Some(SearchTrace {
@@ -97,7 +97,7 @@ fn render_bounds_table(model: &ReportModel<'_>) -> Markup {
                 tbody {
                     @for search in &model.record.searches {
                         tr {
-                            @let subject = search_subject_index(model, search);
+                            @let subject = subject_index_of_search(model, search);
                             @let subject = subject.map(|at| &model.record.run.subjects[at]);
                             th scope="row" {
                                 (subject.map_or_else(|| search.subject.clone(), subject_label))

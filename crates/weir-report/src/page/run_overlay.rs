@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 use weir_stats::{
-    OverlayAxis, Quantity, RunRecord, RunSubject, Scenario, ScenarioAxis, Trial, TrialState,
+    Quantity, RunOverlayYAxis, RunRecord, RunSubject, Scenario, ScenarioAxis, Trial, TrialState,
 };
 
 use super::{estimate_tables, rate_and_load_time_plots};
@@ -36,8 +36,8 @@ pub struct NamedRun<'a> {
 /// Runs of one study, all seen as the first one is.
 pub(super) struct RunOverlay<'a> {
     named_models: Vec<(String, ReportModel<'a>)>,
-    /// The first quantity with an [`OverlayAxis`] that the first run measured.
-    drawn_quantity: (Quantity, OverlayAxis),
+    /// The first quantity with an [`RunOverlayYAxis`] that the first run measured.
+    drawn_quantity: (Quantity, RunOverlayYAxis),
     axis: Option<&'a ScenarioAxis>,
     /// Facets of the first run at which all were measured.
     common_facets: Vec<Facet>,
@@ -59,9 +59,9 @@ impl<'a> RunOverlay<'a> {
         let is_same = |run: &NamedRun<'_>| run.record.run.study == first.run.study;
         assert!(named.iter().all(is_same), "runs of one study");
         let all = Quantity::list_traffic_first();
-        let drawable: Vec<(Quantity, OverlayAxis)> =
+        let drawable: Vec<(Quantity, RunOverlayYAxis)> =
             all.into_iter().filter_map(|one| Some((one, one.overlay_axis()?))).collect();
-        let is_measured = |(quantity, _): &&(Quantity, OverlayAxis)| {
+        let is_measured = |(quantity, _): &&(Quantity, RunOverlayYAxis)| {
             !measured_scenarios(first, *quantity).is_empty()
         };
         let shown = *drawable.iter().find(is_measured).unwrap_or(&drawable[0]);
@@ -227,7 +227,7 @@ fn render_facet_plot(
     facet: &Facet,
     series: &[ChartSeries],
 ) -> Markup {
-    let (_, OverlayAxis { title: y_title, unit }) = runs.drawn_quantity;
+    let (_, RunOverlayYAxis { title: y_title, unit }) = runs.drawn_quantity;
     let names: Vec<&str> = runs.named_models.iter().map(|(name, _)| name.as_str()).collect();
     let gap = if facet.title.is_empty() { "" } else { ", " };
     let title = format!("{}{gap}{}", names.join(" and "), facet.title);

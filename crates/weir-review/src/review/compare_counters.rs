@@ -22,13 +22,13 @@ struct CountsBeforeAndAfter {
     differing_packet: Option<Packet>,
 }
 
-/// Sends packets through both and compares every counter; `whole` omits truncated headers, which
+/// Sends packets through both and compares every counter; `omit_truncated_headers` omits truncated headers, which
 /// nft treats otherwise inherently. `place` names a rule.
 pub fn compare_counters(
     sides: [ReviewedRuleset<'_>; 2],
     wanted: usize,
     seed: u64,
-    whole: bool,
+    omit_truncated_headers: bool,
     place: &dyn Fn(RuleIndex) -> String,
 ) -> CounterComparison {
     let [old, new] = sides.map(|s| s.firewall);
@@ -38,7 +38,7 @@ pub fn compare_counters(
     let mut counted: BTreeMap<String, CountsBeforeAndAfter> = BTreeMap::new();
     for (family, entry, packet) in generate_packets_for_both(sides, wanted, seed) {
         let overlaps = packet.fragment.offset == 1 && packet.proto == 6;
-        if whole && (packet.transport == Transport::Truncated || overlaps) {
+        if omit_truncated_headers && (packet.transport == Transport::Truncated || overlaps) {
             continue;
         }
         review.packets += 1;

@@ -53,7 +53,7 @@ impl<'f> Interpreter<'f> {
         }
         let counted = CountedObject::Rule { table, chain, number: place.rule + 1 };
         walk.count_hit(counted, &rule.credit);
-        let outcome = act(&mut walk, table, compact.action, rule);
+        let outcome = apply_rule_action(&mut walk, table, compact.action, rule);
         if is_dying { SingleRuleOutcome::MatchedAndDecided(Verdict::Drop) } else { outcome }
     }
 
@@ -73,7 +73,7 @@ impl<'f> Interpreter<'f> {
         let (compact, rule, _) = find_rule(lowered, place);
         let mut nobody = NoopObserver;
         let mut walk = self.start_table_walk(hook, packet, answers, log, &mut nobody);
-        act(&mut walk, table, compact.action, rule)
+        apply_rule_action(&mut walk, table, compact.action, rule)
     }
 
     /// Whether a set contains a packet by some directions (`true` for `src`), as `-m set` without
@@ -94,7 +94,7 @@ fn find_rule<'f>(
     (compact, &chain.chain.rules[place.rule as usize], &chain.chain.name)
 }
 
-fn act<'f>(
+fn apply_rule_action<'f>(
     walk: &mut TableWalk<'_, 'f, NoopObserver>,
     table: TableName,
     action: RuleAction,

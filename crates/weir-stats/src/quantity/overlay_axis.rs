@@ -11,7 +11,7 @@ pub enum QuantityUnit {
 
 /// The axis by which several runs are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OverlayAxis {
+pub struct RunOverlayYAxis {
     /// The unit of its values.
     pub unit: QuantityUnit,
     /// Its title.

@@ -7,11 +7,11 @@ use weir_stats::{ClaimOutcome, Estimate};
 
 /// One figure, table, observation or conclusion.
 #[derive(Clone, Debug, Serialize)]
-pub struct PaperStatement {
+pub struct StatementWithStatus {
     /// Its number: the paper's letter and a count, e.g. `K12`; of weir's own claims the name.
     pub number: String,
     /// What it is.
-    pub kind: PaperStatementKind,
+    pub kind: StatementKind,
     /// Where the paper has it.
     pub place: String,
     /// What it says, in our words.
@@ -20,7 +20,7 @@ pub struct PaperStatement {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stated: Option<String>,
     /// The outcome of it.
-    pub status: PaperStatementStatus,
+    pub status: StatementStatus,
     /// Why, where the status has a reason: what is needed, lost or missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -31,7 +31,7 @@ pub struct PaperStatement {
 /// What an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PaperStatementKind {
+pub enum StatementKind {
     /// A drawing.
     Figure,
     /// A table, or a row of one.
@@ -44,14 +44,14 @@ pub enum PaperStatementKind {
     Own,
 }
 
-impl fmt::Display for PaperStatementKind {
+impl fmt::Display for StatementKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            PaperStatementKind::Figure => "figure",
-            PaperStatementKind::Table => "table",
-            PaperStatementKind::Observation => "observation",
-            PaperStatementKind::Conclusion => "conclusion",
-            PaperStatementKind::Own => "weir",
+            StatementKind::Figure => "figure",
+            StatementKind::Table => "table",
+            StatementKind::Observation => "observation",
+            StatementKind::Conclusion => "conclusion",
+            StatementKind::Own => "weir",
         })
     }
 }
@@ -59,7 +59,7 @@ impl fmt::Display for PaperStatementKind {
 /// The outcome of an item; the worse ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PaperStatementStatus {
+pub enum StatementStatus {
     /// No study can measure it yet.
     NotBuilt,
     /// A study can, and no run of it is kept.
@@ -78,29 +78,29 @@ pub enum PaperStatementStatus {
     NotPreserved,
 }
 
-impl fmt::Display for PaperStatementStatus {
+impl fmt::Display for StatementStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            PaperStatementStatus::NotBuilt => "not built yet",
-            PaperStatementStatus::NotRun => "not run yet",
-            PaperStatementStatus::NotMeasured => "not measured",
-            PaperStatementStatus::NotReproduced => "not reproduced",
-            PaperStatementStatus::ReproducedInShape => "qualitatively reproduced",
-            PaperStatementStatus::Reproduced => "reproduced",
-            PaperStatementStatus::NeedsHardware => "needs hardware",
-            PaperStatementStatus::NotPreserved => "not preserved in the text",
+            StatementStatus::NotBuilt => "not built yet",
+            StatementStatus::NotRun => "not run yet",
+            StatementStatus::NotMeasured => "not measured",
+            StatementStatus::NotReproduced => "not reproduced",
+            StatementStatus::ReproducedInShape => "qualitatively reproduced",
+            StatementStatus::Reproduced => "reproduced",
+            StatementStatus::NeedsHardware => "needs hardware",
+            StatementStatus::NotPreserved => "not preserved in the text",
         })
     }
 }
 
-impl From<ClaimOutcome> for PaperStatementStatus {
-    fn from(outcome: ClaimOutcome) -> PaperStatementStatus {
+impl From<ClaimOutcome> for StatementStatus {
+    fn from(outcome: ClaimOutcome) -> StatementStatus {
         match outcome {
-            ClaimOutcome::Reproduced => PaperStatementStatus::Reproduced,
-            ClaimOutcome::ReproducedInShape => PaperStatementStatus::ReproducedInShape,
-            ClaimOutcome::NotReproduced => PaperStatementStatus::NotReproduced,
-            ClaimOutcome::NeedsHardware => PaperStatementStatus::NeedsHardware,
-            ClaimOutcome::NotMeasured => PaperStatementStatus::NotMeasured,
+            ClaimOutcome::Reproduced => StatementStatus::Reproduced,
+            ClaimOutcome::ReproducedInShape => StatementStatus::ReproducedInShape,
+            ClaimOutcome::NotReproduced => StatementStatus::NotReproduced,
+            ClaimOutcome::NeedsHardware => StatementStatus::NeedsHardware,
+            ClaimOutcome::NotMeasured => StatementStatus::NotMeasured,
         }
     }
 }
@@ -111,7 +111,7 @@ pub struct ClaimEvidence {
     /// The claim in `study.toml`.
     pub claim: String,
     /// The outcome of it.
-    pub status: PaperStatementStatus,
+    pub status: StatementStatus,
     /// Its number with the interval, where it was measured.
     pub estimate: Option<Estimate>,
 }

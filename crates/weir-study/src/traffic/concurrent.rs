@@ -61,7 +61,7 @@ impl TryFrom<ConcurrentDefinition> for ConcurrentConnections {
             (None, None, Some(axis)) => ConcurrencyTarget::TableLimitPercentAxis(axis),
             (count, count_axis, limit_axis) => {
                 let given = [count.is_some(), count_axis.is_some(), limit_axis.is_some()];
-                return Err(explain_number_of_targets(given));
+                return Err(explain_concurrency_target_count(given));
             }
         };
         let ConcurrentDefinition { client, clients, server, servers, port, .. } = text;
@@ -81,13 +81,14 @@ impl TryFrom<ConcurrentDefinition> for ConcurrentConnections {
 }
 
 /// Fields that say how many connections are left open.
-const TARGET_FIELDS: [&str; 3] = ["`connections`", "`connections_axis`", "`limit_axis`"];
+const CONCURRENCY_TARGET_FIELDS: [&str; 3] =
+    ["`connections`", "`connections_axis`", "`limit_axis`"];
 
 /// What is wrong if not exactly one of the target fields is given.
-fn explain_number_of_targets(is_given: [bool; 3]) -> String {
-    let given = TARGET_FIELDS.iter().zip(is_given).filter(|(_, is_given)| *is_given);
+fn explain_concurrency_target_count(is_given: [bool; 3]) -> String {
+    let given = CONCURRENCY_TARGET_FIELDS.iter().zip(is_given).filter(|(_, is_given)| *is_given);
     let given: Vec<&str> = given.map(|(field, _)| *field).collect();
-    let fields = TARGET_FIELDS.join(", ");
+    let fields = CONCURRENCY_TARGET_FIELDS.join(", ");
     if given.is_empty() {
         return format!("kind `concurrent` has none of {fields}: it needs one");
     }

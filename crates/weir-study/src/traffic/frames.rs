@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::generated_file::GeneratedFile;
+use crate::generated_file::FileGenerator;
 use crate::traffic::traffic_axis::TrafficAxis;
 use crate::traffic::traffic_kind::TrafficKind;
 use crate::workload::{NEEDS_NO_CONNTRACK_ENTRIES, WorkloadRow};
@@ -13,7 +13,7 @@ use crate::workload::{NEEDS_NO_CONNTRACK_ENTRIES, WorkloadRow};
 #[serde(try_from = "FramesDefinition")]
 pub struct FrameTraffic {
     /// The command.
-    pub source: GeneratedFile,
+    pub source: FileGenerator,
     /// The axis whose values are the share of frames to be dropped, percent; without it, frames are
     /// sent as the command made them.
     pub drop_axis: Option<String>,
@@ -71,7 +71,7 @@ impl TryFrom<FramesDefinition> for FrameTraffic {
         let drop_axis = text.drop_axis.as_ref().map(|axis| axis.get_ref().clone());
         let is_new = |axis: &Spanned<String>| axes.iter().all(|a| a.get_ref() != axis.get_ref());
         axes.extend(text.drop_axis.filter(is_new));
-        Ok(FrameTraffic { source: GeneratedFile { axes, command }, drop_axis })
+        Ok(FrameTraffic { source: FileGenerator { axes, command }, drop_axis })
     }
 }
 

@@ -180,7 +180,7 @@ pub(super) fn has_target_library(name: &str, family: Family) -> bool {
 }
 
 /// The module that has an option of that name, with the flag that names it.
-pub(super) fn extension_with_option(
+pub(super) fn find_flag_and_module_with_option(
     option: &str,
     family: Family,
 ) -> Option<(&'static str, &'static str)> {

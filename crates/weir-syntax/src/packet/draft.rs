@@ -29,7 +29,7 @@ pub(super) struct PacketDraft {
     pub length: Option<(usize, Range<usize>)>,
     pub pkttype: Option<PktType>,
     /// Plain fields and their values.
-    pub plain_fields: Vec<(Field, u128)>,
+    pub always_present_number_fields: Vec<(Field, u128)>,
     pub ct: ConntrackInfo,
     pub has_ct_state: bool,
     pub has_ct_mark: bool,
@@ -59,7 +59,8 @@ impl PacketDraft {
             (Field::PktType, self.pkttype.is_some()),
         ];
         let others = fields.iter().filter(|(_, is)| *is).map(|(f, _)| *f);
-        let given: Vec<Field> = others.chain(self.plain_fields.iter().map(|(f, _)| *f)).collect();
+        let given: Vec<Field> =
+            others.chain(self.always_present_number_fields.iter().map(|(f, _)| *f)).collect();
         FieldSet::from_fields(&given)
     }
 
@@ -89,7 +90,7 @@ impl PacketDraft {
             p.transport = Transport::Truncated;
         }
         (p.smac, p.pkttype, p.ct) = (self.smac, self.pkttype.unwrap_or_default(), self.ct);
-        for (field, value) in self.plain_fields {
+        for (field, value) in self.always_present_number_fields {
             field.write(&mut p, value);
         }
         p.ip_options = self.ip_options;

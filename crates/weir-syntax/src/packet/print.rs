@@ -34,13 +34,13 @@ pub fn print_packet(packet: &Packet) -> String {
         let bytes: Vec<String> = mac.iter().map(|b| format!("{b:02x}")).collect();
         let _ = write!(out, " ether saddr {}", bytes.join(":"));
     }
-    append_plain_fields(&mut out, p, Layer::Network);
+    append_unusual_number_fields(&mut out, p, Layer::Network);
     match p.pkttype {
         PktType::Unicast => {}
         PktType::Broadcast => out.push_str(" pkttype broadcast"),
         PktType::Multicast => out.push_str(" pkttype multicast"),
     }
-    append_plain_fields(&mut out, p, Layer::Meta);
+    append_unusual_number_fields(&mut out, p, Layer::Meta);
     if p.fragment.more_fragments {
         out.push_str(" fragment first");
     }
@@ -53,8 +53,8 @@ pub fn print_packet(packet: &Packet) -> String {
 }
 
 /// The plain fields of the table that have another value than usual.
-fn append_plain_fields(out: &mut String, p: &Packet, layer: Layer) {
-    for field in Field::plain_fields().filter(|field| field.row().layer == layer) {
+fn append_unusual_number_fields(out: &mut String, p: &Packet, layer: Layer) {
+    for field in Field::always_present_number_fields().filter(|field| field.row().layer == layer) {
         let (row, read) = (field.row(), field.read(p));
         let FieldReading::Value(value) = read else { continue };
         if row.ordinary_value == Some(value) {

@@ -303,7 +303,7 @@ fn spellings<'m>(m: &'m ExtensionDescription, o: &OptionDescription) -> Vec<&'m 
 
 fn second(subject: &ModuleSubject, o: &OptionDescription, random: &mut TestRng) -> String {
     let spellings = spellings(&subject.description, o);
-    let (good, bad) = subject.samples.second_option_values(&spellings);
+    let (good, bad) = subject.samples.second_argument_values(&spellings);
     let values = if random.chance_percent(93) { good } else { bad };
     assert!(!values.is_empty(), "testdata/options has no second values of --{}", o.name);
     quoted(&values[random.number_below(values.len())])

@@ -14,7 +14,10 @@ pub struct RandomRulesetEdit {
 /// Changes one rule so that packets probably meet another end: its verdict, an address, a port, a
 /// flag; or takes it out, or exchanges it with the next. Whether any packet sees it is for the
 /// caller to find out. `None` where the rule that chance fell on cannot be changed so.
-pub fn make_meaning_changing_edit(text: &str, rng: &mut TestRng) -> Option<RandomRulesetEdit> {
+pub fn make_probably_meaning_changing_edit(
+    text: &str,
+    rng: &mut TestRng,
+) -> Option<RandomRulesetEdit> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let rules = rule_line_indices(&lines);
     let at = *rules.get(rng.number_below(rules.len().max(1)))?;
@@ -306,7 +309,7 @@ mod tests {
         let mut kinds = std::collections::BTreeSet::new();
         for _ in 0..400 {
             let edits = [
-                make_meaning_changing_edit(&text, &mut rng),
+                make_probably_meaning_changing_edit(&text, &mut rng),
                 make_meaning_preserving_edit(&text, &mut rng),
             ];
             for edit in edits.into_iter().flatten() {

@@ -6,7 +6,7 @@ use weir_model::{Family, Firewall, Hook, TableName};
 use weir_syntax::iptables::{ParserSettings, parse};
 
 use super::copy_number::format_copy_number_match;
-use super::measured_rule::MeasuredRule;
+use super::measured_rule::RuleToMeasure;
 
 /// The device that packets come in by, and the one that they leave by.
 pub(super) const INPUT_DEVICE: &str = "weir-in";
@@ -58,11 +58,11 @@ pub(super) fn is_on_dispatch_path(to: &str, which: usize) -> bool {
 }
 
 /// The rule that jumps to a rule's chain: in which chain, and its number there.
-pub(super) fn find_dispatch_jump(subjects: &[MeasuredRule], which: usize) -> (String, u32) {
+pub(super) fn find_dispatch_jump(subjects: &[RuleToMeasure], which: usize) -> (String, u32) {
     let own = &subjects[which];
     let first = which / DISPATCH_GROUP_RULES * DISPATCH_GROUP_RULES;
     let before = subjects[first..which].iter();
-    let same = |s: &&MeasuredRule| (s.table, s.hook) == (own.table, own.hook);
+    let same = |s: &&RuleToMeasure| (s.table, s.hook) == (own.table, own.hook);
     (
         dispatch_chain_name(which) + dispatch_chain_hook_suffix(own.hook),
         before.filter(same).count() as u32 + 1,
@@ -93,7 +93,7 @@ pub(super) fn copy_number_of_rule(which: usize) -> u32 {
 /// All tables that have a rule, and mangle for the probes at the end.
 pub(super) fn write_effect_test_ruleset(
     family: Family,
-    subjects: &[MeasuredRule],
+    subjects: &[RuleToMeasure],
     probes: &[String],
 ) -> String {
     let mut out = String::new();
@@ -116,7 +116,7 @@ fn write_table(
     out: &mut String,
     family: Family,
     table: TableName,
-    subjects: &[MeasuredRule],
+    subjects: &[RuleToMeasure],
     own: &[usize],
     late: &[usize],
     probes: &[String],

@@ -4,7 +4,7 @@ use weir_model::{Hook, TableName};
 
 /// A rule that is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MeasuredRule {
+pub struct RuleToMeasure {
     /// The module that it is about.
     pub module: &'static str,
     /// The rule as `iptables-restore` reads it, without `-A chain`; empty for none.

@@ -15,21 +15,21 @@ use crate::testbed::{BatchObservation, PacketAtLastHook};
 const OPEN_QUESTIONS_MAX: usize = 5;
 
 /// What was seen of a packet of a batch behind the firewall without rules; else why it is not
-/// compared. `tracked`: conntrack is in use; `reassembling`: rules have fragments put together.
+/// compared. `conntrack_in_use`: conntrack is in use; `reassembling`: rules have fragments put together.
 pub(super) fn find_observed_packet_to_compare<'s>(
     batch: &PacketBatch,
     at: usize,
     seen: &'s BatchObservation,
-    tracked: bool,
+    conntrack_in_use: bool,
     reassembling: bool,
 ) -> Result<&'s PacketAtLastHook, &'static str> {
     let prepared = &batch.packets[at];
     let packet = &prepared.packet;
-    if packet.is_fragment() && !tracked && reassembling {
+    if packet.is_fragment() && !conntrack_in_use && reassembling {
         return Err("skipped: TPROXY or -m socket causes reassembly of fragments");
     }
     let Some(left) = &seen.observed_packets[at] else {
-        return Err(undelivered_packet_cause(packet, seen, at, tracked));
+        return Err(undelivered_packet_cause(packet, seen, at, conntrack_in_use));
     };
     if left.has_wrong_output_device {
         return Err("skipped: routed to another device than the packet's oif");
@@ -72,9 +72,9 @@ fn undelivered_packet_cause(
     packet: &Packet,
     seen: &BatchObservation,
     at: usize,
-    tracked: bool,
+    conntrack_in_use: bool,
 ) -> &'static str {
-    if packet.is_fragment() && tracked {
+    if packet.is_fragment() && conntrack_in_use {
         return "skipped: conntrack reassembles fragments";
     }
     if !seen.reached_first_hook[at] {
@@ -99,7 +99,7 @@ pub(super) fn unknown_result_cause(
 }
 
 /// Whether a rule was asked more often than it counted, and yet counted.
-pub(super) fn has_rule_hit_more_than_counted(
+pub(super) fn has_stateful_rule_matching_only_sometimes(
     outcome: &Outcome<'_>,
     counted: &HashMap<RuleIndex, u64>,
 ) -> bool {

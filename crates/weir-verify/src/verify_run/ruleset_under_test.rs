@@ -148,13 +148,13 @@ impl<'f> RulesetUnderTest<'f> {
             .collect()
     }
 
-    /// Sends a round, compares, and looks closely at what differs; at most `room` differences
+    /// Sends a round, compares, and looks closely at what differs; at most `max_new_differences` differences
     /// return.
     pub fn compare_round(
         &mut self,
         round: &PacketRound,
         originals: &OriginalRulesAndPolicies,
-        room: usize,
+        max_new_differences: usize,
     ) -> Result<Vec<DifferenceWithFrame>, VerifyError> {
         let mut found = Vec::new();
         // What a form may treat in its own way is counted separately from what it may not.
@@ -164,14 +164,14 @@ impl<'f> RulesetUnderTest<'f> {
             .partition(|i| self.find_applicable_deviation(i).is_none());
         for items in [strict, lenient] {
             if !items.is_empty() {
-                self.send_and_compare_packets(&items, originals, room, &mut found)?;
+                self.send_and_compare_packets(&items, originals, max_new_differences, &mut found)?;
             }
         }
         Ok(found)
     }
 
     /// Sends a round and says whether all is as expected, without noting what is not.
-    pub fn send_round_if_as_expected(
+    pub fn send_round_and_check_expected(
         &mut self,
         round: &PacketRound,
         originals: &OriginalRulesAndPolicies,
@@ -198,7 +198,7 @@ impl<'f> RulesetUnderTest<'f> {
         &mut self,
         items: &[PacketWithExpectedResult<'_>],
         originals: &OriginalRulesAndPolicies,
-        room: usize,
+        max_new_differences: usize,
         found: &mut Vec<DifferenceWithFrame>,
     ) -> Result<(), VerifyError> {
         self.count_compared_and_intended(items);
@@ -213,7 +213,7 @@ impl<'f> RulesetUnderTest<'f> {
             if !self.count_applicable_deviation(item) {
                 ended += 1;
                 self.report.verdict_differences += 1;
-                if found.len() < room {
+                if found.len() < max_new_differences {
                     found.push(self.make_difference_with_frame(item, vec![what]));
                 }
             }
@@ -222,7 +222,7 @@ impl<'f> RulesetUnderTest<'f> {
             if items.iter().all(|i| self.find_applicable_deviation(i).is_some()) {
                 return self.count_counter_deviating_packets(items, originals);
             }
-            self.bisect_counter_differences(items, originals, room, found)?;
+            self.bisect_counter_differences(items, originals, max_new_differences, found)?;
         }
         Ok(())
     }
@@ -249,7 +249,7 @@ impl<'f> RulesetUnderTest<'f> {
         &mut self,
         items: &[PacketWithExpectedResult<'_>],
         originals: &OriginalRulesAndPolicies,
-        room: usize,
+        max_new_differences: usize,
         found: &mut Vec<DifferenceWithFrame>,
     ) -> Result<(), VerifyError> {
         let mut open: Vec<&[PacketWithExpectedResult<'_>]> = vec![items];
@@ -262,7 +262,7 @@ impl<'f> RulesetUnderTest<'f> {
             if expected.is_within_bounds(&counts) {
                 continue;
             }
-            if some.len() > 1 && found.len() < room {
+            if some.len() > 1 && found.len() < max_new_differences {
                 let (a, b) = some.split_at(some.len() / 2);
                 open.extend([b, a]);
                 continue;
@@ -270,7 +270,7 @@ impl<'f> RulesetUnderTest<'f> {
             // With enough examples, a part that differs counts as one.
             if !some.iter().all(|i| self.count_applicable_deviation(i)) {
                 self.report.counter_differences += 1;
-                if found.len() < room {
+                if found.len() < max_new_differences {
                     let lines = expected.describe_wrong_counters(&counts, originals);
                     found.push(self.make_difference_with_frame(&some[0], lines));
                 }

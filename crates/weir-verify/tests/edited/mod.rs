@@ -11,7 +11,7 @@ use weir_model::{Family, Firewall, Packet};
 use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, Oracle, RuleAnswersTrueOracle};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::random_ruleset::{
-    TestRng, make_meaning_changing_edit, make_meaning_preserving_edit,
+    TestRng, make_meaning_preserving_edit, make_probably_meaning_changing_edit,
 };
 use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 use weir_verify::{VerifyOptions, verify};
@@ -97,7 +97,7 @@ pub fn edits(sources: &[Source], count: usize, seed: u64) -> Tally {
         tries += 1;
         let before = read(&source.text, source.family).expect("a ruleset that loads");
         if tally.semantic < count
-            && let Some(edit) = make_meaning_changing_edit(&source.text, &mut rng)
+            && let Some(edit) = make_probably_meaning_changing_edit(&source.text, &mut rng)
             && let Some(after) = read(&edit.edited_text, source.family)
             && has_witness(&before, &after, source.family, tries as u64)
         {

@@ -7,7 +7,7 @@ use weir_kernel::Session;
 use weir_model::{Family, Hook, TableName, Target, Test, lower_to_tests};
 use weir_semantics::Interpreter;
 use weir_verify::rule_effect_tester::{
-    EffectTestPacket, MeasuredRule, PredictedObservation, RuleEffectTester, RuleObservation,
+    EffectTestPacket, PredictedObservation, RuleEffectTester, RuleObservation, RuleToMeasure,
     generate_packets_without_ct_entry,
 };
 
@@ -72,7 +72,7 @@ impl Tally {
         let expected = &predicted.observation;
         if (expected.matched, expected.reached_next_rule) != (seen.matched, seen.reached_next_rule)
         {
-            let MeasuredRule { table, hook, rule, .. } = &bench.measured_rules()[which];
+            let RuleToMeasure { table, hook, rule, .. } = &bench.measured_rules()[which];
             self.wrong(format!(
                 "{table} {hook:?} {rule}: {}: counted {}, went on {}; the interpreter says {}, {}",
                 sample.name,
@@ -136,7 +136,7 @@ fn try_fragments<'s>(
     session: &Session,
     family: Family,
     together: bool,
-    of: impl Iterator<Item = (&'s MeasuredRule, &'s mut Option<bool>)>,
+    of: impl Iterator<Item = (&'s RuleToMeasure, &'s mut Option<bool>)>,
 ) {
     let mut known: HashMap<&str, bool> = HashMap::new();
     for (subject, defragments) in of {
@@ -148,8 +148,8 @@ fn try_fragments<'s>(
             *defragments = Some(*known);
         } else if family == Family::V4 {
             let control =
-                MeasuredRule { rule: String::new(), table: TableName::Mangle, ..subject.clone() };
-            let control = MeasuredRule { hook: Hook::Forward, ..control };
+                RuleToMeasure { rule: String::new(), table: TableName::Mangle, ..subject.clone() };
+            let control = RuleToMeasure { hook: Hook::Forward, ..control };
             let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
             let name = format!("alone-{}", subject.rule.to_lowercase());
             let name: String = name.chars().map(word).collect();
@@ -312,7 +312,7 @@ impl Run<'_> {
         &mut self,
         session: &Session,
         name: &str,
-        subjects: Vec<MeasuredRule>,
+        subjects: Vec<RuleToMeasure>,
         connections: bool,
         samples: &[EffectTestPacket],
     ) {
@@ -375,7 +375,7 @@ impl Run<'_> {
         let control = |bench: &RuleEffectTester, i: usize| {
             let of = &bench.measured_rules()[i];
             let same =
-                |s: &MeasuredRule| s.rule.is_empty() && (s.table, s.hook) == (of.table, of.hook);
+                |s: &RuleToMeasure| s.rule.is_empty() && (s.table, s.hook) == (of.table, of.hook);
             bench.measured_rules().iter().position(same).expect("a control")
         };
         let count = bench.measured_rules().len();
@@ -409,7 +409,7 @@ fn reset_sets(family: Family) -> String {
 
 fn fact_of_target(bench: &RuleEffectTester, family: Family, which: usize) -> Option<TargetFact> {
     let rule = bench.parsed_rule(which)?;
-    let MeasuredRule { table, hook, rule: text, .. } = &bench.measured_rules()[which];
+    let RuleToMeasure { table, hook, rule: text, .. } = &bench.measured_rules()[which];
     Some(TargetFact {
         rule: format!("{family:?} {table} {hook:?} {text}"),
         target: rule.target.clone(),

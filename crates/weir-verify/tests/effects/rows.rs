@@ -1,7 +1,7 @@
 //! The measured rules: every match and target that weir reads, with all of its options.
 
 use weir_model::{Family, Hook, TableName};
-use weir_verify::rule_effect_tester::MeasuredRule;
+use weir_verify::rule_effect_tester::RuleToMeasure;
 
 /// Sets that the rules name.
 pub fn sets(family: Family) -> String {
@@ -24,7 +24,7 @@ pub fn sets(family: Family) -> String {
 const PORTED: [&str; 5] = ["tcp", "udp", "sctp", "dccp", "udplite"];
 
 /// Matches of fields and of what the host knows, without conntrack.
-pub fn matches(family: Family) -> Vec<MeasuredRule> {
+pub fn matches(family: Family) -> Vec<RuleToMeasure> {
     let mut rows = Rows { family, out: Vec::new() };
     rows.base();
     rows.headers();
@@ -35,7 +35,7 @@ pub fn matches(family: Family) -> Vec<MeasuredRule> {
 }
 
 /// Matches that look at connections.
-pub fn connection_matches(family: Family) -> Vec<MeasuredRule> {
+pub fn connection_matches(family: Family) -> Vec<RuleToMeasure> {
     let mut rows = Rows { family, out: Vec::new() };
     rows.connections();
     rows.out
@@ -43,7 +43,7 @@ pub fn connection_matches(family: Family) -> Vec<MeasuredRule> {
 
 struct Rows {
     family: Family,
-    out: Vec<MeasuredRule>,
+    out: Vec<RuleToMeasure>,
 }
 
 impl Rows {
@@ -52,7 +52,7 @@ impl Rows {
     }
 
     fn at(&mut self, module: &'static str, table: TableName, hook: Hook, rule: impl Into<String>) {
-        self.out.push(MeasuredRule { module, rule: rule.into(), table, hook });
+        self.out.push(RuleToMeasure { module, rule: rule.into(), table, hook });
     }
 
     /// In mangle FORWARD.

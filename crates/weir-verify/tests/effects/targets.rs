@@ -1,7 +1,7 @@
 //! The measured targets, and the probes that observe their effects.
 
 use weir_model::{Family, Field, Hook, TableName};
-use weir_verify::rule_effect_tester::MeasuredRule;
+use weir_verify::rule_effect_tester::RuleToMeasure;
 
 /// A rule that counts packets by one field, or by one set.
 #[derive(Clone, Debug)]
@@ -70,11 +70,11 @@ pub fn probes(family: Family, connections: bool) -> Vec<Probe> {
     out
 }
 
-struct Rows(Vec<MeasuredRule>);
+struct Rows(Vec<RuleToMeasure>);
 
 impl Rows {
     fn at(&mut self, module: &'static str, table: TableName, hook: Hook, rule: impl Into<String>) {
-        self.0.push(MeasuredRule { module, rule: rule.into(), table, hook });
+        self.0.push(RuleToMeasure { module, rule: rule.into(), table, hook });
     }
 
     /// In mangle FORWARD.
@@ -85,7 +85,7 @@ impl Rows {
 }
 
 /// Targets that need no conntrack.
-pub fn plain(family: Family) -> Vec<MeasuredRule> {
+pub fn plain(family: Family) -> Vec<RuleToMeasure> {
     use Hook::{Forward, Prerouting};
     use TableName::{Filter, Mangle, Raw};
     let mut rows = Rows(Vec::new());
@@ -144,7 +144,7 @@ pub fn plain(family: Family) -> Vec<MeasuredRule> {
 }
 
 /// Targets that change sets.
-pub fn sets() -> Vec<MeasuredRule> {
+pub fn sets() -> Vec<RuleToMeasure> {
     let mut rows = Rows(Vec::new());
     rows.add("SET", "--add-set grows src");
     rows.add("SET", "--add-set grows src --exist --timeout 30");
@@ -154,7 +154,7 @@ pub fn sets() -> Vec<MeasuredRule> {
 }
 
 /// Targets that change connections.
-pub fn connections(family: Family) -> Vec<MeasuredRule> {
+pub fn connections(family: Family) -> Vec<RuleToMeasure> {
     use Hook::{Forward, Prerouting};
     use TableName::{Filter, Mangle, Raw};
     let mut rows = Rows(Vec::new());
@@ -201,7 +201,7 @@ pub fn connections(family: Family) -> Vec<MeasuredRule> {
 }
 
 /// Targets that translate addresses.
-pub fn translations(family: Family) -> Vec<MeasuredRule> {
+pub fn translations(family: Family) -> Vec<RuleToMeasure> {
     use Hook::{Postrouting, Prerouting};
     use TableName::Nat;
     let mut rows = Rows(Vec::new());

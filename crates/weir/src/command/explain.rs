@@ -13,7 +13,7 @@ use weir_review::explain::{
     TraceStepRow, UnspecifiedField, find_unspecified_fields, render_trace, trace_to_rows,
     verdict_words,
 };
-use weir_review::lookup_journey::{TableLookups, look_up_journey, render_lookup_journey};
+use weir_review::lookup_journey::{TableLookupResult, look_up_journey, render_lookup_journey};
 use weir_semantics::trace::trace_journey;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, Oracle, RuleAnswersTrueOracle};
 use weir_syntax::packet::parse_packet_and_given_fields;
@@ -35,7 +35,7 @@ struct ExplainJson {
     cost: Option<PacketCost>,
     /// The tables by look-ups.
     #[serde(skip_serializing_if = "Option::is_none")]
-    lookups: Option<Vec<TableLookups>>,
+    lookups: Option<Vec<TableLookupResult>>,
 }
 
 /// What the rules on the way cost.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use weir_lab::schedule::per_kernel_runs::PerKernelStudy;
-use weir_lab::{SELF_COMPARISON_RUNS, StudyRunOptions};
+use weir_lab::{AA_TEST_REPETITIONS, StudyRunOptions};
 use weir_report::{ExtraSection, ExtraTable, NamedRun};
 use weir_stats::run_comparison::{self, AaTestRecord, ChangeClass};
 use weir_stats::run_folder;
@@ -75,7 +75,7 @@ fn evaluate_and_write_aa_test(
         result: run_comparison::evaluate_aa_test_of_block_groups(
             &record.trials,
             subject,
-            SELF_COMPARISON_RUNS as usize,
+            AA_TEST_REPETITIONS as usize,
         ),
     };
     let text = format!("{}\n", serde_json::to_string_pretty(&kept)?);

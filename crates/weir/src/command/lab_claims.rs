@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use weir_stats::run_folder;
 use weir_study::claims_registry::{
-    self, PaperStatement, README_LIST_END_MARKER, README_LIST_START_MARKER, StudyClaims,
+    self, README_LIST_END_MARKER, README_LIST_START_MARKER, StatementWithStatus, StudyStatements,
 };
 
 use super::ExitAnswer;
@@ -17,7 +17,7 @@ use crate::{json_output, terminal};
 
 /// Prints the list, or writes it into the READMEs.
 pub fn print_or_write_claim_lists(args: &LabListArgs) -> Result<ExitAnswer> {
-    let entries = claims_registry::read_claims_registry(&args.studies)?;
+    let entries = claims_registry::evaluate_statements_of_all_studies(&args.studies)?;
     if args.json {
         return terminal::print_stdout(&json_output::render_single_member_json(
             "lab list", "studies", &entries,
@@ -29,10 +29,10 @@ pub fn print_or_write_claim_lists(args: &LabListArgs) -> Result<ExitAnswer> {
     let mut text = String::new();
     let mut shown = 0;
     for entry in &entries {
-        let wanted = |item: &&PaperStatement| {
+        let wanted = |item: &&StatementWithStatus| {
             args.status.as_ref().is_none_or(|status| item.status.to_string() == *status)
         };
-        let items: Vec<&PaperStatement> =
+        let items: Vec<&StatementWithStatus> =
             entry.items.iter().chain(&entry.own).filter(wanted).collect();
         if items.is_empty() {
             continue;
@@ -60,11 +60,14 @@ pub fn print_or_write_claim_lists(args: &LabListArgs) -> Result<ExitAnswer> {
 }
 
 /// The number; weir's own claims have names, and are marked only.
-fn format_claim_number_or_weir(item: &PaperStatement) -> &str {
-    if item.kind == claims_registry::PaperStatementKind::Own { "weir" } else { &item.number }
+fn format_claim_number_or_weir(item: &StatementWithStatus) -> &str {
+    if item.kind == claims_registry::StatementKind::Own { "weir" } else { &item.number }
 }
 
-fn write_claim_lists_to_readmes(args: &LabListArgs, entries: &[StudyClaims]) -> Result<ExitAnswer> {
+fn write_claim_lists_to_readmes(
+    args: &LabListArgs,
+    entries: &[StudyStatements],
+) -> Result<ExitAnswer> {
     for entry in entries {
         let path = args.studies.join(&entry.study).join("README.md");
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
@@ -102,7 +105,7 @@ pub(super) const INDEX_FILE: &str = "index.html";
 /// The index and what it links to, by the names of files.
 pub(super) fn build_index_and_linked_files(studies: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
-    let entries = claims_registry::read_claims_registry(studies)?;
+    let entries = claims_registry::evaluate_statements_of_all_studies(studies)?;
     for entry in &entries {
         let Some(run) = &entry.run else { continue };
         let folder = studies.join(&entry.study).join(run);

@@ -64,7 +64,7 @@ fn fix_and_prove(
     before: &Firewall,
     mut options: FixOptions,
     args: &OptimizeArgs,
-) -> Result<(FixResult, Option<OptimizeProof>)> {
+) -> Result<(FixResult, Option<FixEquivalenceEvidence>)> {
     let fixed = apply_fixes(before, &options);
     if fixed.fixed_findings.is_empty() {
         return Ok((fixed, None));
@@ -153,7 +153,7 @@ fn is_same_file(a: &Path, b: &Path) -> bool {
 }
 
 /// What is known of a ruleset and what the fixes made of it.
-struct OptimizeProof {
+struct FixEquivalenceEvidence {
     /// Verdict and effects are the same for all packets; else why that could not be decided.
     why_unproven: Option<String>,
     /// Packets that were sent through both.
@@ -167,7 +167,7 @@ fn compare_by_diagram_and_packets(
     after: &Firewall,
     counters: bool,
     args: &OptimizeArgs,
-) -> Result<OptimizeProof> {
+) -> Result<FixEquivalenceEvidence> {
     const MEANING_CHANGED_MESSAGE: &str =
         "a fix would change what the ruleset means, so nothing is written";
     let progress = TerminalProgress::new();
@@ -208,7 +208,9 @@ fn compare_by_diagram_and_packets(
     );
     drop(progress);
     match checked {
-        Ok(checked) => Ok(OptimizeProof { why_unproven: unknown, packets: checked.packets }),
+        Ok(checked) => {
+            Ok(FixEquivalenceEvidence { why_unproven: unknown, packets: checked.packets })
+        }
         Err(e) => bail!("{MEANING_CHANGED_MESSAGE}: {e}"),
     }
 }
@@ -224,7 +226,7 @@ fn name_differing_outcome_part(a: &Outcome<'_>, b: &Outcome<'_>, counters: bool)
 /// What was done and what was left, for people.
 fn render_fix_counts_and_evidence(
     fixed: &FixResult,
-    proof: Option<&OptimizeProof>,
+    proof: Option<&FixEquivalenceEvidence>,
     seed: u64,
 ) -> String {
     let mut done: BTreeMap<&str, usize> = BTreeMap::new();

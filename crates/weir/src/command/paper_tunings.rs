@@ -19,7 +19,10 @@ struct PaperTuningWithCurrentValue {
 pub fn run(args: &TuneArgs) -> Result<ExitAnswer> {
     let rows: Vec<PaperTuningWithCurrentValue> = ALL_PAPERS_TUNINGS
         .iter()
-        .map(|tuning| PaperTuningWithCurrentValue { tuning: *tuning, now: tuning.current_value() })
+        .map(|tuning| PaperTuningWithCurrentValue {
+            tuning: *tuning,
+            now: tuning.read_current_sysctl_value(),
+        })
         .collect();
     if args.json {
         return terminal::print_stdout(&json_output::render_single_member_json(

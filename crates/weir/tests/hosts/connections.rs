@@ -8,8 +8,8 @@ use std::sync::PoisonError;
 
 use weir_stats::trial_selection::{TrialSelection, estimate_block_paired_ratio};
 use weir_stats::{
-    ConntrackTable, Estimate, Quantity, RunRecord, Scenario, Trial, TrialKind, TrialState,
-    run_folder,
+    ConntrackTableObservation, Estimate, Quantity, RunRecord, Scenario, Trial, TrialKind,
+    TrialState, run_folder,
 };
 use weir_testkit::{skip_test, skip_without_root};
 
@@ -154,7 +154,8 @@ fn tracking_costs_over_two_hosts_what_it_costs_on_one_machine() {
         assert_eq!((connections.invalid, connections.resets), (0, 0), "{trial:?}");
         // The table there is emptied between trials, so it holds those of this one.
         let arrived = connections.completed..=connections.offered;
-        let is_own = |table: &ConntrackTable| table.before == 0 && arrived.contains(&table.after);
+        let is_own =
+            |table: &ConntrackTableObservation| table.before == 0 && arrived.contains(&table.after);
         let is_own = trial.observations.table.as_ref().map(is_own);
         assert_eq!(is_own, (trial.subject == "tracked").then_some(true), "{trial:?}");
     }

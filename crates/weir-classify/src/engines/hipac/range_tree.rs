@@ -89,7 +89,10 @@ impl RangeTree {
 
     /// Prepares an empty tree for rules: cuts the first field at all their ends, so that they do
     /// not move its intervals one by one.
-    pub(super) fn cut_top<'a>(&mut self, boxes: impl Iterator<Item = &'a RuleBox> + Clone) {
+    pub(super) fn cut_first_field_at_ends<'a>(
+        &mut self,
+        boxes: impl Iterator<Item = &'a RuleBox> + Clone,
+    ) {
         let firsts = boxes.filter_map(|of_rule| of_rule.first());
         let Some(axis) = firsts.clone().map(|first| first.axis).min() else { return };
         let mut ends = vec![self.axes[axis as usize].dimension.max];
@@ -120,17 +123,22 @@ impl RangeTree {
     /// Calls `visit` with each leaf whose part of the space has the key: at most four.
     #[inline]
     pub(super) fn visit_leaves(&self, key: &[u32], visit: &mut impl FnMut(&RangeLeaf)) {
-        self.visit_link(&self.top, key, visit);
+        self.visit_leaves_below_link(&self.top, key, visit);
     }
 
-    fn visit_link(&self, link: &NodeLink, key: &[u32], visit: &mut impl FnMut(&RangeLeaf)) {
+    fn visit_leaves_below_link(
+        &self,
+        link: &NodeLink,
+        key: &[u32],
+        visit: &mut impl FnMut(&RangeLeaf),
+    ) {
         let mut link = link;
         while let Some(node) = link {
             match &**node {
                 RangeNode::Leaf(leaf) => return visit(leaf),
                 RangeNode::Fork(fork) => {
                     if fork.wildcard.is_some() {
-                        self.visit_link(&fork.wildcard, key, visit);
+                        self.visit_leaves_below_link(&fork.wildcard, key, visit);
                     }
                     let value = self.axes[fork.axis as usize].dimension.value(key);
                     link = &fork.children[fork.ends.partition_point(|end| *end < value)];
@@ -170,7 +178,7 @@ struct ChangeRun<'a, 'b> {
 }
 
 impl ChangeRun<'_, '_> {
-    fn allocate(&mut self, bytes: usize) -> Result<(), ClassifierBuildError> {
+    fn charge_allocated_bytes(&mut self, bytes: usize) -> Result<(), ClassifierBuildError> {
         *self.bytes += bytes;
         self.budget.check_bytes(*self.bytes)
     }
@@ -193,14 +201,14 @@ impl ChangeRun<'_, '_> {
         }
         let Some(node) = link else { return Ok(()) };
         if Arc::strong_count(node) > 1 {
-            self.allocate(count_own_bytes(node))?;
+            self.charge_allocated_bytes(count_own_bytes(node))?;
         }
         let RangeNode::Fork(fork) = Arc::make_mut(node) else { return Ok(()) };
         match next {
             Some(next) if next.axis == fork.axis => {
                 let cuts = next.lo.checked_sub(1).into_iter().chain([next.hi]);
                 let added = cuts.filter(|end| fork.cut_at(*end)).count();
-                self.allocate(added * INTERVAL_BYTES)?;
+                self.charge_allocated_bytes(added * INTERVAL_BYTES)?;
                 let from = fork.ends.partition_point(|end| *end < next.lo);
                 let to = fork.ends.partition_point(|end| *end < next.hi) + 1;
                 self.change_children(&mut fork.children[from..to], &constraints[1..])?;
@@ -213,7 +221,7 @@ impl ChangeRun<'_, '_> {
         if matches!(self.change, TreeChange::Remove { .. }) {
             fork.merge_equal_neighbours();
             let has_wildcard = self.axes[fork.axis as usize].has_wildcard;
-            if let Some(simpler) = fork.simplify(has_wildcard) {
+            if let Some(simpler) = fork.take_replacement_if_trivial(has_wildcard) {
                 *link = simpler;
             }
         }
@@ -252,18 +260,18 @@ impl ChangeRun<'_, '_> {
         };
         let fork = RangeFork { axis, ends: vec![dimension.max], children: vec![child], wildcard };
         *link = Some(Arc::new(RangeNode::Fork(fork)));
-        self.allocate(NODE_BYTES + INTERVAL_BYTES)
+        self.charge_allocated_bytes(NODE_BYTES + INTERVAL_BYTES)
     }
 
     fn change_leaf(&mut self, link: &mut NodeLink) -> Result<(), ClassifierBuildError> {
         match self.change {
             TreeChange::Insert { rule, is_deciding } => {
                 if link.is_none() {
-                    self.allocate(NODE_BYTES)?;
+                    self.charge_allocated_bytes(NODE_BYTES)?;
                 } else if link.as_ref().is_some_and(|node| Arc::strong_count(node) > 1) {
-                    self.allocate(link.as_deref().map_or(0, count_own_bytes))?;
+                    self.charge_allocated_bytes(link.as_deref().map_or(0, count_own_bytes))?;
                 }
-                self.allocate(size_of::<u32>())?;
+                self.charge_allocated_bytes(size_of::<u32>())?;
                 let empty = RangeLeaf { first_deciding: NO_RULE, rules: vec![] };
                 let node = link.get_or_insert_with(|| Arc::new(RangeNode::Leaf(empty)));
                 if let RangeNode::Leaf(leaf) = Arc::make_mut(node) {
@@ -321,7 +329,7 @@ impl RangeFork {
 
     /// What takes the place of a node of one interval. A rule that tests an address stays below a
     /// node of that field, where its removal finds it.
-    fn simplify(&mut self, has_wildcard: bool) -> Option<NodeLink> {
+    fn take_replacement_if_trivial(&mut self, has_wildcard: bool) -> Option<NodeLink> {
         match &mut self.children[..] {
             [None] => Some(self.wildcard.take()),
             [child] if !has_wildcard => Some(child.take()),

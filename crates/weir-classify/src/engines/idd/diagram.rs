@@ -20,9 +20,9 @@ pub(super) enum TerminalKind {
 /// A node, or a terminal: the highest bit is set and the others are the index of its list.
 type IddNodeRef = u32;
 
-const TERMINAL: u32 = 1 << 31;
+const TERMINAL_FLAG: u32 = 1 << 31;
 /// The terminal of no rule.
-const NO_MATCH: IddNodeRef = TERMINAL;
+const NO_MATCH: IddNodeRef = TERMINAL_FLAG;
 
 #[derive(Clone, Copy, Debug)]
 struct DiagramNode {
@@ -82,7 +82,7 @@ impl IntervalDiagram {
     #[inline]
     pub(super) fn find_rules(&self, key: &[u32]) -> &[u32] {
         let mut at = self.root;
-        while at & TERMINAL == 0 {
+        while at & TERMINAL_FLAG == 0 {
             let node = self.nodes[at as usize];
             let value = self.dimensions[node.dimension as usize].value(key);
             let intervals = node.start as usize..(node.start + node.interval_count) as usize;
@@ -93,7 +93,7 @@ impl IntervalDiagram {
     }
 
     fn list(&self, terminal: IddNodeRef) -> &[u32] {
-        let at = (terminal & !TERMINAL) as usize;
+        let at = (terminal & !TERMINAL_FLAG) as usize;
         &self.rules[self.list_starts[at] as usize..self.list_starts[at + 1] as usize]
     }
 
@@ -121,10 +121,10 @@ impl IntervalDiagram {
         if let Some(known) = copies.get(&u64::from(from)) {
             return *known;
         }
-        let to = if from & TERMINAL != 0 {
+        let to = if from & TERMINAL_FLAG != 0 {
             copy.rules.extend_from_slice(self.list(from));
             copy.list_starts.push(copy.rules.len() as u32);
-            (copy.list_starts.len() as u32 - 2) | TERMINAL
+            (copy.list_starts.len() as u32 - 2) | TERMINAL_FLAG
         } else {
             let node = self.nodes[from as usize];
             let intervals = node.start as usize..(node.start + node.interval_count) as usize;
@@ -196,7 +196,7 @@ impl DiagramBuilder {
         }
         self.diagram.rules.extend_from_slice(&rules);
         self.diagram.list_starts.push(self.diagram.rules.len() as u32);
-        let terminal = (self.diagram.list_starts.len() as u32 - 2) | TERMINAL;
+        let terminal = (self.diagram.list_starts.len() as u32 - 2) | TERMINAL_FLAG;
         self.list_of_rules.insert(rules, terminal);
         terminal
     }
@@ -262,7 +262,7 @@ impl DiagramBuilder {
         if earlier == NO_MATCH {
             return Ok(later);
         }
-        let is_terminal = |of: IddNodeRef| of & TERMINAL != 0;
+        let is_terminal = |of: IddNodeRef| of & TERMINAL_FLAG != 0;
         if is_terminal(earlier) && self.kind == TerminalKind::FirstDeciding {
             return Ok(earlier);
         }
@@ -299,7 +299,7 @@ impl DiagramBuilder {
 
     fn dimension_of(&self, node: IddNodeRef) -> u32 {
         match self.diagram.nodes.get(node as usize) {
-            Some(of) if node & TERMINAL == 0 => of.dimension,
+            Some(of) if node & TERMINAL_FLAG == 0 => of.dimension,
             _ => u32::MAX,
         }
     }

@@ -19,7 +19,7 @@ use crate::bpf_program::frame_generator::SendResult;
 use crate::observe::core_noise::{
     CorePinGuard, MAX_REALTIME_TRIAL, pick_other_core_or_same, set_fifo_priority,
 };
-use crate::observe::counters::RxPacketReader;
+use crate::observe::counters::RxPacketCounterReader;
 use crate::topology::FirewallWithCounters;
 use crate::topology::probe_routes::ProbeLinks;
 use crate::workload::frame_accounting::SentFrameTracker;
@@ -195,7 +195,11 @@ fn run_probes_under_load(
 }
 
 /// Waits until the load is there.
-fn wait_for_background_load(entering: &RxPacketReader, entered: u64, ended: &AtomicBool) -> bool {
+fn wait_for_background_load(
+    entering: &RxPacketCounterReader,
+    entered: u64,
+    ended: &AtomicBool,
+) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < BACKGROUND_LOAD_START_TIMEOUT && !ended.load(Ordering::SeqCst) {
         if entering

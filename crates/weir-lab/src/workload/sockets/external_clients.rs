@@ -168,14 +168,14 @@ fn build_connections_record(asking: &SocketPlan<'_>, report: &ProgramReport) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::program_report::made_up;
+    use super::program_report::made_up_socket_plan;
     use super::*;
     use weir_study::ConnectionLoad;
 
     #[test]
     fn what_a_program_did_not_open_was_given_up() {
         let endpoints = ConnectionLoad::default().endpoints;
-        let asking = made_up(&endpoints);
+        let asking = made_up_socket_plan(&endpoints);
         let failed = vec![("descriptors", 200), ("reset", 50), ("refused", 0)];
         let report =
             ProgramReport { completed: 2000, failures_by_kind: failed, ..ProgramReport::default() };

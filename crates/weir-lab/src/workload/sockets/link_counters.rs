@@ -1,14 +1,14 @@
 //! Packets that entered and left a firewall of a sockets trial.
 
 use crate::LabError;
-use crate::observe::counters::RxPacketReader;
+use crate::observe::counters::RxPacketCounterReader;
 use crate::topology::{FirewallWithCounters, Topology};
 use crate::workload::settle::{SettleTimes, TransitProgress, wait_until_settled};
 
 /// Packets on the links of one firewall.
 pub(super) struct LinkCounters {
-    into_firewall: [RxPacketReader; 2],
-    out_of_firewall: [RxPacketReader; 2],
+    into_firewall: [RxPacketCounterReader; 2],
+    out_of_firewall: [RxPacketCounterReader; 2],
 }
 
 impl LinkCounters {
@@ -18,7 +18,7 @@ impl LinkCounters {
         firewall: &FirewallWithCounters,
     ) -> Result<LinkCounters, LabError> {
         let devices = topology.firewall_devices();
-        let open = RxPacketReader::open;
+        let open = RxPacketCounterReader::open;
         Ok(LinkCounters {
             into_firewall: [
                 open(&firewall.namespace, &devices.input)?,
@@ -33,7 +33,7 @@ impl LinkCounters {
 
     /// Packets that entered the firewall, and packets that left it.
     pub(super) fn read_packets_entered_and_left(&self) -> Result<(u64, u64), LabError> {
-        let sum = |[one, other]: &[RxPacketReader; 2]| -> Result<u64, LabError> {
+        let sum = |[one, other]: &[RxPacketCounterReader; 2]| -> Result<u64, LabError> {
             Ok(one.received_packets()? + other.received_packets()?)
         };
         Ok((sum(&self.into_firewall)?, sum(&self.out_of_firewall)?))

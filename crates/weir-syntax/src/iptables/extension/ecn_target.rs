@@ -11,18 +11,19 @@ use crate::iptables::option_specs_and_arguments::{
 };
 
 const TCP_REMOVE: u8 = 0;
-const TCP_CWR: u8 = 1;
-const TCP_ECE: u8 = 2;
-const IP_ECT: u8 = 3;
+const TCP_CWR_OPTION_ID: u8 = 1;
+const TCP_ECE_OPTION_ID: u8 = 2;
+const IP_ECT_OPTION_ID: u8 = 3;
 
 pub(super) static ECN_TARGET: Extension<Target> = Extension {
     name: "ECN",
     family: Some(Family::V4),
     options: &[
-        flag_option("ecn-tcp-remove", TCP_REMOVE).excludes(1 << TCP_CWR | 1 << TCP_ECE),
-        option_with_argument("ecn-tcp-cwr", TCP_CWR).excludes(1 << TCP_REMOVE),
-        option_with_argument("ecn-tcp-ece", TCP_ECE).excludes(1 << TCP_REMOVE),
-        option_with_argument("ecn-ip-ect", IP_ECT),
+        flag_option("ecn-tcp-remove", TCP_REMOVE)
+            .excludes(1 << TCP_CWR_OPTION_ID | 1 << TCP_ECE_OPTION_ID),
+        option_with_argument("ecn-tcp-cwr", TCP_CWR_OPTION_ID).excludes(1 << TCP_REMOVE),
+        option_with_argument("ecn-tcp-ece", TCP_ECE_OPTION_ID).excludes(1 << TCP_REMOVE),
+        option_with_argument("ecn-ip-ect", IP_ECT_OPTION_ID),
     ],
     build: build_ecn_target,
     scope: ExtensionScope::in_tables(&[TableName::Mangle]),
@@ -47,15 +48,15 @@ fn build_ecn_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let mut operation = EcnOperation::default();
     for t in g.iter() {
         let is_tcp_rule = g.base.proto.is_some_and(|p| p.proto == 6 && !p.negated);
-        if t.id != IP_ECT && !is_tcp_rule {
+        if t.id != IP_ECT_OPTION_ID && !is_tcp_rule {
             return Diagnostic::new("test of TCP bits in a rule that is not for TCP only", t.span)
                 .with_help("write -p tcp in the rule")
                 .into_err();
         }
         match t.id {
             TCP_REMOVE => operation = EcnOperation::TCP_REMOVE,
-            TCP_CWR => operation.tcp_cwr = Some(option_values::parse_integer(t, 0, 1)?),
-            TCP_ECE => operation.tcp_ece = Some(option_values::parse_integer(t, 0, 1)?),
+            TCP_CWR_OPTION_ID => operation.tcp_cwr = Some(option_values::parse_integer(t, 0, 1)?),
+            TCP_ECE_OPTION_ID => operation.tcp_ece = Some(option_values::parse_integer(t, 0, 1)?),
             _ => operation.ip_ect = Some(option_values::parse_integer(t, 0, 3)?),
         }
     }

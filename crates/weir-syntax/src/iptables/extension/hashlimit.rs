@@ -246,7 +246,7 @@ fn parse_byte_rate(
             .with_help("rates are below 32768mb/s")
             .into_err();
     };
-    let real = compute_slowest_byte_rate_of_cost(cost);
+    let stored_byte_rate = compute_slowest_byte_rate_of_cost(cost);
     let mut rate = HashlimitRateAndExpiry {
         value: ExtensionValue::Text(format!("{}/s", format_byte_rate_of_cost(cost))),
         burst: None,
@@ -256,17 +256,18 @@ fn parse_byte_rate(
     };
     if let Some(t) = g.first_with_id(4) {
         let burst = parse_burst(t)?;
-        if burst < real || real == 0 {
+        if burst < stored_byte_rate || stored_byte_rate == 0 {
             return t
-                .arg_error(format!("burst is below the rate of {real} bytes"))
+                .arg_error(format!("burst is below the rate of {stored_byte_rate} bytes"))
                 .with_help("give a burst of at least the rate, or a rate of at least 32 bytes")
                 .into_err();
         }
         rate.expire_read_millis = 60_000;
-        let seconds = burst_seconds(burst, real);
+        let seconds = burst_seconds(burst, stored_byte_rate);
         if seconds != 0 {
             rate.expire_print_millis = 60_000;
-            rate.burst = Some(ExtensionValue::Text(format_byte_burst_of_seconds(seconds, real)));
+            rate.burst =
+                Some(ExtensionValue::Text(format_byte_burst_of_seconds(seconds, stored_byte_rate)));
         }
     }
     Ok(rate)
@@ -315,22 +316,22 @@ fn format_byte_rate_of_cost(cost: u64) -> String {
 }
 
 /// The burst that the kernel stores: a number of times the rate, computed in 32 bits.
-fn burst_seconds(burst: u64, real: u64) -> u64 {
-    let whole = u64::from(burst as u32) / real;
-    whole + u64::from(!burst.is_multiple_of(real))
+fn burst_seconds(burst: u64, stored_byte_rate: u64) -> u64 {
+    let whole = u64::from(burst as u32) / stored_byte_rate;
+    whole + u64::from(!burst.is_multiple_of(stored_byte_rate))
 }
 
 /// A burst that is read back as that number of seconds, in the largest unit that can say it.
-fn format_byte_burst_of_seconds(seconds: u64, real: u64) -> String {
-    let bytes = match seconds * real {
+fn format_byte_burst_of_seconds(seconds: u64, stored_byte_rate: u64) -> String {
+    let bytes = match seconds * stored_byte_rate {
         bytes if bytes <= u32::MAX.into() => bytes,
         // Of a rate above 32 bits no whole second fits, only a rest.
-        _ => (seconds - 1) * real + 1,
+        _ => (seconds - 1) * stored_byte_rate + 1,
     };
-    let bytes = if bytes < real { real + 1 } else { bytes };
+    let bytes = if bytes < stored_byte_rate { stored_byte_rate + 1 } else { bytes };
     for (unit, name) in [(1u64 << 20, "mb"), (1 << 10, "kb")] {
         let rounded = bytes / unit * unit;
-        if rounded >= real && burst_seconds(rounded, real) == seconds {
+        if rounded >= stored_byte_rate && burst_seconds(rounded, stored_byte_rate) == seconds {
             return format!("{}{name}", bytes / unit);
         }
     }
@@ -400,15 +401,19 @@ mod tests {
 
     #[test]
     fn every_burst_is_printed_as_one_that_is_read_back_as_it() {
-        for real in [16, 1024, 2_096_176, 1 << 31, 1 << 33] {
-            let most = u64::from(u32::MAX) / real + 1;
+        for stored_byte_rate in [16, 1024, 2_096_176, 1 << 31, 1 << 33] {
+            let most = u64::from(u32::MAX) / stored_byte_rate + 1;
             for seconds in (1..=most.min(1000)).chain([most]) {
-                let text = format_byte_burst_of_seconds(seconds, real);
+                let text = format_byte_burst_of_seconds(seconds, stored_byte_rate);
                 let (n, unit) = strtoul::parse_leading_number(&text).expect("a number");
                 let bytes = n * [1, 1 << 10, 1 << 20]
                     [usize::from(unit == "kb") + 2 * usize::from(unit == "mb")];
-                assert!(bytes >= real, "{text} of {real}");
-                assert_eq!(burst_seconds(bytes, real), seconds, "{text} of {real}");
+                assert!(bytes >= stored_byte_rate, "{text} of {stored_byte_rate}");
+                assert_eq!(
+                    burst_seconds(bytes, stored_byte_rate),
+                    seconds,
+                    "{text} of {stored_byte_rate}"
+                );
             }
         }
     }

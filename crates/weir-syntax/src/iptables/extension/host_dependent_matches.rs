@@ -26,7 +26,7 @@ pub(super) static OWNER_MATCH: Extension<Match> = Extension {
     ],
     build: build_owner_match,
     scope: ExtensionScope::from_hooks(&[Output, Postrouting]),
-    print_value: print_account_range,
+    print_value: print_uid_or_gid_range,
     ..Extension::DEFAULT
 };
 
@@ -380,7 +380,7 @@ fn parse_iproute_name_or_number(t: &ParsedOption, table: &str) -> ParseResult<Ex
 }
 
 /// A range of accounts has a hyphen.
-fn print_account_range(out: &mut String, o: &ExtensionOption, family: Family) {
+fn print_uid_or_gid_range(out: &mut String, o: &ExtensionOption, family: Family) {
     let ExtensionValue::Range(lo, hi) = &o.value else { return print_option_value(out, o, family) };
     append_text::append_decimal(out, *lo);
     if lo != hi {

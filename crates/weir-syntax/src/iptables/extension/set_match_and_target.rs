@@ -50,7 +50,7 @@ pub(super) static SET_TARGET: Extension<Target> = Extension {
         flag_option("map-queue", 7).requires_all(1 << 2).invertible(),
     ],
     build: build_set_target,
-    print_value: print_name_and_directions,
+    print_value: print_set_target_value,
     ..Extension::DEFAULT
 };
 
@@ -169,7 +169,7 @@ fn append_set_directions(out: &mut String, dirs: &[bool]) {
 }
 
 /// A set's name, quoted where it needs it, and the directions.
-fn print_name_and_directions(out: &mut String, o: &ExtensionOption, family: Family) {
+fn print_set_target_value(out: &mut String, o: &ExtensionOption, family: Family) {
     let ExtensionValue::Text(words) = &o.value else { return print_option_value(out, o, family) };
     let (name, directions) = words.rsplit_once(' ').unwrap_or((words, ""));
     append_text::append_word_quoted_if_needed(out, name);

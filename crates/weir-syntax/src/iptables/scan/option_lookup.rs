@@ -79,7 +79,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
     }
 
     fn unknown_option_error(&self, name: &str, span: Span) -> Diagnostic {
-        let owner = extension::extension_with_option(name, self.context.family);
+        let owner = extension::find_flag_and_module_with_option(name, self.context.family);
         let d = Diagnostic::new(format!("no option --{name} here"), span);
         match owner {
             Some((_, "tcp" | "udp" | "sctp" | "dccp")) => {

@@ -79,7 +79,7 @@ impl TableDraft {
         beside: RuleLineContext,
     ) -> ParseResult<()> {
         refuse_reserved_or_long_chain_name(&name, c.chain_span)?;
-        refuse_blank_chain_name(&name, c.chain_span)?;
+        refuse_chain_name_with_blanks(&name, c.chain_span)?;
         if name.starts_with(['-', '!']) {
             return Diagnostic::new(
                 format!("chain name {name} begins like an option"),
@@ -159,7 +159,7 @@ impl TableDraft {
             return Diagnostic::new("-E without a new name", c.span).into_err();
         };
         refuse_reserved_or_long_chain_name(&new, c.operand_span)?;
-        refuse_blank_chain_name(&new, c.operand_span)?;
+        refuse_chain_name_with_blanks(&new, c.operand_span)?;
         if self.has_chain(&new) {
             return Diagnostic::new(format!("chain {new} already exists"), c.operand_span)
                 .into_err();
@@ -179,7 +179,7 @@ impl TableDraft {
 }
 
 /// A chain's line cannot quote its name: one with blanks could not be printed.
-fn refuse_blank_chain_name(name: &str, span: Span) -> ParseResult<()> {
+fn refuse_chain_name_with_blanks(name: &str, span: Span) -> ParseResult<()> {
     if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Diagnostic::new("chain name is empty or contains a blank", span)
             .with_help("iptables-save would print it in a form that cannot be read back")

@@ -5,7 +5,7 @@ use serde::Serialize;
 use weir_lint::{Finding, RulesetCounts, UnfinishedTable, count_ruleset};
 
 use super::checked_ruleset::{CheckedRuleset, severity_word};
-use super::source_locations::SourceLocations;
+use super::source_locations::SourceLineIndex;
 use crate::json_output;
 
 /// What is printed.
@@ -73,7 +73,7 @@ pub(super) fn render_json(all: &[CheckedRuleset]) -> Result<String> {
 }
 
 fn ruleset_to_json(checked: &CheckedRuleset) -> CheckedRulesetJson<'_> {
-    let places = SourceLocations::new(&checked.sources);
+    let places = SourceLineIndex::new(&checked.sources);
     CheckedRulesetJson {
         files: checked.sources.iter().map(|s| &*s.name).collect(),
         counts: count_ruleset(&checked.firewall),
@@ -87,7 +87,7 @@ fn ruleset_to_json(checked: &CheckedRuleset) -> CheckedRulesetJson<'_> {
 fn finding_to_json<'a>(
     f: &'a Finding,
     checked: &CheckedRuleset,
-    places: &SourceLocations<'a>,
+    places: &SourceLineIndex<'a>,
 ) -> FindingJson<'a> {
     let source = places.source_of_finding(f);
     let region = source.and_then(|s| places.line_column_range(s, f.span));

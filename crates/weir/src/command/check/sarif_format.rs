@@ -12,7 +12,7 @@ use weir_lint::{Finding, Lint, all_lints};
 use weir_model::Span;
 
 use super::checked_ruleset::{CheckedRuleset, severity_word};
-use super::source_locations::SourceLocations;
+use super::source_locations::SourceLineIndex;
 use crate::operand::SourceText;
 
 /// Where the pages can be read.
@@ -23,7 +23,7 @@ pub(super) fn render_sarif(all: &[CheckedRuleset]) -> Result<String> {
     let index: HashMap<&str, usize> = all_lints().enumerate().map(|(i, l)| (l.id, i)).collect();
     let mut results = Vec::new();
     for checked in all {
-        let places = SourceLocations::new(&checked.sources);
+        let places = SourceLineIndex::new(&checked.sources);
         let of = |f: &Finding| sarif_result(f, index[f.lint_id()], checked, &places);
         results.extend(checked.findings.iter().map(of));
     }
@@ -60,7 +60,7 @@ fn sarif_result(
     f: &Finding,
     index: usize,
     checked: &CheckedRuleset,
-    places: &SourceLocations<'_>,
+    places: &SourceLineIndex<'_>,
 ) -> Value {
     let source = places.source_of_finding(f);
     let name = f.place.as_ref().map(ToString::to_string);
@@ -103,7 +103,7 @@ fn sarif_location(
     source: Option<&SourceText>,
     span: Span,
     name: Option<&str>,
-    places: &SourceLocations<'_>,
+    places: &SourceLineIndex<'_>,
 ) -> Value {
     let mut location = json!({});
     if let Some(source) = source {

@@ -3,13 +3,13 @@
 use weir_syntax::escape_control_chars;
 
 use super::checked_ruleset::{CheckedRuleset, severity_word};
-use super::source_locations::SourceLocations;
+use super::source_locations::SourceLineIndex;
 
 /// Prints them, in the order of the texts.
 pub(super) fn render_finding_lines(all: &[CheckedRuleset]) -> String {
     let mut out = String::new();
     for checked in all {
-        let places = SourceLocations::new(&checked.sources);
+        let places = SourceLineIndex::new(&checked.sources);
         for f in &checked.findings {
             let source = places.source_of_finding(f);
             let name = source.map_or("<ruleset>", |s| &*s.name);

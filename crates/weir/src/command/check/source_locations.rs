@@ -6,7 +6,7 @@ use weir_model::Span;
 use crate::operand::{RulesetTextKind, SourceText};
 
 /// The texts of a check, with where their lines begin.
-pub struct SourceLocations<'a> {
+pub struct SourceLineIndex<'a> {
     sources: Vec<(&'a SourceText, Vec<usize>)>,
 }
 
@@ -23,14 +23,14 @@ pub struct LineColumnRange {
     pub end_column: usize,
 }
 
-impl<'a> SourceLocations<'a> {
+impl<'a> SourceLineIndex<'a> {
     /// Looks for line ends once.
     pub fn new(sources: &'a [SourceText]) -> Self {
         let starts = |s: &SourceText| {
             let ends = s.text.bytes().enumerate().filter(|(_, b)| *b == b'\n');
             std::iter::once(0).chain(ends.map(|(i, _)| i + 1)).collect()
         };
-        SourceLocations { sources: sources.iter().map(|s| (s, starts(s))).collect() }
+        SourceLineIndex { sources: sources.iter().map(|s| (s, starts(s))).collect() }
     }
 
     /// The text that a finding is about.

@@ -7,7 +7,7 @@ use weir_model::Firewall;
 use weir_syntax::{Diagnostic, DiagnosticSeverity, escape_control_chars};
 
 use super::checked_ruleset::{CheckedRuleset, format_severity_counts, severity_word};
-use super::source_locations::SourceLocations;
+use super::source_locations::SourceLineIndex;
 
 /// Findings drawn of each kind; the others are counted.
 const MAX_SHOWN_FINDINGS_PER_LINT: usize = 3;
@@ -96,7 +96,7 @@ fn render_findings(checked: &CheckedRuleset, at_most: usize, color: bool) -> Str
         of_kind.sort_by_key(|f| Reverse(f.severity));
     }
     kinds.sort_by_key(|(_, of_kind)| Reverse(of_kind[0].severity));
-    let places = SourceLocations::new(&checked.sources);
+    let places = SourceLineIndex::new(&checked.sources);
     let mut out = String::new();
     for (id, of_kind) in &kinds {
         let fix = if of_kind.iter().any(|f| f.fix.is_some()) { ", weir can fix" } else { "" };

@@ -91,7 +91,7 @@ pub(super) fn parse_output(text: &str) -> Result<ProgramReport, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::program_report::made_up;
+    use super::super::program_report::made_up_socket_plan;
     use super::*;
     use weir_study::ConnectionLoad;
 
@@ -163,7 +163,7 @@ Errors: fd-unavail 197 addrunavail 0 ftab-full 0 other 2
     #[test]
     fn connections_are_planned() {
         let endpoints = ConnectionLoad::default().endpoints;
-        let line = build_arguments(&made_up(&endpoints)).join(" ");
+        let line = build_arguments(&made_up_socket_plan(&endpoints)).join(" ");
         assert!(line.contains("--rate=1500 --num-conns=2250 --num-calls=1"), "{line}");
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct ProgramReport {
 
 /// What invented trials of programs request.
 #[cfg(test)]
-pub(super) fn made_up(
+pub(super) fn made_up_socket_plan(
     endpoints: &weir_study::Endpoints,
 ) -> super::super::socket_plan::SocketPlan<'_> {
     use crate::workload::sockets::client_limits::ClientResources;

@@ -38,8 +38,8 @@ const LINE_FORMATS: [&str; 15] = [
     "Transfer/sec: {}",
 ];
 
-/// `kept`: its connections stay open.
-pub(super) fn build_arguments(asking: &SocketPlan<'_>, kept: bool) -> Vec<String> {
+/// `keep_connections_open`: its connections stay open.
+pub(super) fn build_arguments(asking: &SocketPlan<'_>, keep_connections_open: bool) -> Vec<String> {
     let SocketPlan { endpoints, concurrency: at_once, duration, .. } = asking;
     let seconds = duration.as_secs_f64().ceil().max(1.0);
     let mut arguments = vec![
@@ -49,7 +49,7 @@ pub(super) fn build_arguments(asking: &SocketPlan<'_>, kept: bool) -> Vec<String
         format!("--timeout={}s", REPLY_TIMEOUT.as_secs()),
         "--latency".to_owned(),
     ];
-    if !kept {
+    if !keep_connections_open {
         arguments.push("--header=Connection: close".to_owned());
     }
     arguments.push(format!("http://{}:{}/", endpoints.first_server, endpoints.server_port));
@@ -115,7 +115,7 @@ fn parse_time_ns(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::program_report::made_up;
+    use super::super::program_report::made_up_socket_plan;
     use super::*;
     use weir_study::ConnectionLoad;
 
@@ -200,7 +200,7 @@ Transfer/sec:    858.89KB
     #[test]
     fn a_trial_lasts_whole_seconds() {
         let endpoints = ConnectionLoad::default().endpoints;
-        let asking = made_up(&endpoints);
+        let asking = made_up_socket_plan(&endpoints);
         let line = build_arguments(&asking, false).join(" ");
         assert!(line.contains("--connections=64 --duration=2s"), "{line}");
         assert!(line.contains("Connection: close"), "{line}");

@@ -13,60 +13,61 @@ use crate::iptables::option_specs_and_arguments::{
 const U16_MAX: u64 = u16::MAX as u64;
 const U32_MAX: u64 = u32::MAX as u64;
 
-const TUPLE: u8 = 0;
-const SRC_PREFIX: u8 = 1;
-const DST_PREFIX: u8 = 2;
-const SPORT_MASK: u8 = 3;
-const DPORT_MASK: u8 = 4;
-const SPI_MASK: u8 = 5;
-const SPORT: u8 = 6;
-const DPORT: u8 = 7;
+const TUPLE_OPTION_ID: u8 = 0;
+const SRC_PREFIX_OPTION_ID: u8 = 1;
+const DST_PREFIX_OPTION_ID: u8 = 2;
+const SPORT_MASK_OPTION_ID: u8 = 3;
+const DPORT_MASK_OPTION_ID: u8 = 4;
+const SPI_MASK_OPTION_ID: u8 = 5;
+const SPORT_OPTION_ID: u8 = 6;
+const DPORT_OPTION_ID: u8 = 7;
 const SPI: u8 = 8;
-const PROTO_MASK: u8 = 9;
-const RND: u8 = 10;
-const MOD: u8 = 11;
-const OFFSET: u8 = 12;
+const PROTO_MASK_OPTION_ID: u8 = 9;
+const RND_OPTION_ID: u8 = 10;
+const MOD_OPTION_ID: u8 = 11;
+const OFFSET_OPTION_ID: u8 = 12;
 
 /// Fields of a tuple in the order in which they are looked up, and the options that set their masks.
 const TUPLE_FIELDS: [(&str, Option<u8>); 7] = [
     ("ct", None),
-    ("src", Some(SRC_PREFIX)),
-    ("dst", Some(DST_PREFIX)),
-    ("sport", Some(SPORT_MASK)),
-    ("dport", Some(DPORT_MASK)),
-    ("proto", Some(PROTO_MASK)),
-    ("spi", Some(SPI_MASK)),
+    ("src", Some(SRC_PREFIX_OPTION_ID)),
+    ("dst", Some(DST_PREFIX_OPTION_ID)),
+    ("sport", Some(SPORT_MASK_OPTION_ID)),
+    ("dport", Some(DPORT_MASK_OPTION_ID)),
+    ("proto", Some(PROTO_MASK_OPTION_ID)),
+    ("spi", Some(SPI_MASK_OPTION_ID)),
 ];
 
 pub(in crate::iptables::extension) static HMARK_TARGET: Extension<Target> = Extension {
     name: "HMARK",
     options: &[
-        option_with_argument("hmark-tuple", TUPLE),
-        option_with_argument("hmark-src-prefix", SRC_PREFIX),
-        option_with_argument("hmark-dst-prefix", DST_PREFIX),
-        port_option("hmark-sport-mask", SPORT_MASK, SPI_MASK),
-        port_option("hmark-dport-mask", DPORT_MASK, SPI_MASK),
-        option_with_argument("hmark-spi-mask", SPI_MASK)
-            .excludes(1 << SPORT_MASK | 1 << DPORT_MASK),
-        port_option("hmark-sport", SPORT, SPI),
-        port_option("hmark-dport", DPORT, SPI),
-        option_with_argument("hmark-spi", SPI).excludes(1 << SPORT | 1 << DPORT),
-        option_with_argument("hmark-proto-mask", PROTO_MASK),
-        option_with_argument("hmark-rnd", RND).mandatory(),
-        option_with_argument("hmark-mod", MOD).mandatory(),
-        option_with_argument("hmark-offset", OFFSET),
+        option_with_argument("hmark-tuple", TUPLE_OPTION_ID),
+        option_with_argument("hmark-src-prefix", SRC_PREFIX_OPTION_ID),
+        option_with_argument("hmark-dst-prefix", DST_PREFIX_OPTION_ID),
+        port_option_excluding_spi("hmark-sport-mask", SPORT_MASK_OPTION_ID, SPI_MASK_OPTION_ID),
+        port_option_excluding_spi("hmark-dport-mask", DPORT_MASK_OPTION_ID, SPI_MASK_OPTION_ID),
+        option_with_argument("hmark-spi-mask", SPI_MASK_OPTION_ID)
+            .excludes(1 << SPORT_MASK_OPTION_ID | 1 << DPORT_MASK_OPTION_ID),
+        port_option_excluding_spi("hmark-sport", SPORT_OPTION_ID, SPI),
+        port_option_excluding_spi("hmark-dport", DPORT_OPTION_ID, SPI),
+        option_with_argument("hmark-spi", SPI)
+            .excludes(1 << SPORT_OPTION_ID | 1 << DPORT_OPTION_ID),
+        option_with_argument("hmark-proto-mask", PROTO_MASK_OPTION_ID),
+        option_with_argument("hmark-rnd", RND_OPTION_ID).mandatory(),
+        option_with_argument("hmark-mod", MOD_OPTION_ID).mandatory(),
+        option_with_argument("hmark-offset", OFFSET_OPTION_ID),
     ],
     build: require_fields_and_build_hmark,
     ..Extension::PRINTED_AS_WRITTEN
 };
 
 /// An SPI is where the ports of other protocols are.
-const fn port_option(name: &'static str, id: u8, spi: u8) -> OptionSpec {
+const fn port_option_excluding_spi(name: &'static str, id: u8, spi: u8) -> OptionSpec {
     option_with_argument(name, id).excludes(1 << spi)
 }
 
 fn require_fields_and_build_hmark(g: &ExtensionArguments) -> ParseResult<Target> {
-    if g.iter().all(|t| matches!(t.id, RND | MOD | OFFSET)) {
+    if g.iter().all(|t| matches!(t.id, RND_OPTION_ID | MOD_OPTION_ID | OFFSET_OPTION_ID)) {
         return g
             .extension_error("HMARK without fields to hash")
             .with_help("give --hmark-tuple")
@@ -76,18 +77,18 @@ fn require_fields_and_build_hmark(g: &ExtensionArguments) -> ParseResult<Target>
     let target = build_verbatim_target(
         g,
         &[
-            (SRC_PREFIX, PrefixLength),
-            (DST_PREFIX, PrefixLength),
-            (SPORT_MASK, short),
-            (DPORT_MASK, short),
-            (SPI_MASK, long),
-            (SPORT, short),
-            (DPORT, short),
+            (SRC_PREFIX_OPTION_ID, PrefixLength),
+            (DST_PREFIX_OPTION_ID, PrefixLength),
+            (SPORT_MASK_OPTION_ID, short),
+            (DPORT_MASK_OPTION_ID, short),
+            (SPI_MASK_OPTION_ID, long),
+            (SPORT_OPTION_ID, short),
+            (DPORT_OPTION_ID, short),
             (SPI, long),
-            (PROTO_MASK, short),
-            (RND, long),
-            (MOD, Number(1, U32_MAX)),
-            (OFFSET, long),
+            (PROTO_MASK_OPTION_ID, short),
+            (RND_OPTION_ID, long),
+            (MOD_OPTION_ID, Number(1, U32_MAX)),
+            (OFFSET_OPTION_ID, long),
         ],
     )?;
     check_hashed_fields(g)?;
@@ -121,16 +122,18 @@ fn parse_tuple_field_ids(tuple: &ParsedOption) -> ParseResult<BTreeSet<u8>> {
 /// A field of the tuple is not set by an option that follows it, and ports are not hashed with an
 /// SPI. An option before the tuple is taken: the tuple replaces its mask.
 fn check_hashed_fields(g: &ExtensionArguments) -> ParseResult<()> {
-    let Some(tuple) = g.first_with_id(TUPLE) else { return Ok(()) };
+    let Some(tuple) = g.first_with_id(TUPLE_OPTION_ID) else { return Ok(()) };
     let listed = parse_tuple_field_ids(tuple)?;
-    if let Some(t) = g.iter().skip_while(|t| t.id != TUPLE).find(|t| listed.contains(&t.id)) {
+    if let Some(t) =
+        g.iter().skip_while(|t| t.id != TUPLE_OPTION_ID).find(|t| listed.contains(&t.id))
+    {
         return t
             .arg_error("--hmark-tuple has this field, too")
             .with_help("remove it here or in the tuple")
             .into_err();
     }
     let has = |id| listed.contains(&id) || g.has_option(id);
-    if has(SPI_MASK) && (has(SPORT_MASK) || has(DPORT_MASK)) {
+    if has(SPI_MASK_OPTION_ID) && (has(SPORT_MASK_OPTION_ID) || has(DPORT_MASK_OPTION_ID)) {
         return g
             .extension_error("HMARK of ports and of an SPI")
             .with_help("hash the ports in one rule and the SPI in another")

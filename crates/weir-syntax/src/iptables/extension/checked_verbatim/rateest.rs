@@ -12,9 +12,9 @@ use crate::iptables::option_specs_and_arguments::{
 };
 use crate::strtod::parse_leading_double;
 
-const NAME: u8 = 0;
-const INTERVAL: u8 = 1;
-const EWMALOG: u8 = 2;
+const NAME_OPTION_ID: u8 = 0;
+const INTERVAL_OPTION_ID: u8 = 1;
+const EWMALOG_OPTION_ID: u8 = 2;
 
 /// In the order in which `iptables-save` prints them.
 const RATEEST_OPTION_NAMES: [&str; 3] = ["rateest-name", "rateest-interval", "rateest-ewmalog"];
@@ -30,9 +30,12 @@ const INTERVAL_US_MAX: u32 = 8_000_000;
 pub(in crate::iptables::extension) static RATEEST_TARGET: Extension<Target> = Extension {
     name: "RATEEST",
     options: &[
-        option_with_argument(RATEEST_OPTION_NAMES[NAME as usize], NAME).mandatory(),
-        option_with_argument(RATEEST_OPTION_NAMES[INTERVAL as usize], INTERVAL).mandatory(),
-        option_with_argument(RATEEST_OPTION_NAMES[EWMALOG as usize], EWMALOG).mandatory(),
+        option_with_argument(RATEEST_OPTION_NAMES[NAME_OPTION_ID as usize], NAME_OPTION_ID)
+            .mandatory(),
+        option_with_argument(RATEEST_OPTION_NAMES[INTERVAL_OPTION_ID as usize], INTERVAL_OPTION_ID)
+            .mandatory(),
+        option_with_argument(RATEEST_OPTION_NAMES[EWMALOG_OPTION_ID as usize], EWMALOG_OPTION_ID)
+            .mandatory(),
     ],
     build: build_rateest_target,
     keeps_spelling: false,
@@ -41,11 +44,11 @@ pub(in crate::iptables::extension) static RATEEST_TARGET: Extension<Target> = Ex
 
 fn build_rateest_target(g: &ExtensionArguments) -> ParseResult<Target> {
     let mut times_us = [0, 0];
-    for t in g.iter().filter(|t| t.id != NAME) {
-        times_us[usize::from(t.id - INTERVAL)] = parse_time_us(t)?;
+    for t in g.iter().filter(|t| t.id != NAME_OPTION_ID) {
+        times_us[usize::from(t.id - INTERVAL_OPTION_ID)] = parse_time_us(t)?;
     }
     let [interval_us, average_us] = times_us;
-    if let Some(t) = g.first_with_id(INTERVAL)
+    if let Some(t) = g.first_with_id(INTERVAL_OPTION_ID)
         && interval_us > INTERVAL_US_MAX
     {
         return t
@@ -53,7 +56,7 @@ fn build_rateest_target(g: &ExtensionArguments) -> ParseResult<Target> {
             .with_help("write a time of at most 8s")
             .into_err();
     }
-    if let Some(t) = g.first_with_id(EWMALOG)
+    if let Some(t) = g.first_with_id(EWMALOG_OPTION_ID)
         && !(1..=30).contains(&find_ewma_log(interval_us, average_us))
     {
         return t
@@ -61,7 +64,7 @@ fn build_rateest_target(g: &ExtensionArguments) -> ParseResult<Target> {
             .with_help("write a time of at least 1.45 intervals, and much below 2³⁰ of them")
             .into_err();
     }
-    let mut options = check_options(g, &[(NAME, TruncatedText(0, RATEEST_NAME_MAX))])?;
+    let mut options = check_options(g, &[(NAME_OPTION_ID, TruncatedText(0, RATEEST_NAME_MAX))])?;
     let saved_times = saved_times_us(interval_us, average_us);
     let place = |name: &str| RATEEST_OPTION_NAMES.iter().position(|known| *known == name);
     options.sort_by_key(|option| place(option.name));
