@@ -7,7 +7,7 @@
 //! the order of the text, every merge traverses both diagrams.
 
 use weir_model::mask::masked_interval;
-use weir_model::{Family, Field, Predicate, Rule, Target, Test, lower_to_tests, target_effects};
+use weir_model::{Family, Field, FieldSet, Predicate, Rule, Target, Test, lower_to_tests};
 
 /// What is merged as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,10 +27,16 @@ struct AddressOnlyRule {
 }
 
 /// The steps of a chain, in an order that means the same as its rules.
-pub(crate) fn plan_merge_steps(rules: &[Rule], family: Family) -> Vec<MergeStep> {
+///
+/// `written_fields`: what a target writes, or the chain to which it leads.
+pub(crate) fn plan_merge_steps(
+    rules: &[Rule],
+    family: Family,
+    written_fields: &dyn Fn(&Target) -> FieldSet,
+) -> Vec<MergeStep> {
     let (mut out, mut run) = (Vec::with_capacity(rules.len()), Vec::<AddressOnlyRule>::new());
     for (number, rule) in rules.iter().enumerate() {
-        let alone = recognize_address_only_rule(number, rule, family);
+        let alone = recognize_address_only_rule(number, rule, family, written_fields);
         let goes_on = alone.as_ref().is_some_and(|a| run.last().is_none_or(|r| r.field == a.field));
         if !goes_on {
             flush_address_run(&mut run, rules, &mut out);
@@ -48,6 +54,7 @@ fn recognize_address_only_rule(
     number: usize,
     rule: &Rule,
     family: Family,
+    written_fields: &dyn Fn(&Target) -> FieldSet,
 ) -> Option<AddressOnlyRule> {
     if rule.base.saddr.is_some() == rule.base.daddr.is_some() {
         return None;
@@ -59,8 +66,7 @@ fn recognize_address_only_rule(
         return None;
     };
     // Behind a target that writes the address, later rules see another one.
-    if target_effects(&rule.target).writes.contains(*field)
-        && !is_always_terminating_target(&rule.target)
+    if written_fields(&rule.target).contains(*field) && !is_always_terminating_target(&rule.target)
     {
         return None;
     }

@@ -115,3 +115,21 @@ fn a_chain_that_was_rewritten_correctly_is_common_again() {
     );
     assert!(!compared(&one, &wrong).is_equal());
 }
+
+#[test]
+fn rules_after_a_chain_that_may_write_the_address_keep_their_order() {
+    let lists = |target: &str, order: [&str; 2]| {
+        let rest: String =
+            (1..9).map(|host| format!("-A FORWARD -s 10.1.0.{host}/32 -j DROP\n")).collect();
+        let [first, second] = order;
+        firewall(&format!(
+            "*mangle\n:FORWARD ACCEPT [0:0]\n:c - [0:0]\n{first}\n{second}\n{rest}\
+             -A c -j {target}\nCOMMIT\n"
+        ))
+    };
+    let rules = ["-A FORWARD -s 10.0.0.1/32 -j c", "-A FORWARD -s 10.0.0.2/32 -j DROP"];
+    let swapped = [rules[1], rules[0]];
+    let is_equal = |target| compared(&lists(target, rules), &lists(target, swapped)).is_equal();
+    assert!(is_equal("MARK --set-xmark 0x1/0x1"), "disjoint rules commute");
+    assert!(!is_equal("UNKNOWN --opt"), "the target may write the other rule's address");
+}
