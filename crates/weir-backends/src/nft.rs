@@ -38,7 +38,8 @@ use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::managing_programs::ManagingProgram;
 use weir_model::nft::{self, CreditedOriginal};
 use weir_model::{
-    CreditMap, Family, Firewall, RuleId, RuleIdTable, RuleIndex, Ruleset, Span, iptables_tool_name,
+    ChangingSets, CreditMap, Family, Firewall, RuleId, RuleIdTable, RuleIndex, Ruleset, Span,
+    iptables_tool_name,
 };
 use weir_passes::equivalence_check::{self, PacketCheckOptions};
 use weir_passes::{CheckedPassesResult, Pass as _, PassContext, passes};
@@ -258,7 +259,13 @@ impl NftFormBuilder {
         }
         let (options, places) =
             (form_passes::build_pass_options(options, "nft"), RuleIdTable::from_ruleset(original));
-        let context = PassContext { options: &options, rule_ids: &places, sets: &[] };
+        let changing = ChangingSets::default();
+        let context = PassContext {
+            options: &options,
+            rule_ids: &places,
+            sets: &[],
+            changing_sets: &changing,
+        };
         let made = passes::chain_tree::ChainTreePass.run(&rest, &context);
         self.compiled_runs.extend(made.compiled_runs);
         made.ruleset

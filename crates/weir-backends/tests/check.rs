@@ -31,6 +31,7 @@ fn tree_of(firewall: &Firewall) -> Firewall {
         v4,
         &TreeOptions::default(),
         &RuleIdTable::from_ruleset(v4),
+        &|_| true,
     );
     assert!(!made.compiled_runs.is_empty());
     Firewall { v4: Some(made.ruleset), ..firewall.clone() }

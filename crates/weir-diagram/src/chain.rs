@@ -5,9 +5,10 @@
 //! hook, before the chains that jump to it; packets that return from it continue after the jump.
 //! The [`chain_cache`](super::chain_cache) finds chains that were built before.
 
+use weir_model::effect::WrittenFields;
 use weir_model::{
-    Chain, ChainGraph, FieldSet, Hotdrop, Match, Policy, Rule, Table, Target, Test,
-    lower_to_tests_with_match_index, match_effects, target_effects,
+    Chain, ChainGraph, Hotdrop, Match, Policy, Rule, Table, Target, Test,
+    lower_to_tests_with_match_index, match_effects,
 };
 use weir_semantics::Verdict;
 use weir_semantics::question_digest::{digest_debug_text, digest_drop_question};
@@ -45,8 +46,7 @@ pub(crate) struct TableChainDiagrams<'t> {
     pub graph: ChainGraph<'t>,
     /// Chains that some rule goes to.
     is_goto_target: Vec<bool>,
-    /// What the rules of each chain write, with the chains that it leads to.
-    written_fields: Vec<FieldSet>,
+    written_fields: WrittenFields,
     chain_ids: Vec<Option<ChainDiagramId>>,
 }
 
@@ -58,25 +58,12 @@ impl<'t> TableChainDiagrams<'t> {
             let target = &table.chains[jump.from].rules[jump.rule].target;
             gone_to[jump.to] |= matches!(target, Target::Goto(_));
         }
-        let mut written_fields = vec![FieldSet::NONE; table.chains.len()];
-        for at in graph.all_callees_first() {
-            let rules = table.chains[at].rules.iter();
-            let own = rules.map(|rule| target_effects(&rule.target).writes);
-            let called = graph.jumps_from(at).iter().map(|jump| written_fields[jump.to]);
-            written_fields[at] = own.chain(called).fold(FieldSet::NONE, FieldSet::union);
-        }
         TableChainDiagrams {
+            written_fields: WrittenFields::of_chains(&table.chains, &graph),
             graph,
             is_goto_target: gone_to,
-            written_fields,
             chain_ids: vec![None; table.chains.len()],
         }
-    }
-
-    /// What a target writes, or the chain to which it leads.
-    fn fields_written_by(&self, target: &Target) -> FieldSet {
-        let callee = target.jump_target().and_then(|name| self.graph.chain_index(name));
-        callee.map_or_else(|| target_effects(target).writes, |at| self.written_fields[at])
     }
 
     /// The meaning of the chain of that name.
@@ -195,7 +182,7 @@ impl<'f> DiagramContext<'f> {
         who: &StatefulTestIdResolver,
         place: TableEvaluationPoint,
     ) -> Result<DiagramRef, BuildError> {
-        let written_fields = |target: &Target| chains.fields_written_by(target);
+        let written_fields = |rule: &Rule| chains.written_fields.by_rule(rule, &chains.graph);
         let merge_steps = plan_merge_steps(rules, self.space.layout.family, &written_fields);
         let count = merge_steps.len();
         let mut merge =

@@ -28,6 +28,7 @@
 
 use std::collections::HashMap;
 
+use weir_model::effect::fields_written_for_later_rules;
 use weir_model::{
     Chain, ChainGraph, Family, FieldSet, Match, Rule, Table, Target, match_effects, target_effects,
 };
@@ -42,9 +43,7 @@ use crate::free_variable::StatefulTestInput;
 use crate::journey::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::node_store::DiagramRef;
 use crate::packet_change::PacketChange;
-use crate::rule_field_use::{
-    WrittenAndUsedFields, collect_used_fields, has_match_that_writes, written_for_later_rules,
-};
+use crate::rule_field_use::{WrittenAndUsedFields, collect_used_fields, has_match_that_writes};
 use crate::same_rules::have_same_tests;
 use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
@@ -334,7 +333,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
             let fields = &mut summed.fields[side];
             for rule in &chain.rules {
                 fields.used = fields.used.union(collect_used_fields(rule, family));
-                let writes = written_for_later_rules(rule);
+                let writes = fields_written_for_later_rules(rule);
                 summed.writes = summed.writes.union(writes);
                 summed.changes_packet |=
                     !writes.is_empty() || target_effects(&rule.target).changes_unmodelled_state;

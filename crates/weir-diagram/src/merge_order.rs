@@ -28,11 +28,11 @@ struct AddressOnlyRule {
 
 /// The steps of a chain, in an order that means the same as its rules.
 ///
-/// `written_fields`: what a target writes, or the chain to which it leads.
+/// `written_fields`: what a rule writes for later rules, with the chain that it leads to.
 pub(crate) fn plan_merge_steps(
     rules: &[Rule],
     family: Family,
-    written_fields: &dyn Fn(&Target) -> FieldSet,
+    written_fields: &dyn Fn(&Rule) -> FieldSet,
 ) -> Vec<MergeStep> {
     let (mut out, mut run) = (Vec::with_capacity(rules.len()), Vec::<AddressOnlyRule>::new());
     for (number, rule) in rules.iter().enumerate() {
@@ -54,7 +54,7 @@ fn recognize_address_only_rule(
     number: usize,
     rule: &Rule,
     family: Family,
-    written_fields: &dyn Fn(&Target) -> FieldSet,
+    written_fields: &dyn Fn(&Rule) -> FieldSet,
 ) -> Option<AddressOnlyRule> {
     if rule.base.saddr.is_some() == rule.base.daddr.is_some() {
         return None;
@@ -65,9 +65,8 @@ fn recognize_address_only_rule(
     else {
         return None;
     };
-    // Behind a target that writes the address, later rules see another one.
-    if written_fields(&rule.target).contains(*field) && !is_always_terminating_target(&rule.target)
-    {
+    // Behind a rule that writes the address, later rules see another one.
+    if written_fields(rule).contains(*field) {
         return None;
     }
     let span = masked_interval(*value, *mask, family.max_addr())?;

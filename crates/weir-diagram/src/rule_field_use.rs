@@ -1,9 +1,10 @@
 //! The fields that rules test and write: for diagrams in which chains are calls
 //! ([`common_chains`](super::common_chains)).
 
+use weir_model::effect::fields_written_for_later_rules;
 use weir_model::{
-    Family, Field, FieldSet, Rule, Table, Target, TargetTermination, Test, lower_to_tests,
-    match_effects, target_effects,
+    Family, Field, FieldSet, Rule, Table, Target, Test, lower_to_tests, match_effects,
+    target_effects,
 };
 
 /// What the rules of a diagram do with fields.
@@ -21,15 +22,6 @@ pub(crate) fn has_match_that_writes(tables: [&Table; 2]) -> bool {
     matches.any(|rule| rule.matches.iter().any(|m| !match_effects(m, Family::V4).writes.is_empty()))
 }
 
-/// The fields that a rule writes for rules after it.
-pub(crate) fn written_for_later_rules(rule: &Rule) -> FieldSet {
-    let row = target_effects(&rule.target);
-    match row.termination {
-        TargetTermination::Always => FieldSet::NONE,
-        TargetTermination::Never | TargetTermination::Perhaps => row.writes,
-    }
-}
-
 /// The fields that a diagram of the rule shows: those that it tests, writes, and computes values
 /// from. What else a translation or an opaque test depends on is a variable, which is another one
 /// after each change of the packet.
@@ -37,7 +29,7 @@ pub(crate) fn collect_used_fields(rule: &Rule, family: Family) -> FieldSet {
     let row = target_effects(&rule.target);
     let mut used = match &rule.target {
         Target::Nat(_) => row.writes,
-        _ => row.reads.union(written_for_later_rules(rule)),
+        _ => row.reads.union(fields_written_for_later_rules(rule)),
     };
     for test in lower_to_tests(rule, family) {
         used = used.union(match test {

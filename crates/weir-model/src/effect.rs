@@ -27,6 +27,7 @@ mod rule_conntrack_activation;
 pub mod shared_objects;
 mod targets;
 mod traffic_changed_sets;
+mod written_fields;
 
 pub use self::conntrack_demand_level::ConntrackDemand;
 pub use self::field_set::FieldSet;
@@ -40,10 +41,12 @@ pub use self::rule_conntrack_activation::{
 };
 pub use self::targets::{
     IpsetWrites, OPAQUE_TARGET_ROWS, TARGET_ROWS, TargetRow, TargetTermination, UNKNOWN_TARGET_ROW,
-    collect_fields_changed_within_table, target_effects, target_effects_from_rows,
-    target_module_name,
+    target_effects, target_effects_from_rows, target_module_name,
 };
 pub use self::traffic_changed_sets::{ChangingSets, list_target_sets_with_write_flags};
+pub use self::written_fields::{
+    WrittenFields, collect_fields_changed_within_table, fields_written_for_later_rules,
+};
 
 #[cfg(test)]
 mod tests {

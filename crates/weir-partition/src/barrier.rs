@@ -9,8 +9,11 @@
 
 use std::fmt;
 
-use weir_model::effect::UNKNOWN_TARGET_ROW;
-use weir_model::{Family, Hotdrop, Layer, Rule, Target, Test, lower_to_tests, target_effects};
+use weir_model::effect::{UNKNOWN_TARGET_ROW, WrittenFields};
+use weir_model::{
+    ChainGraph, Family, Field, Hotdrop, Layer, Rule, Table, Target, Test, lower_to_tests,
+    target_effects,
+};
 
 /// Why a rule stays where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +28,8 @@ pub enum BarrierReason {
     UnknownTarget,
     /// A target whose effect depends on more than the packet.
     StatefulTarget,
+    /// A target that leads to a chain which may write a header field or a device.
+    ChainMayWriteHeader,
 }
 
 impl fmt::Display for BarrierReason {
@@ -36,6 +41,9 @@ impl fmt::Display for BarrierReason {
             BarrierReason::UnknownTarget => "has a target that weir does not know",
             BarrierReason::StatefulTarget => {
                 "has a target whose effect depends on more than the packet"
+            }
+            BarrierReason::ChainMayWriteHeader => {
+                "leads to a chain that may change addresses, ports or interfaces"
             }
         })
     }
@@ -66,6 +74,44 @@ pub fn find_barrier_reason(rule: &Rule, family: Family) -> Option<BarrierReason>
         UNKNOWN_TARGET_ROW => Some(BarrierReason::UnknownTarget),
         row if row.stateful => Some(BarrierReason::StatefulTarget),
         _ => None,
+    }
+}
+
+/// The barriers of a table: a jump is one as well if it leads to a chain that may write what rules
+/// are selected by.
+#[derive(Clone, Debug)]
+pub struct TableBarriers<'t> {
+    family: Family,
+    graph: ChainGraph<'t>,
+    written_fields: WrittenFields,
+}
+
+impl<'t> TableBarriers<'t> {
+    /// Of a whole table: a chain that is left out would seem to write nothing.
+    pub fn of_table(table: &'t Table, family: Family) -> Self {
+        let graph = table.chain_graph();
+        let written_fields = WrittenFields::of_chains(&table.chains, &graph);
+        TableBarriers { family, graph, written_fields }
+    }
+
+    /// Why the rule is a barrier in its table, or `None` if it may be compiled.
+    ///
+    /// Rules are grouped by what a packet cannot match both of: addresses, the protocol, ports,
+    /// devices. A packet that returns from a chain with another value may match what it did not.
+    pub fn find_barrier_reason(&self, rule: &Rule) -> Option<BarrierReason> {
+        const SELECTING_FIELDS: [Field; 7] = [
+            Field::Saddr,
+            Field::Daddr,
+            Field::Proto,
+            Field::Sport,
+            Field::Dport,
+            Field::Iif,
+            Field::Oif,
+        ];
+        let written = self.written_fields.by_callee(&rule.target, &self.graph);
+        let by_callee = || SELECTING_FIELDS.iter().any(|field| written.contains(*field));
+        find_barrier_reason(rule, self.family)
+            .or_else(|| by_callee().then_some(BarrierReason::ChainMayWriteHeader))
     }
 }
 

@@ -55,8 +55,8 @@ mod prefix;
 mod test_algebra;
 
 pub use self::barrier::{
-    BarrierReason, can_drop_truncated, find_barrier_reason, is_count_only_rule, is_stateful_rule,
-    is_transport_header_test,
+    BarrierReason, TableBarriers, can_drop_truncated, find_barrier_reason, is_count_only_rule,
+    is_stateful_rule, is_transport_header_test,
 };
 pub use self::bit_pattern::BitPattern;
 pub use self::box_lowering::{AtomicTest, BoxLowering, RulePacketBoxes};

@@ -19,7 +19,7 @@ use std::fmt;
 use weir_artefact::manifest::{CompiledRun, UnchangedRule};
 use weir_artefact::{Deviation, Evidence};
 use weir_diagram::{CompareOptions, StatefulTestPairing};
-use weir_model::{Family, Firewall, IpSet, Packet, RuleIdTable, Ruleset};
+use weir_model::{ChangingSets, Family, Firewall, IpSet, Packet, RuleIdTable, Ruleset};
 use weir_semantics::{JourneyKind, SeededOracle};
 
 use crate::equivalence_check::{
@@ -222,12 +222,17 @@ fn run_checked_pass(
     progress("rewriting", 0.0);
     let mut after = run.firewall.clone();
     let mut made = Vec::new();
+    let changing_sets = ChangingSets::from_firewall(&run.firewall);
     for (family, places) in [Family::V4, Family::V6].into_iter().zip(places) {
         let (Some(places), Some(ruleset)) = (places, run.firewall.ruleset(family)) else {
             continue;
         };
-        let context =
-            PassContext { options: &options.pass, rule_ids: places, sets: &run.firewall.sets };
+        let context = PassContext {
+            options: &options.pass,
+            rule_ids: places,
+            sets: &run.firewall.sets,
+            changing_sets: &changing_sets,
+        };
         let rewritten = pass.run(ruleset, &context);
         replace_ruleset_and_add_sets(&mut after, &rewritten);
         made.push((family, places, rewritten));
@@ -271,9 +276,15 @@ fn check_rewrite_structure(
     pass: &dyn Pass,
     options: &CheckedPassesOptions,
 ) -> Result<(), StructureViolation> {
+    let changing_sets = ChangingSets::from_firewall(before);
     for (family, places, rewritten) in rewrites {
         let ruleset = before.ruleset(*family).expect("it was rewritten");
-        let context = PassContext { options: &options.pass, rule_ids: places, sets: &after.sets };
+        let context = PassContext {
+            options: &options.pass,
+            rule_ids: places,
+            sets: &after.sets,
+            changing_sets: &changing_sets,
+        };
         structure_check::check_rules_and_chains_of_rewrite(
             ruleset,
             &rewritten.ruleset,

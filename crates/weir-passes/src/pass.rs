@@ -7,7 +7,7 @@
 
 use weir_artefact::Deviation;
 use weir_artefact::manifest::CompiledRun;
-use weir_model::{Chain, Family, IpSet, RuleIdTable, RuleIndex, Ruleset, TableName};
+use weir_model::{Chain, ChangingSets, Family, IpSet, RuleIdTable, RuleIndex, Ruleset, TableName};
 
 use crate::{CostModel, RewrittenRuleset};
 use weir_model::managing_programs::{ManagingProgram, find_preserved_program_of_chain};
@@ -82,6 +82,8 @@ pub struct PassContext<'a> {
     pub rule_ids: &'a RuleIdTable,
     /// All sets that there are, those of earlier passes included.
     pub sets: &'a [IpSet],
+    /// The sets that rules of the firewall may change.
+    pub changing_sets: &'a ChangingSets,
 }
 
 impl PassContext<'_> {

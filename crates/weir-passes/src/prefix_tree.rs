@@ -27,7 +27,7 @@ use std::ops::Range;
 
 use weir_artefact::manifest::{CompiledRun, UnchangedRule};
 use weir_model::{Chain, Family, Rule, RuleIdTable, Ruleset, SharedName, Table, Target, rule_test};
-use weir_partition::is_count_only_rule;
+use weir_partition::{TableBarriers, is_count_only_rule};
 
 use crate::rule_runs::{self, AddressAxis, ChainSegment, RunCandidate};
 use crate::{ChainNameAllocator, CostModel, RewrittenRuleset};
@@ -44,11 +44,13 @@ pub struct TreeOptions {
 
 /// Rewrites every chain's runs as trees.
 ///
-/// `places` are those of the ruleset as read: reports name its rules.
+/// `places` are those of the ruleset as read: reports name its rules. Chains that `may_rewrite`
+/// rules out stay.
 pub fn build_prefix_trees(
     ruleset: &Ruleset,
     options: &TreeOptions,
     places: &RuleIdTable,
+    may_rewrite: &dyn Fn(&Chain) -> bool,
 ) -> RewrittenRuleset {
     let mut out = RewrittenRuleset {
         ruleset: Ruleset { tables: Vec::new(), ..ruleset.clone() },
@@ -67,7 +69,15 @@ pub fn build_prefix_trees(
             compiled_runs: Vec::new(),
             unchanged_rules: Vec::new(),
         };
-        let mut chains: Vec<Chain> = table.chains.iter().map(|c| trees.rewrite_chain(c)).collect();
+        let barriers = TableBarriers::of_table(table, ruleset.family);
+        let mut chains: Vec<Chain> = table
+            .chains
+            .iter()
+            .map(|c| match may_rewrite(c) {
+                true => trees.rewrite_chain(c, &barriers),
+                false => c.clone(),
+            })
+            .collect();
         chains.append(&mut trees.new_chains);
         let table = Table { chains, ..table_without_chains(table) };
         out.ruleset.tables.push(table);
@@ -105,9 +115,8 @@ enum TreeSegment {
 }
 
 impl TreeBuilder<'_> {
-    fn rewrite_chain(&mut self, chain: &Chain) -> Chain {
-        let mut items: Vec<RunCandidate<'_>> =
-            chain.rules.iter().map(|r| RunCandidate::from_rule(r, self.family)).collect();
+    fn rewrite_chain(&mut self, chain: &Chain, barriers: &TableBarriers<'_>) -> Chain {
+        let mut items = RunCandidate::from_chain(chain, self.family, barriers);
         reorder_count_only_rules(&mut items, self.family);
         let compiled_before = self.compiled_runs.len();
         let rules = self.build_chain_rules(&mut items, &AddressAxis::BOTH, None, true);

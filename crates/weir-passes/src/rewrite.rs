@@ -1,48 +1,32 @@
 //! How passes rewrite a ruleset: chain by chain, without the chains of other programs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use weir_artefact::manifest::UnchangedRule;
 use weir_model::effect::{rule_conntrack_demand, total_conntrack_demand};
 use weir_model::{
     Chain, Hook, Policy, Rule, RuleIndex, Ruleset, Table, TableName, iptables_tool_name,
 };
-use weir_partition::TestAlgebra;
+use weir_partition::{TableBarriers, TestAlgebra};
 
 use crate::RewrittenRuleset;
 use crate::pass::{PassContext, find_chain_mut};
 use weir_model::managing_programs::find_preserved_program_of_chain;
 
-/// Runs a pass over the chains that are not another program's; those are restored as they were.
-pub(crate) fn rewrite_except_program_chains(
+/// Adds to a report the rules of chains that stay because they are another program's.
+pub(crate) fn record_rules_of_program_chains(
     ruleset: &Ruleset,
     context: &PassContext<'_>,
-    pass: impl FnOnce(&Ruleset) -> RewrittenRuleset,
-) -> RewrittenRuleset {
-    let mut ours = ruleset.clone();
-    let mut theirs = Vec::new();
-    for table in &mut ours.tables {
-        for chain in table.chains.iter_mut().filter(|c| !context.may_rewrite(c)) {
-            theirs.push((table.name, chain.name.clone(), std::mem::take(&mut chain.rules)));
-        }
-    }
-    let mut made = pass(&ours);
-    let mut places = HashMap::new();
-    for (t, table) in made.ruleset.tables.iter().enumerate() {
-        let chains = table.chains.iter().enumerate();
-        places.extend(chains.map(|(c, chain)| ((table.name, chain.name.clone()), (t, c))));
-    }
-    for (table, name, rules) in theirs {
-        let (t, c) = places[&(table, name.clone())];
-        let chain = &mut made.ruleset.tables[t].chains[c];
-        if let (Some(program), true) = (find_preserved_program_of_chain(&name), rules.len() > 1) {
-            let rule = format!("{}/{table}/{name}", iptables_tool_name(ruleset.family));
+    made: &mut RewrittenRuleset,
+) {
+    let chains = ruleset.tables.iter().flat_map(|t| t.chains.iter().map(move |c| (t.name, c)));
+    for (table, chain) in chains.filter(|(_, c)| !context.may_rewrite(c) && c.rules.len() > 1) {
+        if let Some(program) = find_preserved_program_of_chain(&chain.name) {
+            let rule = format!("{}/{table}/{}", iptables_tool_name(ruleset.family), chain.name);
             made.unchanged_rules
                 .push(UnchangedRule { rule, why: format!("its chain belongs to {program}") });
         }
-        chain.rules = rules;
     }
-    made
 }
 
 /// Chains that may be rewritten, with their tables.
@@ -58,13 +42,18 @@ pub(crate) fn iter_rewritable_chains<'r>(
 pub(crate) fn rewrite_chains(
     ruleset: &Ruleset,
     context: &PassContext<'_>,
-    mut pass: impl FnMut(&Chain, TestAlgebra, &mut RewrittenRuleset) -> Option<Vec<Rule>>,
+    mut pass: impl FnMut(
+        &Chain,
+        (TestAlgebra, &TableBarriers<'_>),
+        &mut RewrittenRuleset,
+    ) -> Option<Vec<Rule>>,
 ) -> RewrittenRuleset {
     let mut made = RewrittenRuleset::unchanged(ruleset);
     for (t, table) in ruleset.tables.iter().enumerate() {
         let algebra = TestAlgebra::for_table(table, ruleset.family);
+        let barriers = TableBarriers::of_table(table, ruleset.family);
         for (c, chain) in table.chains.iter().enumerate().filter(|(_, c)| context.may_rewrite(c)) {
-            if let Some(rules) = pass(chain, algebra, &mut made) {
+            if let Some(rules) = pass(chain, (algebra, &barriers), &mut made) {
                 made.ruleset.tables[t].chains[c].rules = rules;
             }
         }

@@ -8,8 +8,8 @@
 
 use std::fmt;
 
-use weir_model::{Family, Rule};
-use weir_partition::{BarrierReason, find_barrier_reason};
+use weir_model::{Chain, Family, Rule};
+use weir_partition::{BarrierReason, TableBarriers};
 
 use crate::Prefix;
 
@@ -87,17 +87,25 @@ pub struct RunCandidate<'a> {
 }
 
 impl<'a> RunCandidate<'a> {
-    /// What there is to know of a rule.
-    pub fn from_rule(rule: &'a Rule, family: Family) -> Self {
-        let prefix =
-            |axis: AddressAxis| axis.find_plain_prefix_of_rule(rule, family).unwrap_or(Prefix::ALL);
-        RunCandidate {
-            rule,
-            source_prefix: prefix(AddressAxis::Source),
-            destination_prefix: prefix(AddressAxis::Destination),
-            barrier: find_barrier_reason(rule, family),
-            pinned_in_place: false,
-        }
+    /// The rules of a chain, which is of the table that has these barriers.
+    pub fn from_chain(
+        chain: &'a Chain,
+        family: Family,
+        barriers: &TableBarriers<'_>,
+    ) -> Vec<RunCandidate<'a>> {
+        let candidate = |rule: &'a Rule| {
+            let prefix = |axis: AddressAxis| {
+                axis.find_plain_prefix_of_rule(rule, family).unwrap_or(Prefix::ALL)
+            };
+            RunCandidate {
+                rule,
+                source_prefix: prefix(AddressAxis::Source),
+                destination_prefix: prefix(AddressAxis::Destination),
+                barrier: barriers.find_barrier_reason(rule),
+                pinned_in_place: false,
+            }
+        };
+        chain.rules.iter().map(candidate).collect()
     }
 
     /// The prefix on an axis.
@@ -157,12 +165,21 @@ pub fn split_at_barriers(items: &[RunCandidate<'_>]) -> Vec<ChainSegment> {
 mod tests {
     use super::*;
     use weir_model::rule_match::{Match, StatefulMatch};
-    use weir_model::{Addr, AddrMatch, Target};
+    use weir_model::{Addr, AddrMatch, Table, TableName, Target};
 
     fn rule(source: Option<(u128, u32)>) -> Rule {
         let mut rule = Rule::unconditional(Target::Accept);
         rule.base.saddr = source.map(|(addr, len)| Prefix { addr, len }.to_match(Family::V4));
         rule
+    }
+
+    fn table_with_chain(rules: Vec<Rule>) -> Table {
+        Table {
+            name: TableName::Filter,
+            chains: vec![Chain { rules, ..Chain::new("FORWARD", None) }],
+            leading_comments: Vec::new(),
+            trailing_comments: Vec::new(),
+        }
     }
 
     #[test]
@@ -172,8 +189,10 @@ mod tests {
         limited
             .matches
             .push(Match::Stateful(Box::new(StatefulMatch { module: "limit", options: vec![] })));
-        let rules = [plain.clone(), plain.clone(), limited, plain];
-        let items: Vec<_> = rules.iter().map(|r| RunCandidate::from_rule(r, Family::V4)).collect();
+        let rules = vec![plain.clone(), plain.clone(), limited, plain];
+        let table = table_with_chain(rules);
+        let barriers = TableBarriers::of_table(&table, Family::V4);
+        let items = RunCandidate::from_chain(&table.chains[0], Family::V4, &barriers);
         assert_eq!(
             split_at_barriers(&items),
             [
@@ -190,13 +209,11 @@ mod tests {
         let mut negated = rule(None);
         negated.base.saddr =
             Some(AddrMatch { negated: true, addr: Addr(0x0a00_0000), mask: Addr(0xff00_0000) });
-        assert!(
-            RunCandidate::from_rule(&rule(Some((0x0a00_0000, 8))), Family::V4)
-                .can_join_run_on_axis(AddressAxis::Source)
-        );
-        assert!(
-            !RunCandidate::from_rule(&negated, Family::V4)
-                .can_join_run_on_axis(AddressAxis::Source)
-        );
+        let table = table_with_chain(vec![rule(Some((0x0a00_0000, 8))), negated]);
+        let barriers = TableBarriers::of_table(&table, Family::V4);
+        let items = RunCandidate::from_chain(&table.chains[0], Family::V4, &barriers);
+        let joins: Vec<bool> =
+            items.iter().map(|i| i.can_join_run_on_axis(AddressAxis::Source)).collect();
+        assert_eq!(joins, [true, false]);
     }
 }

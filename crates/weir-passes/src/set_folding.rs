@@ -22,6 +22,7 @@ mod set_emitter;
 
 use weir_artefact::manifest::{CompiledRun, UnchangedRule};
 use weir_model::{Chain, Family, IpSet, Rule, RuleIdTable, RuleIndex, Ruleset, SharedName, Table};
+use weir_partition::TableBarriers;
 
 use crate::rule_runs::{self, ChainSegment, RunCandidate};
 use crate::{CostModel, RewrittenRuleset};
@@ -40,11 +41,13 @@ pub struct SetFoldOptions {
 
 /// Rewrites every chain's groups of similar rules as sets.
 ///
-/// `places` are those of the ruleset as read: reports name its rules.
+/// `places` are those of the ruleset as read: reports name its rules. Chains that `may_rewrite`
+/// rules out stay.
 pub fn fold_into_sets(
     ruleset: &Ruleset,
     options: &SetFoldOptions,
     places: &RuleIdTable,
+    may_rewrite: &dyn Fn(&Chain) -> bool,
 ) -> RewrittenRuleset {
     assert!(options.name_prefix.len() <= 22, "a set's name has at most 31 bytes");
     let mut work = SetFolder {
@@ -59,7 +62,12 @@ pub fn fold_into_sets(
     };
     let mut tables = Vec::with_capacity(ruleset.tables.len());
     for table in &ruleset.tables {
-        let chains = table.chains.iter().map(|c| work.fold_chain(c)).collect();
+        let barriers = TableBarriers::of_table(table, ruleset.family);
+        let rewrite = |c: &Chain| match may_rewrite(c) {
+            true => work.fold_chain(c, &barriers),
+            false => c.clone(),
+        };
+        let chains = table.chains.iter().map(rewrite).collect();
         tables.push(Table {
             name: table.name,
             chains,
@@ -93,9 +101,8 @@ struct SetFolder<'a> {
 }
 
 impl SetFolder<'_> {
-    fn fold_chain(&mut self, chain: &Chain) -> Chain {
-        let items: Vec<RunCandidate<'_>> =
-            chain.rules.iter().map(|r| RunCandidate::from_rule(r, self.family)).collect();
+    fn fold_chain(&mut self, chain: &Chain, barriers: &TableBarriers<'_>) -> Chain {
+        let items = RunCandidate::from_chain(chain, self.family, barriers);
         let before = self.compiled_runs.len();
         let mut rules = Vec::with_capacity(items.len());
         for segment in rule_runs::split_at_barriers(&items) {

@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 
 use weir_model::rule_match::{Match, Negatable, TcpFlagsMatch};
 use weir_model::{
-    Addr, CtState, Family, Firewall, Packet, Rule, RuleIdTable, RuleIndex, Ruleset, Span,
+    Addr, ChangingSets, CtState, Family, Firewall, Packet, Rule, RuleIdTable, RuleIndex, Ruleset,
+    Span,
 };
 use weir_packet::{ConntrackInfo, Transport, tcp_flag};
 use weir_passes::equivalence_check::{U32EvaluatingOracle, find_counterexample_in_packets};
@@ -351,7 +352,13 @@ fn run(pass: &dyn Pass, alphabet: &Alphabet, family: Family, most: usize) -> Cou
         count.words += 1;
         let before = words.ruleset(&word);
         let places = RuleIdTable::from_ruleset(&before);
-        let context = PassContext { options: &options, rule_ids: &places, sets: &[] };
+        let changing = ChangingSets::default();
+        let context = PassContext {
+            options: &options,
+            rule_ids: &places,
+            sets: &[],
+            changing_sets: &changing,
+        };
         let made = pass.run(&before, &context);
         if made.ruleset == before {
             continue;

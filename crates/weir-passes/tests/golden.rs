@@ -76,7 +76,12 @@ fn compare(folder: &str, least: usize, pass: impl Fn(&Ruleset) -> RewrittenRules
 fn runs_become_the_trees_that_stand_beside_them() {
     compare("passes/tree", 7, |ruleset| {
         let options = TreeOptions { cost: eager(), levels: None };
-        prefix_tree::build_prefix_trees(ruleset, &options, &RuleIdTable::from_ruleset(ruleset))
+        prefix_tree::build_prefix_trees(
+            ruleset,
+            &options,
+            &RuleIdTable::from_ruleset(ruleset),
+            &|_| true,
+        )
     });
 }
 
@@ -88,7 +93,9 @@ fn runs_become_the_sets_that_stand_beside_them() {
             name_prefix: "w4-example-".into(),
             used_names: Vec::new(),
         };
-        set_folding::fold_into_sets(ruleset, &options, &RuleIdTable::from_ruleset(ruleset))
+        set_folding::fold_into_sets(ruleset, &options, &RuleIdTable::from_ruleset(ruleset), &|_| {
+            true
+        })
     });
 }
 
@@ -117,7 +124,15 @@ fn each_pass_makes_what_stands_beside_its_cases() {
         compare(&format!("passes/{name}"), 2, |ruleset| {
             let options = options();
             let places = RuleIdTable::from_ruleset(ruleset);
-            pass.run(ruleset, &PassContext { options: &options, rule_ids: &places, sets: &[] })
+            pass.run(
+                ruleset,
+                &PassContext {
+                    options: &options,
+                    rule_ids: &places,
+                    sets: &[],
+                    changing_sets: &Default::default(),
+                },
+            )
         });
     }
 }

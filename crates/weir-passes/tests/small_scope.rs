@@ -185,14 +185,20 @@ fn with(firewall: &Firewall, rewritten: weir_passes::RewrittenRuleset) -> Firewa
 fn tree_of(firewall: &Firewall, levels: Option<Vec<u8>>) -> Firewall {
     let v4 = firewall.v4.as_ref().unwrap();
     let options = TreeOptions { cost: eager(), levels };
-    with(firewall, prefix_tree::build_prefix_trees(v4, &options, &RuleIdTable::from_ruleset(v4)))
+    with(
+        firewall,
+        prefix_tree::build_prefix_trees(v4, &options, &RuleIdTable::from_ruleset(v4), &|_| true),
+    )
 }
 
 fn sets_of(firewall: &Firewall) -> Firewall {
     let v4 = firewall.v4.as_ref().unwrap();
     let options =
         SetFoldOptions { cost: eager(), name_prefix: "w4-test-".into(), used_names: Vec::new() };
-    with(firewall, set_folding::fold_into_sets(v4, &options, &RuleIdTable::from_ruleset(v4)))
+    with(
+        firewall,
+        set_folding::fold_into_sets(v4, &options, &RuleIdTable::from_ruleset(v4), &|_| true),
+    )
 }
 
 proptest! {
@@ -222,7 +228,7 @@ proptest! {
         let v4 = middle.v4.as_ref().unwrap();
         let options = TreeOptions { cost: eager(), levels: None };
         let places = RuleIdTable::from_ruleset(fw.v4.as_ref().unwrap());
-        let mut after = with(&middle, prefix_tree::build_prefix_trees(v4, &options, &places));
+        let mut after = with(&middle, prefix_tree::build_prefix_trees(v4, &options, &places, &|_| true));
         after.sets = middle.sets.clone();
         prop_assert_eq!(difference(&fw, &after), None);
     }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use weir_model::effect::fields_written_for_later_rules;
 use weir_model::ipset::SetDataType;
 use weir_model::{
-    Family, Field, FieldSet, Firewall, Layer, Match, Rule, TargetTermination, Test,
-    lower_to_tests_with_match_index, match_effects, target_effects,
+    Family, Field, FieldSet, Firewall, Layer, Match, Rule, Test, lower_to_tests_with_match_index,
 };
 use weir_partition::{BarrierReason, BoxLowering, HyperRect, find_barrier_reason};
 
@@ -53,7 +53,7 @@ pub(super) fn lower_rule_for_lookup(
     rule: &Rule,
 ) -> RuleForLookup {
     let family = lowering.family();
-    let writes = collect_written_fields(rule, family);
+    let writes = fields_written_for_later_rules(rule);
     let boxes = lowering.lower_rule(rule);
     let tests = lower_to_tests_with_match_index(rule, family);
     let is_exact = boxes.is_exact
@@ -123,16 +123,6 @@ fn tests_mac_set(rule: &Rule, firewall: &Firewall) -> bool {
         _ => false,
     };
     rule.matches.iter().any(has_macs)
-}
-
-fn collect_written_fields(rule: &Rule, family: Family) -> FieldSet {
-    let row = target_effects(&rule.target);
-    let by_target = match row.termination {
-        TargetTermination::Always => FieldSet::NONE,
-        TargetTermination::Never | TargetTermination::Perhaps => row.writes,
-    };
-    let by_matches = rule.matches.iter().map(|m| match_effects(m, family).writes);
-    by_matches.fold(by_target, FieldSet::union)
 }
 
 /// The fields whose change could change which tests hold. How much of a transport header there is

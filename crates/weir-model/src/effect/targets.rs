@@ -1,14 +1,10 @@
 //! The effects of targets: one row each.
 
-use weir_packet::Family;
-
 use super::conntrack_demand_level::ConntrackDemand;
 use super::field_set::FieldSet;
-use super::matches::match_effects;
 use super::opaque_module_row::OpaqueModuleRow;
 use crate::field::Field;
 use crate::rule_match::{ExtensionOption, OpaqueExtension, WrittenOption};
-use crate::ruleset::Table;
 use crate::target::{Effect, ExtensionTarget, NatTarget, Target};
 
 /// Whether the walk of the table continues after a target.
@@ -337,17 +333,6 @@ pub fn target_effects_from_rows(rows: &[TargetRow], target: &Target) -> TargetRo
         Effect::Other(extension) => narrow_target_row_by_options(row, extension),
         _ => row,
     }
-}
-
-/// The fields that rules of a table may change for the rules after them: a target that ends the
-/// table changes nothing there.
-pub fn collect_fields_changed_within_table(table: &Table) -> FieldSet {
-    let rules = || table.chains.iter().flat_map(|c| &c.rules);
-    let rows = rules()
-        .map(|r| target_effects(&r.target))
-        .filter(|row| row.termination != TargetTermination::Always);
-    let matches = rules().flat_map(|r| &r.matches).map(|m| match_effects(m, Family::V4).writes);
-    rows.map(|row| row.writes).chain(matches).fold(FieldSet::NONE, FieldSet::union)
 }
 
 /// A row without what the options of a rule rule out.

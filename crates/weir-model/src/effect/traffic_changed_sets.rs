@@ -87,6 +87,11 @@ impl ChangingSets {
         }
     }
 
+    /// Whether some rule may change any set, one that is yet to be made included.
+    pub fn may_any_set_change(&self) -> bool {
+        self.any_set
+    }
+
     /// Whether some rule may change the set.
     pub fn contains(&self, name: &str) -> bool {
         self.any_set || self.names.contains(name)

@@ -8,7 +8,7 @@ use weir_model::Ruleset;
 use crate::RewrittenRuleset;
 use crate::pass::{CounterPreservation, Pass, PassContext};
 use crate::prefix_tree::{self, TreeOptions};
-use crate::rewrite::rewrite_except_program_chains;
+use crate::rewrite::record_rules_of_program_chains;
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +32,10 @@ impl Pass for ChainTreePass {
             cost: context.options.cost.clone(),
             levels: context.options.levels.clone(),
         };
-        rewrite_except_program_chains(ruleset, context, |r| {
-            prefix_tree::build_prefix_trees(r, &options, context.rule_ids)
-        })
+        let mut made = prefix_tree::build_prefix_trees(ruleset, &options, context.rule_ids, &|c| {
+            context.may_rewrite(c)
+        });
+        record_rules_of_program_chains(ruleset, context, &mut made);
+        made
     }
 }

@@ -51,7 +51,7 @@ impl Pass for CheaperMatchPass {
 
     fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
         let family = ruleset.family;
-        rewrite_chains(ruleset, context, |chain, algebra, made| {
+        rewrite_chains(ruleset, context, |chain, (algebra, _), made| {
             let mut rules = chain.rules.clone();
             for rule in &mut rules {
                 if is_stateful_rule(rule, family)

@@ -4,11 +4,12 @@
 //! They need not be adjacent: a rule may be moved past others to its group if no packet could match
 //! both. The elements count for the original rules.
 
-use weir_model::Ruleset;
+use weir_artefact::manifest::UnchangedRule;
+use weir_model::{Ruleset, iptables_tool_name};
 
 use crate::RewrittenRuleset;
 use crate::pass::{CounterPreservation, Pass, PassContext, format_family_set_name_prefix};
-use crate::rewrite::rewrite_except_program_chains;
+use crate::rewrite::record_rules_of_program_chains;
 use crate::set_folding::{self, SetFoldOptions};
 
 /// The pass.
@@ -29,13 +30,22 @@ impl Pass for FoldIntoSetPass {
     }
 
     fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
+        if context.changing_sets.may_any_set_change() {
+            let mut made = RewrittenRuleset::unchanged(ruleset);
+            let rule = iptables_tool_name(ruleset.family).to_owned();
+            let why = "a target that weir does not know may change any set".to_owned();
+            made.unchanged_rules.push(UnchangedRule { rule, why });
+            return made;
+        }
         let options = SetFoldOptions {
             cost: context.options.cost.clone(),
             name_prefix: format_family_set_name_prefix(context.options, ruleset.family),
             used_names: context.sets.iter().map(|s| s.name.clone()).collect(),
         };
-        rewrite_except_program_chains(ruleset, context, |r| {
-            set_folding::fold_into_sets(r, &options, context.rule_ids)
-        })
+        let mut made = set_folding::fold_into_sets(ruleset, &options, context.rule_ids, &|c| {
+            context.may_rewrite(c)
+        });
+        record_rules_of_program_chains(ruleset, context, &mut made);
+        made
     }
 }

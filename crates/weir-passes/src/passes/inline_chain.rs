@@ -36,7 +36,7 @@ impl Pass for InlineChainPass {
         let family = ruleset.family;
         let short = find_inlinable_chains(ruleset, context);
         let mut gone: HashSet<SharedName> = HashSet::new();
-        let mut made = rewrite_chains(ruleset, context, |chain, algebra, made| {
+        let mut made = rewrite_chains(ruleset, context, |chain, (algebra, _), made| {
             let mut out = Vec::with_capacity(chain.rules.len());
             for rule in &chain.rules {
                 let inlined = match &rule.target {

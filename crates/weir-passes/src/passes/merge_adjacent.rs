@@ -11,7 +11,7 @@
 use weir_artefact::Deviation;
 use weir_model::rule_match::{Negatable, PortSpan};
 use weir_model::{Family, Match, Rule, Ruleset, Span};
-use weir_partition::find_barrier_reason;
+use weir_partition::TableBarriers;
 
 use crate::pass::{CounterPreservation, Equivalence, Pass, PassContext};
 use crate::rewrite::rewrite_chains;
@@ -45,12 +45,12 @@ impl Pass for MergeAdjacentPass {
 
     fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
         let family = ruleset.family;
-        rewrite_chains(ruleset, context, |chain, _, made| {
+        rewrite_chains(ruleset, context, |chain, (_, barriers), made| {
             let mut out: Vec<Rule> = Vec::with_capacity(chain.rules.len());
             for rule in &chain.rules {
                 let mut rule = rule.clone();
                 while let Some(merged) =
-                    out.last().and_then(|last| merge_rules(last, &rule, family))
+                    out.last().and_then(|last| merge_rules(last, &rule, family, barriers))
                 {
                     out.pop();
                     rule = merged;
@@ -71,11 +71,11 @@ impl Pass for MergeAdjacentPass {
 }
 
 /// One rule for two neighbours; `None` if there is none.
-fn merge_rules(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
+fn merge_rules(a: &Rule, b: &Rule, family: Family, barriers: &TableBarriers<'_>) -> Option<Rule> {
     if a.target != b.target || a.credit.is_empty() || b.credit.is_empty() {
         return None;
     }
-    if find_barrier_reason(a, family).is_some() || find_barrier_reason(b, family).is_some() {
+    if [a, b].into_iter().any(|rule| barriers.find_barrier_reason(rule).is_some()) {
         return None;
     }
     let tests = if a.matches == b.matches {

@@ -29,7 +29,7 @@ impl Pass for ReorderByHitsPass {
 
     fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
         let hits = |r: &Rule| r.counters.map_or(0, |c| c.packets);
-        rewrite_chains(ruleset, context, |chain, algebra, made| {
+        rewrite_chains(ruleset, context, |chain, (algebra, _), made| {
             let mut rules = chain.rules.clone();
             let mut moved = false;
             for i in 1..rules.len() {

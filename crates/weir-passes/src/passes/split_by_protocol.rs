@@ -10,7 +10,7 @@
 //! packet with malformed extension headers at the first such test.
 
 use weir_model::{Chain, Family, ProtoMatch, Rule, Ruleset, Target};
-use weir_partition::find_barrier_reason;
+use weir_partition::TableBarriers;
 
 use crate::pass::{CounterPreservation, Pass, PassContext, find_chain_mut};
 use crate::rewrite::iter_rewritable_chains;
@@ -37,13 +37,14 @@ impl Pass for SplitByProtocolPass {
         let mut made = RewrittenRuleset::unchanged(ruleset);
         let family = ruleset.family;
         for table in &ruleset.tables {
+            let barriers = TableBarriers::of_table(table, family);
             let mut names = ChainNameAllocator::new(family, table);
             for (of, chain) in
                 iter_rewritable_chains(ruleset, context).filter(|(t, _)| t.name == table.name)
             {
-                let barriers =
-                    chain.rules.iter().rposition(|r| find_barrier_reason(r, family).is_some());
-                let from = barriers.map_or(0, |i| i + 1);
+                let last_barrier =
+                    chain.rules.iter().rposition(|r| barriers.find_barrier_reason(r).is_some());
+                let from = last_barrier.map_or(0, |i| i + 1);
                 let rules = &chain.rules[from..];
                 let protocols = choose_protocols(rules, family, &context.options.cost);
                 if protocols.is_empty() {
