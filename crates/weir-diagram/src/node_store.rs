@@ -90,18 +90,28 @@ struct ComputedEntry {
 
 const EMPTY_COMPUTED_ENTRY: ComputedEntry =
     ComputedEntry { code: 0, f: DiagramRef(0), g: DiagramRef(0), result: DiagramRef(0) };
-const EMPTY_SLOT: u32 = u32::MAX;
+/// A slot of the unique table: the number of a node, and other bits of its hash than those that chose
+/// the slot. A probe of another node's slot reads no node, which is rarely in the processor's cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct UniqueSlot {
+    node_index: u32,
+    hash_tag: u32,
+}
+
+const EMPTY_SLOT: UniqueSlot = UniqueSlot { node_index: NO_NODE, hash_tag: 0 };
+/// The number of no node.
+const NO_NODE: u32 = u32::MAX;
 /// Codes of the operators that keep theirs.
 const FIXED_CACHE_CODE_COUNT: u32 = 8;
 /// Bytes that a node costs: itself, up to three slots of the unique table, half as many entries of
 /// the computed table, and a stamp.
-const NODE_BYTES: usize = 12 + 12 + 24 + 4;
+const NODE_BYTES: usize = 12 + 24 + 24 + 4;
 
 /// All nodes of some diagrams.
 #[derive(Debug)]
 pub(crate) struct NodeStore {
     nodes: Vec<Node>,
-    unique_table: Vec<u32>,
+    unique_table: Vec<UniqueSlot>,
     computed_table: Vec<ComputedEntry>,
     /// Codes below this one belong to nodes that were swept away.
     first_valid_code: u32,
@@ -142,7 +152,7 @@ impl NodeStore {
     /// Bytes taken now.
     pub fn memory_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node>()
-            + self.unique_table.len() * size_of::<u32>()
+            + self.unique_table.len() * size_of::<UniqueSlot>()
             + self.computed_table.len() * size_of::<ComputedEntry>()
             + self.visit_stamps.len() * size_of::<u32>()
     }
@@ -193,13 +203,17 @@ impl NodeStore {
         debug_assert!(level < self.level(low) && level < self.level(high));
         let node = Node { level, low, high };
         let mask = self.unique_table.len() - 1;
-        let mut slot = hash_table_key(level, low, high) as usize & mask;
+        let hash = hash_table_key(level, low, high);
+        let (mut slot, hash_tag) = (hash as usize & mask, (hash >> 32) as u32);
         loop {
-            match self.unique_table[slot] {
-                EMPTY_SLOT => break,
-                at if self.nodes[at as usize] == node => return Ok(DiagramRef(at)),
-                _ => slot = (slot + 1) & mask,
+            let found = self.unique_table[slot];
+            if found == EMPTY_SLOT {
+                break;
             }
+            if found.hash_tag == hash_tag && self.nodes[found.node_index as usize] == node {
+                return Ok(DiagramRef(found.node_index));
+            }
+            slot = (slot + 1) & mask;
         }
         if self.nodes.len() >= self.nodes_max {
             return Err(LimitReached::Memory);
@@ -210,7 +224,7 @@ impl NodeStore {
             self.nodes.reserve_exact(more.min(self.nodes_max - self.nodes.len()));
         }
         self.nodes.push(node);
-        self.unique_table[slot] = at;
+        self.unique_table[slot] = UniqueSlot { node_index: at, hash_tag };
         self.nodes_peak = self.nodes_peak.max(self.nodes.len());
         if self.nodes.len() * 3 > self.unique_table.len() * 2 {
             self.rehash_unique_table(self.unique_table.len() * 2);
@@ -223,11 +237,12 @@ impl NodeStore {
         self.unique_table.resize(slots, EMPTY_SLOT);
         let mask = slots - 1;
         for (node, at) in self.nodes.iter().zip(0..) {
-            let mut slot = hash_table_key(node.level, node.low, node.high) as usize & mask;
+            let hash = hash_table_key(node.level, node.low, node.high);
+            let mut slot = hash as usize & mask;
             while self.unique_table[slot] != EMPTY_SLOT {
                 slot = (slot + 1) & mask;
             }
-            self.unique_table[slot] = at;
+            self.unique_table[slot] = UniqueSlot { node_index: at, hash_tag: (hash >> 32) as u32 };
         }
         // Half an entry a slot is two thirds of an entry a node.
         if self.computed_table.len() * 2 < slots && slots > 1 << 11 {
@@ -347,13 +362,13 @@ impl NodeStore {
     /// Whatever else refers to a node from `from` on is void.
     pub fn sweep_young_nodes(&mut self, from: usize, roots: &mut [DiagramRef]) {
         let young = self.nodes.len() - from;
-        let mut keep = vec![EMPTY_SLOT; young];
+        let mut keep = vec![NO_NODE; young];
         let is_young = |f: DiagramRef| !f.is_leaf() && f.node_index() >= from;
         for root in roots.iter().filter(|r| is_young(**r)) {
             keep[root.node_index() - from] = 0;
         }
         for i in (0..young).rev() {
-            if keep[i] == EMPTY_SLOT {
+            if keep[i] == NO_NODE {
                 continue;
             }
             let node = self.nodes[from + i];
@@ -369,7 +384,7 @@ impl NodeStore {
         };
         let mut end = from;
         for i in 0..young {
-            if keep[i] == EMPTY_SLOT {
+            if keep[i] == NO_NODE {
                 continue;
             }
             let Node { level, low, high } = self.nodes[from + i];
@@ -392,12 +407,12 @@ impl NodeStore {
 
 /// Both halves of a long product: the low bits of a short one would not depend on the high bits of
 /// the hashed value, and adjacent nodes would fill the same part of the table.
-fn hash_table_key(level: u32, low: DiagramRef, high: DiagramRef) -> u32 {
+fn hash_table_key(level: u32, low: DiagramRef, high: DiagramRef) -> u64 {
     let a = u64::from(low.0) << 32 | u64::from(high.0);
     let a = a ^ u64::from(level).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let product = u128::from(a) * 0xd6e8_feb8_6659_fd93;
     let h = product as u64 ^ (product >> 64) as u64;
-    (h ^ h >> 32) as u32
+    h ^ h >> 32
 }
 
 #[cfg(test)]

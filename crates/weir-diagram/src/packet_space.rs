@@ -8,7 +8,6 @@ use weir_model::{
     ChangingSets, ElementPart, Family, Firewall, Hook, IpSet, Match, Packet, Rule,
     lower_to_tests_with_match_index,
 };
-use weir_semantics::question_digest::digest_debug_text;
 
 use crate::encode::encode_packet;
 use crate::evaluation_point::EvaluationPoint;
@@ -369,11 +368,11 @@ impl<'f> PacketSpace<'f> {
 
 /// Tells a rule's stateful tests from those of others: the original rule; else what it says.
 pub(crate) fn compute_original_rule_state_id(rule: &Rule) -> u64 {
-    if rule.credit.is_empty() {
-        return digest_debug_text(&(&rule.base, &rule.matches, &rule.target));
-    }
     let mut hasher = DefaultHasher::new();
-    rule.credit.hash(&mut hasher);
+    match rule.credit.is_empty() {
+        true => (&rule.base, &rule.matches, &rule.target).hash(&mut hasher),
+        false => rule.credit.hash(&mut hasher),
+    }
     hasher.finish()
 }
 
