@@ -36,7 +36,7 @@ pub fn collect_fields_changed_within_table(table: &Table) -> FieldSet {
 /// use weir_model::{Chain, ChainGraph, Field, Rule, Target};
 ///
 /// let mut chain = Chain::new("vendor", None);
-/// let unknown = OpaqueExtension { name: "VENDOR".into(), options: vec![] };
+/// let unknown = OpaqueExtension { name: "VENDOR".into(), words: vec![] };
 /// chain.rules.push(Rule::unconditional(Target::Opaque(Box::new(unknown))));
 /// let mut forward = Chain::new("FORWARD", None);
 /// forward.rules.push(Rule::unconditional(Target::Jump("vendor".into())));
