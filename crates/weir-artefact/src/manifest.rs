@@ -14,7 +14,7 @@ use crate::form::Form;
 /// Version of the description: 2 has [`Manifest::share`].
 pub const MANIFEST_VERSION: u32 = 2;
 
-const fn first_version() -> u32 {
+const fn first_manifest_version() -> u32 {
     1
 }
 
@@ -22,7 +22,7 @@ const fn first_version() -> u32 {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of this description; files without it are of version 1.
-    #[serde(default = "first_version")]
+    #[serde(default = "first_manifest_version")]
     pub version: u32,
     /// Version of weir that wrote it.
     pub weir: String,

@@ -72,9 +72,9 @@ impl ClassifierForm {
         if !refusals.is_empty() {
             return Err(ClassifierFormError::Unsupported(refusals));
         }
-        let policy_id = program.policy_id();
+        let policy_path = program.policy_path();
         let tool = iptables_tool_name(program.family());
-        let chain = format!("{tool}/{}/{}", policy_id.table, policy_id.chain);
+        let chain = format!("{tool}/{}/{}", policy_path.table, policy_path.chain);
         let mut chains = Vec::new();
         for lookups in program.chains() {
             let name = program.table().chains[lookups.chain_index as usize].name.to_string();
@@ -127,7 +127,7 @@ impl ClassifierForm {
 
 /// The rules that look-ups do not judge alone, which the form refuses.
 pub fn list_evaluated_rule_refusals(program: &LookupProgram<'_>) -> Vec<FormRefusal> {
-    let evaluated = program.evaluated_rules().into_iter();
+    let evaluated = program.rules_evaluated_after_lookup().into_iter();
     let mut refusals: Vec<_> =
         evaluated.map(|(place, reason)| (place, format!("a rule that {reason}"))).collect();
     let stretches = program.chains().iter().flat_map(|chain| &chain.stretches);

@@ -40,7 +40,7 @@ pub(crate) fn list_required_tools(footprint: &Footprint) -> Vec<String> {
 /// # Errors
 /// As [`weir_artefact::write_folder_contents`].
 pub fn write_artefact(artefact: &Artefact, dir: &Path) -> Result<(), WriteError> {
-    let scripts = LoadScripts::print_for_artefact(artefact);
+    let scripts = LoadScripts::generate_for_artefact(artefact);
     weir_artefact::write_folder_contents(&scripts.to_folder_contents_with_artefact(artefact), dir)
 }
 
@@ -58,7 +58,7 @@ impl LoadScripts {
     ///
     /// # Panics
     /// Where the identity is not hexadecimal: it is weir's own.
-    pub fn print_for_artefact(artefact: &Artefact) -> LoadScripts {
+    pub fn generate_for_artefact(artefact: &Artefact) -> LoadScripts {
         let (form, id) = (artefact.manifest.form, &artefact.manifest.id);
         assert!(id.bytes().all(|b| b.is_ascii_hexdigit()), "an identity is hexadecimal");
         let touched = artefact.footprint();

@@ -4,7 +4,7 @@ use weir_classify::{
     BuildLimits, Classifier, ClassifierBuildError, Engine, FilterSet, KeyTable, UpdatableClassifier,
 };
 
-use crate::measurement::measure_thread_seconds;
+use crate::measurement::read_thread_cpu_seconds;
 use crate::subject::BenchSubject;
 
 /// Constructions of a structure that take less than this time in all are repeated.
@@ -37,12 +37,12 @@ pub fn build_engine_subject(
 ) -> SubjectBuild {
     let mut build_seconds = Vec::new();
     loop {
-        let start = measure_thread_seconds();
+        let start = read_thread_cpu_seconds();
         let built = match engine.build_updatable(filters, limits) {
             Some(built) => BuiltEngine::Updatable(built?),
             None => BuiltEngine::Fixed(engine.build(filters, limits)?),
         };
-        build_seconds.push(measure_thread_seconds() - start);
+        build_seconds.push(read_thread_cpu_seconds() - start);
         let is_slow = build_seconds.iter().sum::<f64>() > REPEATED_BUILD_SECONDS_MAX;
         if is_slow || build_seconds.len() == BUILDS_MAX {
             return Ok(EngineSubject { name: engine.name(), built, build_seconds });

@@ -21,7 +21,7 @@ pub use answer_check::{
 };
 pub use engine_subject::{EngineSubject, SubjectBuild, build_engine_subject};
 pub use measurement::{
-    MeasurementOptions, MedianWithRange, SubjectRates, measure_subjects, measure_thread_seconds,
+    MeasurementOptions, MedianWithRange, SubjectRates, measure_subjects, read_thread_cpu_seconds,
 };
 pub use subject::BenchSubject;
 pub use trace::{TraceOptions, TracePattern, generate_trace};

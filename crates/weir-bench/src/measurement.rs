@@ -151,7 +151,7 @@ fn measure_batches(
     turn_duration: Duration,
     look_up: &mut dyn FnMut(&KeyTable),
 ) -> f64 {
-    let (start, start_seconds) = (Instant::now(), measure_thread_seconds());
+    let (start, start_seconds) = (Instant::now(), read_thread_cpu_seconds());
     let mut packet_count = 0;
     while packet_count == 0 || start.elapsed() < turn_duration {
         let batch = &batches[*next % batches.len()];
@@ -159,7 +159,7 @@ fn measure_batches(
         packet_count += batch.key_count();
         *next += 1;
     }
-    packet_count as f64 / (measure_thread_seconds() - start_seconds)
+    packet_count as f64 / (read_thread_cpu_seconds() - start_seconds)
 }
 
 /// After all look-ups: changes of a structure may leave it less regular than it was built.
@@ -177,7 +177,7 @@ fn measure_update_turns(
     for _ in 0..options.round_count {
         for (subject, own) in subjects.iter_mut().zip(&mut *turns) {
             let Some(classifier) = subject.updatable() else { continue };
-            let (start, start_seconds) = (Instant::now(), measure_thread_seconds());
+            let (start, start_seconds) = (Instant::now(), read_thread_cpu_seconds());
             let mut update_count = 0;
             while update_count == 0 || start.elapsed() < options.turn_duration {
                 for _ in 0..UPDATE_PAIRS_PER_READING {
@@ -192,7 +192,7 @@ fn measure_update_turns(
                 }
             }
             if update_count > 0 {
-                let seconds = measure_thread_seconds() - start_seconds;
+                let seconds = read_thread_cpu_seconds() - start_seconds;
                 own.update_rates.push(f64::from(update_count) / seconds);
             }
         }
@@ -222,7 +222,7 @@ fn remove_and_insert_rule(
 
 /// Processor time of this thread in seconds, exact to less than a microsecond: the times in
 /// `/proc/thread-self/schedstat` are those of the last timer tick, up to 4 ms ago.
-pub fn measure_thread_seconds() -> f64 {
+pub fn read_thread_cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use thiserror::Error;
 use weir_classify::{Classifier, FilterSet, KeySchema, KeyTable, WordTest};
 
-use crate::measurement::measure_thread_seconds;
+use crate::measurement::read_thread_cpu_seconds;
 use crate::subject::BenchSubject;
 
 unsafe extern "C" {
@@ -119,17 +119,17 @@ pub fn build_rte_acl_subject(
     filters: &FilterSet,
     method: RteAclMethod,
 ) -> Result<RteAclSubject, RteAclError> {
-    static START: OnceLock<c_int> = OnceLock::new();
+    static EAL_START_RESULT: OnceLock<c_int> = OnceLock::new();
     static CONTEXT_COUNT: AtomicUsize = AtomicUsize::new(0);
     let core = rustix::thread::sched_getcpu();
     // SAFETY: called once, with the number of a core; the library starts no thread for one core.
-    let started = *START.get_or_init(|| unsafe { weir_acl_start(core as c_uint) });
+    let started = *EAL_START_RESULT.get_or_init(|| unsafe { weir_acl_start(core as c_uint) });
     if started < 0 {
         return Err(RteAclError::Start(started));
     }
     let number = CONTEXT_COUNT.fetch_add(1, Ordering::Relaxed);
     let name = CString::new(format!("weir{number}")).unwrap_or_default();
-    let start = measure_thread_seconds();
+    let start = read_thread_cpu_seconds();
     // SAFETY: the name is a C string, and copied.
     let context = unsafe { weir_acl_create(name.as_ptr(), filters.filter_count() as u32) };
     let library = |function, code| RteAclError::Library { function, code };
@@ -139,7 +139,7 @@ pub fn build_rte_acl_subject(
     let mut subject = RteAclSubject { method, context, memory_bytes: 0, build_seconds: Vec::new() };
     let is_five_tuple = *filters.schema() == KeySchema::five_tuple();
     for (index, filter) in filters.filters().enumerate() {
-        let values = is_five_tuple.then(|| convert_tests(filter.tests)).flatten();
+        let values = is_five_tuple.then(|| convert_to_acl_fields(filter.tests)).flatten();
         let values = values.filter(|_| filters.is_deciding(filter.rule));
         let values = values.ok_or(RteAclError::UnsupportedRule(filter.rule))?;
         let priority = (filters.filter_count() - index) as i32;
@@ -154,7 +154,7 @@ pub fn build_rte_acl_subject(
     if code != 0 {
         return Err(library("rte_acl_build", code));
     }
-    subject.build_seconds.push(measure_thread_seconds() - start);
+    subject.build_seconds.push(read_thread_cpu_seconds() - start);
     // SAFETY: the context is valid; the library checks whether it has the method.
     if unsafe { rte_acl_set_ctx_classify(context, method.number()) } != 0 {
         return Err(RteAclError::UnsupportedMethod(method.name()));
@@ -163,7 +163,7 @@ pub fn build_rte_acl_subject(
 }
 
 /// Protocol, addresses, ports in the order and with the values of the shim.
-fn convert_tests(tests: &[WordTest]) -> Option<[[u32; 2]; 5]> {
+fn convert_to_acl_fields(tests: &[WordTest]) -> Option<[[u32; 2]; 5]> {
     let interval = |index: usize| match tests[index] {
         WordTest::Within { lo, hi } => Some((lo, hi)),
         WordTest::Masked { .. } => None,

@@ -140,7 +140,8 @@ fn compare_chain(file: &str, firewall: &Firewall, hook: Hook, options: &Options)
 }
 
 fn report_program(program: &LookupProgram<'_>) {
-    let (rules, evaluated) = (program.reachable_rule_count(), program.evaluated_rules());
+    let (rules, evaluated) =
+        (program.reachable_rule_count(), program.rules_evaluated_after_lookup());
     let stretches: Vec<_> = program.chains().iter().flat_map(|c| &c.stretches).collect();
     let filters: usize = stretches.iter().map(|s| s.filters.filter_count()).sum();
     let words = stretches.iter().map(|s| s.key_layout.schema().word_count()).max();

@@ -32,7 +32,7 @@
 //! **Updates.** Filters are inserted into buckets and removed from them in place ([`edit`]), in a
 //! copy that no reader sees before it is published ([`updatable`]).
 //!
-//! **Batches.** Sixteen keys are looked up together in all groups ([`walk`]): each step fetches the
+//! **Batches.** Sixteen keys are looked up together in all groups ([`look_up_keys`]): each step fetches the
 //! next node or bucket of one search and goes on with another.
 
 #[cfg(target_arch = "x86_64")]
@@ -67,9 +67,9 @@ pub use self::updatable::{IntervalDagReader, IntervalDagSnapshot, UpdatableInter
 use self::bit_vectors::{BIT_VECTOR_FILTERS_MAX, build_bit_vectors};
 use self::build_meter::BuildMeter;
 use self::columns::{FilterColumns, RULE_NUMBER_MAX};
-use self::dag::{DagLimits, NoSearch, build_interval_dag};
+use self::dag::{DagLimits, NoSearchReason, build_interval_dag};
 use self::layout::{GroupStructure, count_blocks, write_classifier_block};
-use self::look_up::walk_with;
+use self::look_up::walk_keys_with_instructions;
 use self::partition::FilterPartition;
 use self::rows::{LANES, RowLayout};
 use self::sinks::{FirstDecidingRules, MatchingRules, RuleCounters};
@@ -129,7 +129,7 @@ impl IntervalDagClassifier {
     ) -> Result<IntervalDagClassifier, ClassifierBuildError> {
         check_rule_numbers(filters)?;
         let columns = FilterColumns::new(filters);
-        let lists = FilterPartition::choose(&columns).divide(&columns);
+        let lists = FilterPartition::choose(&columns).divide_into_groups(&columns);
         let builder = GroupBuilder {
             columns: &columns,
             block_bytes: block_bytes_of(filters),
@@ -165,7 +165,7 @@ impl IntervalDagClassifier {
         };
         let mut partition = FilterPartition::choose(&columns);
         let (mut groups, mut search_count) = (vec![], 0);
-        for (index, list) in partition.divide(&columns).iter().enumerate() {
+        for (index, list) in partition.divide_into_groups(&columns).iter().enumerate() {
             if list.is_empty() {
                 continue;
             }
@@ -206,9 +206,9 @@ impl IntervalDagClassifier {
         &self.block
     }
 
-    fn walk(&self, keys: &KeyTable, sink: &mut impl MatchSink) {
+    fn look_up_keys(&self, keys: &KeyTable, sink: &mut impl MatchSink) {
         assert_eq!(keys.words_per_key(), self.block.word_test_methods().len(), "words of a key");
-        walk_with(self.instructions, &self.block, keys.words(), sink);
+        walk_keys_with_instructions(self.instructions, &self.block, keys.words(), sink);
     }
 }
 
@@ -265,8 +265,8 @@ impl GroupBuilder<'_> {
                 self.meter.take_bytes(dag.blocks.len() * self.block_bytes)?;
                 Ok(vec![GroupStructure::Search(dag)])
             }
-            Err(NoSearch::Limit(error)) => Err(error),
-            Err(NoSearch::OverBudget) => {
+            Err(NoSearchReason::Limit(error)) => Err(error),
+            Err(NoSearchReason::OverBudget) => {
                 let chunks = list.chunks(BIT_VECTOR_FILTERS_MAX);
                 let build = |list| build_bit_vectors(self.columns, list, &self.meter);
                 chunks.map(|list| Ok(GroupStructure::BitVectors(build(list)?))).collect()
@@ -278,16 +278,16 @@ impl GroupBuilder<'_> {
 impl Classifier for IntervalDagClassifier {
     fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
         assert_eq!(first.len(), keys.key_count(), "a place for each key");
-        self.walk(keys, &mut FirstDecidingRules::new(first));
+        self.look_up_keys(keys, &mut FirstDecidingRules::new(first));
     }
 
     fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
-        self.walk(keys, &mut MatchingRules::new(lists));
+        self.look_up_keys(keys, &mut MatchingRules::new(lists));
     }
 
     fn count_matching(&self, keys: &KeyTable, counters: &mut [u64]) {
         if self.block.has_one_filter_per_rule {
-            return self.walk(keys, &mut RuleCounters::new(counters));
+            return self.look_up_keys(keys, &mut RuleCounters::new(counters));
         }
         let mut lists = RuleLists::default();
         self.collect_matching(keys, &mut lists);

@@ -125,7 +125,7 @@ impl<O: Operator, L: FnMut(&mut NodeStore, usize) -> Result<DiagramRef, LimitRea
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node_store::tests::{of_table, table};
+    use crate::node_store::tests::{build_diagram_of_truth_table, table};
     use crate::operators::OverlayOperator;
 
     #[test]
@@ -137,12 +137,16 @@ mod tests {
                 tables.iter().map(|t| t.map(|v| if v > 1 { 0 } else { v })).collect();
             let merged = store
                 .build_and_merge_diagrams(OverlayOperator, count, |s, i| {
-                    Ok(of_table(s, &sparse[i], 0))
+                    Ok(build_diagram_of_truth_table(s, &sparse[i], 0))
                 })
                 .expect("room");
             let first = |at: usize| sparse.iter().map(|t| t[at]).find(|v| *v != 0).unwrap_or(0);
             let want: [u32; 16] = std::array::from_fn(first);
-            assert_eq!(merged, of_table(&mut store, &want, 0), "{count} diagrams");
+            assert_eq!(
+                merged,
+                build_diagram_of_truth_table(&mut store, &want, 0),
+                "{count} diagrams"
+            );
         }
     }
 }

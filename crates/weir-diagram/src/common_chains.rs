@@ -212,17 +212,19 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
             numbers: [Vec::new(), Vec::new()],
         };
         comparer.pair_chains([a.1, b.1]);
-        if comparer.differs_mostly() || comparer.has_stateful_test_in_two_chains() {
+        if comparer.are_most_rules_in_differing_chains()
+            || comparer.has_stateful_test_in_two_chains()
+        {
             return Ok(false);
         }
         let root = comparer.numbers[0][a.1];
         let Ok(order) = comparer.order_callees_first(root) else { return Ok(false) };
         for number in order {
-            comparer.sum_up_written_fields(number);
+            comparer.sum_written_and_used_fields(number);
             if number == root {
                 return Ok(comparer.compare_pair([a.1, b.1])?.is_equal);
             }
-            if !comparer.make_call_or_diagrams(number)? {
+            if !comparer.build_common_call_or_diagrams(number)? {
                 return Ok(false);
             }
             comparer.context.sweep_if_needed(&mut [], from);
@@ -253,14 +255,14 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
 
     /// Whether the rules of a large table are mostly in chains that are not written alike. Calls
     /// then save little, and a diagram that tells them apart is larger than one that does not.
-    fn differs_mostly(&self) -> bool {
+    fn are_most_rules_in_differing_chains(&self) -> bool {
         let mut rules = 0;
         let mut differing_rules = 0;
         for number in 0..self.chains.len() {
-            let chains: Vec<&Chain> = self.chains_of(number).map(|chain| chain.2).collect();
+            let chains: Vec<&Chain> = self.chains_of_pair(number).map(|chain| chain.2).collect();
             let count: usize = chains.iter().map(|chain| chain.rules.len()).sum();
             rules += count;
-            if !matches!(chains[..], [a, b] if self.are_written_alike([a, b])) {
+            if !matches!(chains[..], [a, b] if self.have_equal_rules_ignoring_callees([a, b])) {
                 differing_rules += count;
             }
         }
@@ -269,7 +271,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
 
     /// Whether the rules of two chains have the same tests and targets, whatever the chains do to
     /// which these lead.
-    fn are_written_alike(&self, [a, b]: [&Chain; 2]) -> bool {
+    fn have_equal_rules_ignoring_callees(&self, [a, b]: [&Chain; 2]) -> bool {
         let is_same_target = |a: &Target, b: &Target| match (a, b) {
             (Target::Jump(_), Target::Jump(_)) | (Target::Goto(_), Target::Goto(_)) => true,
             _ => a == b,
@@ -282,7 +284,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
     }
 
     /// The chains on each side of a number.
-    fn chains_of(&self, number: usize) -> impl Iterator<Item = (usize, usize, &'f Chain)> {
+    fn chains_of_pair(&self, number: usize) -> impl Iterator<Item = (usize, usize, &'f Chain)> {
         let (at, tables) = (self.chains[number].at, self.tables);
         (0..2).filter_map(move |side| at[side].map(|at| (side, at, &tables[side].chains[at])))
     }
@@ -292,7 +294,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         let names: Vec<String> = (0..self.chains.len()).map(|number| number.to_string()).collect();
         let jumps = |number: usize| {
             let mut callees = Vec::new();
-            for (side, at, _) in self.chains_of(number) {
+            for (side, at, _) in self.chains_of_pair(number) {
                 let jumps = self.diagrams[side].graph.jumps_from(at).iter();
                 callees.extend(jumps.map(|jump| (jump.rule, &*names[self.numbers[side][jump.to]])));
             }
@@ -326,10 +328,10 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
     }
 
     /// What a chain writes, and what a diagram of its rules uses.
-    fn sum_up_written_fields(&mut self, number: usize) {
+    fn sum_written_and_used_fields(&mut self, number: usize) {
         let family = self.context.space.layout.family;
         let mut summed = self.chains[number];
-        for (side, _, chain) in self.chains_of(number) {
+        for (side, _, chain) in self.chains_of_pair(number) {
             let fields = &mut summed.fields[side];
             for rule in &chain.rules {
                 fields.used = fields.used.union(collect_used_fields(rule, family));
@@ -339,7 +341,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
                     !writes.is_empty() || target_effects(&rule.target).changes_unmodelled_state;
             }
         }
-        for (side, at, _) in self.chains_of(number) {
+        for (side, at, _) in self.chains_of_pair(number) {
             for jump in self.diagrams[side].graph.jumps_from(at) {
                 let callee = self.chains[self.numbers[side][jump.to]];
                 let fields = &mut summed.fields[side];
@@ -354,10 +356,10 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
     }
 
     /// Makes a chain a call of both sides if it is common; else diagrams. Whether both can be used.
-    fn make_call_or_diagrams(&mut self, number: usize) -> Result<bool, BuildError> {
+    fn build_common_call_or_diagrams(&mut self, number: usize) -> Result<bool, BuildError> {
         let [Some(a), Some(b)] = self.chains[number].at else {
-            for (side, at, chain) in self.chains_of(number).collect::<Vec<_>>() {
-                if !self.has_usable_calls(number, side) {
+            for (side, at, chain) in self.chains_of_pair(number).collect::<Vec<_>>() {
+                if !self.uses_no_field_written_by_calls(number, side) {
                     return Ok(false);
                 }
                 let diagram = self.build_rules(side, chain)?;
@@ -377,7 +379,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
             self.insert_chain_diagram(1, b, DiagramRef::ZERO)?;
             return Ok(true);
         };
-        if !(0..2).all(|side| self.has_usable_calls(number, side)) {
+        if !(0..2).all(|side| self.uses_no_field_written_by_calls(number, side)) {
             return Ok(false);
         }
         // Both were built after the last sweep.
@@ -387,17 +389,17 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
     }
 
     /// Whether no rule of the chain's diagram uses what a call in it writes.
-    fn has_usable_calls(&self, number: usize, side: usize) -> bool {
+    fn uses_no_field_written_by_calls(&self, number: usize, side: usize) -> bool {
         let fields = self.chains[number].fields[side];
         fields.used.without(fields.written_by_calls) == fields.used
     }
 
     /// Whether two chains are common: they say the same, or their diagrams are equal. No sweep
     /// happens in between.
-    fn compare_pair(&mut self, at: [usize; 2]) -> Result<ComparedChains, BuildError> {
+    fn compare_pair(&mut self, at: [usize; 2]) -> Result<ChainPairEquality, BuildError> {
         let chains = [0, 1].map(|side| &self.tables[side].chains[at[side]]);
-        if self.say_the_same(chains) {
-            return Ok(ComparedChains { is_equal: true, diagrams: None });
+        if self.have_equal_rules_and_callees(chains) {
+            return Ok(ChainPairEquality { is_equal: true, diagrams: None });
         }
         let number = self.numbers[0][at[0]];
         let first = self.build_rules(0, chains[0])?;
@@ -405,18 +407,19 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         let store = &mut self.context.space.store;
         let differ = store.disagreement(first, second)?;
         let is_equal = store.and(differ, self.context.space.possible_packets)? == DiagramRef::ZERO
-            && (0..2).all(|side| self.has_usable_calls(number, side));
-        Ok(ComparedChains { is_equal, diagrams: Some([first, second]) })
+            && (0..2).all(|side| self.uses_no_field_written_by_calls(number, side));
+        Ok(ChainPairEquality { is_equal, diagrams: Some([first, second]) })
     }
 
     /// Whether the rules of two chains have the same tests, targets and stateful tests, and lead to
     /// chains of the same meaning.
-    fn say_the_same(&self, chains: [&Chain; 2]) -> bool {
+    fn have_equal_rules_and_callees(&self, chains: [&Chain; 2]) -> bool {
         let [a, b] = chains.map(|chain| &chain.rules);
-        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| self.is_same_rule([a, b]))
+        a.len() == b.len()
+            && a.iter().zip(b).all(|(a, b)| self.have_equal_test_target_and_callee([a, b]))
     }
 
-    fn is_same_rule(&self, rules: [&Rule; 2]) -> bool {
+    fn have_equal_test_target_and_callee(&self, rules: [&Rule; 2]) -> bool {
         let [a, b] = rules;
         let meaning = |side: usize, name: &str| self.diagrams[side].chain_diagram_id_by_name(name);
         let is_same_target = match (&a.target, &b.target) {
@@ -497,7 +500,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
 }
 
 /// The result for two chains of the same name.
-struct ComparedChains {
+struct ChainPairEquality {
     is_equal: bool,
     /// What was built: nothing if they say the same.
     diagrams: Option<[DiagramRef; 2]>,

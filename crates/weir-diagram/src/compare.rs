@@ -86,7 +86,7 @@ pub fn compare_with_progress(
         let larger = if rules(before) < rules(after) { after } else { before };
         let pair = |path| ComparedPair { before, after, options, family, path };
         let orders = OnceCell::new();
-        let mut plan = ComparisonPlan::new(&pair(ComparedPath::ReassembledInput));
+        let mut plan = FamilyComparisonState::new(&pair(ComparedPath::ReassembledInput));
         let most = if plan.is_multiplied_out { plan.usual_steps } else { u64::MAX };
         let orders = || &**orders.get_or_init(|| rank_variable_orders(family, larger, &ways, most));
         let fragments = find_reassembly_difference(before, after, family, options.conntrack_in_use);
@@ -136,7 +136,7 @@ fn check_same_shared_object_errors(
 }
 
 /// What the paths of a family's rulesets have in common.
-struct ComparisonPlan {
+struct FamilyComparisonState {
     /// The steps that suffice for most rulesets of that size.
     usual_steps: u64,
     /// Whether stateful and opaque tests may multiply the steps of diagrams.
@@ -144,9 +144,9 @@ struct ComparisonPlan {
     equal_tables: EqualTables,
 }
 
-impl ComparisonPlan {
-    fn new(pair: &ComparedPair<'_>) -> ComparisonPlan {
-        ComparisonPlan {
+impl FamilyComparisonState {
+    fn new(pair: &ComparedPair<'_>) -> FamilyComparisonState {
+        FamilyComparisonState {
             usual_steps: pair.usual_diagram_steps(),
             is_multiplied_out: pair.is_multiplied_out_by_tests(),
             equal_tables: EqualTables::new(),
@@ -159,7 +159,7 @@ impl ComparisonPlan {
 fn compare_pair_trying_orders<'o>(
     pair: &ComparedPair<'_>,
     orders: &dyn Fn() -> &'o [VariableOrder],
-    plan: &mut ComparisonPlan,
+    plan: &mut FamilyComparisonState,
 ) -> Result<FamilyPathComparison, CompareError> {
     let mut statistics = DiagramSizeAndSteps::default();
     let ranked_steps =

@@ -233,7 +233,7 @@ impl<'f> ComparedPair<'f> {
         let witness = meaning.witness(possible);
         let Some((difference, verdicts)) = self.reproduce_witness(&witness) else {
             // The packets that two translations or changes lead to may be the same one.
-            if witness.assumptions.iter().any(Assumption::is_of_a_changed_packet) {
+            if witness.assumptions.iter().any(Assumption::is_about_changed_packet) {
                 let why = "they differ only if a test that is evaluated twice on one packet gives \
                            different results";
                 return Ok(Ok(ComparisonVerdict::Undecided { why: why.to_owned() }));

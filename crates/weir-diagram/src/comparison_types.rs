@@ -4,7 +4,7 @@ use weir_model::{Family, Hook, Packet};
 use weir_semantics::JourneyKind;
 use weir_semantics::{OutcomeDifference, Verdict};
 
-use crate::corner_case::CornerKind;
+use crate::corner_case::CornerCaseKind;
 use crate::reassembly_difference::ReassemblyDifference;
 use crate::region::{ComparedExamplePacket, Region};
 use crate::variable_layout::VariableOrder;
@@ -225,7 +225,7 @@ pub struct EffectChange {
 #[derive(Clone, Debug)]
 pub struct CornerCaseDifference {
     /// Which packets.
-    pub corner: CornerKind,
+    pub corner: CornerCaseKind,
     /// Which part of all packets they are, from 0 to 1.
     pub share: f64,
     /// One of them; none where its difference hangs on a test that answers twice for one packet.

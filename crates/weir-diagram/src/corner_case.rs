@@ -9,7 +9,7 @@ use crate::variable_layout::ct_bit;
 
 /// A kind of packet that is distinguished from ordinary ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum CornerKind {
+pub enum CornerCaseKind {
     /// The transport header is truncated, or a fragment could overwrite it.
     UnreadableHeader,
     /// A later fragment.
@@ -27,7 +27,7 @@ impl PacketSpace<'_> {
     pub(crate) fn corner_case_sets(
         &mut self,
         journey: bool,
-    ) -> Result<Vec<(CornerKind, DiagramRef)>, LimitReached> {
+    ) -> Result<Vec<(CornerCaseKind, DiagramRef)>, LimitReached> {
         let (cut, later) = (self.presence.unreadable_header, self.presence.later_fragment);
         let state = self.layout.field_levels(Field::CtState);
         let invalid =
@@ -39,9 +39,9 @@ impl PacketSpace<'_> {
             invalid = store.minus(invalid, other)?;
         }
         let mut out = vec![
-            (CornerKind::UnreadableHeader, cut),
-            (CornerKind::LaterFragment, fragment),
-            (CornerKind::InvalidCtState, invalid),
+            (CornerCaseKind::UnreadableHeader, cut),
+            (CornerCaseKind::LaterFragment, fragment),
+            (CornerCaseKind::InvalidCtState, invalid),
         ];
         if journey {
             let has = |code: u32, bit: u32| code >> bit & 1 == 1;
@@ -55,7 +55,7 @@ impl PacketSpace<'_> {
             for other in [cut, fragment] {
                 translated = store.minus(translated, other)?;
             }
-            out.push((CornerKind::TranslatedNewConnection, translated));
+            out.push((CornerCaseKind::TranslatedNewConnection, translated));
         }
         Ok(out)
     }

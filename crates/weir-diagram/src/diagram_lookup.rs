@@ -136,8 +136,8 @@ impl<'f> DiagramLookup<'f> {
             return Ok(Some("the effects in the diagram and in the interpreter differ".to_owned()));
         }
         let asked = heard.tests.iter().filter_map(|ask| match ask.instance {
-            QuestionInstance::Stateful { who, .. } => Some((who, ask.content)),
-            QuestionInstance::StatelessAtHook(_) => None,
+            QuestionOccurrence::Stateful { who, .. } => Some((who, ask.content)),
+            QuestionOccurrence::StatelessAtHook(_) => None,
         });
         let same = asked.eq(terminals
             .list_questions(terminal.stateful_questions)
@@ -160,12 +160,12 @@ pub struct RecordedAnswers {
 #[derive(Clone, Debug)]
 struct RecordedTest {
     content: u64,
-    instance: QuestionInstance,
+    instance: QuestionOccurrence,
     answer: bool,
 }
 
 #[derive(Clone, Debug)]
-enum QuestionInstance {
+enum QuestionOccurrence {
     StatelessAtHook(Hook),
     Stateful { who: u64, nth: u32 },
 }
@@ -184,7 +184,7 @@ struct RecordedTranslation {
 #[derive(Clone, Debug)]
 struct OracleChosenWrite {
     content: u64,
-    instance: QuestionInstance,
+    instance: QuestionOccurrence,
     field: Field,
     value: u128,
 }
@@ -195,11 +195,11 @@ impl RecordedAnswers {
         let asked = self.tests.iter().filter(move |ask| match (variable, &ask.instance) {
             (
                 FreeVariable::StatelessTest { content, hook, .. },
-                QuestionInstance::StatelessAtHook(at),
+                QuestionOccurrence::StatelessAtHook(at),
             ) => ask.content == content && hook == Some(*at),
             (
                 FreeVariable::StatefulTest { who, content, nth, .. },
-                QuestionInstance::Stateful { who: whose, nth: n },
+                QuestionOccurrence::Stateful { who: whose, nth: n },
             ) => (ask.content, *whose, *n) == (content, who, nth),
             _ => false,
         });
@@ -227,7 +227,7 @@ impl RecordedAnswers {
                         bit: UndeterminedTargetBit::OtherFieldBit(FieldBit(field, bit)),
                         ..
                     },
-                    QuestionInstance::StatelessAtHook(at),
+                    QuestionOccurrence::StatelessAtHook(at),
                 ) => ((content, hook, field) == (written.content, *at, written.field))
                     .then_some(written.value >> bit & 1 == 1),
                 (
@@ -238,7 +238,7 @@ impl RecordedAnswers {
                         bit: FieldBit(field, bit),
                         ..
                     },
-                    QuestionInstance::Stateful { who: whose, nth: n },
+                    QuestionOccurrence::Stateful { who: whose, nth: n },
                 ) => ((content, field) == (written.content, written.field)
                     && (who, nth) == (*whose, *n))
                     .then_some(written.value >> bit & 1 == 1),
@@ -266,17 +266,17 @@ impl RecordingOracle<'_> {
     fn count_stateful_questions(&self, who: u64, content: u64) -> u32 {
         let same = |a: &&RecordedTest| {
             a.content == content
-                && matches!(a.instance, QuestionInstance::Stateful { who: w, .. } if w == who)
+                && matches!(a.instance, QuestionOccurrence::Stateful { who: w, .. } if w == who)
         };
         self.recorded.tests.iter().filter(same).count() as u32
     }
 
-    fn question_instance(&self, question: &OracleQuestion<'_>) -> QuestionInstance {
+    fn question_instance(&self, question: &OracleQuestion<'_>) -> QuestionOccurrence {
         if !question.stateful {
-            return QuestionInstance::StatelessAtHook(question.hook);
+            return QuestionOccurrence::StatelessAtHook(question.hook);
         }
         let who = self.state_ids.stateful_test_id(question.rule);
-        QuestionInstance::Stateful {
+        QuestionOccurrence::Stateful {
             who,
             nth: self.count_stateful_questions(who, question.content_digest),
         }
@@ -299,7 +299,7 @@ impl Oracle for RecordingOracle<'_> {
             }
             _ => (question.content_digest, answer),
         };
-        let of = QuestionInstance::StatelessAtHook(question.hook);
+        let of = QuestionOccurrence::StatelessAtHook(question.hook);
         self.recorded.tests.push(RecordedTest { content, instance: of, answer: plain });
         answer
     }
@@ -313,7 +313,7 @@ impl Oracle for RecordingOracle<'_> {
 
     fn is_fact_true(&mut self, fact: ConnectionFact, hook: Hook, packet: &Packet) -> bool {
         let answer = self.inner_oracle.is_fact_true(fact, hook, packet);
-        let (content, of) = (fact.digest(), QuestionInstance::StatelessAtHook(hook));
+        let (content, of) = (fact.digest(), QuestionOccurrence::StatelessAtHook(hook));
         self.recorded.tests.push(RecordedTest { content, instance: of, answer });
         answer
     }
@@ -348,11 +348,11 @@ impl Oracle for RecordingOracle<'_> {
         let OracleQuestion { rule, content_digest: content, hook, .. } = write.question;
         // Recorded for both: the question about a stateful target comes immediately before.
         let nth = self.count_stateful_questions(self.state_ids.stateful_test_id(rule), content);
-        let whose = QuestionInstance::Stateful {
+        let whose = QuestionOccurrence::Stateful {
             who: self.state_ids.stateful_test_id(rule),
             nth: nth.saturating_sub(1),
         };
-        for of in [whose, QuestionInstance::StatelessAtHook(hook)] {
+        for of in [whose, QuestionOccurrence::StatelessAtHook(hook)] {
             self.recorded.written_values.push(OracleChosenWrite {
                 content,
                 instance: of,

@@ -225,15 +225,15 @@ impl GuardedSequence {
                 }
                 question.state_input =
                     self.state_input_with_seen_change(context, seen, question.state_input);
-                unite_event(context, &mut questions, place, (*packets, question))?;
+                add_event_at_position(context, &mut questions, place, (*packets, question))?;
             }
             let done = context.terminals.list_effects(terminal.effects);
             for (place, effect) in done.into_iter().enumerate() {
-                unite_event(context, &mut effects, place, (*packets, effect))?;
+                add_event_at_position(context, &mut effects, place, (*packets, effect))?;
             }
             let change = context.terminals.get_change(terminal.change);
             for (place, target) in change.unmodelled_targets.clone().into_iter().enumerate() {
-                unite_event(context, &mut unmodelled, place, (*packets, target))?;
+                add_event_at_position(context, &mut unmodelled, place, (*packets, target))?;
             }
         }
         for (packets, question) in questions.iter().flatten() {
@@ -389,7 +389,7 @@ impl GuardedSequence {
 }
 
 /// Adds an event to those in the same place of their lists.
-fn unite_event<E: PartialEq>(
+fn add_event_at_position<E: PartialEq>(
     context: &mut DiagramContext<'_>,
     places: &mut Vec<GuardedEvents<E>>,
     place: usize,

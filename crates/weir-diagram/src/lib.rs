@@ -97,7 +97,7 @@ pub use self::comparison_types::{
     ComparisonVerdict, CornerCaseDifference, DiagramSizeAndSteps, EffectChange,
     FamilyPathComparison, RulesetDifference, StatefulTestPairing, VerdictChange,
 };
-pub use self::corner_case::CornerKind;
+pub use self::corner_case::CornerCaseKind;
 pub use self::diagram_lookup::{
     CONTRADICTORY_ANSWERS_REASON, DIAGRAM_TOO_LARGE_REASON, DiagramLookup, RecordedAnswers,
     RecordingOracle, UNREPRESENTABLE_PACKET_REASON,

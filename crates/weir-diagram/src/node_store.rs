@@ -420,13 +420,17 @@ pub(crate) mod tests {
     use super::*;
 
     /// The diagram of a truth table over levels 0..n, first level highest bit.
-    pub(crate) fn of_table(store: &mut NodeStore, table: &[u32], level: u32) -> DiagramRef {
+    pub(crate) fn build_diagram_of_truth_table(
+        store: &mut NodeStore,
+        table: &[u32],
+        level: u32,
+    ) -> DiagramRef {
         if let [one] = table {
             return DiagramRef::leaf(*one);
         }
         let (low, high) = table.split_at(table.len() / 2);
-        let low = of_table(store, low, level + 1);
-        let high = of_table(store, high, level + 1);
+        let low = build_diagram_of_truth_table(store, low, level + 1);
+        let high = build_diagram_of_truth_table(store, high, level + 1);
         store.make_node(level, low, high).expect("room")
     }
 
@@ -442,10 +446,11 @@ pub(crate) mod tests {
     #[test]
     fn a_sweep_keeps_the_roots_and_what_is_older() {
         let mut store = NodeStore::new(1 << 20);
-        let old = of_table(&mut store, &table(1, 4), 0);
+        let old = build_diagram_of_truth_table(&mut store, &table(1, 4), 0);
         let from = store.node_count();
-        let made: Vec<DiagramRef> =
-            (0..50).map(|seed| of_table(&mut store, &table(seed + 9, 4), 0)).collect();
+        let made: Vec<DiagramRef> = (0..50)
+            .map(|seed| build_diagram_of_truth_table(&mut store, &table(seed + 9, 4), 0))
+            .collect();
         let before = store.node_count();
         let mut roots = [made[7], old, made[33]];
         store.sweep_young_nodes(from, &mut roots);
@@ -457,16 +462,16 @@ pub(crate) mod tests {
         assert_eq!(roots[1], old);
         // Made again, the same diagrams are found, not made again.
         let len = store.node_count();
-        assert_eq!(of_table(&mut store, &table(16, 4), 0), roots[0]);
-        assert_eq!(of_table(&mut store, &table(42, 4), 0), roots[2]);
-        assert_eq!(of_table(&mut store, &table(1, 4), 0), old);
+        assert_eq!(build_diagram_of_truth_table(&mut store, &table(16, 4), 0), roots[0]);
+        assert_eq!(build_diagram_of_truth_table(&mut store, &table(42, 4), 0), roots[2]);
+        assert_eq!(build_diagram_of_truth_table(&mut store, &table(1, 4), 0), old);
         assert_eq!(store.node_count(), len);
     }
 
     #[test]
     fn a_full_store_says_so_and_stays_usable() {
         let mut store = NodeStore::new(0);
-        let small = of_table(&mut store, &table(3, 3), 0);
+        let small = build_diagram_of_truth_table(&mut store, &table(3, 3), 0);
         let mut full = false;
         for seed in 0..10_000 {
             let mut last = Ok(DiagramRef::ZERO);
@@ -477,6 +482,6 @@ pub(crate) mod tests {
             full |= last == Err(LimitReached::Memory);
         }
         assert!(full, "120,000 nodes fit into a store of none");
-        assert_eq!(of_table(&mut store, &table(3, 3), 0), small);
+        assert_eq!(build_diagram_of_truth_table(&mut store, &table(3, 3), 0), small);
     }
 }

@@ -12,7 +12,7 @@ use weir_partition::predicate_relations::is_disjoint;
 const EXAMINED_PAIRS_MAX: usize = 5_000_000;
 
 /// A rule by which a packet may meet such rules: itself, or in the chain that it enters.
-struct WeightedRule {
+struct RuleWithOpaqueEffectCount {
     tests: RuleTests,
     /// How many a packet that matches may meet.
     weight: usize,
@@ -22,12 +22,12 @@ struct WeightedRule {
 /// with them, the others multiply it.
 pub(crate) fn count_rules_without_opaque_effect(ruleset: &Ruleset, family: Family) -> usize {
     let rules = ruleset.rules_with_table_and_chain();
-    rules.filter(|r| !acts_after_opaque_test(r.2, &lower_to_tests(r.2, family))).count()
+    rules.filter(|r| !has_effect_after_opaque_test(r.2, &lower_to_tests(r.2, family))).count()
 }
 
 /// Whether some packet may meet at least `count` rules of a table that do something after a test
 /// that no field decides, and let the packet go on. "Yes" may be wrong, "no" is not.
-pub(crate) fn may_meet_opaque_effects(table: &Table, family: Family, count: usize) -> bool {
+pub(crate) fn can_packet_reach_opaque_effects(table: &Table, family: Family, count: usize) -> bool {
     let graph = table.chain_graph();
     let mut met = vec![0; table.chains.len()];
     for at in graph.all_callees_first() {
@@ -35,11 +35,12 @@ pub(crate) fn may_meet_opaque_effects(table: &Table, family: Family, count: usiz
         let weight = |(index, rule): (usize, &Rule)| {
             let below = graph.chain_entered_by_rule(at, index).map_or(0, |callee| met[callee]);
             let tests = lower_to_tests(rule, family);
-            let weight = below + usize::from(acts_after_opaque_test(rule, &tests));
-            (weight > 0).then_some(WeightedRule { tests, weight })
+            let weight = below + usize::from(has_effect_after_opaque_test(rule, &tests));
+            (weight > 0).then_some(RuleWithOpaqueEffectCount { tests, weight })
         };
-        let rules: Vec<WeightedRule> = enumerate_rules(chain).filter_map(weight).collect();
-        met[at] = largest_overlap(&rules, family, count);
+        let rules: Vec<RuleWithOpaqueEffectCount> =
+            enumerate_rules(chain).filter_map(weight).collect();
+        met[at] = max_weight_matched_together(&rules, family, count);
         if met[at] >= count {
             return true;
         }
@@ -52,7 +53,7 @@ fn enumerate_rules(chain: &Chain) -> impl Iterator<Item = (usize, &Rule)> {
 }
 
 /// Whether a rule does something after an opaque test and lets the packet go on.
-fn acts_after_opaque_test(rule: &Rule, tests: &RuleTests) -> bool {
+fn has_effect_after_opaque_test(rule: &Rule, tests: &RuleTests) -> bool {
     let goes_on =
         !matches!(rule.target, Target::None | Target::Accept | Target::Drop | Target::Return)
             && !matches!(rule.target, Target::Reject(_) | Target::Jump(_) | Target::Goto(_));
@@ -61,7 +62,11 @@ fn acts_after_opaque_test(rule: &Rule, tests: &RuleTests) -> bool {
 
 /// The largest total weight of a rule and those that some packet may match beside it; at most
 /// `enough`.
-fn largest_overlap(rules: &[WeightedRule], family: Family, enough: usize) -> usize {
+fn max_weight_matched_together(
+    rules: &[RuleWithOpaqueEffectCount],
+    family: Family,
+    enough: usize,
+) -> usize {
     let mut largest = 0;
     for (index, rule) in rules.iter().enumerate() {
         if index * rules.len() > EXAMINED_PAIRS_MAX {
@@ -103,7 +108,7 @@ mod tests {
         let text = format!("*filter\n:FORWARD ACCEPT\n:a -\n:b -\n{rules}COMMIT\n");
         let ruleset = parse(&text, &ParserSettings::default()).expect("a ruleset");
         let table = ruleset.table(&TableName::Filter).expect("the table");
-        may_meet_opaque_effects(table, Family::V4, count)
+        can_packet_reach_opaque_effects(table, Family::V4, count)
     }
 
     #[test]

@@ -111,14 +111,14 @@ impl Operator for DisagreementOperator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node_store::tests::{of_table, table};
+    use crate::node_store::tests::{build_diagram_of_truth_table, table};
 
     #[test]
     fn operations_do_point_by_point_what_they_say() {
         let mut store = NodeStore::new(1 << 20);
         for seed in 0..300 {
             let (a, b, p) = (table(seed, 4), table(seed + 1000, 4), table(seed + 2000, 2));
-            let [f, g, h] = [&a, &b, &p].map(|t| of_table(&mut store, t, 0));
+            let [f, g, h] = [&a, &b, &p].map(|t| build_diagram_of_truth_table(&mut store, t, 0));
             let over = store.overlay(f, g).expect("room");
             let and = store.and(h, g).expect("room");
             let minus = store.minus(f, g).expect("room");
@@ -134,7 +134,11 @@ mod tests {
             ];
             for (found, table) in wanted {
                 // Hash-consing: the same function is the same node.
-                assert_eq!(found, of_table(&mut store, &table, 0), "seed {seed}");
+                assert_eq!(
+                    found,
+                    build_diagram_of_truth_table(&mut store, &table, 0),
+                    "seed {seed}"
+                );
             }
         }
     }

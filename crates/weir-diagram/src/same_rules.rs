@@ -33,8 +33,8 @@ pub(crate) fn have_same_tests(
             _ => {
                 (headers_are_whole || is_multiport(a, *from_a) == is_multiport(b, *from_b))
                     && (test_a == test_b
-                        || tests_presence_alone(test_a, family).is_some_and(|field| {
-                            tests_presence_alone(test_b, family) == Some(field)
+                        || field_tested_for_presence_only(test_a, family).is_some_and(|field| {
+                            field_tested_for_presence_only(test_b, family) == Some(field)
                         }))
             }
         };
@@ -42,7 +42,7 @@ pub(crate) fn have_same_tests(
 }
 
 /// The field of a test that holds for all of its values.
-fn tests_presence_alone(test: &Test, family: Family) -> Option<Field> {
+fn field_tested_for_presence_only(test: &Test, family: Family) -> Option<Field> {
     match test {
         Test::Field { field, predicate: Predicate::Present, negated: false } => Some(*field),
         Test::Field { field, predicate: Predicate::InSpans(spans), negated: false }

@@ -22,7 +22,9 @@ use crate::evaluation_point::EvaluationPoint;
 use crate::guarded_sequence::{GuardedEvents, GuardedSequence, SeenChanges, SequenceError};
 use crate::journey::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::node_store::{DiagramRef, LimitReached};
-use crate::opaque_effect_bound::{count_rules_without_opaque_effect, may_meet_opaque_effects};
+use crate::opaque_effect_bound::{
+    can_packet_reach_opaque_effects, count_rules_without_opaque_effect,
+};
 use crate::sequence_build::SequenceBuilder;
 use crate::table_evaluation_point::TableEvaluationPoint;
 
@@ -40,7 +42,7 @@ impl<'f> ComparedPair<'f> {
         let rulesets = [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
         rulesets
             .flat_map(|ruleset| &ruleset.tables)
-            .any(|table| may_meet_opaque_effects(table, self.family, MULTIPLIED_RULES_MIN))
+            .any(|table| can_packet_reach_opaque_effects(table, self.family, MULTIPLIED_RULES_MIN))
     }
 
     /// The steps that suffice for diagrams of most rulesets where answers to such tests do not
@@ -119,14 +121,14 @@ impl<'f> DiagramContext<'f> {
         (b, accepted_b): (GuardedSequence, DiagramRef),
     ) -> Result<bool, LimitReached> {
         let possible = self.space.possible_packets;
-        if !self.is_same_within(possible, accepted_a, accepted_b)? {
+        if !self.are_equal_on_packets(possible, accepted_a, accepted_b)? {
             return Ok(false);
         }
         let decided = |s: &GuardedSequence, verdict: Verdict| {
             s.verdicts.iter().find(|(v, _)| *v == verdict).map_or(DiagramRef::ZERO, |(_, f)| *f)
         };
         for (verdict, _) in a.verdicts.iter().chain(&b.verdicts) {
-            if !self.is_same_within(possible, decided(&a, *verdict), decided(&b, *verdict))? {
+            if !self.are_equal_on_packets(possible, decided(&a, *verdict), decided(&b, *verdict))? {
                 return Ok(false);
             }
         }
@@ -135,7 +137,7 @@ impl<'f> DiagramContext<'f> {
         for level in levels {
             let unchanged = self.space.store.make_node(level, DiagramRef::ZERO, DiagramRef::ONE)?;
             let bit = |s: &GuardedSequence| s.written.get(&level).copied().unwrap_or(unchanged);
-            if !self.is_same_within(left, bit(&a), bit(&b))? {
+            if !self.are_equal_on_packets(left, bit(&a), bit(&b))? {
                 return Ok(false);
             }
         }
@@ -144,7 +146,7 @@ impl<'f> DiagramContext<'f> {
             && have_same_order_for_every_packet(self, a.unmodelled, b.unmodelled)?)
     }
 
-    fn is_same_within(
+    fn are_equal_on_packets(
         &mut self,
         packets: DiagramRef,
         a: DiagramRef,

@@ -37,7 +37,7 @@ pub struct Assumption {
 
 impl Assumption {
     /// Whether it is about a packet that rules changed before.
-    pub(crate) fn is_of_a_changed_packet(&self) -> bool {
+    pub(crate) fn is_about_changed_packet(&self) -> bool {
         match self.variable {
             FreeVariable::StatelessTest { change, .. } => change != 0,
             FreeVariable::StatefulTest { of, .. } => of.change != 0,

@@ -126,7 +126,7 @@ impl Namespace {
         // async-signal-safe; nothing allocates. The Arc keeps the descriptor open.
         unsafe {
             command.pre_exec(move || {
-                die_with_parent(parent)?;
+                set_parent_death_signal(parent)?;
                 move_into_link_name_space(inner.file.as_fd(), Some(LinkNameSpaceType::Network))?;
                 Ok(())
             });
@@ -291,7 +291,7 @@ impl Namespace {
 }
 
 /// Makes the calling process end with its parent. Called between fork and exec.
-pub(crate) fn die_with_parent(parent: Pid) -> io::Result<()> {
+pub(crate) fn set_parent_death_signal(parent: Pid) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // The parent may have died before the call above.
     if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }

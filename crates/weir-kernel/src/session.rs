@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::journal::SessionJournal;
 use crate::live_session::LiveSession;
-use crate::namespace::{die_with_parent, run_to_completion, sysctl_path, write_sysctl};
+use crate::namespace::{run_to_completion, set_parent_death_signal, sysctl_path, write_sysctl};
 use crate::paths;
 use crate::process::PidWithStartTime;
 use crate::recorded_process_liveness::PidNamespace;
@@ -195,7 +195,7 @@ fn set_process_group_and_death_signal(mut command: Command) -> Command {
     command.process_group(0);
     // SAFETY: only async-signal-safe system calls (prctl, getppid) between fork and exec.
     unsafe {
-        command.pre_exec(move || die_with_parent(parent));
+        command.pre_exec(move || set_parent_death_signal(parent));
     }
     command
 }

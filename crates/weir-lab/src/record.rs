@@ -193,7 +193,7 @@ fn collect_doubts(run: &RunState<'_>) -> Vec<String> {
             format_utc(run.started_at)
         ));
     }
-    if !run.runner.resources.topology.firewall_host().knows_drop_reasons() {
+    if !run.runner.resources.topology.firewall_host().can_report_drop_reasons() {
         doubts.push(
             "This kernel does not report why it frees packets: drops are known from counters only."
                 .into(),

@@ -22,12 +22,12 @@ pub struct CheckReport {
     pub suppressed_count: usize,
     /// The tables that are so large that the search for shadowed, redundant and overlapping rules
     /// ended early: some of these may be missing.
-    pub unfinished_tables: Vec<UnfinishedTable>,
+    pub unfinished_tables: Vec<IncompletelySearchedTable>,
 }
 
 /// A table that is not searched to its end.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct UnfinishedTable {
+pub struct IncompletelySearchedTable {
     /// `v4` or `v6`.
     pub family: &'static str,
     /// Table.
@@ -78,9 +78,9 @@ pub fn lint_without_grouping(firewall: &Firewall, options: &LintOptions) -> Chec
     CheckReport { findings, suppressed_count: suppressed, unfinished_tables }
 }
 
-fn list_unfinished_tables(context: &LintContext<'_>) -> Vec<UnfinishedTable> {
+fn list_unfinished_tables(context: &LintContext<'_>) -> Vec<IncompletelySearchedTable> {
     let unfinished = context.tables.iter().filter(|t| t.flow.is_over_budget());
-    let name = |t: &TableContext<'_>| UnfinishedTable {
+    let name = |t: &TableContext<'_>| IncompletelySearchedTable {
         family: if t.family() == Family::V4 { "v4" } else { "v6" },
         table: t.table.name.as_str(),
     };

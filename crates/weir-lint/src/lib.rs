@@ -39,8 +39,8 @@ mod suppression_comments;
 
 pub use self::apply_edits::apply_edits;
 pub use self::check::{
-    CheckReport, UnfinishedTable, lint_except_known, lint_firewall, lint_with_default_options,
-    lint_without_grouping,
+    CheckReport, IncompletelySearchedTable, lint_except_known, lint_firewall,
+    lint_with_default_options, lint_without_grouping,
 };
 pub use self::finding::{Finding, Fix, RelatedPlace, RulesetEdit};
 pub use self::fix::{FixOptions, FixResult, UnfixedReason, apply_fixes};

@@ -147,7 +147,7 @@ impl<'a> PacketSetFlow<'a> {
 
     /// Boxes and index nodes that were looked at so far.
     #[cfg(test)]
-    fn work(&self) -> u64 {
+    fn examined_boxes_so_far(&self) -> u64 {
         self.examined_boxes.get()
     }
 

@@ -98,7 +98,7 @@ impl<'a> BoxLowering<'a> {
 
     /// The same for rules between which no field changes: the caller divides the rules before one
     /// that tests a field which an earlier one may have written.
-    pub fn without_changing_fields(self) -> Self {
+    pub fn assuming_unchanged_fields(self) -> Self {
         BoxLowering { changing_fields: FieldSet::NONE, ..self }
     }
 

@@ -75,7 +75,7 @@ pub struct CheckedPassesResult {
 }
 
 /// Rules that a packet tried, on average, before and after a pass; `None` without a check.
-pub type MeanRulesTried = Option<(f64, f64)>;
+pub type MeanRulesTriedBeforeAndAfter = Option<(f64, f64)>;
 
 /// One pass of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,7 +85,7 @@ pub struct PassReport {
     /// Rules before and after, sets' elements not counted.
     pub rule_counts: (usize, usize),
     /// Rules that a packet of the check tried, on average, before and after.
-    pub mean_rules_tried: MeanRulesTried,
+    pub mean_rules_tried: MeanRulesTriedBeforeAndAfter,
     /// How it was checked.
     pub evidence: Evidence<NoProofReason>,
 }
@@ -320,7 +320,7 @@ fn check_on_packets_and_by_proof(
     options: &CheckedPassesOptions,
     sample: &mut PacketsFromPreviousPass,
     progress: &mut ProgressFn<'_>,
-) -> Result<(MeanRulesTried, Evidence<NoProofReason>), PassRefusalReason> {
+) -> Result<(MeanRulesTriedBeforeAndAfter, Evidence<NoProofReason>), PassRefusalReason> {
     progress("checking packets", 0.1);
     let own = sample.take().unwrap_or_else(|| {
         equivalence_check::generate_firewall_check_packets(before, &options.check, 1)

@@ -27,8 +27,8 @@ pub mod structure_check;
 
 pub use chain_names::ChainNameAllocator;
 pub use checked_run::{
-    CheckedPassesOptions, CheckedPassesResult, MeanRulesTried, NoProofReason, PassRefusalReason,
-    PassReport, RefusedPass, run_passes_until_first_refusal,
+    CheckedPassesOptions, CheckedPassesResult, MeanRulesTriedBeforeAndAfter, NoProofReason,
+    PassRefusalReason, PassReport, RefusedPass, run_passes_until_first_refusal,
 };
 pub use cost::{CalibrationSlopes, CostModel};
 pub use equivalence_check::{Counterexample, PacketCheckOptions, ProgressFn};

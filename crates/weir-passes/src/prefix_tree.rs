@@ -29,7 +29,7 @@ use weir_artefact::manifest::{CompiledRun, UnchangedRule};
 use weir_model::{Chain, Family, Rule, RuleIdTable, Ruleset, SharedName, Table, Target, rule_test};
 use weir_partition::{TableBarriers, is_count_only_rule};
 
-use crate::rule_runs::{self, AddressAxis, ChainSegment, RunCandidate};
+use crate::rule_runs::{self, AddressAxis, BarrierOrFreeStretch, RunCandidate};
 use crate::{ChainNameAllocator, CostModel, RewrittenRuleset};
 use tree_plan::{TooManyCopies, TreeChild, TreePlan, TreePlanner};
 
@@ -109,7 +109,7 @@ struct TreeBuilder<'a> {
 }
 
 /// A stretch of rules and the outcome of it.
-enum TreeSegment {
+enum ListOrTreeStretch {
     RuleList(Range<usize>),
     Tree(Range<usize>, AddressAxis, TreePlan),
 }
@@ -154,13 +154,13 @@ impl TreeBuilder<'_> {
         then: Option<SharedName>,
         report: bool,
     ) -> Vec<Rule> {
-        let parts = self.split_into_segments(items, axes);
+        let parts = self.split_into_lists_and_trees(items, axes);
         let mut content: Vec<Rule> = Vec::new();
         let mut then = then;
         let mut open = true;
         for part in parts.into_iter().rev() {
             match part {
-                TreeSegment::RuleList(range) => {
+                ListOrTreeStretch::RuleList(range) => {
                     let list = items[range].iter().map(|i| i.rule.clone());
                     if open {
                         content =
@@ -170,7 +170,7 @@ impl TreeBuilder<'_> {
                         content.splice(0..0, list);
                     }
                 }
-                TreeSegment::Tree(range, axis, plan) => {
+                ListOrTreeStretch::Tree(range, axis, plan) => {
                     let run = &items[range];
                     let comes_back =
                         !open && run.iter().all(|i| is_not_return_or_goto(&i.rule.target));
@@ -231,11 +231,11 @@ impl TreeBuilder<'_> {
     }
 
     /// Cuts rules into lists and trees.
-    fn split_into_segments(
+    fn split_into_lists_and_trees(
         &self,
         items: &mut [RunCandidate<'_>],
         axes: &[AddressAxis],
-    ) -> Vec<TreeSegment> {
+    ) -> Vec<ListOrTreeStretch> {
         let mut parts = Vec::new();
         let mut list_from = 0;
         let mut at = 0;
@@ -264,11 +264,11 @@ impl TreeBuilder<'_> {
             }
             if let Some((_, range, axis, plan)) = best {
                 if list_from < at {
-                    parts.push(TreeSegment::RuleList(list_from..at));
+                    parts.push(ListOrTreeStretch::RuleList(list_from..at));
                 }
                 at = range.end;
                 list_from = at;
-                parts.push(TreeSegment::Tree(range, axis, plan));
+                parts.push(ListOrTreeStretch::Tree(range, axis, plan));
             } else if let Some((range, axis)) = copied {
                 pin_widest_prefix_rules_in_place(&mut items[range], axis);
                 extents = rule_runs::compute_run_lengths(items);
@@ -277,7 +277,7 @@ impl TreeBuilder<'_> {
             }
         }
         if list_from < at {
-            parts.push(TreeSegment::RuleList(list_from..at));
+            parts.push(ListOrTreeStretch::RuleList(list_from..at));
         }
         parts
     }
@@ -366,7 +366,7 @@ fn make_unconditional_goto_rule(chain: SharedName) -> Rule {
 /// such test.
 fn reorder_count_only_rules(items: &mut [RunCandidate<'_>], family: Family) {
     for segment in rule_runs::split_at_barriers(items) {
-        let ChainSegment::BetweenBarriers(range) = segment else { continue };
+        let BarrierOrFreeStretch::FreeStretch(range) = segment else { continue };
         let mut from = range.start;
         for at in range.start..=range.end {
             let counts = at < range.end && is_count_only_rule(items[at].rule, family);

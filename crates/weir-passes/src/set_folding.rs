@@ -24,13 +24,13 @@ use weir_artefact::manifest::{CompiledRun, UnchangedRule};
 use weir_model::{Chain, Family, IpSet, Rule, RuleIdTable, RuleIndex, Ruleset, SharedName, Table};
 use weir_partition::TableBarriers;
 
-use crate::rule_runs::{self, ChainSegment, RunCandidate};
+use crate::rule_runs::{self, BarrierOrFreeStretch, RunCandidate};
 use crate::{CostModel, RewrittenRuleset};
 use rule_groups::RuleGroup;
 
 /// How sets are to be made.
 #[derive(Clone, Debug)]
-pub struct SetFoldOptions {
+pub struct SetFoldCostsAndNames {
     /// What checks and probes cost.
     pub cost: CostModel,
     /// Beginning of every set's name; at most 22 bytes.
@@ -45,7 +45,7 @@ pub struct SetFoldOptions {
 /// rules out stay.
 pub fn fold_into_sets(
     ruleset: &Ruleset,
-    options: &SetFoldOptions,
+    options: &SetFoldCostsAndNames,
     places: &RuleIdTable,
     may_rewrite: &dyn Fn(&Chain) -> bool,
 ) -> RewrittenRuleset {
@@ -91,7 +91,7 @@ pub fn fold_into_sets(
 
 struct SetFolder<'a> {
     family: Family,
-    options: &'a SetFoldOptions,
+    options: &'a SetFoldCostsAndNames,
     rule_ids: &'a RuleIdTable,
     sets: Vec<IpSet>,
     last_number: u32,
@@ -107,8 +107,8 @@ impl SetFolder<'_> {
         let mut rules = Vec::with_capacity(items.len());
         for segment in rule_runs::split_at_barriers(&items) {
             match segment {
-                ChainSegment::Barrier(i, _) => rules.push(items[i].rule.clone()),
-                ChainSegment::BetweenBarriers(range) => {
+                BarrierOrFreeStretch::Barrier(i, _) => rules.push(items[i].rule.clone()),
+                BarrierOrFreeStretch::FreeStretch(range) => {
                     self.fold_segment(&items[range], &mut rules)
                 }
             }

@@ -4,7 +4,7 @@
 
 use weir_model::{Family, RuleIdTable, Ruleset};
 use weir_passes::prefix_tree::TreeOptions;
-use weir_passes::set_folding::SetFoldOptions;
+use weir_passes::set_folding::SetFoldCostsAndNames;
 use weir_passes::{
     CheckedPassesOptions, CostModel, PassContext, PassOptions, RewrittenRuleset, passes,
     prefix_tree, set_folding,
@@ -88,7 +88,7 @@ fn runs_become_the_trees_that_stand_beside_them() {
 #[test]
 fn runs_become_the_sets_that_stand_beside_them() {
     compare("passes/sets", 6, |ruleset| {
-        let options = SetFoldOptions {
+        let options = SetFoldCostsAndNames {
             cost: eager(),
             name_prefix: "w4-example-".into(),
             used_names: Vec::new(),

@@ -9,7 +9,7 @@ use weir_model::{
 };
 use weir_packet::{Transport, tcp_flag};
 use weir_passes::prefix_tree::TreeOptions;
-use weir_passes::set_folding::SetFoldOptions;
+use weir_passes::set_folding::SetFoldCostsAndNames;
 use weir_passes::{AddressAxis, CostModel, Prefix, prefix_tree, set_folding};
 use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
 
@@ -193,8 +193,11 @@ fn tree_of(firewall: &Firewall, levels: Option<Vec<u8>>) -> Firewall {
 
 fn sets_of(firewall: &Firewall) -> Firewall {
     let v4 = firewall.v4.as_ref().unwrap();
-    let options =
-        SetFoldOptions { cost: eager(), name_prefix: "w4-test-".into(), used_names: Vec::new() };
+    let options = SetFoldCostsAndNames {
+        cost: eager(),
+        name_prefix: "w4-test-".into(),
+        used_names: Vec::new(),
+    };
     with(
         firewall,
         set_folding::fold_into_sets(v4, &options, &RuleIdTable::from_ruleset(v4), &|_| true),

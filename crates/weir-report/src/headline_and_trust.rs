@@ -99,7 +99,7 @@ fn headline_from_claims(model: &ReportModel<'_>) -> HeadlineParts {
 
 /// How far the numbers can be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Trust {
+pub(crate) enum TrustLevel {
     /// Nothing speaks against them.
     Ok,
     /// The machine was not quiet: orders of magnitude hold, percents may not.
@@ -108,69 +108,74 @@ pub(crate) enum Trust {
     Invalid,
 }
 
-impl Trust {
+impl TrustLevel {
     /// The word on the badge.
     pub(crate) fn badge_text(self) -> &'static str {
         match self {
-            Trust::Ok => "trustworthy",
-            Trust::Noisy => "noisy",
-            Trust::Invalid => "invalid",
+            TrustLevel::Ok => "trustworthy",
+            TrustLevel::Noisy => "noisy",
+            TrustLevel::Invalid => "invalid",
         }
     }
 
     /// Its class in the style sheet.
     pub(crate) fn css_class(self) -> &'static str {
         match self {
-            Trust::Ok => "ok",
-            Trust::Noisy => "noisy",
-            Trust::Invalid => "invalid",
+            TrustLevel::Ok => "ok",
+            TrustLevel::Noisy => "noisy",
+            TrustLevel::Invalid => "invalid",
         }
     }
 }
 
 /// Trust with the reasons that lower it, gravest first, and with what a reader should know though
 /// it lowers nothing.
-pub(crate) fn assess_trust(model: &ReportModel<'_>) -> (Trust, Vec<String>) {
-    let mut reasons: Vec<(Trust, String)> = Vec::new();
+pub(crate) fn assess_trust(model: &ReportModel<'_>) -> (TrustLevel, Vec<String>) {
+    let mut reasons: Vec<(TrustLevel, String)> = Vec::new();
     check_for_interruption_and_failures(model, &mut reasons);
     check_leaks_and_packet_balance(model, &mut reasons);
     check_noise(model, &mut reasons);
     note_cpu_pressure(model, &mut reasons);
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.0));
-    let trust = reasons.first().map_or(Trust::Ok, |(trust, _)| *trust);
+    let trust = reasons.first().map_or(TrustLevel::Ok, |(trust, _)| *trust);
     (trust, reasons.into_iter().map(|(_, reason)| reason).collect())
 }
 
 fn check_for_interruption_and_failures(
     model: &ReportModel<'_>,
-    reasons: &mut Vec<(Trust, String)>,
+    reasons: &mut Vec<(TrustLevel, String)>,
 ) {
     let run = &model.record.run;
     if model.accepted_trials().next().is_none() {
-        reasons.push((Trust::Invalid, "No trial was accepted.".to_owned()));
+        reasons.push((TrustLevel::Invalid, "No trial was accepted.".to_owned()));
     }
     if !run.complete {
-        reasons.push((Trust::Invalid, "The run was interrupted before its end.".to_owned()));
+        reasons.push((TrustLevel::Invalid, "The run was interrupted before its end.".to_owned()));
     }
     let failed = count_trials_in_state(model, TrialState::Failed);
     if failed > 0 {
-        reasons.push((Trust::Invalid, format!("{} failed.", format_trial_count(failed))));
+        reasons.push((TrustLevel::Invalid, format!("{} failed.", format_trial_count(failed))));
     }
 }
 
-fn check_leaks_and_packet_balance(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
+fn check_leaks_and_packet_balance(
+    model: &ReportModel<'_>,
+    reasons: &mut Vec<(TrustLevel, String)>,
+) {
     // For a flood, the arrivals are the intended result.
     let leaking = model.accepted_trials().filter(|trial| trial.kind != TrialKind::Connections);
     let leaked: u64 = leaking.map(|trial| excess_leaked_packets(model, trial)).sum();
     if leaked > 0 {
         let packets = format_count(leaked);
-        reasons
-            .push((Trust::Invalid, format!("{packets} packets arrived that had to be dropped.")));
+        reasons.push((
+            TrustLevel::Invalid,
+            format!("{packets} packets arrived that had to be dropped."),
+        ));
     }
     let unbalanced = count_trials_in_state(model, TrialState::Unbalanced);
     if unbalanced > 0 {
         let all = model.record.trials.len();
-        let grave = if unbalanced * 20 > all { Trust::Invalid } else { Trust::Noisy };
+        let grave = if unbalanced * 20 > all { TrustLevel::Invalid } else { TrustLevel::Noisy };
         reasons.push((
             grave,
             format!("{} did not add up and were excluded.", format_trial_count(unbalanced)),
@@ -191,12 +196,12 @@ fn excess_leaked_packets(model: &ReportModel<'_>, trial: &Trial) -> u64 {
 /// Blocks below which an interval is little more than the values themselves.
 const MIN_BLOCKS_FOR_TRUSTED_INTERVAL: u32 = 3;
 
-fn check_noise(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
+fn check_noise(model: &ReportModel<'_>, reasons: &mut Vec<(TrustLevel, String)>) {
     let run = &model.record.run;
     if run.preset.blocks < MIN_BLOCKS_FOR_TRUSTED_INTERVAL {
         let times = if run.preset.blocks == 1 { "once" } else { "twice" };
         let reason = format!("Every point was measured only {times}: intervals mean little.");
-        reasons.push((Trust::Noisy, reason));
+        reasons.push((TrustLevel::Noisy, reason));
     }
     let (all, disturbed) =
         (model.record.trials.len(), count_trials_in_state(model, TrialState::Disturbed));
@@ -209,13 +214,13 @@ fn check_noise(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
             format_percent(share)
         );
         if share > 0.10 {
-            reasons.push((Trust::Noisy, reason));
+            reasons.push((TrustLevel::Noisy, reason));
         }
     }
     let given_up = run.counts.given_up;
     if given_up as f64 > 0.05 * model.accepted_trials().count() as f64 {
         reasons.push((
-            Trust::Noisy,
+            TrustLevel::Noisy,
             format!(
                 "{} count although they were disturbed: repeating them did not help.",
                 format_trial_count(given_up as usize)
@@ -227,7 +232,7 @@ fn check_noise(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
         let off = (ratio.value - 1.0).abs().max((ratio.lo - 1.0).abs()).max((ratio.hi - 1.0).abs());
         if off > 0.05 {
             reasons.push((
-                Trust::Noisy,
+                TrustLevel::Noisy,
                 format!(
                     "The same subject measured twice differs: {} {}.",
                     format_ratio_near_one(ratio.value),
@@ -236,13 +241,13 @@ fn check_noise(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
             ));
         }
     } else {
-        reasons.push((Trust::Noisy, "There was no A/A pair, so no noise floor.".to_owned()));
+        reasons.push((TrustLevel::Noisy, "There was no A/A pair, so no noise floor.".to_owned()));
     }
 }
 
 /// Other work on the machine. It does not itself reduce the trust: its effect on the numbers shows
 /// in the subject that is measured twice.
-fn note_cpu_pressure(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>) {
+fn note_cpu_pressure(model: &ReportModel<'_>, reasons: &mut Vec<(TrustLevel, String)>) {
     const BUSY_CPU_PRESSURE_TIME_SHARE: f64 = 0.25;
     let rates = model.accepted_trials().filter(|trial| trial.kind == TrialKind::Rate);
     let Some(median) = trial_selection::median_cpu_pressure(rates)
@@ -259,7 +264,7 @@ fn note_cpu_pressure(model: &ReportModel<'_>, reasons: &mut Vec<(Trust, String)>
     };
     let share = format_percent(median.min(1.0));
     let reason = format!("{who} in {share} of the median trial (scheduling {scheduling}).");
-    reasons.push((Trust::Ok, reason));
+    reasons.push((TrustLevel::Ok, reason));
 }
 
 fn count_trials_in_state(model: &ReportModel<'_>, state: TrialState) -> usize {
@@ -319,22 +324,22 @@ mod tests {
         let record = weir_stats::RunRecord { trials: Vec::new(), ..sample::sample_record() };
         let model = ReportModel::new(&record);
         assert!(build_headline(&model).sentence().starts_with("This run has no pair"));
-        assert_eq!(assess_trust(&model).0, Trust::Invalid);
+        assert_eq!(assess_trust(&model).0, TrustLevel::Invalid);
     }
 
     #[test]
     fn a_quiet_run_is_trusted_and_each_fault_lowers_it() {
         let quiet = sample::sample_record();
-        assert_eq!(assess_trust(&ReportModel::new(&quiet)), (Trust::Ok, Vec::new()));
+        assert_eq!(assess_trust(&ReportModel::new(&quiet)), (TrustLevel::Ok, Vec::new()));
 
         let mut interrupted = sample::sample_record();
         interrupted.run.complete = false;
-        assert_eq!(assess_trust(&ReportModel::new(&interrupted)).0, Trust::Invalid);
+        assert_eq!(assess_trust(&ReportModel::new(&interrupted)).0, TrustLevel::Invalid);
 
         let mut leaking = sample::sample_record();
         leaking.trials[3].leaked = 7;
         let (badge, reasons) = assess_trust(&ReportModel::new(&leaking));
-        assert_eq!(badge, Trust::Invalid);
+        assert_eq!(badge, TrustLevel::Invalid);
         assert_eq!(reasons, ["7 packets arrived that had to be dropped."]);
 
         let limiting = &leaking.trials[3].subject;
@@ -345,24 +350,24 @@ mod tests {
         assert_eq!(reasons, [format!("{passing} packets arrived that had to be dropped.")]);
         let of_limit = leaking.run.subjects.iter_mut().find(|subject| subject.lets_through_pps > 0);
         of_limit.unwrap().lets_through_pps = 7;
-        assert_eq!(assess_trust(&ReportModel::new(&leaking)), (Trust::Ok, Vec::new()));
+        assert_eq!(assess_trust(&ReportModel::new(&leaking)), (TrustLevel::Ok, Vec::new()));
 
         let mut shaking = sample::sample_record();
         if let Some(floor) = &mut shaking.run.noise_floor {
             floor.ratio.hi = 1.2;
         }
-        assert_eq!(assess_trust(&ReportModel::new(&shaking)).0, Trust::Noisy);
+        assert_eq!(assess_trust(&ReportModel::new(&shaking)).0, TrustLevel::Noisy);
 
         let mut busy = sample::sample_record();
         busy.trials.iter_mut().for_each(|trial| trial.noise.psi = 0.9);
         let (badge, notes) = assess_trust(&ReportModel::new(&busy));
-        assert_eq!(badge, Trust::Ok);
+        assert_eq!(badge, TrustLevel::Ok);
         assert!(notes[0].starts_with("Other tasks waited"), "{notes:?}");
 
         let mut disturbed = sample::sample_record();
         for trial in disturbed.trials.iter_mut().step_by(4) {
             trial.state = TrialState::Disturbed;
         }
-        assert_eq!(assess_trust(&ReportModel::new(&disturbed)).0, Trust::Noisy);
+        assert_eq!(assess_trust(&ReportModel::new(&disturbed)).0, TrustLevel::Noisy);
     }
 }

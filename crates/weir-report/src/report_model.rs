@@ -46,7 +46,7 @@ pub(crate) struct Facet {
 }
 
 /// A subject compared with the reference, at the hardest point that both were measured at.
-pub(crate) struct Gain<'a> {
+pub(crate) struct SubjectGain<'a> {
     pub(crate) subject: &'a RunSubject,
     /// Packets a second against the reference.
     pub(crate) ratio: Estimate,
@@ -60,7 +60,7 @@ pub(crate) struct HeadlineGains<'a> {
     pub(crate) axis_value: Option<u64>,
     /// The point.
     pub(crate) scenario: Scenario,
-    pub(crate) gains: Vec<Gain<'a>>,
+    pub(crate) gains: Vec<SubjectGain<'a>>,
 }
 
 impl<'a> ReportModel<'a> {
@@ -246,14 +246,14 @@ impl<'a> ReportModel<'a> {
         let reference = self.reference?;
         for value in self.numeric_axis_values().into_iter().rev() {
             let scenario = self.scenario_at(&self.facets[facet].scenario, value);
-            let mut gains: Vec<Gain<'a>> = self
+            let mut gains: Vec<SubjectGain<'a>> = self
                 .record
                 .run
                 .subjects
                 .iter()
                 .filter(|subject| subject.weir)
                 .filter_map(|subject| {
-                    Some(Gain {
+                    Some(SubjectGain {
                         subject,
                         ratio: self.estimate_two_subject_ratio(subject, reference, &scenario)?,
                     })

@@ -102,7 +102,7 @@ pub fn look_up_journey(
             verdict: verdict_words(verdict),
             credited: walk.credited.iter().map(|id| id.path_in_family()).collect(),
             rules: program.reachable_rule_count(),
-            evaluated_rules: program.evaluated_rules().len(),
+            evaluated_rules: program.rules_evaluated_after_lookup().len(),
             lookups: walk.lookup_count,
             evaluations: walk.evaluation_count,
         });

@@ -17,7 +17,7 @@ mod review_types;
 
 use weir_diagram::{
     ComparedExamplePacket, ComparedPath, Comparison, ComparisonVerdict, CornerCaseDifference,
-    CornerKind, FamilyPathComparison, Region, RulesetDifference, StatefulTestPairing, Witness,
+    CornerCaseKind, FamilyPathComparison, Region, RulesetDifference, StatefulTestPairing, Witness,
 };
 use weir_model::{Family, Hook};
 use weir_semantics::trace::{Trace, trace_at_hook, trace_journey};
@@ -203,10 +203,10 @@ impl<'a> ComparedPartReviewer<'a> {
     fn review_corner_case(&self, case: &CornerCaseDifference) -> CornerCaseReview {
         CornerCaseReview {
             packets: match case.corner {
-                CornerKind::UnreadableHeader => "truncated headers",
-                CornerKind::LaterFragment => "later fragments",
-                CornerKind::InvalidCtState => "invalid packets",
-                CornerKind::TranslatedNewConnection => {
+                CornerCaseKind::UnreadableHeader => "truncated headers",
+                CornerCaseKind::LaterFragment => "later fragments",
+                CornerCaseKind::InvalidCtState => "invalid packets",
+                CornerCaseKind::TranslatedNewConnection => {
                     "repeated packets of new, translated connections"
                 }
             },

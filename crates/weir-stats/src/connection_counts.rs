@@ -200,7 +200,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// A hundred a second for three seconds, then fifty.
-    pub(crate) fn slowing() -> ConnectionCounts {
+    pub(crate) fn slowing_connection_counts() -> ConnectionCounts {
         let done = |at: u64| if at <= 30 { at * 10 } else { 300 + (at - 30) * 5 };
         let progress = (0..=90).map(|at| (at as f64 / 10.0, done(at))).collect();
         ConnectionCounts { progress, ..ConnectionCounts::empty(ConnectionClose::Fin) }
@@ -208,7 +208,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_rate_that_falls_is_seen_in_its_thirds() {
-        let all = slowing();
+        let all = slowing_connection_counts();
         assert_eq!(
             (all.first_third_connection_rate(9.0), all.last_third_connection_rate(9.0)),
             (Some(100.0), Some(50.0))
@@ -236,7 +236,7 @@ pub(crate) mod tests {
 
     #[test]
     fn without_samples_there_are_no_thirds() {
-        let short = ConnectionCounts { progress: vec![(0.0, 0)], ..slowing() };
+        let short = ConnectionCounts { progress: vec![(0.0, 0)], ..slowing_connection_counts() };
         assert_eq!(
             (short.first_third_connection_rate(9.0), short.last_third_connection_rate(9.0)),
             (None, None)

@@ -121,7 +121,7 @@ impl LabHostsFile {
                 return Err(self.error_at_value(output, message));
             }
         }
-        check_kernels(self)
+        check_boot_limit_requires_kernels(self)
     }
 
     /// What is wrong with a value, at its line.
@@ -171,7 +171,7 @@ pub struct BootKernel {
 }
 
 /// What is wrong with the kernels of a file.
-fn check_kernels(hosts: &LabHostsFile) -> Result<(), StudyError> {
+fn check_boot_limit_requires_kernels(hosts: &LabHostsFile) -> Result<(), StudyError> {
     match &hosts.firewall.boot_limit_seconds {
         Some(limit) if hosts.firewall.kernels.is_empty() => {
             Err(hosts.error_at_value(limit, "it requires `kernels`"))

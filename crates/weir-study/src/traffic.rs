@@ -41,7 +41,7 @@ pub use udp_packet::IPV4_UDP_HEADER_BYTES;
 pub(crate) use udp_packet::MAX_UDP_PACKET_BYTES;
 
 /// The kind without `kind`.
-const DEFAULT_KIND: &str = "frames";
+const DEFAULT_TRAFFIC_KIND: &str = "frames";
 
 /// Makes the enumeration and its access to the interface of the same lines.
 macro_rules! define_traffic_kinds {
@@ -54,7 +54,7 @@ macro_rules! define_traffic_kinds {
         }
 
         impl Traffic {
-            fn as_kind(&self) -> &dyn TrafficKind {
+            fn as_traffic_kind(&self) -> &dyn TrafficKind {
                 match self {
                     $(Traffic::$kind(fields) => fields,)*
                 }
@@ -79,7 +79,7 @@ define_traffic_kinds! {
 impl Traffic {
     /// What it can be asked for.
     pub fn workload_row(&self) -> &'static WorkloadRow {
-        self.as_kind().workload_row()
+        self.as_traffic_kind().workload_row()
     }
 
     /// Its frames, where it sends some.
@@ -92,17 +92,17 @@ impl Traffic {
 
     /// Its connections, where it opens some.
     pub fn connection_load(&self) -> Option<&ConnectionLoad> {
-        self.as_kind().connection_load()
+        self.as_traffic_kind().connection_load()
     }
 
     /// The axes that it depends on.
     pub(crate) fn axes(&self) -> Vec<TrafficAxis<'_>> {
-        self.as_kind().axes()
+        self.as_traffic_kind().axes()
     }
 
     /// The devices that its rulesets know, where it determines them.
     pub(crate) fn required_devices(&self) -> Option<FirewallDevices> {
-        self.as_kind().required_devices()
+        self.as_traffic_kind().required_devices()
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn nest_traffic_in_kind(study: &mut DeTable<'_>) -> Result<(), TomlVa
         return Err(TomlValueError::new(&span, "`traffic` must be a table".to_owned()));
     };
     let (kind_span, kind) = match fields.remove("kind") {
-        None => (span.clone(), DEFAULT_KIND.to_owned()),
+        None => (span.clone(), DEFAULT_TRAFFIC_KIND.to_owned()),
         Some(kind) => (kind.span(), String::deserialize(toml::de::ValueDeserializer::from(kind))?),
     };
     let known = list_variant_names::<Traffic>();

@@ -24,7 +24,7 @@ mod conntrack_setup;
 mod counters;
 mod diagram_check;
 mod error;
-mod hotdrop;
+mod hotdrop_prediction;
 mod kernel_oracle;
 mod link_macs;
 mod observing_rules;

@@ -242,7 +242,7 @@ mod tests {
     use weir_model::field::{FIELDS, Layer};
     use weir_packet::{Addr, FragmentOffsetAndFlags};
 
-    use crate::packet_numbering::{PACKET_NUMBER_MAX, does_read_identification};
+    use crate::packet_numbering::{PACKET_NUMBER_MAX, depends_on_identification};
 
     fn udp(family: Family, sport: u16) -> Packet {
         let mut p = Packet::new(family, Addr(1), Addr(2), 17);
@@ -308,7 +308,7 @@ mod tests {
                     let numbered = &prepared.packet;
                     assert_eq!(find_fields_changed_in_frame(numbered, &prepared.frame), []);
                     let fields = FIELDS.iter().map(|row| row.field);
-                    for field in fields.filter(|f| !does_read_identification(*f)) {
+                    for field in fields.filter(|f| !depends_on_identification(*f)) {
                         assert_eq!(field.read(&packet), field.read(numbered), "{field:?}");
                     }
                 }

@@ -37,7 +37,7 @@ impl PacketNumbering {
     /// Numbers that no rule of the firewall can tell from a packet's own identification.
     pub fn new(firewall: &Firewall) -> PacketNumbering {
         let fields: Vec<Field> =
-            FIELDS.iter().map(|row| row.field).filter(|f| does_read_identification(*f)).collect();
+            FIELDS.iter().map(|row| row.field).filter(|f| depends_on_identification(*f)).collect();
         let mut tests = HashSet::new();
         for ruleset in firewall.rulesets().filter(|_| !fields.is_empty()) {
             for (_, _, rule) in ruleset.rules_with_table_and_chain() {
@@ -69,7 +69,10 @@ impl PacketNumbering {
             }
             let mut numbered = packet.clone();
             write_number_to_identification(&mut numbered, number);
-            tests.iter().all(|test| answer_test(test, packet) == answer_test(test, &numbered))
+            tests.iter().all(|test| {
+                evaluate_identification_test(test, packet)
+                    == evaluate_identification_test(test, &numbered)
+            })
         };
         choose_free_number(&mut self.next_number, packet.ident, taken, is_like_own)
     }
@@ -118,7 +121,10 @@ pub(crate) fn read_packet_number(bytes: &[u8]) -> Option<u32> {
 }
 
 /// What a test answers; `None` where the packet has no such field.
-fn answer_test((_, field, predicate): &IdentificationTest, packet: &Packet) -> Option<bool> {
+fn evaluate_identification_test(
+    (_, field, predicate): &IdentificationTest,
+    packet: &Packet,
+) -> Option<bool> {
     match field.read(packet) {
         FieldReading::Value(value) => Some(predicate.holds_for_value(value)),
         FieldReading::Absent | FieldReading::Truncated => None,
@@ -126,7 +132,7 @@ fn answer_test((_, field, predicate): &IdentificationTest, packet: &Packet) -> O
 }
 
 /// Whether the value of a field depends on the identification of some packet.
-pub(crate) fn does_read_identification(field: Field) -> bool {
+pub(crate) fn depends_on_identification(field: Field) -> bool {
     [Family::V4, Family::V6].into_iter().any(|family| {
         let mut fragment = Packet::new(family, Default::default(), Default::default(), 17);
         fragment.fragment.offset = 1;

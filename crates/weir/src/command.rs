@@ -24,7 +24,7 @@ pub mod verify;
 
 /// How a command ended that could be carried out: exit status 0 or 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExitAnswer {
+pub enum YesNoExitStatus {
     /// Yes: it holds, it is done.
     Yes,
     /// No: findings, differences, a claim missed.

@@ -20,15 +20,15 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser as _};
 
 use cli::{Cli, Command};
-use command::ExitAnswer;
+use command::YesNoExitStatus;
 use terminal::ColoredStreams;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let colors = ColoredStreams::from_color_option(cli.color);
     match run_command(cli.command, colors) {
-        Ok(ExitAnswer::Yes) => ExitCode::SUCCESS,
-        Ok(ExitAnswer::No) => ExitCode::from(1),
+        Ok(YesNoExitStatus::Yes) => ExitCode::SUCCESS,
+        Ok(YesNoExitStatus::No) => ExitCode::from(1),
         Err(error) if terminal::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             terminal::print_escaped_to_stderr(&format!("weir: {}\n", format_error_chain(&error)));
@@ -50,7 +50,7 @@ fn format_error_chain(error: &anyhow::Error) -> String {
     text
 }
 
-fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<ExitAnswer> {
+fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNoExitStatus> {
     // Whatever comes of the command: what a killed one left in the kernel goes first.
     if matches!(
         command,

@@ -109,7 +109,7 @@ pub fn parse_ruleset_texts(
 ) -> Result<LoadedFirewall> {
     let mut failed = 0;
     let mut draw = |source: &SourceText, errors: &[Diagnostic]| {
-        draw_first_diagnostics(source, errors, "error", color);
+        print_first_diagnostics(source, errors, "error", color);
         failed += errors.len();
     };
     let mut firewall = Firewall::default();
@@ -143,7 +143,7 @@ pub fn parse_ruleset_texts(
         }
         match iptables::parse_with_notes(&source.text, &options) {
             Ok((ruleset, notes)) => {
-                draw_first_diagnostics(&source, &notes, "note", color);
+                print_first_diagnostics(&source, &notes, "note", color);
                 match family {
                     Family::V4 => firewall.v4 = Some(ruleset),
                     Family::V6 => firewall.v6 = Some(ruleset),
@@ -161,7 +161,7 @@ pub fn parse_ruleset_texts(
 }
 
 /// Draws the first diagnostics of a text on standard error; `word` is what one of them is.
-fn draw_first_diagnostics(source: &SourceText, all: &[Diagnostic], word: &str, color: bool) {
+fn print_first_diagnostics(source: &SourceText, all: &[Diagnostic], word: &str, color: bool) {
     let drawn = &all[..all.len().min(MAX_PRINTED_DIAGNOSTICS)];
     let text = weir_syntax::render_diagnostics(drawn, &source.name, &source.text, color);
     terminal::print_colored_to_stderr(&text);

@@ -10,7 +10,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use weir_syntax::escape_control_chars;
 
 use crate::cli::ColorOption;
-use crate::command::ExitAnswer;
+use crate::command::YesNoExitStatus;
 
 /// Whether text is coloured: one value for each stream that it is printed to.
 #[derive(Clone, Copy, Debug)]
@@ -39,18 +39,18 @@ impl ColoredStreams {
 
 /// Writes words for people to standard output. Control characters are written out: names and
 /// comments of a ruleset may hold any.
-pub fn print_escaped(text: &str) -> Result<ExitAnswer> {
+pub fn print_escaped(text: &str) -> Result<YesNoExitStatus> {
     print_bytes(escape_control_chars(text).as_bytes())
 }
 
 /// Writes text for programs to standard output in one piece: as it is to a file or a pipe, with
 /// control characters written out to a terminal.
-pub fn print_stdout(text: &str) -> Result<ExitAnswer> {
+pub fn print_stdout(text: &str) -> Result<YesNoExitStatus> {
     print_bytes(escape_if_terminal(text, io::stdout().is_terminal()).as_bytes())
 }
 
 /// Writes coloured text to standard output. Other control characters must have been written out.
-pub fn print_colored(text: &str) -> Result<ExitAnswer> {
+pub fn print_colored(text: &str) -> Result<YesNoExitStatus> {
     print_bytes(text.as_bytes())
 }
 
@@ -76,11 +76,11 @@ fn escape_if_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
 }
 
 /// Writes bytes to standard output in one piece.
-pub fn print_bytes(bytes: &[u8]) -> Result<ExitAnswer> {
+pub fn print_bytes(bytes: &[u8]) -> Result<YesNoExitStatus> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()?;
-    Ok(ExitAnswer::Yes)
+    Ok(YesNoExitStatus::Yes)
 }
 
 /// Whether the reader of our output went away (`weir … | head`), which is not an error.

@@ -19,7 +19,7 @@ use weir_model::nft::{
 use weir_model::{Effect, Family, NatTarget};
 
 use super::chain_names::NftChainNames;
-use super::class_body::{ClassChainSharingKey, SplitLookupClassBody};
+use super::class_body::{ClassChainSharingKey, SharedAndRemainingClassRules};
 use super::condition::NftCondition;
 use super::lookup_classes::LookupKey;
 use super::lowered_rule::{LoweredRule, NftRuleAction};
@@ -136,10 +136,10 @@ impl ChainEmitter {
     fn emit_run(&mut self, body: &mut ChainDraft, items: &[LoweredRule], run: ChosenRun) {
         let ChosenRun { lookup_key: axis, len, classes, proto } = run;
         let stripped: Vec<LoweredRule> = items.iter().map(|i| axis.strip_key_tests(i)).collect();
-        let parts: Vec<SplitLookupClassBody<'_>> = classes
+        let parts: Vec<SharedAndRemainingClassRules<'_>> = classes
             .rule_lists
             .iter()
-            .map(|list| SplitLookupClassBody::new(&stripped, list))
+            .map(|list| SharedAndRemainingClassRules::new(&stripped, list))
             .collect();
         let map = self.map_name(&body.name, &axis);
         let key = classes.nft_key(&axis);
@@ -204,7 +204,7 @@ impl ChainEmitter {
     fn emit_class_chain(
         &mut self,
         head: &str,
-        part: &SplitLookupClassBody<'_>,
+        part: &SharedAndRemainingClassRules<'_>,
         rest: Option<&String>,
     ) -> Verdict {
         let name = self.names.fresh_chain_name(head);
@@ -263,7 +263,7 @@ impl ChainEmitter {
                     if leaves_chain && !conds[..i].iter().any(NftCondition::is_stateful) =>
                 {
                     statements.push((**statement).clone());
-                    return self.emit_rule_behind_skip(body, statements, conds, i, item);
+                    return self.emit_rule_unless_skipped(body, statements, conds, i, item);
                 }
                 NftCondition::UnlessStatement(_) | NftCondition::AnyTest(_) => {
                     return self.emit_rule_rest_in_own_chain(
@@ -300,7 +300,7 @@ impl ChainEmitter {
 
     /// A rule that leaves its chain unless the last of `skip` holds (the condition at `index`).
     /// Such packets go to the rest of the chain first.
-    fn emit_rule_behind_skip(
+    fn emit_rule_unless_skipped(
         &mut self,
         body: &mut ChainDraft,
         mut skip: Vec<Statement>,

@@ -8,7 +8,7 @@ use super::lowered_rule::{LoweredRule, NftRuleAction};
 ///
 /// The leading rules that test nothing more all count every packet of the class: the element's
 /// counter is theirs, and what they do can be shared by all classes that do the same.
-pub(super) struct SplitLookupClassBody<'a> {
+pub(super) struct SharedAndRemainingClassRules<'a> {
     pub shared_credit: Vec<CreditedOriginal>,
     pub shared_actions: Vec<&'a NftRuleAction>,
     pub remaining_rules: Vec<&'a LoweredRule>,
@@ -19,9 +19,9 @@ pub(super) struct SplitLookupClassBody<'a> {
 pub(super) type ClassChainSharingKey<'a> =
     (Vec<String>, Vec<u32>, std::marker::PhantomData<&'a ()>);
 
-impl<'a> SplitLookupClassBody<'a> {
+impl<'a> SharedAndRemainingClassRules<'a> {
     pub fn new(items: &'a [LoweredRule], list: &[u32]) -> Self {
-        let mut part = SplitLookupClassBody {
+        let mut part = SharedAndRemainingClassRules {
             shared_credit: vec![],
             shared_actions: vec![],
             remaining_rules: vec![],

@@ -2,7 +2,7 @@
 
 use weir_model::Family;
 
-use super::class_body::SplitLookupClassBody;
+use super::class_body::SharedAndRemainingClassRules;
 use super::lookup_classes::{
     LookupClasses, LookupKey, MIN_RUN_RULES, RuleLookupKey, divide_run_into_classes,
 };
@@ -25,7 +25,7 @@ impl ChosenRun {
         self.classes
             .rule_lists
             .iter()
-            .any(|list| SplitLookupClassBody::new(&stripped, list).needs_exit_goto())
+            .any(|list| SharedAndRemainingClassRules::new(&stripped, list).needs_exit_goto())
     }
 }
 

@@ -27,7 +27,7 @@ const KEYWORDS: [&str; 10] =
 /// message must not be among them, for what it starts finds the tools themselves.
 pub fn tools() -> BTreeSet<String> {
     let (_, artefact) = &ALL[0];
-    let LoadScripts { load, unload } = LoadScripts::print_for_artefact(artefact);
+    let LoadScripts { load, unload } = LoadScripts::generate_for_artefact(artefact);
     let lines = [&load, &unload].into_iter().flat_map(|text| text.lines());
     let code = lines.filter(|line| !line.trim_start().starts_with('#'));
     let commands = code.flat_map(|line| line.split(|c| "|&;(){}\"'`".contains(c)));

@@ -82,7 +82,7 @@ impl BitmapPool {
     }
 
     /// Summary and bitmap.
-    fn bitmap(&self, index: u32) -> (&[u64], &[u64]) {
+    fn summary_and_bitmap(&self, index: u32) -> (&[u64], &[u64]) {
         self.words[index as usize * self.stride..][..self.stride].split_at(self.summary_words)
     }
 }
@@ -134,7 +134,7 @@ impl BitVectorClassifier {
             return;
         }
         bitmaps.clear();
-        bitmaps.push(among.bitmap(0));
+        bitmaps.push(among.summary_and_bitmap(0));
         bitmaps.extend(self.axes.iter().map(|axis| axis.find_summary_and_bitmap(key)));
         for summary_at in 0..among.summary_words {
             let mut summary = bitmaps.iter().fold(u64::MAX, |all, b| all & b.0[summary_at]);
@@ -190,7 +190,7 @@ impl BitmapAxis {
                 hash ^= hash_filter(flip.filter);
             }
             let known = index_of_hash.get(&hash).copied();
-            let known = known.filter(|index| axis.pool.bitmap(*index).1 == bitmap);
+            let known = known.filter(|index| axis.pool.summary_and_bitmap(*index).1 == bitmap);
             let index = match known {
                 Some(index) => index,
                 None => {
@@ -212,7 +212,7 @@ impl BitmapAxis {
     fn find_summary_and_bitmap(&self, key: &[u32]) -> (&[u64], &[u64]) {
         let value = self.dimension.value(key);
         let interval = self.starts.partition_point(|start| *start <= value) - 1;
-        self.pool.bitmap(self.bitmap_of_interval[interval])
+        self.pool.summary_and_bitmap(self.bitmap_of_interval[interval])
     }
 
     fn memory_bytes(&self) -> usize {

@@ -44,7 +44,7 @@ use crate::key::{KeySchema, KeyTable, KeyWordTestMethod};
 
 use self::range_tree::{RangeTree, RuleBox, TreeAxis, TreeChange};
 
-const NAME: &str = "hipac";
+const ENGINE_NAME: &str = "hipac";
 
 /// The tree of a filter set. A clone shares its nodes.
 #[derive(Clone, Debug)]
@@ -71,10 +71,10 @@ impl HipacClassifier {
             of_rule.1.push(tree.list_constraints(filter.tests));
         }
         tree.cut_first_field_at_ends(boxes_of_rule.values().flat_map(|of| &of.1));
-        let mut budget = BuildBudget::new(NAME, limits);
+        let mut budget = BuildBudget::new(ENGINE_NAME, limits);
         for (&rule, (is_deciding, boxes)) in &boxes_of_rule {
             for of_rule in boxes {
-                tree.change(
+                tree.change_leaves_in_box(
                     TreeChange::Insert { rule, is_deciding: *is_deciding },
                     of_rule,
                     &mut budget,
@@ -126,8 +126,8 @@ impl UpdatableClassifier for HipacClassifier {
         }
         let of_rule = self.tree.list_constraints(tests);
         let mut next = self.tree.clone();
-        let mut budget = BuildBudget::new(NAME, &self.limits);
-        next.change(TreeChange::Insert { rule, is_deciding }, &of_rule, &mut budget)
+        let mut budget = BuildBudget::new(ENGINE_NAME, &self.limits);
+        next.change_leaves_in_box(TreeChange::Insert { rule, is_deciding }, &of_rule, &mut budget)
             .map_err(|limit| UpdateError::LimitReached { rule, limit: limit.to_string() })?;
         self.tree = next;
         self.boxes_of_rule.insert(rule, (is_deciding, vec![of_rule]));
@@ -139,11 +139,15 @@ impl UpdatableClassifier for HipacClassifier {
         let mut next = self.tree.clone();
         // A removal must not fail for want of memory.
         let limits = BuildLimits { memory_bytes_max: usize::MAX, steps_max: u64::MAX };
-        let mut budget = BuildBudget::new(NAME, &limits);
+        let mut budget = BuildBudget::new(ENGINE_NAME, &limits);
         let decides = |rule: u32| self.boxes_of_rule.get(&rule).is_some_and(|of| of.0);
         for of_rule in boxes {
-            next.change(TreeChange::Remove { rule, decides: &decides }, of_rule, &mut budget)
-                .map_err(|limit| UpdateError::LimitReached { rule, limit: limit.to_string() })?;
+            next.change_leaves_in_box(
+                TreeChange::Remove { rule, decides: &decides },
+                of_rule,
+                &mut budget,
+            )
+            .map_err(|limit| UpdateError::LimitReached { rule, limit: limit.to_string() })?;
         }
         self.tree = next;
         self.boxes_of_rule.remove(&rule);

@@ -110,7 +110,7 @@ impl HyperSplitClassifier {
             builder.build(list.collect())
         };
         let first = build(false, limits)?;
-        let all = build(true, &limits.quarter()).ok();
+        let all = build(true, &limits.limits_of_second_structure()).ok();
         let deciding_rules = collect_deciding_rules(filters);
         Ok(HyperSplitClassifier { filters: flat, dimensions, first, all, deciding_rules })
     }

@@ -58,7 +58,11 @@ impl IddClassifier {
         limits: &BuildLimits,
     ) -> Result<IddClassifier, ClassifierBuildError> {
         let first = build_smaller_order(filters, TerminalKind::FirstDeciding, limits)?;
-        let all = build_smaller_order(filters, TerminalKind::AllMatching, &limits.quarter());
+        let all = build_smaller_order(
+            filters,
+            TerminalKind::AllMatching,
+            &limits.limits_of_second_structure(),
+        );
         Ok(IddClassifier {
             first,
             all: all.ok(),

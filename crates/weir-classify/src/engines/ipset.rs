@@ -21,7 +21,7 @@ use crate::engines::masked_table::MaskedTable;
 use crate::filter_set::{Filter, FilterSet, NO_RULE, WordTest};
 use crate::key::KeyTable;
 
-const NAME: &str = "ipset";
+const ENGINE_NAME: &str = "ipset";
 
 /// A hash table for each prefix length of one word.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl IpsetClassifier {
         limits: &BuildLimits,
     ) -> Result<IpsetClassifier, ClassifierBuildError> {
         let words = filters.schema().word_count();
-        let budget = BuildBudget::new(NAME, limits);
+        let budget = BuildBudget::new(ENGINE_NAME, limits);
         budget
             .check_bytes(filters.filter_count() * (24 + FlatFilters::estimate_bytes(1, words)))?;
         let masks = find_entry_masks(filters)?;
@@ -71,7 +71,7 @@ impl IpsetClassifier {
 /// The mask of each filter over all words, if the filters make a set.
 fn find_entry_masks(filters: &FilterSet) -> Result<Vec<Vec<u32>>, ClassifierBuildError> {
     let refuse = |filter: &Filter<'_>, reason: String| ClassifierBuildError::UnsupportedRule {
-        engine: NAME,
+        engine: ENGINE_NAME,
         rule: filter.rule,
         reason,
     };

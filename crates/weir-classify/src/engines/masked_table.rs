@@ -13,7 +13,7 @@ pub(super) struct MaskedTable {
     /// The words that the mask covers, with their masks.
     masked_words: Vec<(u32, u32)>,
     heads: Vec<u32>,
-    entries: Vec<ChainEntry>,
+    entries: Vec<HashChainEntry>,
     first_free: u32,
     filter_count: usize,
     /// No filter of the table belongs to a smaller rule; [`NO_ENTRY`] if it is empty.
@@ -21,7 +21,7 @@ pub(super) struct MaskedTable {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct ChainEntry {
+struct HashChainEntry {
     hash: u32,
     rule: u32,
     filter: u32,
@@ -86,7 +86,7 @@ impl MaskedTable {
 
     /// The filters of equal hash, in the order of their rules.
     #[inline]
-    fn chain(&self, hash: u32) -> impl Iterator<Item = ChainEntry> + '_ {
+    fn entries_with_hash(&self, hash: u32) -> impl Iterator<Item = HashChainEntry> + '_ {
         let mut at = self.heads[self.bucket_index(hash)];
         let entries = std::iter::from_fn(move || {
             let entry = *self.entries.get(at as usize)?;
@@ -100,7 +100,7 @@ impl MaskedTable {
     #[inline]
     pub(super) fn find_candidates(&self, key: &[u32]) -> impl Iterator<Item = (u32, u32)> + '_ {
         let hash = self.hash_words(|word| key[word]);
-        self.chain(hash).map(|entry| (entry.rule, entry.filter))
+        self.entries_with_hash(hash).map(|entry| (entry.rule, entry.filter))
     }
 
     /// The filters that share the chain of one, itself included if it is placed.
@@ -109,7 +109,7 @@ impl MaskedTable {
         filters: &FlatFilters,
         filter: u32,
     ) -> impl Iterator<Item = u32> + '_ {
-        self.chain(self.hash_filter(filters, filter)).map(|entry| entry.filter)
+        self.entries_with_hash(self.hash_filter(filters, filter)).map(|entry| entry.filter)
     }
 
     pub(super) fn filters(&self) -> impl Iterator<Item = u32> + '_ {
@@ -128,7 +128,7 @@ impl MaskedTable {
             self.double_bucket_count();
         }
         let (hash, rule) = (self.hash_filter(filters, filter), filters.rule(filter));
-        let entry = ChainEntry { hash, rule, filter, next: NO_ENTRY };
+        let entry = HashChainEntry { hash, rule, filter, next: NO_ENTRY };
         let at = match self.entries.get(self.first_free as usize) {
             Some(free) => {
                 let at = self.first_free;
@@ -147,7 +147,7 @@ impl MaskedTable {
     }
 
     fn link_in_rule_order(&mut self, at: u32) {
-        let ChainEntry { hash, rule, .. } = self.entries[at as usize];
+        let HashChainEntry { hash, rule, .. } = self.entries[at as usize];
         let head = self.bucket_index(hash);
         let (mut before, mut next) = (NO_ENTRY, self.heads[head]);
         while next != NO_ENTRY && self.entries[next as usize].rule < rule {
@@ -201,6 +201,6 @@ impl MaskedTable {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.heads.len() * size_of::<u32>() + self.entries.len() * size_of::<ChainEntry>()
+        self.heads.len() * size_of::<u32>() + self.entries.len() * size_of::<HashChainEntry>()
     }
 }

@@ -32,7 +32,7 @@ pub type TupleClassifier = TupleSpaceClassifier<TablePerTuple>;
 pub struct TablePerTuple;
 
 impl TablePlacement for TablePerTuple {
-    const ENGINE: &'static str = "tuple";
+    const ENGINE_NAME: &'static str = "tuple";
 
     /// Words of 32 bits and words of bits make the tuple. Smaller words, such as ports, are hashed only
     /// where a filter tests no address: each would multiply the number of tuples.

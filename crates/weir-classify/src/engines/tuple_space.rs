@@ -15,7 +15,7 @@ use crate::key::{KeySchema, KeyTable, KeyWord};
 /// Chooses the table of each filter.
 pub trait TablePlacement {
     /// Name of the engine.
-    const ENGINE: &'static str;
+    const ENGINE_NAME: &'static str;
 
     /// The table for a filter; `mask` is the longest that the filter can be hashed by. Tables may
     /// be added, and other filters moved.
@@ -35,7 +35,7 @@ impl<P: TablePlacement> TupleSpaceClassifier<P> {
     /// # Errors
     /// They exceed a limit.
     pub fn new(filters: &FilterSet, limits: &BuildLimits) -> Result<Self, ClassifierBuildError> {
-        let mut budget = BuildBudget::new(P::ENGINE, limits);
+        let mut budget = BuildBudget::new(P::ENGINE_NAME, limits);
         let word_count = filters.schema().word_count();
         budget.check_bytes(estimate_tuple_space_bytes(filters.filter_count(), word_count))?;
         let mut space = TupleSpace::new(filters.schema());
@@ -43,7 +43,7 @@ impl<P: TablePlacement> TupleSpaceClassifier<P> {
         for (filter, is_deciding) in zip_with_decisions(filters).rev() {
             budget.take_steps(1 + space.tables.len() / 16)?;
             let update = RuleUpdate { rule: filter.rule, is_deciding, tests: filter.tests };
-            space.place::<P>(update);
+            space.place_without_ordering_probes::<P>(update);
         }
         space.order_probes();
         Ok(TupleSpaceClassifier { space, placement: PhantomData })
@@ -80,7 +80,7 @@ impl<P: TablePlacement + Send + Sync> UpdatableClassifier for TupleSpaceClassifi
         if self.space.filters_of_rule.contains_key(&update.rule) {
             return Err(UpdateError::DuplicateRule(update.rule));
         }
-        self.space.place::<P>(update);
+        self.space.place_without_ordering_probes::<P>(update);
         self.space.order_probes();
         Ok(())
     }
@@ -122,7 +122,7 @@ impl TupleSpace {
     }
 
     /// Places a filter without putting its table into the order of probes.
-    fn place<P: TablePlacement>(&mut self, update: RuleUpdate<'_>) {
+    fn place_without_ordering_probes<P: TablePlacement>(&mut self, update: RuleUpdate<'_>) {
         let RuleUpdate { rule, is_deciding, tests } = update;
         let words = self.schema.words().iter();
         let mask: Vec<u32> =

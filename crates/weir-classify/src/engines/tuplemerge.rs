@@ -40,7 +40,7 @@ pub type TupleMergeClassifier = TupleSpaceClassifier<MergedTuples>;
 pub struct MergedTuples;
 
 impl TablePlacement for MergedTuples {
-    const ENGINE: &'static str = "tuplemerge";
+    const ENGINE_NAME: &'static str = "tuplemerge";
 
     fn choose_table(space: &mut TupleSpace, filter: u32, mask: &[u32]) -> u32 {
         let fitting = (0..space.tables.len())

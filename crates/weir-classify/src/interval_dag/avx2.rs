@@ -7,7 +7,7 @@ use std::arch::x86_64::{
 
 use super::block::CacheLine;
 use super::lanes::LaneInstructions;
-use super::rows::{RowCounts, RowKeys, RowShape};
+use super::rows::{KeyValuesInRowOrder, RowShape, WordCountsByComparison};
 
 /// To be used only in functions that enable AVX2, on processors that have it.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +38,12 @@ impl LaneInstructions for Avx2Lanes {
     }
 
     #[inline(always)]
-    fn match_block(lines: &[CacheLine], shape: impl RowShape, row_keys: &RowKeys) -> u32 {
-        let RowCounts { wide, narrow, masked } = shape.counts();
+    fn match_block(
+        lines: &[CacheLine],
+        shape: impl RowShape,
+        row_keys: &KeyValuesInRowOrder,
+    ) -> u32 {
+        let WordCountsByComparison { wide, narrow, masked } = shape.counts();
         // SAFETY: the caller's processor has AVX2.
         unsafe {
             let key = |place: usize| _mm256_set1_epi32(row_keys[place].cast_signed());

@@ -111,7 +111,7 @@ fn collect_bitmaps(
         let index = match index_of.get(&set) {
             Some(index) => *index,
             None => {
-                let bitmap = with_summary(&set);
+                let bitmap = prepend_summary_to_bitmap(&set);
                 meter.take_bytes(bitmap.len() * size_of::<u32>())?;
                 bitmaps.push(bitmap);
                 index_of.insert(set.clone(), bitmaps.len() as u32 - 1);
@@ -131,7 +131,7 @@ fn collect_bitmaps(
 }
 
 /// A bitmap as the block has it.
-fn with_summary(set: &[u32]) -> Vec<u32> {
+fn prepend_summary_to_bitmap(set: &[u32]) -> Vec<u32> {
     let (_, summary_lines) = bitmap_lines(set.len() * 32);
     let mut words = vec![0; summary_lines * LINE_WORDS];
     if summary_lines > 0 {

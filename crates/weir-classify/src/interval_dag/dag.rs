@@ -8,7 +8,7 @@ use super::hash::BuildWordHasher;
 use super::node::{LEAF_FLAG, NODE_WORDS, NodeRef, NodeTable};
 use super::root_table::RootTable;
 use super::rows::LANES;
-use super::sweep::{cut_into_pieces, measure_leftover_work};
+use super::sweep::{cut_into_pieces, sum_n_log_n_over_intervals};
 use crate::build_limits::ClassifierBuildError;
 
 /// Bits of a leaf that are the index of its first block; four bits above are their number.
@@ -32,7 +32,7 @@ pub(super) fn bucket_of_leaf(leaf: NodeRef) -> (usize, usize) {
 
 /// Why a group has no search.
 #[derive(Debug)]
-pub(super) enum NoSearch {
+pub(super) enum NoSearchReason {
     /// It would be larger than its budget.
     OverBudget,
     /// The construction of the whole exceeds its limits.
@@ -63,7 +63,7 @@ pub(super) fn build_interval_dag(
     list: &[u32],
     limits: DagLimits,
     meter: &BuildMeter,
-) -> Result<IntervalDag, NoSearch> {
+) -> Result<IntervalDag, NoSearchReason> {
     let mut builder = DagBuilder {
         columns,
         limits,
@@ -104,7 +104,7 @@ struct DagBuilder<'a> {
 impl DagBuilder<'_> {
     /// The search for the filters of `list` on the words of the set `words`. Neither drops a
     /// filter: a bucket has every filter that may match.
-    fn add_search(&mut self, list: &[u32], words: u32) -> Result<NodeRef, NoSearch> {
+    fn add_search(&mut self, list: &[u32], words: u32) -> Result<NodeRef, NoSearchReason> {
         if list.len() <= self.limits.bucket_filters {
             return self.add_bucket(list);
         }
@@ -129,12 +129,12 @@ impl DagBuilder<'_> {
         list: &[u32],
         words: u32,
         word: usize,
-    ) -> Result<Vec<(u32, NodeRef)>, NoSearch> {
+    ) -> Result<Vec<(u32, NodeRef)>, NoSearchReason> {
         let column = &self.columns.words[word];
         let pieces = cut_into_pieces(column, list, self.limits.bucket_filters, &mut self.place_of);
         let listed = pieces.iter().map(|piece| piece.list.len()).sum::<usize>();
         self.listed_filters += listed;
-        self.meter.take_steps(listed).map_err(NoSearch::Limit)?;
+        self.meter.take_steps(listed).map_err(NoSearchReason::Limit)?;
         self.check_budget(0)?;
         let mut children = Vec::with_capacity(pieces.len());
         for piece in pieces {
@@ -149,12 +149,12 @@ impl DagBuilder<'_> {
         let of_set = (0..self.columns.words.len()).filter(|word| words >> word & 1 == 1);
         let with_work = of_set.filter_map(|word| {
             let column = &self.columns.words[word];
-            Some((measure_leftover_work(column, list, self.limits.bucket_filters)?, word))
+            Some((sum_n_log_n_over_intervals(column, list, self.limits.bucket_filters)?, word))
         });
         with_work.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, word)| word)
     }
 
-    fn add_bucket(&mut self, list: &[u32]) -> Result<NodeRef, NoSearch> {
+    fn add_bucket(&mut self, list: &[u32]) -> Result<NodeRef, NoSearchReason> {
         if let Some(found) = self.bucket_of.get(list) {
             return Ok(*found);
         }
@@ -162,7 +162,7 @@ impl DagBuilder<'_> {
         sorted.sort_unstable_by_key(|filter| self.columns.ranks[*filter as usize]);
         let (first_block, block_count) = (self.blocks.len(), list.len().div_ceil(LANES));
         if block_count > BUCKET_BLOCKS_MAX || first_block + block_count > BLOCKS_MAX {
-            return Err(NoSearch::OverBudget);
+            return Err(NoSearchReason::OverBudget);
         }
         self.blocks.extend(sorted.chunks(LANES).map(<[u32]>::to_vec));
         let leaf = bucket_leaf(if list.is_empty() { 0 } else { first_block }, block_count);
@@ -172,12 +172,12 @@ impl DagBuilder<'_> {
     }
 
     /// Refuses what exceeds the budget, with a root of so many cells.
-    fn check_budget(&self, cells: usize) -> Result<(), NoSearch> {
+    fn check_budget(&self, cells: usize) -> Result<(), NoSearchReason> {
         let node_words = self.nodes.nodes.len() * NODE_WORDS;
         let bytes =
             (node_words + cells) * size_of::<u32>() + self.blocks.len() * self.limits.block_bytes;
         let work_max = self.limits.memory_bytes_max;
         let is_within = bytes <= self.limits.memory_bytes_max && self.listed_filters <= work_max;
-        if is_within { Ok(()) } else { Err(NoSearch::OverBudget) }
+        if is_within { Ok(()) } else { Err(NoSearchReason::OverBudget) }
     }
 }

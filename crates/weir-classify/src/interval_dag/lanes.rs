@@ -2,7 +2,7 @@
 //! of a block. Each set of instructions has its own; all results are equal.
 
 use super::block::CacheLine;
-use super::rows::{LANES, RowCounts, RowKeys, RowShape};
+use super::rows::{KeyValuesInRowOrder, LANES, RowShape, WordCountsByComparison};
 
 /// Comparisons in the instructions of one kind of processor.
 pub(super) trait LaneInstructions {
@@ -10,7 +10,11 @@ pub(super) trait LaneInstructions {
     fn count_keys_up_to(line: &CacheLine, value: u32) -> usize;
 
     /// The lanes of a block that a key matches, as bits. The block has the lines of the shape.
-    fn match_block(lines: &[CacheLine], shape: impl RowShape, row_keys: &RowKeys) -> u32;
+    fn match_block(
+        lines: &[CacheLine],
+        shape: impl RowShape,
+        row_keys: &KeyValuesInRowOrder,
+    ) -> u32;
 }
 
 /// What every processor has.
@@ -24,8 +28,12 @@ impl LaneInstructions for PortableLanes {
     }
 
     #[inline(always)]
-    fn match_block(lines: &[CacheLine], shape: impl RowShape, row_keys: &RowKeys) -> u32 {
-        let RowCounts { wide, narrow, .. } = shape.counts();
+    fn match_block(
+        lines: &[CacheLine],
+        shape: impl RowShape,
+        row_keys: &KeyValuesInRowOrder,
+    ) -> u32 {
+        let WordCountsByComparison { wide, narrow, .. } = shape.counts();
         let rows = CacheLine::as_rows(lines);
         let mut fails = [0_u32; LANES];
         let mut row = 0;

@@ -2,7 +2,7 @@
 
 use super::block::ClassifierBlock;
 use super::lanes::{LaneInstructions, PortableLanes};
-use super::rows::{FiveTupleShape, RowCounts};
+use super::rows::{FiveTupleShape, WordCountsByComparison};
 use super::walk::{MatchSink, walk_keys};
 
 /// Sets of instructions with their own walk.
@@ -30,7 +30,7 @@ impl InstructionSet {
 ///
 /// # Panics
 /// If they are not whole rows.
-pub(super) fn walk_with<S: MatchSink>(
+pub(super) fn walk_keys_with_instructions<S: MatchSink>(
     instructions: InstructionSet,
     block: &ClassifierBlock,
     keys: &[u32],
@@ -54,7 +54,7 @@ fn walk_with_lanes<L: LaneInstructions, S: MatchSink>(
     sink: &mut S,
 ) {
     match block.rows.counts {
-        RowCounts::FIVE_TUPLE => walk_keys::<L, S>(block, FiveTupleShape, keys, sink),
+        WordCountsByComparison::FIVE_TUPLE => walk_keys::<L, S>(block, FiveTupleShape, keys, sink),
         counts => walk_keys::<L, S>(block, counts, keys, sink),
     }
 }

@@ -102,7 +102,7 @@ impl ClassifierBlock {
         };
         check_parts_within_block(&block, at(HeaderWord::NodeCount), at(HeaderWord::BlockCount))?;
         check_ranks(&block, at(HeaderWord::BlockCount))?;
-        let counts = PartCounts {
+        let counts = BlockPartCounts {
             groups: at(HeaderWord::GroupCount),
             nodes: at(HeaderWord::NodeCount),
             blocks: at(HeaderWord::BlockCount),
@@ -113,13 +113,13 @@ impl ClassifierBlock {
 }
 
 #[derive(Clone, Copy)]
-struct PartCounts {
+struct BlockPartCounts {
     groups: usize,
     nodes: usize,
     blocks: usize,
 }
 
-fn require(holds: bool, what: &'static str) -> Result<(), BlockError> {
+fn require_undamaged(holds: bool, what: &'static str) -> Result<(), BlockError> {
     if holds { Ok(()) } else { Err(BlockError::Damaged(what)) }
 }
 
@@ -127,7 +127,7 @@ fn parse_word_test_methods(
     lines: &[CacheLine],
     word_count: usize,
 ) -> Result<Vec<KeyWordTestMethod>, BlockError> {
-    require((1..=KeySchema::WORDS_MAX).contains(&word_count), "words of a key")?;
+    require_undamaged((1..=KeySchema::WORDS_MAX).contains(&word_count), "words of a key")?;
     let kind = |word: usize| match lines[1 + word / 16].0[word % 16] {
         0 => Ok(KeyWordTestMethod::Bits),
         bits @ 1..=32 => Ok(KeyWordTestMethod::Interval { bits }),
@@ -143,22 +143,22 @@ fn check_parts_within_block(
     block_count: usize,
 ) -> Result<(), BlockError> {
     let is_within = |first: usize, lines: usize| first + lines <= block.lines.len();
-    require(is_within(block.first_node_line, 2 * node_count), "nodes")?;
+    require_undamaged(is_within(block.first_node_line, 2 * node_count), "nodes")?;
     let bucket_lines = block_count * block.rows.block_lines();
-    require(is_within(block.first_block_line, bucket_lines), "buckets")?;
-    require(is_within(block.first_number_line, block.rule_count.div_ceil(16)), "rules")?;
+    require_undamaged(is_within(block.first_block_line, bucket_lines), "buckets")?;
+    require_undamaged(is_within(block.first_number_line, block.rule_count.div_ceil(16)), "rules")?;
     let deciding_lines = block.rule_count.div_ceil(LINE_BITS);
-    require(is_within(block.first_deciding_line, deciding_lines), "rules")?;
+    require_undamaged(is_within(block.first_deciding_line, deciding_lines), "rules")?;
     let number = |rule| block.number_of_rule(rule);
     let ascends = (1..block.rule_count).all(|rule| number(rule - 1) < number(rule));
     let last = block.rule_count.checked_sub(1).map_or(0, number);
-    require(ascends && last <= RULE_NUMBER_MAX, "numbers of rules")
+    require_undamaged(ascends && last <= RULE_NUMBER_MAX, "numbers of rules")
 }
 
 /// Lanes have the rank of a rule, or none.
 fn check_ranks(block: &ClassifierBlock, block_count: usize) -> Result<(), BlockError> {
     let mut ranks = (0..block_count).flat_map(|index| block.block_ranks(index));
-    require(
+    require_undamaged(
         ranks.all(|rank| *rank == NO_RULE || is_existing_rank(block, *rank)),
         "rules of a bucket",
     )
@@ -170,12 +170,15 @@ fn is_existing_rank(block: &ClassifierBlock, rank: u32) -> bool {
     last.is_some_and(|last| rank & !COUNTS_ONLY_RANK_FLAG <= last)
 }
 
-fn parse_groups(block: &mut ClassifierBlock, counts: PartCounts) -> Result<(), BlockError> {
+fn parse_groups(block: &mut ClassifierBlock, counts: BlockPartCounts) -> Result<(), BlockError> {
     let mut at = PREAMBLE_LINES;
     for _ in 0..counts.groups {
         let line = block.lines.get(at).ok_or(BlockError::Damaged("groups"))?.0;
         let nodes = line[2] as usize..line[3] as usize;
-        require(nodes.start <= nodes.end && nodes.end <= counts.nodes, "nodes of a group")?;
+        require_undamaged(
+            nodes.start <= nodes.end && nodes.end <= counts.nodes,
+            "nodes of a group",
+        )?;
         at += 1;
         match line[0] {
             SEARCH_GROUP_KIND => {
@@ -188,9 +191,9 @@ fn parse_groups(block: &mut ClassifierBlock, counts: PartCounts) -> Result<(), B
                 let mut cells = block.cells(&group.root).iter();
                 let is_cell =
                     |child: &u32| is_valid_child(*child, nodes.clone(), |leaf| is_leaf(0, leaf));
-                require(cells.all(is_cell), "cell")?;
+                require_undamaged(cells.all(is_cell), "cell")?;
                 block.searches.push(group);
-                require(block.searches.len() <= SEARCH_GROUPS_MAX, "number of groups")?;
+                require_undamaged(block.searches.len() <= SEARCH_GROUPS_MAX, "number of groups")?;
             }
             BIT_VECTOR_GROUP_KIND => {
                 let word_lines = block.lines.get(at..at + line[9] as usize);
@@ -210,10 +213,10 @@ fn parse_root(block: &ClassifierBlock, line: &[u32; 16]) -> Result<SearchRoot, B
     let [word, shift, cell_bits, first_line] = line[ROOT_WORDS] else {
         unreachable!("a root is four words")
     };
-    require((word as usize) < block.word_test_methods.len(), "word of a root")?;
-    require(shift < 32 && cell_bits <= 32, "size of a root")?;
+    require_undamaged((word as usize) < block.word_test_methods.len(), "word of a root")?;
+    require_undamaged(shift < 32 && cell_bits <= 32, "size of a root")?;
     let end = first_line as usize + (1_usize << cell_bits).div_ceil(16);
-    require(end <= block.lines.len(), "cells of a root")?;
+    require_undamaged(end <= block.lines.len(), "cells of a root")?;
     Ok(SearchRoot { word: word as usize, shift, cell_bits, first_line: first_line as usize })
 }
 
@@ -221,7 +224,7 @@ fn parse_bit_vectors(
     block: &ClassifierBlock,
     line: &[u32; 16],
     word_lines: &[CacheLine],
-    counts: PartCounts,
+    counts: BlockPartCounts,
 ) -> Result<BitVectorGroup, BlockError> {
     let nodes = line[2] as usize..line[3] as usize;
     let words = word_lines.iter().map(|line| {
@@ -241,21 +244,21 @@ fn parse_bit_vectors(
         words: words.collect::<Result<_, BlockError>>()?,
     };
     let lines = (group.line_count, group.summary_lines);
-    require(lines == bitmap_lines(group.filter_count), "size of bit vectors")?;
+    require_undamaged(lines == bitmap_lines(group.filter_count), "size of bit vectors")?;
     let end = group.first_rank_line + group.filter_count.div_ceil(16);
-    require(end <= block.lines.len(), "ranks of bit vectors")?;
+    require_undamaged(end <= block.lines.len(), "ranks of bit vectors")?;
     let mut ranks = (0..group.filter_count).map(|bit| block.word(group.first_rank_line, bit));
-    require(ranks.all(|rank| is_existing_rank(block, rank)), "rules of bit vectors")?;
+    require_undamaged(ranks.all(|rank| is_existing_rank(block, rank)), "rules of bit vectors")?;
     if let Some(first) = group.first_block {
         let end = first + group.filter_count.div_ceil(LANES);
-        require(end <= counts.blocks, "buckets of bit vectors")?;
+        require_undamaged(end <= counts.blocks, "buckets of bit vectors")?;
     }
-    require(group.words.len() <= block.word_test_methods.len(), "words of bit vectors")?;
+    require_undamaged(group.words.len() <= block.word_test_methods.len(), "words of bit vectors")?;
     let mut bitmap_count_of = [0; KeySchema::WORDS_MAX];
     for word in &group.words {
         let end = word.first_bitmap_line + word.bitmap_count * (lines.0 + lines.1);
-        require(end <= block.lines.len(), "bitmaps")?;
-        require(bitmap_count_of[word.root.word] == 0, "two bitmaps of a word")?;
+        require_undamaged(end <= block.lines.len(), "bitmaps")?;
+        require_undamaged(bitmap_count_of[word.root.word] == 0, "two bitmaps of a word")?;
         bitmap_count_of[word.root.word] = word.bitmap_count;
     }
     let is_leaf = |word: usize, leaf: u32| ((leaf & !LEAF_FLAG) as usize) < bitmap_count_of[word];
@@ -264,7 +267,7 @@ fn parse_bit_vectors(
             is_valid_child(child, nodes.clone(), |leaf| is_leaf(root.word, leaf))
                 && (child & LEAF_FLAG != 0 || block.node(child)[0].0[0] as usize == root.word)
         };
-        require(block.cells(root).iter().all(|child| is_cell(*child)), "cell")?;
+        require_undamaged(block.cells(root).iter().all(|child| is_cell(*child)), "cell")?;
     }
     check_nodes(block, nodes, true, is_leaf)?;
     Ok(group)
@@ -289,13 +292,16 @@ fn check_nodes(
     for index in nodes.clone() {
         let [keys, children] = block.node(index as u32);
         let word = keys.0[0] as usize;
-        require(word < block.word_test_methods.len(), "word of a node")?;
+        require_undamaged(word < block.word_test_methods.len(), "word of a node")?;
         let before = nodes.start..index;
         for &child in &children.0[..FANOUT] {
-            require(is_valid_child(child, before.clone(), |leaf| is_leaf(word, leaf)), "child")?;
+            require_undamaged(
+                is_valid_child(child, before.clone(), |leaf| is_leaf(word, leaf)),
+                "child",
+            )?;
             if must_keep_word && child & LEAF_FLAG == 0 {
                 let of_child = block.node(child)[0].0[0] as usize;
-                require(of_child == word, "word of a child")?;
+                require_undamaged(of_child == word, "word of a child")?;
             }
         }
     }

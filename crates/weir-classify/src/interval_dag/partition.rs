@@ -60,7 +60,7 @@ impl FilterPartition {
     }
 
     /// The groups as ascending lists of filters; the one that is wide on every word last.
-    pub(super) fn divide(&self, columns: &FilterColumns) -> Vec<Vec<u32>> {
+    pub(super) fn divide_into_groups(&self, columns: &FilterColumns) -> Vec<Vec<u32>> {
         let mut groups = vec![Vec::new(); self.search_of_group.len()];
         for filter in 0..columns.ranks.len() {
             let interval_of =

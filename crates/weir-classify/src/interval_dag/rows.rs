@@ -14,11 +14,11 @@ use crate::key::{KeySchema, KeyWordTestMethod};
 pub(super) const LANES: usize = 8;
 
 /// A key as rows are compared with it: a value for each word, in the order of rows.
-pub(super) type RowKeys = [u32; KeySchema::WORDS_MAX];
+pub(super) type KeyValuesInRowOrder = [u32; KeySchema::WORDS_MAX];
 
 /// How many words of a key are compared in which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RowCounts {
+pub(super) struct WordCountsByComparison {
     /// Words of more than 16 bits: two rows each.
     pub(super) wide: usize,
     /// Words of at most 16 bits: one row each.
@@ -27,9 +27,10 @@ pub(super) struct RowCounts {
     pub(super) masked: usize,
 }
 
-impl RowCounts {
+impl WordCountsByComparison {
     /// Those of two addresses, two ports and a protocol.
-    pub(super) const FIVE_TUPLE: RowCounts = RowCounts { wide: 2, narrow: 3, masked: 0 };
+    pub(super) const FIVE_TUPLE: WordCountsByComparison =
+        WordCountsByComparison { wide: 2, narrow: 3, masked: 0 };
 
     /// Words of a key.
     pub(super) const fn words(self) -> usize {
@@ -55,31 +56,31 @@ impl RowCounts {
 /// The counts of a layout. A type of its own for the five-tuple makes them constants, so that the
 /// compiler unrolls the loops over rows.
 pub(super) trait RowShape: Copy {
-    fn counts(self) -> RowCounts;
+    fn counts(self) -> WordCountsByComparison;
 }
 
-impl RowShape for RowCounts {
+impl RowShape for WordCountsByComparison {
     #[inline(always)]
-    fn counts(self) -> RowCounts {
+    fn counts(self) -> WordCountsByComparison {
         self
     }
 }
 
-/// The shape of [`RowCounts::FIVE_TUPLE`].
+/// The shape of [`WordCountsByComparison::FIVE_TUPLE`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FiveTupleShape;
 
 impl RowShape for FiveTupleShape {
     #[inline(always)]
-    fn counts(self) -> RowCounts {
-        RowCounts::FIVE_TUPLE
+    fn counts(self) -> WordCountsByComparison {
+        WordCountsByComparison::FIVE_TUPLE
     }
 }
 
 /// Which word of a key is compared in which rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RowLayout {
-    pub(super) counts: RowCounts,
+    pub(super) counts: WordCountsByComparison,
     /// Words in the order of rows: wide, narrow, masked.
     words: Vec<usize>,
 }
@@ -92,7 +93,7 @@ impl RowLayout {
         let wide = words_with(|kind| matches!(kind, KeyWordTestMethod::Interval { bits: 17.. }));
         let narrow = words_with(|kind| matches!(kind, KeyWordTestMethod::Interval { bits: ..17 }));
         let masked = words_with(|kind| matches!(kind, KeyWordTestMethod::Bits));
-        let counts = RowCounts {
+        let counts = WordCountsByComparison {
             wide: wide.clone().count(),
             narrow: narrow.clone().count(),
             masked: masked.clone().count(),
@@ -107,8 +108,13 @@ impl RowLayout {
 
     /// A key as rows are compared with it. `shape` is that of this layout.
     #[inline(always)]
-    pub(super) fn fill_row_keys(&self, shape: impl RowShape, key: &[u32], row_keys: &mut RowKeys) {
-        let RowCounts { wide, narrow, .. } = shape.counts();
+    pub(super) fn fill_row_keys(
+        &self,
+        shape: impl RowShape,
+        key: &[u32],
+        row_keys: &mut KeyValuesInRowOrder,
+    ) {
+        let WordCountsByComparison { wide, narrow, .. } = shape.counts();
         let words = &self.words[..shape.counts().words()];
         for (place, word) in words.iter().enumerate() {
             let value = key[*word];
@@ -145,7 +151,7 @@ impl RowLayout {
 
     /// A block that no key matches: its comparisons all fail.
     pub(super) fn empty_block(&self) -> Vec<[u32; LANES]> {
-        let RowCounts { wide, narrow, masked } = self.counts;
+        let WordCountsByComparison { wide, narrow, masked } = self.counts;
         let mut rows = vec![[u32::MAX; LANES]; 2 * self.block_lines()];
         for word in 0..wide {
             rows[2 * word + 1] = [0; LANES];

@@ -4,26 +4,26 @@ use std::hint::select_unpredictable;
 
 use super::columns::COUNTS_ONLY_RANK_FLAG;
 use super::rows::LANES;
-use super::walk::{BATCH, MatchSink};
+use super::walk::{KEYS_PER_BATCH, MatchSink};
 use crate::classifier::RuleLists;
 use crate::filter_set::NO_RULE;
 
 /// The first deciding rule of each key.
 #[derive(Debug)]
 pub(super) struct FirstDecidingRules<'a> {
-    least: [u32; BATCH],
+    least: [u32; KEYS_PER_BATCH],
     /// Places of the keys that are not yet looked up.
     first: std::slice::IterMut<'a, u32>,
 }
 
 impl FirstDecidingRules<'_> {
     pub(super) fn new(first: &mut [u32]) -> FirstDecidingRules<'_> {
-        FirstDecidingRules { least: [NO_RULE; BATCH], first: first.iter_mut() }
+        FirstDecidingRules { least: [NO_RULE; KEYS_PER_BATCH], first: first.iter_mut() }
     }
 }
 
 impl MatchSink for FirstDecidingRules<'_> {
-    const LEAST_ONLY: bool = true;
+    const NEEDS_LEAST_RANK_ONLY: bool = true;
 
     #[inline(always)]
     fn add(&mut self, place: usize, rank: u32) {
@@ -37,7 +37,7 @@ impl MatchSink for FirstDecidingRules<'_> {
     }
 
     #[inline(always)]
-    fn least(&self, place: usize) -> u32 {
+    fn least_rank(&self, place: usize) -> u32 {
         self.least[place]
     }
 
@@ -54,7 +54,7 @@ impl MatchSink for FirstDecidingRules<'_> {
 /// All rules of each key.
 #[derive(Debug)]
 pub(super) struct MatchingRules<'a> {
-    numbers: [Vec<u32>; BATCH],
+    numbers: [Vec<u32>; KEYS_PER_BATCH],
     lists: &'a mut RuleLists,
 }
 
@@ -65,7 +65,7 @@ impl MatchingRules<'_> {
 }
 
 impl MatchSink for MatchingRules<'_> {
-    const LEAST_ONLY: bool = false;
+    const NEEDS_LEAST_RANK_ONLY: bool = false;
 
     #[inline(always)]
     fn add(&mut self, place: usize, rank: u32) {
@@ -80,7 +80,7 @@ impl MatchSink for MatchingRules<'_> {
         }
     }
 
-    fn least(&self, _: usize) -> u32 {
+    fn least_rank(&self, _: usize) -> u32 {
         NO_RULE
     }
 
@@ -119,7 +119,7 @@ impl RuleCounters<'_> {
 }
 
 impl MatchSink for RuleCounters<'_> {
-    const LEAST_ONLY: bool = false;
+    const NEEDS_LEAST_RANK_ONLY: bool = false;
 
     #[inline(always)]
     fn add(&mut self, _: usize, rank: u32) {
@@ -144,7 +144,7 @@ impl MatchSink for RuleCounters<'_> {
         self.rank_count += taken;
     }
 
-    fn least(&self, _: usize) -> u32 {
+    fn least_rank(&self, _: usize) -> u32 {
         NO_RULE
     }
 

@@ -13,7 +13,7 @@ struct SortedEnds {
 /// What remains to be told apart after a search on the word: over all elementary intervals, the
 /// number of filters times its logarithm, for those above `bucket_max`. `None` if the search would
 /// tell nothing apart.
-pub(super) fn measure_leftover_work(
+pub(super) fn sum_n_log_n_over_intervals(
     column: &IntervalColumn,
     list: &[u32],
     bucket_max: usize,
@@ -158,6 +158,6 @@ mod tests {
     fn a_word_that_all_filters_test_alike_tells_nothing_apart() {
         let column =
             IntervalColumn { lo: vec![3, 3], hi: vec![9, 9], bits: Some(32), is_masked: false };
-        assert_eq!(measure_leftover_work(&column, &[0, 1], 1), None);
+        assert_eq!(sum_n_log_n_over_intervals(&column, &[0, 1], 1), None);
     }
 }

@@ -26,10 +26,10 @@ use crate::filter_set::{FilterSet, WordTest};
 use crate::key::{KeySchema, KeyTable};
 
 /// The bucket that every key tests is rebuilt into searches above so many blocks.
-const COMMON_BLOCKS_MAX: usize = 6;
+const COMMON_BUCKET_BLOCKS_MAX: usize = 6;
 
 /// How often the writer gives way to readers that still look up in the copy that it needs.
-const WAIT_YIELDS: usize = 5_000;
+const READER_WAIT_YIELDS_MAX: usize = 5_000;
 
 /// The rules after a number of updates. Does not change.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub struct IntervalDagSnapshot {
 
 /// A rule, and what became of it.
 #[derive(Clone, Debug)]
-struct RuleEdit {
+struct RuleInsertionOrRemoval {
     rule: u32,
     filters: Arc<RuleFilters>,
     is_insertion: bool,
@@ -62,7 +62,7 @@ type RulesByNumber = BTreeMap<u32, Arc<RuleFilters>>;
 #[derive(Debug)]
 struct RunningBuild {
     thread: JoinHandle<Result<IntervalDagSnapshot, ClassifierBuildError>>,
-    edits: Vec<RuleEdit>,
+    edits: Vec<RuleInsertionOrRemoval>,
 }
 
 /// Gives readers the snapshot that was published last.
@@ -84,9 +84,9 @@ pub struct UpdatableIntervalDag {
     working: Arc<IntervalDagSnapshot>,
     /// What `working` lacks of `published`, while nothing has changed since; `None` if it must be
     /// copied.
-    missing: Option<Vec<RuleEdit>>,
+    missing: Option<Vec<RuleInsertionOrRemoval>>,
     /// What `published` lacks of `working`; `None` if it must be copied.
-    unpublished: Option<Vec<RuleEdit>>,
+    unpublished: Option<Vec<RuleInsertionOrRemoval>>,
     build: Option<RunningBuild>,
     /// No build begins in the background before this generation.
     next_build: u64,
@@ -121,8 +121,11 @@ impl IntervalDagSnapshot {
     }
 
     /// Applies an update. On an error, the rule may be in some of its groups only.
-    fn apply(&mut self, edit: &RuleEdit) -> Result<(), NoRoomInBlock> {
-        let RuleEdit { rule, filters, is_insertion } = edit;
+    fn apply_insertion_or_removal(
+        &mut self,
+        edit: &RuleInsertionOrRemoval,
+    ) -> Result<(), NoRoomInBlock> {
+        let RuleInsertionOrRemoval { rule, filters, is_insertion } = edit;
         let block = &mut self.classifier.block;
         let rank = rank_of_rule(*rule, filters.is_deciding);
         let word_count = block.word_test_methods.len();
@@ -154,7 +157,7 @@ impl IntervalDagSnapshot {
     fn needs_rebuild(&self) -> bool {
         let block = &self.classifier.block;
         block.spare_blocks.len() < self.spare_blocks_at_build / 2
-            || block.count_root_blocks(self.partition.common_search) > COMMON_BLOCKS_MAX
+            || block.count_root_blocks(self.partition.common_search) > COMMON_BUCKET_BLOCKS_MAX
     }
 }
 
@@ -216,10 +219,16 @@ impl UpdatableIntervalDag {
         if self.is_published() { &self.published } else { &self.working }
     }
 
-    fn apply(&mut self, edit: RuleEdit) -> Result<(), ClassifierBuildError> {
+    fn apply_insertion_or_removal(
+        &mut self,
+        edit: RuleInsertionOrRemoval,
+    ) -> Result<(), ClassifierBuildError> {
         self.generation += 1;
         self.adopt_finished_build();
-        if self.working_mut().is_none_or(|working| working.apply(&edit).is_err()) {
+        if self
+            .bring_working_copy_up_to_date()
+            .is_none_or(|working| working.apply_insertion_or_removal(&edit).is_err())
+        {
             return self.rebuild_now();
         }
         if let Some(build) = &mut self.build {
@@ -241,14 +250,17 @@ impl UpdatableIntervalDag {
     }
 
     /// The copy that is changed, with all updates; `None` if they do not fit.
-    fn working_mut(&mut self) -> Option<&mut IntervalDagSnapshot> {
+    fn bring_working_copy_up_to_date(&mut self) -> Option<&mut IntervalDagSnapshot> {
         if self.is_published() {
             // A reader that does not give back the old copy keeps it; the writer takes another.
             let missing = self.missing.take().filter(|_| wait_for_readers(&mut self.working));
             match missing {
                 Some(edits) => {
                     let working = Arc::get_mut(&mut self.working)?;
-                    edits.iter().try_for_each(|edit| working.apply(edit)).ok()?;
+                    edits
+                        .iter()
+                        .try_for_each(|edit| working.apply_insertion_or_removal(edit))
+                        .ok()?;
                 }
                 None => self.working = Arc::new(IntervalDagSnapshot::clone(&self.published)),
             }
@@ -261,7 +273,7 @@ impl UpdatableIntervalDag {
         let Some(build) = self.build.take_if(|build| build.thread.is_finished()) else { return };
         let built = build.thread.join().expect("construction panicked");
         let with_edits = built.ok().and_then(|mut built| {
-            build.edits.iter().try_for_each(|edit| built.apply(edit)).ok()?;
+            build.edits.iter().try_for_each(|edit| built.apply_insertion_or_removal(edit)).ok()?;
             Some(built)
         });
         match with_edits {
@@ -284,10 +296,10 @@ impl UpdatableIntervalDag {
     }
 
     /// Takes back an insertion for which there is no room.
-    fn undo_insertion(&mut self, removal: RuleEdit) {
+    fn undo_insertion(&mut self, removal: RuleInsertionOrRemoval) {
         self.generation -= 1;
         if let Some(working) = Arc::get_mut(&mut self.working) {
-            working.apply(&removal).expect("removals need no room");
+            working.apply_insertion_or_removal(&removal).expect("removals need no room");
             working.generation = self.generation;
         }
         self.unpublished = None;
@@ -315,7 +327,7 @@ fn collect_filters(schema: &KeySchema, rules: &RulesByNumber) -> FilterSet {
 /// Waits until readers have given back a copy, about as long as it would take to make another.
 /// Whether they did.
 fn wait_for_readers(copy: &mut Arc<IntervalDagSnapshot>) -> bool {
-    (0..WAIT_YIELDS).any(|_| {
+    (0..READER_WAIT_YIELDS_MAX).any(|_| {
         let is_free = Arc::get_mut(copy).is_some();
         if !is_free {
             std::thread::yield_now();
@@ -337,19 +349,26 @@ impl UpdatableClassifier for UpdatableIntervalDag {
         let tests = self.normalise_tests(&update);
         let filters = Arc::new(RuleFilters { is_deciding: update.is_deciding, tests });
         self.rules.insert(rule, filters.clone());
-        self.apply(RuleEdit { rule, filters: filters.clone(), is_insertion: true }).map_err(
-            |error| {
-                self.rules.remove(&rule);
-                self.undo_insertion(RuleEdit { rule, filters, is_insertion: false });
-                refuse(error.to_string())
-            },
-        )
+        self.apply_insertion_or_removal(RuleInsertionOrRemoval {
+            rule,
+            filters: filters.clone(),
+            is_insertion: true,
+        })
+        .map_err(|error| {
+            self.rules.remove(&rule);
+            self.undo_insertion(RuleInsertionOrRemoval { rule, filters, is_insertion: false });
+            refuse(error.to_string())
+        })
     }
 
     fn remove(&mut self, rule: u32) -> Result<(), UpdateError> {
         let filters = self.rules.remove(&rule).ok_or(UpdateError::MissingRule(rule))?;
-        self.apply(RuleEdit { rule, filters, is_insertion: false })
-            .map_err(|error| UpdateError::LimitReached { rule, limit: error.to_string() })
+        self.apply_insertion_or_removal(RuleInsertionOrRemoval {
+            rule,
+            filters,
+            is_insertion: false,
+        })
+        .map_err(|error| UpdateError::LimitReached { rule, limit: error.to_string() })
     }
 }
 

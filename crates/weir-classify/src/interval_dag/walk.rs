@@ -6,12 +6,12 @@ use super::dag::bucket_of_leaf;
 use super::lanes::LaneInstructions;
 use super::node::LEAF_FLAG;
 use super::parse::SEARCH_GROUPS_MAX;
-use super::rows::{LANES, RowKeys, RowShape};
+use super::rows::{KeyValuesInRowOrder, LANES, RowShape};
 use crate::filter_set::NO_RULE;
 use crate::key::KeySchema;
 
 /// Keys of a batch.
-pub(super) const BATCH: usize = 16;
+pub(super) const KEYS_PER_BATCH: usize = 16;
 /// The most searches that advance together for each key.
 const SEARCHES_MAX: usize = KeySchema::WORDS_MAX;
 const _: () = assert!(SEARCH_GROUPS_MAX <= SEARCHES_MAX);
@@ -19,7 +19,7 @@ const _: () = assert!(SEARCH_GROUPS_MAX <= SEARCHES_MAX);
 /// What is done with the rules that match.
 pub(super) trait MatchSink {
     /// Whether only the least rank of each key is of interest.
-    const LEAST_ONLY: bool;
+    const NEEDS_LEAST_RANK_ONLY: bool;
 
     /// The key of that place in the batch matches a filter of that rank.
     fn add(&mut self, place: usize, rank: u32);
@@ -29,7 +29,7 @@ pub(super) trait MatchSink {
     fn add_lanes(&mut self, place: usize, ranks: &[u32; LANES], lanes: u32);
 
     /// The least rank of a key so far.
-    fn least(&self, place: usize) -> u32;
+    fn least_rank(&self, place: usize) -> u32;
 
     /// All filters that the keys of a batch match were added; the next batch begins.
     fn finish_batch(&mut self, key_count: usize);
@@ -38,11 +38,11 @@ pub(super) trait MatchSink {
 /// What a walk remembers of a batch.
 #[derive(Debug)]
 pub(super) struct WalkState {
-    row_keys: [RowKeys; BATCH],
+    row_keys: [KeyValuesInRowOrder; KEYS_PER_BATCH],
     /// Where each search of each key is.
-    children: [[u32; BATCH]; SEARCHES_MAX],
+    children: [[u32; KEYS_PER_BATCH]; SEARCHES_MAX],
     /// The searches that are at nodes: places in `children`.
-    active: [u16; BATCH * SEARCHES_MAX],
+    active: [u16; KEYS_PER_BATCH * SEARCHES_MAX],
 }
 
 /// Finds what keys match, row after row.
@@ -54,12 +54,12 @@ pub(super) fn walk_keys<L: LaneInstructions, S: MatchSink>(
     sink: &mut S,
 ) {
     let mut state = WalkState {
-        row_keys: [[0; KeySchema::WORDS_MAX]; BATCH],
-        children: [[0; BATCH]; SEARCHES_MAX],
-        active: [0; BATCH * SEARCHES_MAX],
+        row_keys: [[0; KeySchema::WORDS_MAX]; KEYS_PER_BATCH],
+        children: [[0; KEYS_PER_BATCH]; SEARCHES_MAX],
+        active: [0; KEYS_PER_BATCH * SEARCHES_MAX],
     };
     let words_per_key = shape.counts().words();
-    for batch in keys.chunks(BATCH * words_per_key) {
+    for batch in keys.chunks(KEYS_PER_BATCH * words_per_key) {
         walk_batch::<L, S>(block, shape, batch, &mut state, sink);
         sink.finish_batch(batch.len() / words_per_key);
     }
@@ -85,7 +85,9 @@ fn walk_batch<L: LaneInstructions, S: MatchSink>(
     }
     for (group, leaves) in block.searches.iter().zip(&state.children) {
         // For all keys at once: what a single one needs cannot be predicted.
-        if S::LEAST_ONLY && (0..count).all(|place| sink.least(place) < group.least_rank) {
+        if S::NEEDS_LEAST_RANK_ONLY
+            && (0..count).all(|place| sink.least_rank(place) < group.least_rank)
+        {
             continue;
         }
         for (place, (leaf, row_keys)) in leaves.iter().zip(&state.row_keys).enumerate().take(count)
@@ -97,7 +99,7 @@ fn walk_batch<L: LaneInstructions, S: MatchSink>(
         let roots = group.words.iter().map(|word| &word.root);
         advance_searches::<L>(block, shape, keys, roots, state);
         for place in 0..count {
-            if S::LEAST_ONLY && sink.least(place) < group.least_rank {
+            if S::NEEDS_LEAST_RANK_ONLY && sink.least_rank(place) < group.least_rank {
                 continue;
             }
             match_bit_vectors::<L, S>(block, shape, group, state, place, sink);
@@ -122,7 +124,7 @@ fn advance_searches<'a, L: LaneInstructions>(
         for (place, (key, child)) in keys.chunks_exact(words_per_key).zip(children).enumerate() {
             *child = cells[(key[root.word] >> root.shift) as usize & (cells.len() - 1)];
             prefetch_child(block, shape, *child);
-            active[active_count] = (search * BATCH + place) as u16;
+            active[active_count] = (search * KEYS_PER_BATCH + place) as u16;
             active_count += usize::from(*child & LEAF_FLAG == 0);
         }
     }
@@ -132,7 +134,7 @@ fn advance_searches<'a, L: LaneInstructions>(
         for at in 0..active_count {
             let search = usize::from(active[at]);
             let [node_keys, node_children] = block.node(children[search]);
-            let value = keys[(search % BATCH) * words_per_key + node_keys.0[0] as usize];
+            let value = keys[(search % KEYS_PER_BATCH) * words_per_key + node_keys.0[0] as usize];
             let child = node_children.0[L::count_keys_up_to(node_keys, value) & 15];
             children[search] = child;
             prefetch_child(block, shape, child);
@@ -191,7 +193,7 @@ fn match_bucket<L: LaneInstructions, S: MatchSink>(
     block: &ClassifierBlock,
     shape: impl RowShape,
     leaf: u32,
-    row_keys: &RowKeys,
+    row_keys: &KeyValuesInRowOrder,
     place: usize,
     sink: &mut S,
 ) {
@@ -200,7 +202,7 @@ fn match_bucket<L: LaneInstructions, S: MatchSink>(
         let lines = block.bucket_block(index, shape);
         let ranks = lines[lines.len() - 1].0.last_chunk().expect("half a line");
         // Ranks ascend within a block, and from block to block.
-        if S::LEAST_ONLY && index > first && sink.least(place) < ranks[0] {
+        if S::NEEDS_LEAST_RANK_ONLY && index > first && sink.least_rank(place) < ranks[0] {
             break;
         }
         sink.add_lanes(place, ranks, L::match_block(lines, shape, row_keys));
@@ -234,16 +236,18 @@ fn match_bit_vectors<L: LaneInstructions, S: MatchSink>(
         all
     };
     let mut add_line = |line: usize| {
-        any_set_bit(&conjunction(group.summary_lines + line), |bit| {
+        visit_set_bits_until_true(&conjunction(group.summary_lines + line), |bit| {
             let bit = line * 512 + bit;
-            if bit >= group.filter_count || !is_verified::<L>(block, shape, group, bit, row_keys) {
+            if bit >= group.filter_count
+                || !matches_words_without_bitmaps::<L>(block, shape, group, bit, row_keys)
+            {
                 return false;
             }
             let rank = block.word(group.first_rank_line, bit);
             if rank != NO_RULE {
                 sink.add(place, rank);
             }
-            S::LEAST_ONLY && rank != NO_RULE
+            S::NEEDS_LEAST_RANK_ONLY && rank != NO_RULE
         })
     };
     if group.summary_lines == 0 {
@@ -251,7 +255,7 @@ fn match_bit_vectors<L: LaneInstructions, S: MatchSink>(
         return;
     }
     for summary in 0..group.summary_lines {
-        let found = any_set_bit(&conjunction(summary), |bit| {
+        let found = visit_set_bits_until_true(&conjunction(summary), |bit| {
             let line = summary * 512 + bit;
             line < group.line_count && add_line(line)
         });
@@ -263,12 +267,12 @@ fn match_bit_vectors<L: LaneInstructions, S: MatchSink>(
 
 /// Whether a filter matches in what its bitmaps do not test.
 #[inline(always)]
-fn is_verified<L: LaneInstructions>(
+fn matches_words_without_bitmaps<L: LaneInstructions>(
     block: &ClassifierBlock,
     shape: impl RowShape,
     group: &BitVectorGroup,
     bit: usize,
-    row_keys: &RowKeys,
+    row_keys: &KeyValuesInRowOrder,
 ) -> bool {
     let Some(first) = group.first_block else { return true };
     let lines = block.bucket_block(first + bit / LANES, shape);
@@ -278,7 +282,7 @@ fn is_verified<L: LaneInstructions>(
 /// Calls `visit` with the index of each bit that is set, in ascending order, until it returns
 /// true. Whether it did. One loop over all bits: how many a word has cannot be predicted.
 #[inline(always)]
-fn any_set_bit(words: &[u32; 16], mut visit: impl FnMut(usize) -> bool) -> bool {
+fn visit_set_bits_until_true(words: &[u32; 16], mut visit: impl FnMut(usize) -> bool) -> bool {
     let mut left = *words;
     let mut words_left = left
         .iter()

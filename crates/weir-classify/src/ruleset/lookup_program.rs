@@ -82,7 +82,7 @@ impl<'a> LookupProgram<'a> {
         let ruleset = firewall.ruleset(family).ok_or_else(missing)?;
         let table = ruleset.table(&table).ok_or_else(missing)?;
         let start = table.chains.iter().position(|c| *c.name == *chain).ok_or_else(missing)?;
-        let lowering = BoxLowering::for_table(firewall, ruleset, table).without_changing_fields();
+        let lowering = BoxLowering::for_table(firewall, ruleset, table).assuming_unchanged_fields();
         let mut flattener = ChainFlattener::new(firewall, table, lowering, limits);
         let mut flat = flattener.flatten_from(start).map_err(|closing| {
             let chain = table.chains[closing].name.to_string();
@@ -135,7 +135,7 @@ impl<'a> LookupProgram<'a> {
     }
 
     /// The identity of the policy.
-    pub fn policy_id(&self) -> RuleId {
+    pub fn policy_path(&self) -> RuleId {
         let chain = &self.table.chains[self.start_chain].name;
         RuleId::for_policy(self.family, self.table.name, chain)
     }
@@ -166,7 +166,7 @@ impl<'a> LookupProgram<'a> {
     }
 
     /// The rules that are evaluated after a look-up, with the reason, in the order of the table.
-    pub fn evaluated_rules(&self) -> Vec<(RulePlaceInTable, EvaluationReason)> {
+    pub fn rules_evaluated_after_lookup(&self) -> Vec<(RulePlaceInTable, EvaluationReason)> {
         let stretches = self.chains.iter().flat_map(|chain| &chain.stretches);
         let candidates = stretches.flat_map(|stretch| &stretch.entries).filter_map(|entry| {
             let FoundEntryMeaning::Candidate(reason) = entry.finding else { return None };
@@ -220,7 +220,7 @@ impl LookupStretch {
             if let EntryContinuation::Call { chain, .. } = &mut entry.then {
                 *chain = number_by_chain[&*chain];
             }
-            dropped.note_skip(&entry);
+            dropped.record_resume_entry(&entry);
             for (index, tests) in tests.iter().enumerate() {
                 match index {
                     0 => filters.push_rule(number, entry.is_deciding(), tests),
@@ -271,7 +271,7 @@ impl TruncatedHeaderDropFilters {
         }
     }
 
-    fn note_skip(&mut self, entry: &LookupEntry) {
+    fn record_resume_entry(&mut self, entry: &LookupEntry) {
         match entry.then {
             EntryContinuation::ResumeAt(at)
             | EntryContinuation::Call { resume_at: at @ 1.., .. } => {

@@ -96,7 +96,8 @@ pub struct LookupOutcome<V> {
 impl<V> LookupOutcome<V> {
     /// The rules that counted the packet, in order, and the policy if it was reached.
     pub fn credited_rule_ids(&self, program: &LookupProgram<'_>) -> Vec<RuleId> {
-        let policy = matches!(self.verdict, LookupVerdict::Policy(_)).then(|| program.policy_id());
+        let policy =
+            matches!(self.verdict, LookupVerdict::Policy(_)).then(|| program.policy_path());
         self.credited.iter().map(|place| program.rule_id(*place)).chain(policy).collect()
     }
 }

@@ -23,24 +23,27 @@ pub(super) fn split_interval((lo, hi): Interval, words: u32) -> Vec<Vec<WordTest
     let rest_max = split_off_top_word(u128::MAX, lowest_bits).1;
     let any_rest = (lo_rest, hi_rest) == (0, rest_max);
     if words == 1 || any_rest {
-        return vec![first_word_alone((lo_word, hi_word), words)];
+        return vec![tests_of_first_word_alone((lo_word, hi_word), words)];
     }
     if lo_word == hi_word {
-        return with_first_word(lo_word, split_interval((lo_rest, hi_rest), words - 1));
+        return prepend_first_word_test(lo_word, split_interval((lo_rest, hi_rest), words - 1));
     }
     let (mut from, mut to) = (lo_word, hi_word);
     let mut pieces = Vec::new();
     if lo_rest > 0 {
-        pieces.extend(with_first_word(lo_word, split_interval((lo_rest, rest_max), words - 1)));
+        pieces.extend(prepend_first_word_test(
+            lo_word,
+            split_interval((lo_rest, rest_max), words - 1),
+        ));
         from += 1;
     }
     let mut last = Vec::new();
     if hi_rest < rest_max {
-        last = with_first_word(hi_word, split_interval((0, hi_rest), words - 1));
+        last = prepend_first_word_test(hi_word, split_interval((0, hi_rest), words - 1));
         to -= 1;
     }
     if from <= to {
-        pieces.push(first_word_alone((from, to), words));
+        pieces.push(tests_of_first_word_alone((from, to), words));
     }
     pieces.append(&mut last);
     pieces
@@ -51,13 +54,13 @@ fn split_off_top_word(number: u128, lowest_bits: u32) -> (u32, u128) {
     ((number >> lowest_bits) as u32, number & ((1 << lowest_bits) - 1))
 }
 
-fn first_word_alone((lo, hi): (u32, u32), words: u32) -> Vec<WordTest> {
+fn tests_of_first_word_alone((lo, hi): (u32, u32), words: u32) -> Vec<WordTest> {
     let mut tests = vec![WordTest::ANY; words as usize];
     tests[0] = WordTest::Within { lo, hi };
     tests
 }
 
-fn with_first_word(word: u32, rest: Vec<Vec<WordTest>>) -> Vec<Vec<WordTest>> {
+fn prepend_first_word_test(word: u32, rest: Vec<Vec<WordTest>>) -> Vec<Vec<WordTest>> {
     let prepend = |tests: Vec<WordTest>| [vec![WordTest::exactly(word)], tests].concat();
     rest.into_iter().map(prepend).collect()
 }

@@ -76,7 +76,7 @@ impl RulesetComparison {
         counts.chains += 1;
         counts.packets += packets.len();
         counts.rules += program.reachable_rule_count();
-        counts.evaluated_rules += program.evaluated_rules().len();
+        counts.evaluated_rules += program.rules_evaluated_after_lookup().len();
         counts.divided_chains += program.chains().iter().filter(|c| c.stretches.len() > 1).count();
         counts.calls += program.chains().len() - 1;
         let limits = BuildLimits { memory_bytes_max: 64 << 20, steps_max: 2_000_000 };

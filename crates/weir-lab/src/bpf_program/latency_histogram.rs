@@ -20,7 +20,7 @@ fn compute_bucket_midpoint_in_units(bucket: usize) -> f64 {
 
 /// The bucket of a number of units.
 #[cfg(test)]
-pub(crate) fn bucket(units: u32) -> usize {
+pub(crate) fn bucket_index(units: u32) -> usize {
     if units < 32 {
         return units as usize;
     }
@@ -45,17 +45,17 @@ mod tests {
     fn buckets_follow_one_another_without_a_gap() {
         let mut last = 0;
         for units in 0..200_000 {
-            let now = bucket(units);
+            let now = bucket_index(units);
             assert!(now == last || now == last + 1, "{units}");
             last = now;
         }
-        assert!(bucket(u32::MAX) < BUCKET_COUNT);
+        assert!(bucket_index(u32::MAX) < BUCKET_COUNT);
     }
 
     #[test]
     fn a_duration_is_known_to_three_percent() {
         for units in [1, 31, 32, 100, 4711, 1 << 20, u32::MAX] {
-            let known = compute_bucket_midpoint_in_units(bucket(units));
+            let known = compute_bucket_midpoint_in_units(bucket_index(units));
             assert!((known / f64::from(units) - 1.0).abs() < 0.03, "{units} is {known}");
         }
     }

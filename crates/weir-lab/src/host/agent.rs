@@ -43,7 +43,7 @@ pub fn run_agent(
         |source| LabError::SystemCall { action: "talk to the machine that measures", source };
     let mut agent = Agent::new()?;
     let environment = environment::capture_environment(last_allowed_core()?, "kernel".to_owned());
-    let knows_reasons = agent.host.knows_drop_reasons();
+    let knows_reasons = agent.host.can_report_drop_reasons();
     let welcome = AgentWelcome {
         version: version.to_owned(),
         environment,

@@ -74,7 +74,7 @@ impl Host for LocalHost {
         Ok(None)
     }
 
-    fn knows_drop_reasons(&self) -> bool {
+    fn can_report_drop_reasons(&self) -> bool {
         self.drop_reason_counter().is_some()
     }
 

@@ -179,7 +179,7 @@ impl Host for RemoteHost {
         Ok(first.map(|program| format!("{program} is not installed on the firewall's host")))
     }
 
-    fn knows_drop_reasons(&self) -> bool {
+    fn can_report_drop_reasons(&self) -> bool {
         self.welcome.reports_drop_reasons
     }
 

@@ -35,7 +35,7 @@ pub(crate) trait Host {
     ) -> Result<Option<String>, LabError>;
 
     /// Whether its kernel reports why it frees packets.
-    fn knows_drop_reasons(&self) -> bool;
+    fn can_report_drop_reasons(&self) -> bool;
 
     /// Why its kernel freed packets since [`ExecTarget::start_drop_watch`].
     fn take_drop_reasons(&self) -> Result<DropReasonCounts, LabError>;

@@ -33,7 +33,7 @@ pub(crate) fn run_counter_checking_warmup_trial(
     let seconds = run.preset.trial_seconds.min(MAX_VALIDATION_SECONDS);
     let (_, mut trial) = run_step_and_build_trial(run, &step, seconds, true)?;
     trial.state = TrialState::Warmup;
-    let told = run.runner.resources.topology.firewall_host().knows_drop_reasons()
+    let told = run.runner.resources.topology.firewall_host().can_report_drop_reasons()
         && !run.loaded_study.subjects.0[&step.variant.subject].before_netfilter;
     let unlike = told.then(|| judge::judge_rule_drops_against_kernel(&trial)).flatten();
     if let Some((state, why)) = judge_packet_and_connection_counts(run, &trial).or(unlike) {

@@ -7,7 +7,7 @@ use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
 use crate::bpf_program::sink::SinkPacketCounts;
 use crate::topology::FirewallWithCounters;
-use crate::workload::settle::{SettleTimes, TransitProgress, wait_until_settled};
+use crate::workload::settle::{InFlightPacketReading, SettleTimeLimits, wait_until_settled};
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::WorkloadOutcome;
 
@@ -60,12 +60,12 @@ impl SentFrameTracker {
         measured: TrialResults,
     ) -> Result<WorkloadOutcome, LabError> {
         let (before, played) = (self.counters_before, self.send_result);
-        let arrived = wait_until_settled(SettleTimes::BPF_PROGRAMS, || {
+        let arrived = wait_until_settled(SettleTimeLimits::BPF_PROGRAMS, || {
             let after = ArrivalAndDropCounts::read(stage, firewall)?;
             let arrived = after.arrived.since(before.arrived);
             let moved = arrived.delivered + arrived.leaked + after.dropped - before.dropped;
             let is_complete = moved >= played.offered;
-            Ok(TransitProgress { moved_packets: moved, is_complete, value: arrived })
+            Ok(InFlightPacketReading { moved_packets: moved, is_complete, value: arrived })
         })?;
         Ok(WorkloadOutcome { send_result: played, arrived, measured })
     }

@@ -10,8 +10,8 @@ use crate::bpf_program::frame_generator::SendPlan;
 use crate::topology::FirewallWithCounters;
 use crate::workload::frame_accounting::SentFrameTracker;
 use crate::workload::workload_planner::{
-    EMPTY_FIREWALL_PACKETS, MissingArrivals, NEW_LINK_TRIES, PlannedWorkload, TrialParameters,
-    WorkloadPlanner,
+    EMPTY_FIREWALL_CHECK_PACKETS, MissingArrivals, NEW_LINK_CHECK_TRIES_MAX, PlannedWorkload,
+    TrialParameters, WorkloadPlanner,
 };
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadOutcome};
@@ -66,14 +66,14 @@ impl<'a> WorkloadPlanner<'a> for FrameWorkloadPlanner {
         Ok(Box::new(FrameWorkload::new(SendPlan {
             duration: Duration::from_millis(500),
             rate_pps: 0,
-            packets_max: EMPTY_FIREWALL_PACKETS,
+            packets_max: EMPTY_FIREWALL_CHECK_PACKETS,
             shuffled: false,
             seed: 1,
         })))
     }
 
     fn max_empty_firewall_tries(&self) -> u32 {
-        NEW_LINK_TRIES
+        NEW_LINK_CHECK_TRIES_MAX
     }
 
     fn find_empty_firewall_loss(
@@ -81,7 +81,7 @@ impl<'a> WorkloadPlanner<'a> for FrameWorkloadPlanner {
         outcome: &WorkloadOutcome,
         dropped: &[DropCount],
     ) -> Option<MissingArrivals> {
-        MissingArrivals::find_packet_loss(outcome, dropped, EMPTY_FIREWALL_PACKETS)
+        MissingArrivals::find_packet_loss(outcome, dropped, EMPTY_FIREWALL_CHECK_PACKETS)
     }
 }
 

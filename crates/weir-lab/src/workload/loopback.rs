@@ -18,7 +18,7 @@ use crate::LabError;
 use crate::topology::FirewallWithCounters;
 use crate::workload::datagram_outcome::DatagramCounts;
 use crate::workload::workload_planner::{
-    EMPTY_FIREWALL_PACKETS, PlannedWorkload, TrialParameters, WorkloadPlanner,
+    EMPTY_FIREWALL_CHECK_PACKETS, PlannedWorkload, TrialParameters, WorkloadPlanner,
 };
 use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadOutcome};
@@ -64,7 +64,7 @@ impl<'a> WorkloadPlanner<'a> for LoopbackWorkloadPlanner {
         _resources: &mut WorkloadResources,
         _trial: &TrialParameters<'_>,
     ) -> Result<Box<dyn Workload + 'a>, LabError> {
-        let length = (Duration::from_secs(1), EMPTY_FIREWALL_PACKETS);
+        let length = (Duration::from_secs(1), EMPTY_FIREWALL_CHECK_PACKETS);
         Ok(Box::new(LoopbackWorkload::new(self.udp, length, false)))
     }
 }
@@ -130,8 +130,13 @@ impl Workload for LoopbackWorkload {
     ) -> Result<(), LabError> {
         let socket = self.socket.as_ref().expect("prepared before");
         let begun = Instant::now();
-        self.datagrams_sent = send_datagrams(socket, self.udp, self.duration, self.max_datagrams)
-            .map_err(loopback_error)?;
+        self.datagrams_sent = send_batches_until_duration_or_count(
+            socket,
+            self.udp,
+            self.duration,
+            self.max_datagrams,
+        )
+        .map_err(loopback_error)?;
         self.seconds = begun.elapsed().as_secs_f64();
         Ok(())
     }
@@ -160,11 +165,11 @@ fn open_udp_socket() -> io::Result<OwnedFd> {
 }
 
 /// Sends for a duration or a number of datagrams, whichever is reached first; returns how many.
-fn send_datagrams(
+fn send_batches_until_duration_or_count(
     socket: &OwnedFd,
     udp: LoopbackUdpToClosedPort,
     duration: Duration,
-    most: u64,
+    datagrams_max_or_zero: u64,
 ) -> io::Result<u64> {
     let payload = vec![0_u8; usize::from(udp.packet_bytes - IPV4_UDP_HEADER_BYTES)];
     // SAFETY: plain C structs, for which zeroes are valid; every pointer in them is to something
@@ -185,11 +190,13 @@ fn send_datagrams(
         let mut batch = [message; SENDMMSG_BATCH];
         let begun = Instant::now();
         let mut sent = 0;
-        while begun.elapsed() < duration && (most == 0 || sent < most) {
-            let length = if most == 0 {
+        while begun.elapsed() < duration
+            && (datagrams_max_or_zero == 0 || sent < datagrams_max_or_zero)
+        {
+            let length = if datagrams_max_or_zero == 0 {
                 SENDMMSG_BATCH as u64
             } else {
-                (most - sent).min(SENDMMSG_BATCH as u64)
+                (datagrams_max_or_zero - sent).min(SENDMMSG_BATCH as u64)
             };
             let now = libc::sendmmsg(socket.as_raw_fd(), batch.as_mut_ptr(), length as u32, 0);
             match (now, io::Error::last_os_error()) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::LabError;
 
 /// A reading of counters while packets may still be in flight.
-pub(crate) struct TransitProgress<T> {
+pub(crate) struct InFlightPacketReading<T> {
     /// Packets counted so far; while this changes, packets are in flight.
     pub(crate) moved_packets: u64,
     /// No packet is in flight any more.
@@ -16,32 +16,32 @@ pub(crate) struct TransitProgress<T> {
 
 /// How long the end of a trial is awaited.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SettleTimes {
+pub(crate) struct SettleTimeLimits {
     /// How long packets may be under way after the last one that was sent.
     limit: Duration,
     /// How long nothing may move before the rest counts as lost.
     still: Duration,
 }
 
-impl SettleTimes {
+impl SettleTimeLimits {
     /// Packets between BPF programs: nothing holds them back.
-    pub(crate) const BPF_PROGRAMS: SettleTimes =
-        SettleTimes { limit: Duration::from_millis(100), still: Duration::from_millis(5) };
+    pub(crate) const BPF_PROGRAMS: SettleTimeLimits =
+        SettleTimeLimits { limit: Duration::from_millis(100), still: Duration::from_millis(5) };
     /// Packets between sockets of the kernel, which may delay what they acknowledge.
-    pub(crate) const KERNEL_SOCKETS: SettleTimes =
-        SettleTimes { limit: Duration::from_millis(200), still: Duration::from_millis(20) };
+    pub(crate) const KERNEL_SOCKETS: SettleTimeLimits =
+        SettleTimeLimits { limit: Duration::from_millis(200), still: Duration::from_millis(20) };
 }
 
 /// Reads until a reading is complete, the count has not changed for `still`, or `limit` has passed;
 /// returns the value of the last reading.
 pub(crate) fn wait_until_settled<T>(
-    SettleTimes { limit, still }: SettleTimes,
-    mut read: impl FnMut() -> Result<TransitProgress<T>, LabError>,
+    SettleTimeLimits { limit, still }: SettleTimeLimits,
+    mut read: impl FnMut() -> Result<InFlightPacketReading<T>, LabError>,
 ) -> Result<T, LabError> {
     let begun = Instant::now();
     let mut last: Option<(u64, Instant)> = None;
     loop {
-        let TransitProgress { moved_packets: moved, is_complete, value } = read()?;
+        let InFlightPacketReading { moved_packets: moved, is_complete, value } = read()?;
         let now = Instant::now();
         let since = match last {
             Some((before, since)) if before == moved => since,
@@ -64,10 +64,14 @@ mod tests {
     /// Reads the counts one after the other, the last one again and again; how many were read.
     fn settled(limit: Duration, still: Duration, counts: &[u64], enough: u64) -> (u64, usize) {
         let mut reads = 0;
-        let value = wait_until_settled(SettleTimes { limit, still }, || {
+        let value = wait_until_settled(SettleTimeLimits { limit, still }, || {
             let moved = counts[reads.min(counts.len() - 1)];
             reads += 1;
-            Ok(TransitProgress { moved_packets: moved, is_complete: moved >= enough, value: moved })
+            Ok(InFlightPacketReading {
+                moved_packets: moved,
+                is_complete: moved >= enough,
+                value: moved,
+            })
         });
         (value.unwrap(), reads)
     }

@@ -59,8 +59,8 @@ use socket_plan::{
 };
 
 /// Connections through a firewall without rules, and their rate.
-const EMPTY_FIREWALL_CONNECTIONS: u64 = 50;
-const EMPTY_FIREWALL_CONNECTIONS_PER_SECOND: u64 = 500;
+const EMPTY_FIREWALL_CHECK_CONNECTIONS: u64 = 50;
+const EMPTY_FIREWALL_CHECK_CONNECTIONS_PER_SECOND: u64 = 500;
 
 /// Connections of a study between sockets.
 pub(crate) struct SocketWorkloadPlanner<'a> {
@@ -116,16 +116,16 @@ impl<'a> WorkloadPlanner<'a> for SocketWorkloadPlanner<'a> {
         _trial: &TrialParameters<'_>,
     ) -> Result<Box<dyn Workload + 'a>, LabError> {
         let endpoints = &self.load.endpoints;
-        let clients = endpoints.client_count.min(EMPTY_FIREWALL_CONNECTIONS as u32);
+        let clients = endpoints.client_count.min(EMPTY_FIREWALL_CHECK_CONNECTIONS as u32);
         let counts = (clients, endpoints.server_count);
         Ok(Box::new(SocketWorkload::new(SocketPlan {
             client: ClientKind::Sockets,
             endpoints,
             clients,
-            rate: EMPTY_FIREWALL_CONNECTIONS_PER_SECOND,
+            rate: EMPTY_FIREWALL_CHECK_CONNECTIONS_PER_SECOND,
             concurrency: DEFAULT_CONCURRENT_CONNECTIONS,
-            duration: Duration::from_secs(EMPTY_FIREWALL_CONNECTIONS)
-                / EMPTY_FIREWALL_CONNECTIONS_PER_SECOND as u32,
+            duration: Duration::from_secs(EMPTY_FIREWALL_CHECK_CONNECTIONS)
+                / EMPTY_FIREWALL_CHECK_CONNECTIONS_PER_SECOND as u32,
             resources: read_client_resources(&resources.topology, self.load, counts),
         })))
     }
@@ -222,7 +222,7 @@ impl Workload for SocketWorkload<'_> {
         let PreparedSocketTrial { server_thread: serving, links, packets_before: before, .. } =
             self.setup.take().expect("prepared before");
         let (mut connections, seconds) = self.client_result.take().expect("played before");
-        let (entered, left) = links.await_quiet(before)?;
+        let (entered, left) = links.await_no_packet_movement(before)?;
         let served = serving.stop().map_err(socket_io_error)?;
         // A reply that was never sent.
         connections.invalid = connections.completed.saturating_sub(served);

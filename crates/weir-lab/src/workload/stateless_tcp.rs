@@ -16,9 +16,9 @@ use crate::workload::completed_connection_sampling::CompletedConnectionSampler;
 use crate::workload::connection_planning::{
     choose_connection_trial_kind, plan_connections_and_set_endpoints,
 };
-use crate::workload::settle::{SettleTimes, TransitProgress, wait_until_settled};
+use crate::workload::settle::{InFlightPacketReading, SettleTimeLimits, wait_until_settled};
 use crate::workload::workload_planner::{
-    MissingArrivals, NEW_LINK_TRIES, PlannedWorkload, TrialParameters, WorkloadPlanner,
+    MissingArrivals, NEW_LINK_CHECK_TRIES_MAX, PlannedWorkload, TrialParameters, WorkloadPlanner,
     describe_drop_counts, unwrap_connection_counts,
 };
 use crate::workload::workload_resources::WorkloadResources;
@@ -26,7 +26,7 @@ use crate::workload::workload_trait::{Workload, WorkloadOutcome};
 use weir_stats::TrialResults;
 
 /// Connections through a firewall without rules.
-const EMPTY_FIREWALL_CONNECTIONS: u64 = 500;
+const EMPTY_FIREWALL_CHECK_CONNECTIONS: u64 = 500;
 
 /// Connections of a study that the small TCP opens.
 pub(crate) struct StatelessTcpPlanner<'a> {
@@ -79,7 +79,7 @@ impl<'a> WorkloadPlanner<'a> for StatelessTcpPlanner<'a> {
         Ok(Box::new(StatelessTcpWorkload::new(ConnectionPlan {
             duration: Duration::from_millis(500),
             rate: 0,
-            connections_max: EMPTY_FIREWALL_CONNECTIONS,
+            connections_max: EMPTY_FIREWALL_CHECK_CONNECTIONS,
             close: ConnectionClose::Fin,
             verify_checksums: false,
             secret: resources.next_trial_tag(trial.seed),
@@ -88,7 +88,7 @@ impl<'a> WorkloadPlanner<'a> for StatelessTcpPlanner<'a> {
     }
 
     fn max_empty_firewall_tries(&self) -> u32 {
-        NEW_LINK_TRIES
+        NEW_LINK_CHECK_TRIES_MAX
     }
 
     fn find_empty_firewall_loss(
@@ -97,7 +97,7 @@ impl<'a> WorkloadPlanner<'a> for StatelessTcpPlanner<'a> {
         dropped: &[DropCount],
     ) -> Option<MissingArrivals> {
         let record = unwrap_connection_counts(outcome);
-        if record.completed >= EMPTY_FIREWALL_CONNECTIONS {
+        if record.completed >= EMPTY_FIREWALL_CHECK_CONNECTIONS {
             return None;
         }
         Some(MissingArrivals::of_connections(record, describe_drop_counts(dropped)))
@@ -200,10 +200,10 @@ fn expect_tcp_ends(stage: &mut WorkloadResources) -> &mut StatelessTcpEndpoints 
 
 /// Waits until every packet has arrived, or none does any more.
 fn await_all_packets(ends: &StatelessTcpEndpoints, opened: u64) -> Result<(), LabError> {
-    wait_until_settled(SettleTimes::BPF_PROGRAMS, || {
+    wait_until_settled(SettleTimeLimits::BPF_PROGRAMS, || {
         let both = ends.read_tallies()?;
         let moved = both.connection_packets_received() + both.server.flood;
         let is_complete = moved >= opened + both.answers_sent();
-        Ok(TransitProgress { moved_packets: moved, is_complete, value: () })
+        Ok(InFlightPacketReading { moved_packets: moved, is_complete, value: () })
     })
 }

@@ -20,10 +20,10 @@ use crate::workload::workload_resources::WorkloadResources;
 use crate::workload::workload_trait::{Workload, WorkloadOutcome};
 
 /// Packets of the trial of a firewall without rules.
-pub(crate) const EMPTY_FIREWALL_PACKETS: u64 = 1000;
+pub(crate) const EMPTY_FIREWALL_CHECK_PACKETS: u64 = 1000;
 /// Attempts before a link is considered broken: a link that the kernel has only just set up on a
 /// busy machine may lose the first packets.
-pub(crate) const NEW_LINK_TRIES: u32 = 3;
+pub(crate) const NEW_LINK_CHECK_TRIES_MAX: u32 = 3;
 
 /// Sends the traffic of a study through the firewall of one subject.
 pub(crate) trait WorkloadPlanner<'a> {

@@ -73,9 +73,9 @@ fn field_name(field: Field) -> &'static str {
     }
 }
 
-/// Whether nothing satisfies `a` and (`negated`) `b`; false where that is not easily seen.
-fn are_predicates_disjoint(a: &Predicate, b: &Predicate, negated: bool) -> bool {
-    match (a, b, negated) {
+/// Whether nothing satisfies `a` and (`b_is_negated`) `b`; false where that is not easily seen.
+fn are_predicates_disjoint(a: &Predicate, b: &Predicate, b_is_negated: bool) -> bool {
+    match (a, b, b_is_negated) {
         (a, b, true) => a == b,
         (Predicate::InSpans(a), Predicate::InSpans(b), false) => {
             !a.iter().any(|(lo, hi)| b.iter().any(|(l, h)| lo <= h && l <= hi))

@@ -48,13 +48,13 @@ impl PacketSetFlow<'_> {
     /// The rules that decide everything that a rule matches or drops, if without the rule that has
     /// the same outcome, with no effect, counting rule or stateful match in between.
     ///
-    /// `ghosts` are rules that never act while this one exists. Some may act once it is removed, so
+    /// `shadowed_rules` are rules that never act while this one exists. Some may act once it is removed, so
     /// they must have the same outcome; but they will be removed as well, so nothing may depend on
     /// them.
     pub fn deciders_without_rule(
         &self,
         at: RulePosition,
-        ghosts: &HashSet<RulePosition>,
+        shadowed_rules: &HashSet<RulePosition>,
     ) -> Option<Vec<Decider>> {
         let rule = self.rule(at);
         let reach = self.rule_packet_boxes(at);
@@ -83,7 +83,7 @@ impl PacketSetFlow<'_> {
         let deciders = RefCell::new(BTreeSet::new());
         let drop = OutcomeSweepContext {
             required: RequiredOutcome::DecidedByTarget(&Target::Drop),
-            shadowed_rules: ghosts,
+            shadowed_rules: shadowed_rules,
             deciders: &deciders,
         };
         let same = self.all_boxes_get_outcome_after(

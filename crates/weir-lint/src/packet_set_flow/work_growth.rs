@@ -9,7 +9,10 @@ use super::PacketSetFlow;
 
 /// The boxes and index nodes that are examined for both questions about every rule, and how many
 /// rules are shadowed or redundant.
-fn answer_all_questions(rules: &[String], max_examined_boxes: Option<u64>) -> (u64, usize) {
+fn count_examined_boxes_and_findings(
+    rules: &[String],
+    max_examined_boxes: Option<u64>,
+) -> (u64, usize) {
     let lines: String = rules.iter().map(|rule| format!("-A FORWARD {rule}\n")).collect();
     let text = format!("*filter\n:FORWARD ACCEPT [0:0]\n{lines}COMMIT\n");
     let ruleset = parse(&text, &ParserSettings::default()).expect("a good ruleset");
@@ -25,14 +28,14 @@ fn answer_all_questions(rules: &[String], max_examined_boxes: Option<u64>) -> (u
         .filter(|at| !shadowed.contains(at))
         .filter(|at| flow.deciders_without_rule(*at, &shadowed).is_some());
     let reported = redundant.count() + shadowed.len();
-    assert_eq!(flow.is_over_budget(), flow.work() > flow.max_examined_boxes);
-    (flow.work(), reported)
+    assert_eq!(flow.is_over_budget(), flow.examined_boxes_so_far() > flow.max_examined_boxes);
+    (flow.examined_boxes_so_far(), reported)
 }
 
 /// Numbers without a pattern, the same in each run.
-struct Numbers(u64);
+struct RepeatableRandomNumbers(u64);
 
-impl Numbers {
+impl RepeatableRandomNumbers {
     fn below(&mut self, limit: u64) -> u64 {
         // Knuth's MMIX; the high bits are the better ones.
         self.0 =
@@ -56,7 +59,7 @@ fn source_rules(count: u32) -> Vec<String> {
 
 /// Sources, destinations and ports, each of them in some of the rules.
 fn mixed_rules(count: u32) -> Vec<String> {
-    let mut numbers = Numbers(1);
+    let mut numbers = RepeatableRandomNumbers(1);
     let rule = |_| {
         let mut rule = String::new();
         let fields = 1 + numbers.below(7);
@@ -77,7 +80,7 @@ fn mixed_rules(count: u32) -> Vec<String> {
 
 /// Lists of ports without an address.
 fn multiport_rules(count: u32) -> Vec<String> {
-    let mut numbers = Numbers(1);
+    let mut numbers = RepeatableRandomNumbers(1);
     let rule = |_| {
         let ports: Vec<String> =
             (0..2 + numbers.below(14)).map(|_| numbers.below(65_536).to_string()).collect();
@@ -98,8 +101,8 @@ fn the_work_grows_with_the_rules_and_not_with_their_pairs() {
         ("ports", multiport_rules, 800),
     ];
     for (shape, rules, count) in shapes {
-        let [some, twice_as_many] =
-            [count, 2 * count].map(|count| answer_all_questions(&rules(count), None).0);
+        let [some, twice_as_many] = [count, 2 * count]
+            .map(|count| count_examined_boxes_and_findings(&rules(count), None).0);
         assert!(some > u64::from(count), "{shape}: {some}");
         assert!(10 * twice_as_many <= 23 * some, "{shape}: {some}, then {twice_as_many}");
     }
@@ -108,9 +111,9 @@ fn the_work_grows_with_the_rules_and_not_with_their_pairs() {
 #[test]
 fn nothing_further_is_reported_after_too_much_work() {
     let rules: Vec<String> = source_rules(50).into_iter().chain(source_rules(50)).collect();
-    let (work, reported) = answer_all_questions(&rules, None);
+    let (work, reported) = count_examined_boxes_and_findings(&rules, None);
     assert_eq!(reported, 50);
-    assert_eq!(answer_all_questions(&rules, Some(work)), (work, 50));
-    let (limited_work, reported) = answer_all_questions(&rules, Some(work / 4));
+    assert_eq!(count_examined_boxes_and_findings(&rules, Some(work)), (work, 50));
+    let (limited_work, reported) = count_examined_boxes_and_findings(&rules, Some(work / 4));
     assert!(reported < 50 && limited_work < work, "{reported} with {limited_work} of {work}");
 }

@@ -10,7 +10,7 @@ use weir_model::{Ruleset, iptables_tool_name};
 use crate::RewrittenRuleset;
 use crate::pass::{CounterPreservation, Pass, PassContext, format_family_set_name_prefix};
 use crate::rewrite::record_rules_of_program_chains;
-use crate::set_folding::{self, SetFoldOptions};
+use crate::set_folding::{self, SetFoldCostsAndNames};
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ impl Pass for FoldIntoSetPass {
             made.unchanged_rules.push(UnchangedRule { rule, why });
             return made;
         }
-        let options = SetFoldOptions {
+        let options = SetFoldCostsAndNames {
             cost: context.options.cost.clone(),
             name_prefix: format_family_set_name_prefix(context.options, ruleset.family),
             used_names: context.sets.iter().map(|s| s.name.clone()).collect(),

@@ -50,7 +50,7 @@ impl Pass for RemoveShadowedPass {
             for chain in ours.filter(|c| c.rules.len() > 1) {
                 let Some(own) = space.take().or_else(fresh) else { continue };
                 let mut search =
-                    ShadowSearch { space: own, algebra, family, dead_rules: &mut dead };
+                    ShadowedRuleSearch { space: own, algebra, family, dead_rules: &mut dead };
                 // Rules beyond the memory limit are not known to be shadowed: they stay, and the
                 // next chain begins with an empty space.
                 let done = search.search_rules_of_chain(chain);
@@ -66,26 +66,30 @@ impl Pass for RemoveShadowedPass {
     }
 }
 
-struct ShadowSearch<'f, 'd> {
+struct ShadowedRuleSearch<'f, 'd> {
     space: PacketSpace<'f>,
     algebra: TestAlgebra,
     family: Family,
     dead_rules: &'d mut HashSet<RuleIndex>,
 }
 
-impl ShadowSearch<'_, '_> {
+impl ShadowedRuleSearch<'_, '_> {
     fn search_rules_of_chain(&mut self, chain: &Chain) -> Result<(), LimitReached> {
         self.search_rules(&chain.rules, PacketSet::NONE).map(|_| ())
     }
 
     /// Looks for dead rules after packets that are gone; which packets end their walk in these.
-    fn search_rules(&mut self, rules: &[Rule], gone: PacketSet) -> Result<PacketSet, LimitReached> {
+    fn search_rules(
+        &mut self,
+        rules: &[Rule],
+        already_decided: PacketSet,
+    ) -> Result<PacketSet, LimitReached> {
         match rules {
             [] => Ok(PacketSet::NONE),
             [rule] => {
                 if !rule.credit.is_empty() && find_barrier_reason(rule, self.family).is_none() {
                     let reached = self.matched_or_dropped_packets(rule)?;
-                    if self.space.is_subset(reached, gone)? {
+                    if self.space.is_subset(reached, already_decided)? {
                         self.dead_rules.extend(&rule.credit);
                     }
                 }
@@ -93,9 +97,9 @@ impl ShadowSearch<'_, '_> {
             }
             _ => {
                 let (first, second) = rules.split_at(rules.len() / 2);
-                let by_first = self.search_rules(first, gone)?;
-                let gone = self.space.or(gone, by_first)?;
-                let by_second = self.search_rules(second, gone)?;
+                let by_first = self.search_rules(first, already_decided)?;
+                let already_decided = self.space.or(already_decided, by_first)?;
+                let by_second = self.search_rules(second, already_decided)?;
                 self.space.or(by_first, by_second)
             }
         }

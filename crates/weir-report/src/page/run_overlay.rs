@@ -242,16 +242,20 @@ fn render_facet_plot(
     rate_and_load_time_plots::render_wide_and_narrow_plot(runs.axis, &caption, series)
 }
 
-/// Each subject against `measure` of the same run: at the last common point, the others folded.
-fn render_ratios_within_runs(runs: &RunOverlay<'_>, facet: &Facet, measure: &RunSubject) -> Markup {
+/// Each subject against `denominator` of the same run: at the last common point, the others folded.
+fn render_ratios_within_runs(
+    runs: &RunOverlay<'_>,
+    facet: &Facet,
+    denominator: &RunSubject,
+) -> Markup {
     let points = runs.common_points_of_facet(facet);
     let Some((last, before)) = points.split_last() else { return html! {} };
     html! {
-        (render_within_run_ratio_table(runs, facet, measure, std::slice::from_ref(last)))
+        (render_within_run_ratio_table(runs, facet, denominator, std::slice::from_ref(last)))
         @if !before.is_empty() {
             details {
                 summary { "All points" }
-                (render_within_run_ratio_table(runs, facet, measure, &points))
+                (render_within_run_ratio_table(runs, facet, denominator, &points))
             }
         }
     }
@@ -260,13 +264,14 @@ fn render_ratios_within_runs(runs: &RunOverlay<'_>, facet: &Facet, measure: &Run
 fn render_within_run_ratio_table(
     runs: &RunOverlay<'_>,
     facet: &Facet,
-    measure: &RunSubject,
+    denominator: &RunSubject,
     points: &[Scenario],
 ) -> Markup {
     let gap = if facet.title.is_empty() { "" } else { ", " };
-    let caption = format!("Against {} of the same run{gap}{}", subject_label(measure), facet.title);
+    let caption =
+        format!("Against {} of the same run{gap}{}", subject_label(denominator), facet.title);
     let inked = runs.subjects.iter().zip(&runs.styles);
-    let others: Vec<_> = inked.filter(|(one, _)| one.name != measure.name).collect();
+    let others: Vec<_> = inked.filter(|(one, _)| one.name != denominator.name).collect();
     html! {
         div.scroll {
             table {
@@ -288,7 +293,7 @@ fn render_within_run_ratio_table(
                                 }
                                 th scope="row" { span.who { (style.render_legend_key()) (subject_label(subject)) } }
                                 @for (_, model) in &runs.named_models {
-                                    @let ratio = model.estimate_two_subject_ratio(subject, measure, point);
+                                    @let ratio = model.estimate_two_subject_ratio(subject, denominator, point);
                                     (estimate_tables::render_estimate_cell(ratio.as_ref(), format_ratio, format_ratio_without_times_sign))
                                 }
                             }

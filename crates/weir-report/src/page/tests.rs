@@ -6,10 +6,10 @@ use super::{NamedRun, render_page, render_page_with_run_overlay};
 use crate::extra_section::{ExtraSection, ExtraTable};
 use crate::sample;
 
-const NASTY: &str = "<script>alert(1)</script>\"'&`$(rm)|;--></style>{{7*7}}";
+const INJECTED_MARKUP: &str = "<script>alert(1)</script>\"'&`$(rm)|;--></style>{{7*7}}";
 
 /// The parts of a page that are not style or script.
-fn body(page: &str) -> String {
+fn page_without_style_and_script(page: &str) -> String {
     let mut rest = page;
     let mut body = String::new();
     while let Some((start, end)) = ["style", "script"]
@@ -24,34 +24,34 @@ fn body(page: &str) -> String {
     body + rest
 }
 
-fn nasty() -> (RunRecord, ExtraSection) {
+fn build_record_with_injected_markup() -> (RunRecord, ExtraSection) {
     let mut record = sample::sample_record();
     let run = &mut record.run;
     let name = run.subjects[3].name.clone();
     for text in [&mut run.study, &mut run.title, &mut run.question, &mut run.command] {
-        *text = NASTY.to_owned();
+        *text = INJECTED_MARKUP.to_owned();
     }
-    run.subjects[3].name = NASTY.to_owned();
-    run.subjects[3].title = NASTY.to_owned();
-    run.subjects[3].about = NASTY.to_owned();
-    run.subjects[3].load = NASTY.to_owned();
-    run.axes[1].titles.insert("near".to_owned(), NASTY.to_owned());
-    run.axes[0].title = NASTY.to_owned();
-    run.rulesets[0].command = NASTY.to_owned();
-    run.doubts.push(NASTY.to_owned());
-    run.claims[0].claim.text = NASTY.to_owned();
-    run.environment.tools.insert(NASTY.to_owned(), NASTY.to_owned());
+    run.subjects[3].name = INJECTED_MARKUP.to_owned();
+    run.subjects[3].title = INJECTED_MARKUP.to_owned();
+    run.subjects[3].about = INJECTED_MARKUP.to_owned();
+    run.subjects[3].load = INJECTED_MARKUP.to_owned();
+    run.axes[1].titles.insert("near".to_owned(), INJECTED_MARKUP.to_owned());
+    run.axes[0].title = INJECTED_MARKUP.to_owned();
+    run.rulesets[0].command = INJECTED_MARKUP.to_owned();
+    run.doubts.push(INJECTED_MARKUP.to_owned());
+    run.claims[0].claim.text = INJECTED_MARKUP.to_owned();
+    run.environment.tools.insert(INJECTED_MARKUP.to_owned(), INJECTED_MARKUP.to_owned());
     for trial in record.trials.iter_mut().filter(|trial| trial.subject == name) {
-        trial.subject = NASTY.to_owned();
+        trial.subject = INJECTED_MARKUP.to_owned();
     }
-    record.trials[0].drop_counts[0].counter = NASTY.to_owned();
+    record.trials[0].drop_counts[0].counter = INJECTED_MARKUP.to_owned();
     let extra = ExtraSection {
-        title: NASTY.to_owned(),
-        paragraphs: vec![NASTY.to_owned()],
+        title: INJECTED_MARKUP.to_owned(),
+        paragraphs: vec![INJECTED_MARKUP.to_owned()],
         tables: vec![ExtraTable {
-            caption: NASTY.to_owned(),
-            columns: vec![NASTY.to_owned()],
-            rows: vec![vec![NASTY.to_owned()]],
+            caption: INJECTED_MARKUP.to_owned(),
+            columns: vec![INJECTED_MARKUP.to_owned()],
+            rows: vec![vec![INJECTED_MARKUP.to_owned()]],
         }],
     };
     (record, extra)
@@ -59,7 +59,7 @@ fn nasty() -> (RunRecord, ExtraSection) {
 
 #[test]
 fn text_of_records_and_extras_is_shown_as_text() {
-    let (record, extra) = nasty();
+    let (record, extra) = build_record_with_injected_markup();
     let page = render_page(&record, &[extra]);
     // Positive control: the text is there, escaped.
     assert!(page.matches("&lt;script&gt;alert(1)&lt;/script&gt;").count() > 20);
@@ -68,7 +68,7 @@ fn text_of_records_and_extras_is_shown_as_text() {
     assert_eq!(page.matches("</style>").count(), 1);
     assert_eq!(page.matches("alert(1)").count(), page.matches("&lt;script&gt;alert(1)").count());
     // Inside an attribute a quotation mark must not end it.
-    assert!(!body(&page).contains("</script&gt;\""));
+    assert!(!page_without_style_and_script(&page).contains("</script&gt;\""));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn few_records_still_make_a_page() {
     rejected.trials.iter_mut().for_each(|trial| trial.state = TrialState::Failed);
     for record in [lone, none, without_axes, one_size, rejected] {
         let page = render_page(&record, &[]);
-        let body = body(&page);
+        let body = page_without_style_and_script(&page);
         assert!(body.contains("<h1>"));
         assert!(!body.contains("NaN") && !body.contains(">inf"), "a number is not one");
     }
@@ -131,7 +131,7 @@ fn numbers_that_are_none_do_not_reach_the_page() {
         trial.noise.psi = f64::NAN;
     }
     let page = render_page(&record, &[]);
-    assert!(!body(&page).contains("NaN"));
+    assert!(!page_without_style_and_script(&page).contains("NaN"));
 }
 
 #[test]
@@ -141,18 +141,18 @@ fn the_same_records_give_the_same_page() {
 }
 
 /// A page of two runs whose texts and names are nasty.
-fn render_page_of_nasty_runs() -> String {
-    let (record, extra) = nasty();
+fn render_page_of_runs_with_injected_markup() -> String {
+    let (record, extra) = build_record_with_injected_markup();
     let mut other = record.clone();
-    other.run.environment.kernel = NASTY.to_owned();
-    other.run.environment.cpu_model = NASTY.to_owned();
-    let runs = [&record, &other].map(|record| NamedRun { name: NASTY, record });
+    other.run.environment.kernel = INJECTED_MARKUP.to_owned();
+    other.run.environment.cpu_model = INJECTED_MARKUP.to_owned();
+    let runs = [&record, &other].map(|record| NamedRun { name: INJECTED_MARKUP, record });
     render_page_with_run_overlay(&runs, &[extra])
 }
 
 #[test]
 fn text_of_several_runs_is_shown_as_text() {
-    let page = render_page_of_nasty_runs();
+    let page = render_page_of_runs_with_injected_markup();
     assert!(page.contains("id=\"beside\""), "the runs are drawn");
     assert!(
         !super::render_page(&sample::sample_record(), &[]).contains("id=\"beside\""),
@@ -164,16 +164,16 @@ fn text_of_several_runs_is_shown_as_text() {
 
 #[test]
 fn tags_are_closed_in_order() {
-    const VOID: [&str; 5] = ["meta", "link", "br", "hr", "input"];
-    let page = render_page_of_nasty_runs();
-    let body = body(&page);
+    const VOID_ELEMENTS: [&str; 5] = ["meta", "link", "br", "hr", "input"];
+    let page = render_page_of_runs_with_injected_markup();
+    let body = page_without_style_and_script(&page);
     let mut open: Vec<String> = Vec::new();
     for part in body.split('<').skip(1) {
         let tag = part.split('>').next().unwrap_or_default();
         let name = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
         if let Some(closing) = tag.strip_prefix('/') {
             assert_eq!(open.pop().as_deref(), Some(name(closing).as_str()));
-        } else if !tag.starts_with('!') && !VOID.contains(&name(tag).as_str()) {
+        } else if !tag.starts_with('!') && !VOID_ELEMENTS.contains(&name(tag).as_str()) {
             open.push(name(tag));
         }
     }
@@ -193,7 +193,7 @@ fn the_page_of_a_tiny_run_is_the_known_one() {
     );
     let page = render_page(&record, &[]);
     // A line a tag, without the data that is there as links, so that a difference can be read.
-    let shown: Vec<String> = body(&page)
+    let shown: Vec<String> = page_without_style_and_script(&page)
         .replace('<', "\n<")
         .lines()
         .filter(|line| !line.trim().is_empty())

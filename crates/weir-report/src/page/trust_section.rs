@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use weir_stats::{DropCount, Trial, TrialKind, TrialState};
 
 use crate::chart::noise_strips;
-use crate::headline_and_trust::{Trust, assess_trust};
+use crate::headline_and_trust::{TrustLevel, assess_trust};
 use crate::number_format::{format_count, format_interval, format_ratio_near_one};
 use crate::report_model::{ReportModel, subject_label};
 
@@ -18,7 +18,7 @@ pub(super) fn render_trust_badge(model: &ReportModel<'_>) -> Markup {
         div.trust {
             a.badge.(trust.css_class()) href="#trust" { (trust.badge_text()) }
             ul {
-                @if trust == Trust::Ok { li { (describe_reasons_to_trust(model)) } }
+                @if trust == TrustLevel::Ok { li { (describe_reasons_to_trust(model)) } }
                 @for reason in &reasons { li { (reason) } }
                 @if !run.preset.label.is_empty() { li { (run.preset.label) } }
             }

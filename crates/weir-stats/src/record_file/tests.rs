@@ -5,7 +5,7 @@ use super::*;
 
 const TEXT: &str = "{\"number\":0}\n{\"number\":1}\n";
 
-fn file(name: &str) -> RecordFile {
+fn create_temp_record_file(name: &str) -> RecordFile {
     let name = format!("weir-record-{}-{name}", std::process::id());
     let dir = std::env::temp_dir().join(name);
     let _ = fs::remove_dir_all(&dir);
@@ -13,11 +13,11 @@ fn file(name: &str) -> RecordFile {
     RecordFile::new(&dir, "trials.jsonl")
 }
 
-fn end(file: &RecordFile) {
+fn remove_temp_folder(file: &RecordFile) {
     fs::remove_dir_all(file.plain_path.parent().unwrap()).unwrap();
 }
 
-fn names(file: &RecordFile) -> Vec<String> {
+fn list_file_names(file: &RecordFile) -> Vec<String> {
     let entries = fs::read_dir(file.plain_path.parent().unwrap()).unwrap();
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -27,18 +27,18 @@ fn names(file: &RecordFile) -> Vec<String> {
 
 #[test]
 fn either_form_is_read() {
-    let file = file("either");
+    let file = create_temp_record_file("either");
     fs::write(&file.plain_path, TEXT).unwrap();
     assert_eq!(file.read_sole_form().unwrap().text, TEXT);
     file.compress().unwrap();
-    assert_eq!(names(&file), ["trials.jsonl.gz"]);
+    assert_eq!(list_file_names(&file), ["trials.jsonl.gz"]);
     let read = file.read_sole_form().unwrap();
     assert_eq!((read.text.as_str(), &read.path), (TEXT, &file.compressed_path));
     file.compress().unwrap();
     file.expand_to_plain().unwrap();
-    assert_eq!(names(&file), ["trials.jsonl"]);
+    assert_eq!(list_file_names(&file), ["trials.jsonl"]);
     assert_eq!(file.read_sole_form().unwrap().text, TEXT);
-    end(&file);
+    remove_temp_folder(&file);
 }
 
 #[test]
@@ -53,21 +53,21 @@ fn a_kill_while_a_file_is_compressed_loses_nothing() {
         &|file| fs::write(&file.compressed_path, &whole).unwrap(),
     ];
     for (step, kill) in kills.into_iter().enumerate() {
-        let file = file("killed");
+        let file = create_temp_record_file("killed");
         fs::write(&file.plain_path, TEXT).unwrap();
         kill(&file);
         assert_eq!(file.read_preferring_plain().unwrap().text, TEXT, "step {step}");
         assert_eq!(file.read_sole_form().is_err(), step == 3, "step {step}");
         file.compress().unwrap();
         assert_eq!(file.read_sole_form().unwrap().text, TEXT, "step {step}");
-        assert_eq!(names(&file), ["trials.jsonl.gz"], "step {step}");
-        end(&file);
+        assert_eq!(list_file_names(&file), ["trials.jsonl.gz"], "step {step}");
+        remove_temp_folder(&file);
     }
 }
 
 #[test]
 fn two_different_files_are_kept_and_the_cure_is_named() {
-    let file = file("both");
+    let file = create_temp_record_file("both");
     fs::write(&file.plain_path, TEXT).unwrap();
     file.compress().unwrap();
     fs::write(&file.plain_path, "{\"number\":2}\n").unwrap();
@@ -76,13 +76,13 @@ fn two_different_files_are_kept_and_the_cure_is_named() {
         let error = error.expect("it is refused").to_string();
         assert!(error.contains("trials.jsonl.gz") && error.contains("remove"), "{error}");
     }
-    assert_eq!(names(&file), ["trials.jsonl", "trials.jsonl.gz"]);
-    end(&file);
+    assert_eq!(list_file_names(&file), ["trials.jsonl", "trials.jsonl.gz"]);
+    remove_temp_folder(&file);
 }
 
 #[test]
 fn a_damaged_file_is_named() {
-    let file = file("damaged");
+    let file = create_temp_record_file("damaged");
     let whole = gzip(TEXT.as_bytes());
     let mut flipped = whole.clone();
     *flipped.last_mut().unwrap() ^= 1;
@@ -95,12 +95,12 @@ fn a_damaged_file_is_named() {
         assert!(error.starts_with("decompress "), "{error}");
         assert!(error.contains("trials.jsonl.gz: "), "{error}");
     }
-    end(&file);
+    remove_temp_folder(&file);
 }
 
 #[test]
 fn no_more_is_decompressed_than_a_run_can_hold() {
-    let mut file = file("bomb");
+    let mut file = create_temp_record_file("bomb");
     let text = "a".repeat(100_000);
     fs::write(&file.compressed_path, gzip(text.as_bytes())).unwrap();
     file.max_text_bytes = 100_000;
@@ -112,19 +112,19 @@ fn no_more_is_decompressed_than_a_run_can_hold() {
     fs::remove_file(&file.compressed_path).unwrap();
     fs::write(&file.plain_path, &text).unwrap();
     file.compress().unwrap();
-    assert_eq!(names(&file), ["trials.jsonl"]);
-    end(&file);
+    assert_eq!(list_file_names(&file), ["trials.jsonl"]);
+    remove_temp_folder(&file);
 }
 
 #[test]
 fn what_is_behind_the_last_line_is_cut_off() {
-    let file = file("cut");
+    let file = create_temp_record_file("cut");
     for (text, whole) in [(TEXT, TEXT), ("{}\n{\"num", "{}\n"), ("{", "")] {
         fs::write(&file.plain_path, text).unwrap();
         file.cut_partial_line().unwrap();
         assert_eq!(fs::read_to_string(&file.plain_path).unwrap(), whole);
     }
-    end(&file);
+    remove_temp_folder(&file);
 }
 
 #[test]

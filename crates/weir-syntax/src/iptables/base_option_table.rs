@@ -6,7 +6,7 @@ use super::option_specs_and_arguments::{OptionArgument, OptionArity};
 use crate::diagnostic::{Diagnostic, ParseResult};
 
 /// Further addresses of a comma list, which makes several rules.
-pub(super) type CommaListExtraAddrs = Vec<AddrMatch>;
+pub(super) type FurtherAddrsOfCommaList = Vec<AddrMatch>;
 
 /// Long name and letter.
 const BASE_LONG_OPTION_LETTERS: [(&str, u8); 35] = [

@@ -20,7 +20,7 @@ pub(crate) struct Extension<T: 'static> {
     /// Its options.
     pub options: &'static [OptionSpec],
     /// Turns what was given into a value.
-    pub build: fn(&ExtensionArguments<'_, '_>) -> ParseResult<T>,
+    pub build: fn(&ParsedExtensionOptions<'_, '_>) -> ParseResult<T>,
     /// Where it is allowed.
     pub scope: ExtensionScope,
     /// Appends the value of an option that has one.
@@ -190,7 +190,7 @@ impl ParsedOption<'_> {
 }
 
 /// What a rule gave to one extension.
-pub(crate) struct ExtensionArguments<'r, 'w> {
+pub(crate) struct ParsedExtensionOptions<'r, 'w> {
     /// Family of the ruleset.
     pub family: Family,
     /// Table of the rule.
@@ -210,11 +210,11 @@ pub(crate) struct ExtensionArguments<'r, 'w> {
     /// The extension's table.
     pub(super) option_specs: &'static [OptionSpec],
     /// Hooks that what was given leaves, set by
-    /// [`restrict_hooks`](ExtensionArguments::restrict_hooks).
+    /// [`restrict_hooks`](ParsedExtensionOptions::restrict_hooks).
     pub(super) allowed_hooks: Cell<&'static [Hook]>,
 }
 
-impl<'r, 'w> ExtensionArguments<'r, 'w> {
+impl<'r, 'w> ParsedExtensionOptions<'r, 'w> {
     /// The options given, in order.
     pub fn iter(&self) -> impl Iterator<Item = &'r ParsedOption<'w>> {
         let owner = self.extension_index;

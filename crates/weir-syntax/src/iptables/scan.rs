@@ -15,7 +15,7 @@ mod rule_line_completion;
 use weir_model::rule_match::OpaqueExtension;
 use weir_model::{BaseMatch, Counters, Family, Match, Span, TableName, Target};
 
-use super::base_option_table::{self, CommaListExtraAddrs};
+use super::base_option_table::{self, FurtherAddrsOfCommaList};
 use super::option_specs_and_arguments::{
     Extension, OptionArgument, OptionArity, OptionSpec, ParsedOption,
 };
@@ -79,8 +79,8 @@ pub(super) struct OptionScanner<'c, 'a, 'w> {
     pub pending_negation: Option<Span>,
     command: Option<CommandWithOperands<'w>>,
     pub base: BaseMatch,
-    pub extra_sources: CommaListExtraAddrs,
-    pub extra_destinations: CommaListExtraAddrs,
+    pub extra_sources: FurtherAddrsOfCommaList,
+    pub extra_destinations: FurtherAddrsOfCommaList,
     pub counters: Option<Counters>,
     named_extensions: Vec<(NamedExtension, Span)>,
     parsed_options: Vec<ParsedOption<'w>>,
@@ -106,8 +106,8 @@ pub(super) fn scan_rule_line<'c, 'a, 'w>(
         pending_negation: None,
         command: None,
         base: BaseMatch::default(),
-        extra_sources: CommaListExtraAddrs::default(),
-        extra_destinations: CommaListExtraAddrs::default(),
+        extra_sources: FurtherAddrsOfCommaList::default(),
+        extra_destinations: FurtherAddrsOfCommaList::default(),
         counters: None,
         named_extensions: Vec::new(),
         parsed_options: Vec::new(),
@@ -121,7 +121,7 @@ pub(super) fn scan_rule_line<'c, 'a, 'w>(
     while scan.position < words.len() {
         scan.scan_option()?;
         if let Some(option) = scan.other_family_option {
-            return scan.check_line_is_skipped(option).map(|()| None);
+            return scan.refuse_if_command_is_executed(option).map(|()| None);
         }
     }
     scan.build_parsed_line().map(Some)
@@ -136,7 +136,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
     /// Whether nothing is executed of a line whose rest is skipped. That a rule is appended,
     /// inserted or deleted by its words is not; another command before the option is (`do_command4`
     /// of iptables.c, measured).
-    fn check_line_is_skipped(&self, option: Span) -> ParseResult<()> {
+    fn refuse_if_command_is_executed(&self, option: Span) -> ParseResult<()> {
         let is_executed = self.command.as_ref().filter(|c| match c.letter {
             b'A' | b'I' | b'C' => false,
             b'D' => c.operand.is_some(),

@@ -104,7 +104,7 @@ impl<'t> NftReader<'t> {
             }
         }
         self.check_chain_and_map_names(&table);
-        self.take_map_keys_from_lookups(&mut table);
+        self.set_map_keys_from_lookups(&mut table);
         Ok(table)
     }
 
@@ -140,7 +140,7 @@ impl<'t> NftReader<'t> {
     }
 
     /// The loaded value is in the rules that use a map, not in the map.
-    fn take_map_keys_from_lookups(&mut self, table: &mut Table) {
+    fn set_map_keys_from_lookups(&mut self, table: &mut Table) {
         let used: Vec<(String, Vec<MapKeyExpression>)> =
             map_lookups(table).map(|(name, key)| (name.clone(), key.clone())).collect();
         let same_type = |a: LoadExpression, b: LoadExpression| {

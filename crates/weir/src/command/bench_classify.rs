@@ -15,17 +15,17 @@ use weir_bench::{
 use weir_classify::classbench::{parse_filter_set, parse_trace};
 use weir_classify::{BuildLimits, Engine, FilterSet, KeyTable, NO_RULE};
 
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use crate::cli::{BenchClassifyArgs, TracePatternArg};
 use crate::json_output;
 use crate::terminal::{self, TerminalProgress};
 
 const TURN_DURATION: Duration = Duration::from_millis(50);
 /// Progress of a command that is faster is not shown.
-const PROGRESS_AFTER: Duration = Duration::from_secs(1);
+const PROGRESS_DISPLAY_DELAY: Duration = Duration::from_secs(1);
 
 /// Compares and measures; no if an engine is wrong.
-pub fn run(args: &BenchClassifyArgs) -> Result<ExitAnswer> {
+pub fn run(args: &BenchClassifyArgs) -> Result<YesNoExitStatus> {
     ensure!(
         (1..=10_000_000).contains(&args.packets),
         "--packets {}: 1 to 10,000,000",
@@ -63,7 +63,7 @@ pub fn run(args: &BenchClassifyArgs) -> Result<ExitAnswer> {
     let check = find_wrong_answers(&compared, &filters, &keys)?;
     let names: Vec<String> = subjects.iter().map(|subject| subject.name().to_owned()).collect();
     for wrong in &check.wrong {
-        let row = find_row(&mut rows, &names[wrong.subject]);
+        let row = find_engine_row(&mut rows, &names[wrong.subject]);
         row.state = EngineState::Wrong;
         row.reason = Some(describe_wrong_answer(wrong));
     }
@@ -79,7 +79,7 @@ pub fn run(args: &BenchClassifyArgs) -> Result<ExitAnswer> {
         progress.show(&format!("measure {name}"), 0.2 + 0.8 * done);
     });
     for (subject, rates) in right.iter().zip(rates) {
-        find_row(&mut rows, subject.name()).set_rates(&rates);
+        find_engine_row(&mut rows, subject.name()).set_rates(&rates);
     }
     drop(progress);
     let report = ClassifyReport::new(args, &filters, &keys, &check, rows);
@@ -88,7 +88,7 @@ pub fn run(args: &BenchClassifyArgs) -> Result<ExitAnswer> {
     } else {
         report.render_text()
     })?;
-    Ok(if check.wrong.is_empty() { ExitAnswer::Yes } else { ExitAnswer::No })
+    Ok(if check.wrong.is_empty() { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
 }
 
 fn parse_engine_names(names: &[String]) -> Result<Vec<Engine>> {
@@ -189,7 +189,7 @@ impl DelayedProgress {
     }
 
     fn show(&mut self, what: &str, done_fraction: f64) {
-        if self.start.elapsed() > PROGRESS_AFTER {
+        if self.start.elapsed() > PROGRESS_DISPLAY_DELAY {
             let bar = self.bar.get_or_insert_with(TerminalProgress::new);
             bar.show_done_fraction(what, done_fraction);
         }
@@ -205,7 +205,7 @@ fn describe_wrong_answer(wrong: &WrongAnswer) -> String {
     format!("{question} of packet {packet}: {}, linear {}", list(found), list(expected))
 }
 
-fn find_row<'a>(rows: &'a mut [EngineRow], name: &str) -> &'a mut EngineRow {
+fn find_engine_row<'a>(rows: &'a mut [EngineRow], name: &str) -> &'a mut EngineRow {
     let row = rows.iter_mut().find(|row| row.engine == name);
     row.expect("each subject has its row")
 }
@@ -236,25 +236,25 @@ struct EngineRow {
     engine: String,
     state: EngineState,
     reason: Option<String>,
-    first_match_pps: Option<RateRange>,
-    count_all_pps: Option<RateRange>,
-    updates_per_second: Option<RateRange>,
-    build_seconds: Option<RateRange>,
+    first_match_pps: Option<MedianMinMaxJson>,
+    count_all_pps: Option<MedianMinMaxJson>,
+    updates_per_second: Option<MedianMinMaxJson>,
+    build_seconds: Option<MedianMinMaxJson>,
     bytes_per_rule: Option<f64>,
     /// Not measured yet.
     cache_lines_per_packet: Option<f64>,
 }
 
 #[derive(Clone, Copy, Serialize)]
-struct RateRange {
+struct MedianMinMaxJson {
     median: f64,
     min: f64,
     max: f64,
 }
 
-impl From<MedianWithRange> for RateRange {
-    fn from(MedianWithRange { min, median, max }: MedianWithRange) -> RateRange {
-        RateRange { median, min, max }
+impl From<MedianWithRange> for MedianMinMaxJson {
+    fn from(MedianWithRange { min, median, max }: MedianWithRange) -> MedianMinMaxJson {
+        MedianMinMaxJson { median, min, max }
     }
 }
 
@@ -285,8 +285,8 @@ impl EngineRow {
 
     fn set_rates(&mut self, rates: &SubjectRates) {
         self.first_match_pps = Some(rates.first_match_pps.into());
-        self.count_all_pps = rates.count_all_pps.map(RateRange::from);
-        self.updates_per_second = rates.update_rate.map(RateRange::from);
+        self.count_all_pps = rates.count_all_pps.map(MedianMinMaxJson::from);
+        self.updates_per_second = rates.update_rate.map(MedianMinMaxJson::from);
     }
 
     fn render_line(&self) -> String {
@@ -296,8 +296,8 @@ impl EngineRow {
             let state = if self.state == EngineState::Wrong { "WRONG" } else { "refused" };
             return format!("{:<11} {state}: {reason}\n", self.engine);
         }
-        let rate = |rate: Option<RateRange>, unit: f64| {
-            rate.map_or("n/a".to_owned(), |RateRange { median, min, max }| {
+        let rate = |rate: Option<MedianMinMaxJson>, unit: f64| {
+            rate.map_or("n/a".to_owned(), |MedianMinMaxJson { median, min, max }| {
                 format!("{:.2} [{:.2}–{:.2}]", median / unit, min / unit, max / unit)
             })
         };

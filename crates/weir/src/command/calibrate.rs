@@ -10,7 +10,7 @@ use weir_passes::{CalibrationSlopes, CostModel};
 use weir_stats::trial_selection::{self, TrialSelection};
 use weir_stats::{Estimate, Quantity, Scenario, run_folder};
 
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use crate::cli::CalibrateArgs;
 use crate::terminal::{self, TerminalProgress};
 
@@ -23,7 +23,7 @@ const SLOPE_HIGH_STEP_COUNT: u64 = 256;
 const SLOPE_TREE_LEVEL_DIFFERENCE: f64 = 4.0;
 
 /// Runs the study and writes the cost model.
-pub fn run(args: &CalibrateArgs) -> Result<ExitAnswer> {
+pub fn run(args: &CalibrateArgs) -> Result<YesNoExitStatus> {
     if let Some(path) = &args.output {
         ensure!(!path.exists(), "{} already exists, and is not overwritten", path.display());
     }
@@ -33,7 +33,7 @@ pub fn run(args: &CalibrateArgs) -> Result<ExitAnswer> {
     match &args.output {
         Some(path) => {
             fs::write(path, &text).with_context(|| format!("write {}", path.display()))?;
-            Ok(ExitAnswer::Yes)
+            Ok(YesNoExitStatus::Yes)
         }
         None => terminal::print_stdout(&text),
     }

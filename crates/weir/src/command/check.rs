@@ -20,13 +20,13 @@ use weir_passes::CostModel;
 
 use self::baseline::Baseline;
 use self::checked_ruleset::{CheckedRuleset, format_severity_counts, severity_word};
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use crate::cli::{CheckArgs, CheckFormatArg};
 use crate::operand;
 use crate::terminal::{self, ColoredStreams};
 
 /// Counts and findings: with their lines, one to a line, as JSON or as SARIF.
-pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<ExitAnswer> {
+pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<YesNoExitStatus> {
     if args.list {
         return terminal::print_stdout(&render_lint_list());
     }
@@ -70,7 +70,7 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<ExitAnswer> {
             .with_context(|| format!("write {}", path.display()))?;
         let total = format_severity_counts(all.iter().flat_map(|c| &c.findings));
         terminal::print_escaped_to_stderr(&format!("weir: {}: {total}\n", path.display()));
-        return Ok(ExitAnswer::Yes);
+        return Ok(YesNoExitStatus::Yes);
     }
     match (args.json, args.format) {
         (true, _) | (_, CheckFormatArg::Json) => {
@@ -85,7 +85,7 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<ExitAnswer> {
         }
     }?;
     let clean = all.iter().flat_map(|c| &c.findings).all(|f| f.severity == Severity::Note);
-    Ok(if clean { ExitAnswer::Yes } else { ExitAnswer::No })
+    Ok(if clean { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
 }
 
 /// The files to check, each a ruleset of its own; none where the other options name the ruleset.

@@ -10,14 +10,14 @@ use weir_model::managing_programs::{ManagingProgram, count_preserved_rules_by_pr
 use weir_model::{Chain, Firewall, Match, Span};
 
 use super::form_output::{format_binary_byte_size, print_refusals};
-use super::{ExitAnswer, compile_classifier};
+use super::{YesNoExitStatus, compile_classifier};
 use crate::json_output;
 use crate::operand::{self, LoadedFirewall};
 use crate::terminal::{self, TerminalProgress};
 use crate::{cli, cli::CompileArgs};
 
 /// Compiles, checks, writes the folder, and says the result of it.
-pub fn run(args: &CompileArgs, color: bool) -> Result<ExitAnswer> {
+pub fn run(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
     let Some(form) = form_from_arg(args.to) else {
         return compile_classifier::run(args, color);
     };
@@ -46,7 +46,7 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<ExitAnswer> {
         Ok(artefact) => artefact,
         Err(error) => return report_refusals(&loaded, error, color),
     };
-    let scripts = LoadScripts::print_for_artefact(&artefact);
+    let scripts = LoadScripts::generate_for_artefact(&artefact);
     let bundle = scripts.to_folder_contents_with_artefact(&artefact);
     weir_artefact::write_folder_contents(&bundle, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
@@ -94,7 +94,7 @@ fn report_refusals(
     loaded: &LoadedFirewall,
     error: CompileError,
     color: bool,
-) -> Result<ExitAnswer> {
+) -> Result<YesNoExitStatus> {
     let (form, refusals) = match &error {
         CompileError::Unsupported { form, refusals }
         | CompileError::RulesLeftInIptables { form, refusals, .. } => (*form, refusals),

@@ -13,13 +13,13 @@ use weir_model::{Firewall, Hook};
 use weir_review::lookup_walk::compare_generated_packets;
 use weir_semantics::Interpreter;
 
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use super::form_output::{format_binary_byte_size, print_refusals};
 use crate::cli::CompileArgs;
 use crate::{json_output, operand, terminal};
 
 /// Compiles the chains, compares them with the interpreter, writes the folder.
-pub fn run(args: &CompileArgs, color: bool) -> Result<ExitAnswer> {
+pub fn run(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
     require_no_pass_options(args)?;
     let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let firewall = &loaded.firewall;

@@ -9,7 +9,7 @@ use weir_model::Rule;
 use weir_packet::{Mac, pcap};
 use weir_review::{Review, ReviewedRuleset as Named, compare_counters, describe_uncovered_packets};
 
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use crate::cli::{DiffArgs, DiffFormatArg, OperandOptionArgs};
 use crate::diff_operand::{self, DiffOperand};
 use crate::json_output;
@@ -19,7 +19,7 @@ use crate::terminal::{self, TerminalProgress};
 const DESTINATION_MAC: Mac = [2, 0, 0, 0, 0, 1];
 
 /// Compares, and says the result of it.
-pub fn run(args: &DiffArgs, color: bool) -> Result<ExitAnswer> {
+pub fn run(args: &DiffArgs, color: bool) -> Result<YesNoExitStatus> {
     let [name_a, name_b] = &operands_in_order(args)?;
     if name_a == "-" && name_b == "-" {
         bail!("standard input can be read only once: name a file for the other");
@@ -147,12 +147,12 @@ fn print_review(args: &DiffArgs, review: &Review) -> Result<()> {
     terminal::print_escaped(&text).map(|_| ())
 }
 
-fn exit_answer_of_review(review: &Review) -> Result<ExitAnswer> {
+fn exit_answer_of_review(review: &Review) -> Result<YesNoExitStatus> {
     if review.has_differences() {
-        return Ok(ExitAnswer::No);
+        return Ok(YesNoExitStatus::No);
     }
     if review.has_undecided_parts() {
         bail!("some paths were not decided: try more --memory or --steps, or a single --hook");
     }
-    Ok(ExitAnswer::Yes)
+    Ok(YesNoExitStatus::Yes)
 }

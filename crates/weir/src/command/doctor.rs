@@ -4,12 +4,12 @@ use anyhow::Result;
 use weir_kernel::doctor::{DoctorProbeResult, run_probes};
 use weir_kernel::reaper::ReapReport;
 
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use crate::cli::DoctorArgs;
 use crate::{json_output, terminal};
 
 /// What was tried and found, as lines or as JSON. No where something is lacking.
-pub fn run(args: &DoctorArgs) -> Result<ExitAnswer> {
+pub fn run(args: &DoctorArgs) -> Result<YesNoExitStatus> {
     let probes = run_probes();
     let text = if args.json {
         json_output::render_single_member_json("doctor", "probes", &probes)?
@@ -17,7 +17,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitAnswer> {
         probes.iter().map(format_probe_line).collect()
     };
     terminal::print_stdout(&text)?;
-    Ok(if probes.iter().all(|p| p.ok) { ExitAnswer::Yes } else { ExitAnswer::No })
+    Ok(if probes.iter().all(|p| p.ok) { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
 }
 
 fn format_probe_line(probe: &DoctorProbeResult) -> String {
@@ -30,7 +30,7 @@ fn format_probe_line(probe: &DoctorProbeResult) -> String {
 }
 
 /// Removes what a killed weir left behind, and says what that was, and what it left alone.
-pub fn reap_leftovers() -> Result<ExitAnswer> {
+pub fn reap_leftovers() -> Result<YesNoExitStatus> {
     let ReapReport { removed, skipped: left } = weir_kernel::reaper::reap_dead_sessions();
     for what in left {
         terminal::print_escaped_to_stderr(&format!("weir: left alone: {what}\n"));

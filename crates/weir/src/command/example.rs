@@ -13,12 +13,12 @@ use weir_example::{
 };
 use weir_packet::{Addr, Family, Packet, Transport, pcap, tcp_flag};
 
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use crate::cli::{ExampleCommand, FilterSetShapeArg};
 use crate::terminal;
 
 /// Writes or prints an example.
-pub fn run(args: &ExampleCommand) -> Result<ExitAnswer> {
+pub fn run(args: &ExampleCommand) -> Result<YesNoExitStatus> {
     match args {
         ExampleCommand::Isp { seed, scale, output } => {
             ensure!(*scale > 0.0 && *scale <= 5.0, "--scale {scale}: above 0, at most 5");
@@ -36,7 +36,7 @@ pub fn run(args: &ExampleCommand) -> Result<ExitAnswer> {
                 fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
                 terminal::print_stdout(&format!("{}\n", path.display()))?;
             }
-            Ok(ExitAnswer::Yes)
+            Ok(YesNoExitStatus::Yes)
         }
         ExampleCommand::Frames { flows, from, to, tcp, port, payload, verdict, output } => {
             ensure!((1..=65_536).contains(flows), "--flows {flows}: 1 to 65,536");
@@ -85,7 +85,11 @@ pub fn run(args: &ExampleCommand) -> Result<ExitAnswer> {
     }
 }
 
-fn print_filter_set(shape: FilterSetShapeArg, rule_count: usize, seed: u64) -> Result<ExitAnswer> {
+fn print_filter_set(
+    shape: FilterSetShapeArg,
+    rule_count: usize,
+    seed: u64,
+) -> Result<YesNoExitStatus> {
     let in_range = (1..=FILTER_SET_RULES_MAX).contains(&rule_count);
     ensure!(in_range, "--rules {rule_count}: 1 to 1,000,000");
     let shape = match shape {
@@ -103,7 +107,7 @@ fn write_frames_with_given_verdict(
     path: &Path,
     frames: impl Iterator<Item = Vec<u8>>,
     verdict: &str,
-) -> Result<ExitAnswer> {
+) -> Result<YesNoExitStatus> {
     let frames: Vec<Vec<u8>> = frames.collect();
     let verdicts = format!("{verdict}\n").repeat(frames.len());
     let mut beside = path.to_owned().into_os_string();
@@ -111,7 +115,7 @@ fn write_frames_with_given_verdict(
     let beside = PathBuf::from(beside);
     pcap::write_frames(path, frames).with_context(|| format!("write {}", path.display()))?;
     fs::write(&beside, verdicts).with_context(|| format!("write {}", beside.display()))?;
-    Ok(ExitAnswer::Yes)
+    Ok(YesNoExitStatus::Yes)
 }
 
 /// What the packets of `weir example frames` have in common.

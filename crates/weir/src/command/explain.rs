@@ -19,7 +19,7 @@ use weir_semantics::{AlwaysFalseOracle, Interpreter, Oracle, RuleAnswersTrueOrac
 use weir_syntax::packet::parse_packet_and_given_fields;
 use weir_syntax::{Diagnostic, iptables};
 
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use crate::cli::{AssumedMatchResultArg, ExplainArgs};
 use crate::{json_output, operand, terminal};
 
@@ -48,7 +48,7 @@ struct PacketCost {
 }
 
 /// Follows the packet and draws its way.
-pub fn run(args: &ExplainArgs, color: bool) -> Result<ExitAnswer> {
+pub fn run(args: &ExplainArgs, color: bool) -> Result<YesNoExitStatus> {
     let (packet, given) = parse_packet_option(&args.packet, color)?;
     let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let family = packet.family;

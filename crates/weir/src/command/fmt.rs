@@ -6,12 +6,12 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use weir_syntax::{ipf, ipset, iptables};
 
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use crate::cli::FmtPrintArgs;
 use crate::{operand, terminal};
 
 /// Prints what was read: sets first, then IPv4, then IPv6.
-pub fn run(args: &FmtPrintArgs, color: bool) -> Result<ExitAnswer> {
+pub fn run(args: &FmtPrintArgs, color: bool) -> Result<YesNoExitStatus> {
     if let Some(path) = &args.ipf {
         return print_ipf_conf_as_iptables_save(path, color);
     }
@@ -24,7 +24,7 @@ pub fn run(args: &FmtPrintArgs, color: bool) -> Result<ExitAnswer> {
 }
 
 /// Prints the count rules of an `ipf.conf`.
-fn print_ipf_conf_as_iptables_save(path: &Path, color: bool) -> Result<ExitAnswer> {
+fn print_ipf_conf_as_iptables_save(path: &Path, color: bool) -> Result<YesNoExitStatus> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path).with_context(|| format!("read {name}"))?;
     match ipf::convert_ipf_count_rules(&text) {

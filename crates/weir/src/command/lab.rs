@@ -14,13 +14,13 @@ use weir_study::AA_PRESET;
 use weir_study::claims_registry;
 use weir_verify::VerifyReport;
 
-use super::{ExitAnswer, lab_run_per_kernel, lab_run_reports};
+use super::{YesNoExitStatus, lab_run_per_kernel, lab_run_reports};
 use crate::cli::{LabCompareArgs, LabReportArgs, LabRunArgs};
 use crate::run_progress::RunProgressDisplay;
 use crate::{json_output, terminal};
 
 /// Runs a study and writes its report beside the records.
-pub fn run_study_and_write_report(args: &LabRunArgs) -> Result<ExitAnswer> {
+pub fn run_study_and_write_report(args: &LabRunArgs) -> Result<YesNoExitStatus> {
     let words: Vec<String> = std::env::args().collect();
     let usual = if args.against_itself.is_some() { AA_PRESET } else { "quick" };
     let options = StudyRunOptions {
@@ -52,10 +52,10 @@ pub fn run_study_and_write_report(args: &LabRunArgs) -> Result<ExitAnswer> {
 }
 
 /// Answers the machine that measures, on standard input and output.
-pub fn run_firewall_host_agent() -> Result<ExitAnswer> {
+pub fn run_firewall_host_agent() -> Result<YesNoExitStatus> {
     let version = StudyRunOptions::default().version;
     weir_lab::host::agent::run_agent(&version, std::io::stdin().lock(), std::io::stdout().lock())?;
-    Ok(ExitAnswer::Yes)
+    Ok(YesNoExitStatus::Yes)
 }
 
 /// Says how often a subject came out different from itself, and writes it beside the records and,
@@ -64,7 +64,7 @@ fn evaluate_and_write_aa_test(
     args: &LabRunArgs,
     record: &run_folder::RunRecord,
     subject: &str,
-) -> Result<ExitAnswer> {
+) -> Result<YesNoExitStatus> {
     let run = &record.run;
     let kept = AaTestRecord {
         date: run.date.clone(),
@@ -87,7 +87,7 @@ fn evaluate_and_write_aa_test(
         fs::write(&path, &text).with_context(|| format!("write {}", path.display()))?;
     }
     terminal::print_stdout(&format!("{}\n", claims_registry::describe_aa_test(&kept)))?;
-    Ok(if kept.result.passes() { ExitAnswer::Yes } else { ExitAnswer::No })
+    Ok(if kept.result.passes() { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
 }
 
 /// The folder of a study that is named by its folder or its file.
@@ -98,7 +98,7 @@ fn study_folder(study: &Path) -> &Path {
 }
 
 /// Compares two runs of a study, and says no where something became worse.
-pub fn compare_runs(args: &LabCompareArgs) -> Result<ExitAnswer> {
+pub fn compare_runs(args: &LabCompareArgs) -> Result<YesNoExitStatus> {
     ensure!(args.margin > 0.0 && args.margin < 1.0, "--margin {}: above 0, below 1", args.margin);
     let (first, second) =
         (run_folder::load_record(&args.first)?, run_folder::load_record(&args.second)?);
@@ -118,7 +118,7 @@ pub fn compare_runs(args: &LabCompareArgs) -> Result<ExitAnswer> {
     } else {
         terminal::print_stdout(&render_run_comparison(&points))?;
     }
-    Ok(if worse == 0 { ExitAnswer::Yes } else { ExitAnswer::No })
+    Ok(if worse == 0 { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
 }
 
 /// A line for each point that is not the same, and a sum.
@@ -154,7 +154,7 @@ fn render_run_comparison(points: &[run_comparison::ComparedPoint]) -> String {
 }
 
 /// Writes the page of a run, with others next to it.
-pub fn write_report(args: &LabReportArgs) -> Result<ExitAnswer> {
+pub fn write_report(args: &LabReportArgs) -> Result<YesNoExitStatus> {
     let runs = lab_run_reports::load_runs_of_same_study(&args.run, &args.beside)?;
     let mut extras = Vec::new();
     if !args.artefact.is_empty() {

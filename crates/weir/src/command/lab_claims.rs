@@ -11,12 +11,12 @@ use weir_study::claims_registry::{
     self, README_LIST_END_MARKER, README_LIST_START_MARKER, StatementWithStatus, StudyStatements,
 };
 
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use crate::cli::{LabIndexArgs, LabListArgs};
 use crate::{json_output, terminal};
 
 /// Prints the list, or writes it into the READMEs.
-pub fn print_or_write_claim_lists(args: &LabListArgs) -> Result<ExitAnswer> {
+pub fn print_or_write_claim_lists(args: &LabListArgs) -> Result<YesNoExitStatus> {
     let entries = claims_registry::evaluate_statements_of_all_studies(&args.studies)?;
     if args.json {
         return terminal::print_stdout(&json_output::render_single_member_json(
@@ -67,7 +67,7 @@ fn format_claim_number_or_weir(item: &StatementWithStatus) -> &str {
 fn write_claim_lists_to_readmes(
     args: &LabListArgs,
     entries: &[StudyStatements],
-) -> Result<ExitAnswer> {
+) -> Result<YesNoExitStatus> {
     for entry in entries {
         let path = args.studies.join(&entry.study).join("README.md");
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
@@ -85,11 +85,11 @@ fn write_claim_lists_to_readmes(
             fs::write(&path, new).with_context(|| format!("write {}", path.display()))?;
         }
     }
-    Ok(ExitAnswer::Yes)
+    Ok(YesNoExitStatus::Yes)
 }
 
 /// Writes the index, and next to it the report and the trials of each study's newest run.
-pub fn write_index_and_linked_files(args: &LabIndexArgs) -> Result<ExitAnswer> {
+pub fn write_index_and_linked_files(args: &LabIndexArgs) -> Result<YesNoExitStatus> {
     let out = &args.output;
     fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;
     for (name, bytes) in build_index_and_linked_files(&args.studies)? {

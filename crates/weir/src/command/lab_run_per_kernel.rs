@@ -6,12 +6,12 @@ use anyhow::Result;
 use weir_lab::schedule::per_kernel_runs::PerKernelStudy;
 use weir_stats::RunRecord;
 
-use super::{ExitAnswer, lab_run_reports};
+use super::{YesNoExitStatus, lab_run_reports};
 use crate::run_progress::RunProgressDisplay;
 use crate::terminal;
 
 /// Runs the study on each kernel and writes the pages: of each run, and of all of them.
-pub fn run(output: &Path, kernels: &PerKernelStudy) -> Result<ExitAnswer> {
+pub fn run(output: &Path, kernels: &PerKernelStudy) -> Result<YesNoExitStatus> {
     let mut runs: Vec<(String, RunRecord)> = Vec::new();
     for one in kernels.kernel_runs() {
         let mut live = RunProgressDisplay::new();

@@ -6,13 +6,13 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use weir_lab::selftest;
 
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use crate::cli::LabSelftestArgs;
 use crate::json_output;
 use crate::terminal::{self, TerminalProgress};
 
 /// Measures the laboratory itself. No where something was lost.
-pub fn run(args: &LabSelftestArgs) -> Result<ExitAnswer> {
+pub fn run(args: &LabSelftestArgs) -> Result<YesNoExitStatus> {
     ensure!((0.01..=60.0).contains(&args.trial), "--trial {}: 0.01 to 60 seconds", args.trial);
     ensure!(args.blocks > 0, "--blocks 0: one pass at least");
     let options = selftest::SelfTestOptions {
@@ -34,7 +34,7 @@ pub fn run(args: &LabSelftestArgs) -> Result<ExitAnswer> {
     } else {
         terminal::print_stdout(&render_self_test_report(&report))?;
     }
-    Ok(if is_whole { ExitAnswer::Yes } else { ExitAnswer::No })
+    Ok(if is_whole { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
 }
 
 fn render_self_test_report(report: &selftest::SelfTestReport) -> String {

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, Result, bail};
 use weir_stats::run_folder;
 
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use super::lab_claims::{self, INDEX_FILE};
 use crate::cli::LabServeArgs;
 use crate::terminal;
@@ -36,7 +36,7 @@ const WRITE_CHUNK_BYTES: usize = 64 * 1024;
 const RUN_IN_PROGRESS_REFRESH_SECONDS: u32 = 5;
 
 /// Serves until Ctrl-C.
-pub fn run(args: &LabServeArgs) -> Result<ExitAnswer> {
+pub fn run(args: &LabServeArgs) -> Result<YesNoExitStatus> {
     let site = Mutex::new(ServedSite::new(&args.folder)?);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .with_context(|| format!("listen on 127.0.0.1:{}; --port takes another one", args.port))?;
@@ -53,7 +53,7 @@ pub fn run(args: &LabServeArgs) -> Result<ExitAnswer> {
             });
         }
     });
-    Ok(ExitAnswer::Yes)
+    Ok(YesNoExitStatus::Yes)
 }
 
 /// What is shown, and from where.

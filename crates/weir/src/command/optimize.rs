@@ -18,7 +18,7 @@ use weir_semantics::{Interpreter, Outcome};
 use weir_syntax::packet::print_packet;
 use weir_syntax::{ipset, iptables};
 
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use super::check::parse_lint_levels;
 use crate::cli::OptimizeArgs;
 use crate::operand::{self, LoadedFirewall, RulesetTextKind, SourceText};
@@ -26,7 +26,7 @@ use crate::terminal::{self, TerminalProgress};
 use crate::unified_diff;
 
 /// Fixes, compares, prints; on standard error what was done, and what was left.
-pub fn run(args: &OptimizeArgs, color: bool) -> Result<ExitAnswer> {
+pub fn run(args: &OptimizeArgs, color: bool) -> Result<YesNoExitStatus> {
     let counters = parse_allow_counters(&args.allow)?;
     let options = FixOptions {
         lint_ids: lint_ids_to_fix(args)?,
@@ -318,7 +318,7 @@ fn write_optimized_texts(
     loaded: &LoadedFirewall,
     after: &Firewall,
     outputs: &[PathBuf],
-) -> Result<ExitAnswer> {
+) -> Result<YesNoExitStatus> {
     let text = |kind| render_save_text(kind, after);
     if outputs.is_empty() {
         let all: Vec<String> = loaded.sources.iter().map(|s| text(s.kind)).collect();
@@ -327,5 +327,5 @@ fn write_optimized_texts(
     for (source, path) in loaded.sources.iter().zip(outputs) {
         fs::write(path, text(source.kind)).with_context(|| format!("write {}", path.display()))?;
     }
-    Ok(ExitAnswer::Yes)
+    Ok(YesNoExitStatus::Yes)
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 use weir_lab::paper_tunings::{ALL_PAPERS_TUNINGS, AdaptedPaperTuning, TuningScope};
 
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use crate::cli::TuneArgs;
 use crate::{json_output, terminal};
 
@@ -16,7 +16,7 @@ struct PaperTuningWithCurrentValue {
 }
 
 /// Prints every tuning with its value now; sets nothing.
-pub fn run(args: &TuneArgs) -> Result<ExitAnswer> {
+pub fn run(args: &TuneArgs) -> Result<YesNoExitStatus> {
     let rows: Vec<PaperTuningWithCurrentValue> = ALL_PAPERS_TUNINGS
         .iter()
         .map(|tuning| PaperTuningWithCurrentValue {

@@ -12,7 +12,7 @@ use weir_traffic::{
     generate_rule_boundary_packets,
 };
 
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use crate::cli::{TrafficArgs, TrafficPatternArg};
 use crate::{operand, terminal};
 
@@ -20,7 +20,7 @@ use crate::{operand, terminal};
 const DESTINATION_MAC: Mac = [2, 0, 0, 0, 0, 1];
 
 /// Writes the pcap file and the verdicts next to it.
-pub fn run(args: &TrafficArgs, color: bool) -> Result<ExitAnswer> {
+pub fn run(args: &TrafficArgs, color: bool) -> Result<YesNoExitStatus> {
     let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let mut all = Vec::new();
     for family in [Family::V4, Family::V6] {

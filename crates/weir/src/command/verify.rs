@@ -5,13 +5,13 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use weir_verify::{VerifyOptions, verify};
 
-use super::ExitAnswer;
+use super::YesNoExitStatus;
 use crate::cli::VerifyArgs;
 use crate::terminal::{self, TerminalProgress};
 use crate::{json_output, operand};
 
 /// Compares, and says the result of it.
-pub fn run(args: &VerifyArgs, color: bool) -> Result<ExitAnswer> {
+pub fn run(args: &VerifyArgs, color: bool) -> Result<YesNoExitStatus> {
     let alone = args.operand.live || args.operand.ip6.is_some() && is_directory(&args.paths[0]);
     let (file, artefacts) = match args.paths.split_first() {
         Some((first, rest)) if !alone => (Some(first.as_path()), rest),
@@ -36,7 +36,11 @@ pub fn run(args: &VerifyArgs, color: bool) -> Result<ExitAnswer> {
     } else {
         terminal::print_stdout(&report.to_string())?;
     }
-    Ok(if report.has_no_unintended_difference() { ExitAnswer::Yes } else { ExitAnswer::No })
+    Ok(if report.has_no_unintended_difference() {
+        YesNoExitStatus::Yes
+    } else {
+        YesNoExitStatus::No
+    })
 }
 
 /// Whether a path is a folder, as artefacts are and rulesets are not.

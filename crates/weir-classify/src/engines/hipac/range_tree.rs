@@ -109,14 +109,14 @@ impl RangeTree {
     }
 
     /// Changes every leaf within a box.
-    pub(super) fn change(
+    pub(super) fn change_leaves_in_box(
         &mut self,
         change: TreeChange<'_>,
         of_rule: &[AxisConstraint],
         budget: &mut BuildBudget,
     ) -> Result<(), ClassifierBuildError> {
         let mut run =
-            ChangeRun { axes: &self.axes, change, bytes: &mut self.allocated_bytes, budget };
+            RangeTreeChanger { axes: &self.axes, change, bytes: &mut self.allocated_bytes, budget };
         run.change_link(&mut self.top, of_rule)
     }
 
@@ -170,14 +170,14 @@ impl RangeTree {
 }
 
 /// One change of one box.
-struct ChangeRun<'a, 'b> {
+struct RangeTreeChanger<'a, 'b> {
     axes: &'a [TreeAxis],
     change: TreeChange<'a>,
     bytes: &'b mut usize,
     budget: &'b mut BuildBudget,
 }
 
-impl ChangeRun<'_, '_> {
+impl RangeTreeChanger<'_, '_> {
     fn charge_allocated_bytes(&mut self, bytes: usize) -> Result<(), ClassifierBuildError> {
         *self.bytes += bytes;
         self.budget.check_bytes(*self.bytes)

@@ -89,10 +89,10 @@ impl IntervalDiagram {
             let passed = self.ends[intervals.clone()].partition_point(|end| *end < value);
             at = self.children[intervals.start + passed];
         }
-        self.list(at)
+        self.rules_of_terminal(at)
     }
 
-    fn list(&self, terminal: IddNodeRef) -> &[u32] {
+    fn rules_of_terminal(&self, terminal: IddNodeRef) -> &[u32] {
         let at = (terminal & !TERMINAL_FLAG) as usize;
         &self.rules[self.list_starts[at] as usize..self.list_starts[at + 1] as usize]
     }
@@ -122,7 +122,7 @@ impl IntervalDiagram {
             return *known;
         }
         let to = if from & TERMINAL_FLAG != 0 {
-            copy.rules.extend_from_slice(self.list(from));
+            copy.rules.extend_from_slice(self.rules_of_terminal(from));
             copy.list_starts.push(copy.rules.len() as u32);
             (copy.list_starts.len() as u32 - 2) | TERMINAL_FLAG
         } else {
@@ -218,13 +218,13 @@ impl DiagramBuilder {
             return Ok(child);
         }
         let mut hash = intervals.iter().fold(u64::from(dimension), |hash, (end, child)| {
-            mix(hash ^ (u64::from(*end) << 32 | u64::from(*child)))
+            mix_bits(hash ^ (u64::from(*end) << 32 | u64::from(*child)))
         });
         while let Some(&known) = self.node_of_hash.get(&hash) {
             if self.has_intervals(known, dimension, intervals) {
                 return Ok(known);
             }
-            hash = mix(hash);
+            hash = mix_bits(hash);
         }
         let diagram = &mut self.diagram;
         let (start, interval_count) = (diagram.ends.len() as u32, intervals.len() as u32);
@@ -267,8 +267,8 @@ impl DiagramBuilder {
             return Ok(earlier);
         }
         if is_terminal(earlier) && is_terminal(later) {
-            let mut rules = self.diagram.list(earlier).to_vec();
-            rules.extend_from_slice(self.diagram.list(later));
+            let mut rules = self.diagram.rules_of_terminal(earlier).to_vec();
+            rules.extend_from_slice(self.diagram.rules_of_terminal(later));
             rules.sort_unstable();
             rules.dedup();
             self.budget.take_steps(1 + rules.len())?;
@@ -279,7 +279,8 @@ impl DiagramBuilder {
             return Ok(*known);
         }
         let dimension = self.dimension_of(earlier).min(self.dimension_of(later));
-        let [mut a, mut b] = [earlier, later].map(|of| self.open_node(of, dimension));
+        let [mut a, mut b] =
+            [earlier, later].map(|of| self.cursor_at_first_interval(of, dimension));
         let mut intervals = Vec::with_capacity(a.count.max(b.count));
         loop {
             self.budget.take_steps(1)?;
@@ -305,7 +306,7 @@ impl DiagramBuilder {
     }
 
     /// The intervals of a node; all values lead to it if it tests a later dimension.
-    fn open_node(&self, node: IddNodeRef, dimension: u32) -> IntervalCursor {
+    fn cursor_at_first_interval(&self, node: IddNodeRef, dimension: u32) -> IntervalCursor {
         if self.dimension_of(node) == dimension {
             let of = self.diagram.nodes[node as usize];
             IntervalCursor { at: of.start as usize, count: of.interval_count as usize, whole: None }
@@ -350,15 +351,15 @@ impl Hasher for MixHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().fold(self.0, |hash, byte| mix(hash ^ u64::from(*byte)));
+        self.0 = bytes.iter().fold(self.0, |hash, byte| mix_bits(hash ^ u64::from(*byte)));
     }
 
     fn write_u64(&mut self, number: u64) {
-        self.0 = mix(number);
+        self.0 = mix_bits(number);
     }
 }
 
-fn mix(number: u64) -> u64 {
+fn mix_bits(number: u64) -> u64 {
     let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (z ^ (z >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) ^ (z >> 32)
 }

@@ -6,45 +6,48 @@ use super::*;
 
 /// A list of attributes as a tree.
 #[derive(Clone, Debug, PartialEq)]
-enum Tree {
+enum AttributeTree {
     Value(u16, Vec<u8>),
-    Nest(u16, Vec<Tree>),
+    Nest(u16, Vec<AttributeTree>),
 }
 
-fn trees() -> impl Strategy<Value = Vec<Tree>> {
+fn trees() -> impl Strategy<Value = Vec<AttributeTree>> {
     let bytes = proptest::collection::vec(any::<u8>(), 0..40);
-    let leaf =
-        (0u16..=ATTRIBUTE_TYPE_MASK, bytes).prop_map(|(kind, value)| Tree::Value(kind, value));
+    let leaf = (0u16..=ATTRIBUTE_TYPE_MASK, bytes)
+        .prop_map(|(kind, value)| AttributeTree::Value(kind, value));
     let tree = leaf.prop_recursive(4, 64, 6, |inner| {
         let inside = proptest::collection::vec(inner, 0..6);
-        (0u16..=ATTRIBUTE_TYPE_MASK, inside).prop_map(|(kind, inside)| Tree::Nest(kind, inside))
+        (0u16..=ATTRIBUTE_TYPE_MASK, inside)
+            .prop_map(|(kind, inside)| AttributeTree::Nest(kind, inside))
     });
     proptest::collection::vec(tree, 0..8)
 }
 
-fn write(writer: &mut AttributeWriter, trees: &[Tree]) {
+fn append_trees(writer: &mut AttributeWriter, trees: &[AttributeTree]) {
     for tree in trees {
         match tree {
-            Tree::Value(kind, value) => writer.put(*kind, value),
-            Tree::Nest(kind, inside) => writer.put_nested(*kind, |writer| write(writer, inside)),
+            AttributeTree::Value(kind, value) => writer.put(*kind, value),
+            AttributeTree::Nest(kind, inside) => {
+                writer.put_nested(*kind, |writer| append_trees(writer, inside))
+            }
         }
     }
 }
 
-fn built(trees: &[Tree]) -> Vec<u8> {
+fn encode_trees(trees: &[AttributeTree]) -> Vec<u8> {
     let mut writer = AttributeWriter::default();
-    write(&mut writer, trees);
+    append_trees(&mut writer, trees);
     writer.bytes_unless_too_long().unwrap().to_vec()
 }
 
-fn assert_reads_back(attributes: NetlinkAttributes<'_>, trees: &[Tree]) {
+fn assert_reads_back(attributes: NetlinkAttributes<'_>, trees: &[AttributeTree]) {
     assert_eq!(attributes.iter().count(), trees.len());
     for (attribute, tree) in attributes.iter().zip(trees) {
         match tree {
-            Tree::Value(kind, value) => {
+            AttributeTree::Value(kind, value) => {
                 assert_eq!((attribute.kind, attribute.value), (*kind, &value[..]));
             }
-            Tree::Nest(kind, inside) => {
+            AttributeTree::Nest(kind, inside) => {
                 assert_eq!(attribute.kind, *kind);
                 assert_reads_back(attribute.nested_attributes().unwrap(), inside);
             }
@@ -53,13 +56,13 @@ fn assert_reads_back(attributes: NetlinkAttributes<'_>, trees: &[Tree]) {
 }
 
 /// Takes everything out of bytes that can be taken out, to four levels.
-fn take_all(bytes: &[u8], depth: u32) {
+fn read_every_attribute(bytes: &[u8], depth: u32) {
     let Ok(attributes) = NetlinkAttributes::parse(bytes) else { return };
     for attribute in attributes.iter() {
         assert!(attribute.value.len() <= bytes.len());
         let _ = (attribute.u32(), attribute.be32(), attribute.be64(), attribute.to_text());
         if depth > 0 {
-            take_all(attribute.value, depth - 1);
+            read_every_attribute(attribute.value, depth - 1);
         }
     }
 }
@@ -67,7 +70,7 @@ fn take_all(bytes: &[u8], depth: u32) {
 proptest! {
     #[test]
     fn what_is_built_is_read_back(trees in trees()) {
-        let bytes = built(&trees);
+        let bytes = encode_trees(&trees);
         prop_assert_eq!(bytes.len() % ATTRIBUTE_ALIGNMENT_BYTES, 0);
         assert_reads_back(NetlinkAttributes::parse(&bytes).unwrap(), &trees);
     }
@@ -77,29 +80,29 @@ proptest! {
         trees in trees(),
         at: prop::sample::Index,
     ) {
-        let bytes = built(&trees);
+        let bytes = encode_trees(&trees);
         let cut = &bytes[..at.index(bytes.len() + 1)];
         if let Ok(attributes) = NetlinkAttributes::parse(cut) {
             let whole = NetlinkAttributes::parse(&bytes).unwrap();
             let count = attributes.iter().count();
             prop_assert!(attributes.iter().eq(whole.iter().take(count)));
         }
-        take_all(cut, 4);
+        read_every_attribute(cut, 4);
     }
 
     #[test]
     fn a_list_with_a_changed_byte_is_no_panic(trees in trees(), at: prop::sample::Index, to: u8) {
-        let mut bytes = built(&trees);
+        let mut bytes = encode_trees(&trees);
         if !bytes.is_empty() {
             let at = at.index(bytes.len());
             bytes[at] = to;
         }
-        take_all(&bytes, 4);
+        read_every_attribute(&bytes, 4);
     }
 
     #[test]
     fn any_bytes_are_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        take_all(&bytes, 4);
+        read_every_attribute(&bytes, 4);
     }
 }
 
@@ -120,7 +123,7 @@ fn a_wrong_length_is_refused_by_name() {
 
 #[test]
 fn a_value_of_another_size_is_refused() {
-    let bytes = built(&[Tree::Value(7, vec![1, 2])]);
+    let bytes = encode_trees(&[AttributeTree::Value(7, vec![1, 2])]);
     let attributes = NetlinkAttributes::parse(&bytes).unwrap();
     let wrong = MalformedNetlink::ValueLength { kind: 7, length: 2, expected: 4 };
     assert_eq!(attributes.require(7).unwrap().be32(), Err(wrong));

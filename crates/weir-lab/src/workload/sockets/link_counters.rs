@@ -3,7 +3,7 @@
 use crate::LabError;
 use crate::observe::counters::RxPacketCounterReader;
 use crate::topology::{FirewallWithCounters, Topology};
-use crate::workload::settle::{SettleTimes, TransitProgress, wait_until_settled};
+use crate::workload::settle::{InFlightPacketReading, SettleTimeLimits, wait_until_settled};
 
 /// Packets on the links of one firewall.
 pub(super) struct LinkCounters {
@@ -40,12 +40,15 @@ impl LinkCounters {
     }
 
     /// Waits until nothing moves any more; what entered and came out since `before`.
-    pub(super) fn await_quiet(&self, before: (u64, u64)) -> Result<(u64, u64), LabError> {
-        wait_until_settled(SettleTimes::KERNEL_SOCKETS, || {
+    pub(super) fn await_no_packet_movement(
+        &self,
+        before: (u64, u64),
+    ) -> Result<(u64, u64), LabError> {
+        wait_until_settled(SettleTimeLimits::KERNEL_SOCKETS, || {
             let (entered, left) = self.read_packets_entered_and_left()?;
             let value = (entered - before.0, left - before.1);
             // Packets for the firewall itself never come out of it: only rest says that it is done.
-            Ok(TransitProgress { moved_packets: entered + left, is_complete: false, value })
+            Ok(InFlightPacketReading { moved_packets: entered + left, is_complete: false, value })
         })
     }
 }

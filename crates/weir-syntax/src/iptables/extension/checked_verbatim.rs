@@ -17,7 +17,9 @@ use weir_model::{Match, Target};
 use super::option_values;
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::address;
-use crate::iptables::option_specs_and_arguments::{ExtensionArguments, OptionArity, ParsedOption};
+use crate::iptables::option_specs_and_arguments::{
+    OptionArity, ParsedExtensionOptions, ParsedOption,
+};
 use crate::strtoul;
 
 /// What an option's argument must be.
@@ -48,7 +50,7 @@ use ArgumentKind::{
 
 /// A match, its options checked.
 fn build_verbatim_match(
-    g: &ExtensionArguments,
+    g: &ParsedExtensionOptions,
     kinds: &[(u8, ArgumentKind)],
 ) -> ParseResult<Match> {
     Ok(Match::from_written_options(g.name, check_options(g, kinds)?))
@@ -56,14 +58,14 @@ fn build_verbatim_match(
 
 /// A target, its options checked.
 fn build_verbatim_target(
-    g: &ExtensionArguments,
+    g: &ParsedExtensionOptions,
     kinds: &[(u8, ArgumentKind)],
 ) -> ParseResult<Target> {
     Ok(Target::from_written_options(g.name, check_options(g, kinds)?))
 }
 
 fn check_options(
-    g: &ExtensionArguments,
+    g: &ParsedExtensionOptions,
     kinds: &[(u8, ArgumentKind)],
 ) -> ParseResult<Vec<WrittenOption>> {
     let mut options = Vec::new();
@@ -88,7 +90,11 @@ fn check_options(
     Ok(options)
 }
 
-fn check_argument(t: &ParsedOption, kind: ArgumentKind, g: &ExtensionArguments) -> ParseResult<()> {
+fn check_argument(
+    t: &ParsedOption,
+    kind: ArgumentKind,
+    g: &ParsedExtensionOptions,
+) -> ParseResult<()> {
     match kind {
         Number(min, max) => option_values::parse_integer(t, min, max).map(drop),
         NumberRange(max) => option_values::parse_number_range(t, max).map(drop),

@@ -9,7 +9,7 @@ use super::extension_value_builders::ModuleOptionsBuilder;
 use super::{option_values, port_matches};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, flag_option, option_with_argument,
+    Extension, ExtensionScope, ParsedExtensionOptions, flag_option, option_with_argument,
 };
 
 pub(super) static NFQUEUE_TARGET: Extension<Target> = Extension {
@@ -58,7 +58,7 @@ fn divert_target(module: &'static str, options: ModuleOptionsBuilder) -> Target 
     Target::Divert(Box::new(Plain { module, options: options.0 }))
 }
 
-fn build_nfqueue_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_nfqueue_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let mut options = ModuleOptionsBuilder::default();
     match g.first_with_id(1) {
         Some(t) => match option_values::parse_number_range(t, 0xffff)? {
@@ -84,7 +84,7 @@ fn build_nfqueue_target(g: &ExtensionArguments) -> ParseResult<Target> {
     Ok(divert_target("NFQUEUE", options))
 }
 
-fn build_tproxy_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_tproxy_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let mut options = ModuleOptionsBuilder::default();
     let Some(t) = g.first_with_id(0) else {
         return g.extension_error("TPROXY without --on-port").into_err();
@@ -102,7 +102,7 @@ fn build_tproxy_target(g: &ExtensionArguments) -> ParseResult<Target> {
     Ok(divert_target("TPROXY", options))
 }
 
-fn build_synproxy_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_synproxy_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let mut options = ModuleOptionsBuilder::default();
     for id in 0..=4 {
         let Some(t) = g.first_with_id(id) else { continue };

@@ -7,7 +7,7 @@ use super::extension_value_builders::ModuleOptionsBuilder;
 use super::{log_targets, option_values};
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, flag_option, option_with_argument,
+    Extension, ExtensionScope, ParsedExtensionOptions, flag_option, option_with_argument,
 };
 
 const TCP_REMOVE: u8 = 0;
@@ -44,7 +44,7 @@ impl EcnOperation {
 
 /// Reads the options in order, as `ECN_parse` of libipt_ECN.c does: `--ecn-tcp-remove` replaces all
 /// that was set before it, also an `--ecn-ip-ect`.
-fn build_ecn_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_ecn_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let mut operation = EcnOperation::default();
     for t in g.iter() {
         let is_tcp_rule = g.base.proto.is_some_and(|p| p.proto == 6 && !p.negated);

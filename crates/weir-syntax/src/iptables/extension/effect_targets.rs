@@ -11,7 +11,8 @@ use super::option_value_printing::print_text_quoted_if_needed;
 use super::{header_field_matches, log_targets, option_values};
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, ParsedOption, flag_option, option_with_argument,
+    Extension, ExtensionScope, ParsedExtensionOptions, ParsedOption, flag_option,
+    option_with_argument,
 };
 
 const MANGLE_SCOPE: ExtensionScope = ExtensionScope::in_tables(&[TableName::Mangle]);
@@ -217,7 +218,7 @@ const CT_HELPER_PROTOCOLS: [(&str, &[u8]); 9] = [
     ("netbios-ns", &[17]),
 ];
 
-fn build_ct_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_ct_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let mut options = ModuleOptionsBuilder::default();
     for id in 0..=4 {
         let Some(t) = g.first_with_id(id) else { continue };
@@ -245,7 +246,7 @@ fn build_ct_target(g: &ExtensionArguments) -> ParseResult<Target> {
     Ok(wrap_effect_as_target(Effect::CtNotrack { ignored_options }))
 }
 
-fn check_ct_helper_protocol(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<()> {
+fn check_ct_helper_protocol(t: &ParsedOption, g: &ParsedExtensionOptions) -> ParseResult<()> {
     let protocol = g.base.proto.filter(|p| !p.negated).map(|p| p.proto);
     let known = CT_HELPER_PROTOCOLS
         .iter()
@@ -264,7 +265,7 @@ fn check_ct_helper_protocol(t: &ParsedOption, g: &ExtensionArguments) -> ParseRe
 }
 
 /// Of several zones the last number counts, `mark` before any; both directions are none.
-fn push_ct_zone(g: &ExtensionArguments, options: &mut ModuleOptionsBuilder) -> ParseResult<()> {
+fn push_ct_zone(g: &ParsedExtensionOptions, options: &mut ModuleOptionsBuilder) -> ParseResult<()> {
     let mut zone = ExtensionValue::Number(0);
     for t in g.iter().filter(|t| t.id >= 5) {
         if t.arg == "mark" {
@@ -311,7 +312,7 @@ fn parse_tc_class(t: &ParsedOption) -> ParseResult<(u16, u16)> {
     }
 }
 
-fn build_tos_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_tos_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let Some(t) = g.iter().next() else {
         return g.extension_error("TOS without an action").with_help("give --set-tos").into_err();
     };
@@ -327,7 +328,7 @@ fn build_tos_target(g: &ExtensionArguments) -> ParseResult<Target> {
     Ok(wrap_effect_as_target(Effect::Tos { value, mask }))
 }
 
-fn build_ttl_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_ttl_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let Some(t) = g.iter().next() else {
         return g.extension_error(format!("{} without an action", g.name)).into_err();
     };
@@ -342,7 +343,7 @@ fn build_ttl_target(g: &ExtensionArguments) -> ParseResult<Target> {
 /// Bytes of a device's name (`IFNAMSIZ`, with a zero at the end).
 const DEVICE_NAME_MAX: usize = 15;
 
-fn build_tee_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_tee_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let Some(t) = g.first_with_id(0) else {
         return g.extension_error("TEE without --gateway").into_err();
     };
@@ -364,7 +365,7 @@ fn build_tee_target(g: &ExtensionArguments) -> ParseResult<Target> {
     Ok(log_targets::build_effect_target("TEE", options))
 }
 
-fn build_tcpmss_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_tcpmss_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let mut options = ModuleOptionsBuilder::default();
     let max = if g.family == Family::V4 { 65_515 } else { 65_495 };
     let mss = g.first_with_id(0).map(|t| option_values::parse_integer(t, 0, max)).transpose()?;

@@ -7,7 +7,7 @@ use super::extension_value_builders::unmodelled_input_match;
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, flag_option, option_with_argument,
+    Extension, ExtensionScope, ParsedExtensionOptions, flag_option, option_with_argument,
 };
 
 pub(super) static ESP_MATCH: Extension<Match> = Extension {
@@ -39,7 +39,7 @@ pub(super) static AH6_MATCH: Extension<Match> = Extension {
     ..Extension::DEFAULT
 };
 
-fn build_spi_match(g: &ExtensionArguments, name: &'static str) -> ParseResult<Match> {
+fn build_spi_match(g: &ParsedExtensionOptions, name: &'static str) -> ParseResult<Match> {
     let mut options = Vec::new();
     if let Some(t) = g.first_with_id(0) {
         let (lo, hi) = option_values::parse_number_range(t, u32::MAX.into())?;

@@ -13,7 +13,7 @@ use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::address;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, option_with_argument,
+    Extension, ParsedExtensionOptions, ParsedOption, option_with_argument,
 };
 use crate::strtoul;
 
@@ -62,7 +62,7 @@ struct HashlimitRateAndExpiry {
     expire_print_millis: u64,
 }
 
-fn build_hashlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_hashlimit_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let Some(t) = g.iter().find(|t| t.id <= 1) else {
         return g
             .extension_error("hashlimit without a rate")
@@ -158,7 +158,7 @@ fn parse_rate_interval(t: &ParsedOption) -> ParseResult<u64> {
 
 fn parse_packet_rate(
     t: &ParsedOption,
-    g: &ExtensionArguments,
+    g: &ParsedExtensionOptions,
 ) -> ParseResult<HashlimitRateAndExpiry> {
     let PacketIntervalAndUnit { ticks_between_packets: ticks, unit_seconds: seconds } =
         super::limit::parse_rate_period(t, MICROSECOND_TICKS_PER_SECOND, |n| n as u64)?;
@@ -230,7 +230,7 @@ fn compute_wrapping_credits_of_ticks(ticks: u64) -> u64 {
 /// cost, and are one value. Its text is what the tool prints of it.
 fn parse_byte_rate(
     t: &ParsedOption,
-    g: &ExtensionArguments,
+    g: &ParsedExtensionOptions,
 ) -> ParseResult<HashlimitRateAndExpiry> {
     let Some(bytes) = parse_bytes_per_second(t.arg) else {
         return t

@@ -10,7 +10,7 @@ use crate::append_text;
 use crate::diagnostic::ParseResult;
 use crate::iptables::address;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, option_with_argument,
+    Extension, ParsedExtensionOptions, ParsedOption, option_with_argument,
 };
 
 pub(super) static LENGTH_MATCH: Extension<Match> = Extension {
@@ -99,7 +99,7 @@ pub(super) static IPRANGE_MATCH: Extension<Match> = Extension {
     ..Extension::DEFAULT
 };
 
-fn build_ttl_or_hl_comparison(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_ttl_or_hl_comparison(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let Some(t) = g.iter().next() else {
         return g.extension_error(format!("{} without a comparison", g.name)).into_err();
     };
@@ -168,7 +168,7 @@ pub(super) fn parse_tos(t: &ParsedOption) -> ParseResult<(u8, u8)> {
     Ok((value as u8, mask as u8))
 }
 
-fn build_pkttype_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_pkttype_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let Some(t) = g.first_with_id(0) else {
         return g.extension_error("pkttype without --pkt-type").into_err();
     };
@@ -191,7 +191,7 @@ fn build_pkttype_match(g: &ExtensionArguments) -> ParseResult<Match> {
     Ok(Match::PktType(Negatable { negated: t.negated, value }))
 }
 
-fn build_iprange_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_iprange_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let range = |t: &ParsedOption| {
         let (lo, hi) = t.arg.split_once('-').unwrap_or((t.arg, t.arg));
         match (

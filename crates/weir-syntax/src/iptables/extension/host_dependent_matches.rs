@@ -12,7 +12,8 @@ use super::option_value_printing::{
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, ParsedOption, flag_option, option_with_argument,
+    Extension, ExtensionScope, ParsedExtensionOptions, ParsedOption, flag_option,
+    option_with_argument,
 };
 use crate::{append_text, strtoul, system_name_tables};
 
@@ -164,7 +165,7 @@ fn parse_number_as_option_value(t: &ParsedOption, max: u64) -> ParseResult<Exten
 
 /// A match of exactly one option.
 fn build_one_option_match(
-    g: &ExtensionArguments,
+    g: &ParsedExtensionOptions,
     module: &'static str,
     name: &'static str,
     read: impl Fn(&ParsedOption) -> ParseResult<ExtensionValue>,
@@ -177,7 +178,7 @@ fn build_one_option_match(
 }
 
 /// A match of flags, printed in the given order.
-fn build_flags_match(g: &ExtensionArguments, module: &'static str, order: &[u8]) -> Match {
+fn build_flags_match(g: &ParsedExtensionOptions, module: &'static str, order: &[u8]) -> Match {
     let options = order
         .iter()
         .filter_map(|id| g.first_with_id(*id))
@@ -190,7 +191,7 @@ fn build_flags_match(g: &ExtensionArguments, module: &'static str, order: &[u8])
     unmodelled_input_match(module, options)
 }
 
-fn build_owner_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_owner_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let mut options = Vec::new();
     let groups = g.iter().position(|t| t.id == 3);
     if groups < g.iter().position(|t| t.id == 1) && groups.is_some() {
@@ -250,7 +251,7 @@ fn parse_owner_range(t: &ParsedOption, file: &str) -> ParseResult<ExtensionValue
 
 fn parse_address_types_as_keywords(
     t: &ParsedOption,
-    g: &ExtensionArguments,
+    g: &ParsedExtensionOptions,
 ) -> ParseResult<ExtensionValue> {
     let mut set = [false; ADDRTYPE_NAMES.len()];
     for word in t.arg.split(',') {
@@ -281,7 +282,7 @@ fn parse_address_types_as_keywords(
     }
 }
 
-fn build_addrtype_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_addrtype_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let mut options = Vec::new();
     for t in [0, 1].into_iter().filter_map(|id| g.first_with_id(id)) {
         let value = parse_address_types_as_keywords(t, g)?;
@@ -313,7 +314,7 @@ fn build_addrtype_match(g: &ExtensionArguments) -> ParseResult<Match> {
     Ok(unmodelled_input_match("addrtype", options))
 }
 
-fn build_physdev_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_physdev_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let mut options = Vec::new();
     for t in [2, 0, 3, 1, 4].into_iter().filter_map(|id| g.first_with_id(id)) {
         let value = match t.id {
@@ -342,7 +343,7 @@ fn build_physdev_match(g: &ExtensionArguments) -> ParseResult<Match> {
     Ok(unmodelled_input_match("physdev", options))
 }
 
-fn build_devgroup_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_devgroup_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let mut options = Vec::new();
     for t in [0, 1].into_iter().filter_map(|id| g.first_with_id(id)) {
         let value = parse_iproute_name_or_number(t, "group")?;

@@ -5,7 +5,7 @@ use weir_model::{Family, Match};
 
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, option_with_argument,
+    Extension, ExtensionScope, ParsedExtensionOptions, option_with_argument,
 };
 use crate::{append_text, strtoul};
 
@@ -104,7 +104,7 @@ const ICMPV6_TYPE_NAMES: [IcmpTypeRow; 28] = [
     ("redirect", 137, 0, 255),
 ];
 
-fn build_icmp_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_icmp_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let Some(t) = g.first_with_id(0) else { return g.extension_error("no type given").into_err() };
     let value = match parse_numeric_icmp_type(t.arg) {
         Some(v) => v,

@@ -9,7 +9,7 @@ use super::option_value_printing::print_option_value;
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, flag_option, option_with_argument,
+    Extension, ParsedExtensionOptions, ParsedOption, flag_option, option_with_argument,
 };
 use crate::{append_text, strtoul, system_name_tables};
 
@@ -56,7 +56,7 @@ const ELEMENT_OPTION_PRINT_ORDER: [u8; 6] = [
     TUNNEL_SRC_OPTION_ID,
 ];
 
-fn build_policy_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_policy_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let mut head = ModuleOptionsBuilder::default();
     let Some(dir) = g.first_with_id(DIR_OPTION_ID) else {
         return g
@@ -118,7 +118,7 @@ fn build_policy_match(g: &ExtensionArguments) -> ParseResult<Match> {
 
 /// The elements, each with its options in the order of printing.
 fn parse_policy_elements(
-    g: &ExtensionArguments,
+    g: &ParsedExtensionOptions,
     none: bool,
 ) -> ParseResult<Vec<Vec<ExtensionOption>>> {
     let mut given: Vec<Vec<&ParsedOption>> = vec![Vec::new()];
@@ -177,7 +177,10 @@ fn check_tunnel_mode(options: &[ExtensionOption], element: &[&ParsedOption]) -> 
     }
 }
 
-fn parse_element_value(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<ExtensionValue> {
+fn parse_element_value(
+    t: &ParsedOption,
+    g: &ParsedExtensionOptions,
+) -> ParseResult<ExtensionValue> {
     Ok(match t.id {
         REQID_OPTION_ID => {
             ExtensionValue::Number(option_values::parse_integer(t, 0, u32::MAX.into())?)

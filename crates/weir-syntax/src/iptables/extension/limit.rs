@@ -6,7 +6,7 @@ use weir_model::rule_match::{ExtensionOption, ExtensionValue, StatefulMatch};
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, option_with_argument,
+    Extension, ParsedExtensionOptions, ParsedOption, option_with_argument,
 };
 use crate::strtoul;
 
@@ -22,7 +22,7 @@ const TICKS_PER_SECOND: u64 = 10_000;
 /// Burst where none is given; it is not printed back.
 const DEFAULT_BURST_PACKETS: u64 = 5;
 
-fn build_limit_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_limit_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let mut ticks = TICKS_PER_SECOND * 3600 / 3;
     let mut burst = DEFAULT_BURST_PACKETS;
     for t in g.iter() {

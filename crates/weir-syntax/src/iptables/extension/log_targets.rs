@@ -8,7 +8,7 @@ use super::extension_value_builders::ModuleOptionsBuilder;
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, flag_option, option_with_argument,
+    Extension, ParsedExtensionOptions, ParsedOption, flag_option, option_with_argument,
 };
 use crate::strtoul;
 
@@ -87,7 +87,7 @@ fn parse_and_truncate_log_prefix(t: &ParsedOption, max: usize) -> ParseResult<Ex
     }
 }
 
-fn build_log_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_log_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let mut options = ModuleOptionsBuilder::default();
     if let Some(t) = g.first_with_id(1) {
         options.push_non_negated("log-prefix", parse_and_truncate_log_prefix(t, 29)?);
@@ -106,7 +106,7 @@ fn build_log_target(g: &ExtensionArguments) -> ParseResult<Target> {
     Ok(build_effect_target("LOG", options))
 }
 
-fn build_nflog_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_nflog_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let mut options = ModuleOptionsBuilder::default();
     if let Some(t) = g.first_with_id(1) {
         options.push_non_negated("nflog-prefix", parse_and_truncate_log_prefix(t, 63)?);

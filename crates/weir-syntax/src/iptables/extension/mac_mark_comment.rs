@@ -8,7 +8,7 @@ use super::option_values;
 use crate::append_text;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, ParsedOption, option_with_argument,
+    Extension, ExtensionScope, ParsedExtensionOptions, ParsedOption, option_with_argument,
 };
 
 pub(super) static MAC_MATCH: Extension<Match> = Extension {
@@ -84,7 +84,7 @@ fn parse_mac(t: &ParsedOption) -> ParseResult<[u8; 6]> {
     }
 }
 
-fn parse_mark_option(g: &ExtensionArguments) -> ParseResult<Negatable<MaskedValue>> {
+fn parse_mark_option(g: &ParsedExtensionOptions) -> ParseResult<Negatable<MaskedValue>> {
     let Some(t) = g.first_with_id(0) else {
         return g.extension_error("no --mark given").into_err();
     };

@@ -9,7 +9,7 @@ use super::option_values;
 use crate::append_text;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, OptionSpec, ParsedOption, flag_option, option_with_argument,
+    Extension, OptionSpec, ParsedExtensionOptions, ParsedOption, flag_option, option_with_argument,
 };
 
 const ALL_MARK_BITS: u64 = u32::MAX as u64;
@@ -76,7 +76,7 @@ fn parse_mark_action_as_xmark(t: &ParsedOption) -> ParseResult<(u64, u64)> {
     })
 }
 
-fn build_mark_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_mark_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let Some(t) = g.iter().next() else {
         return g
             .extension_error("MARK without a mark")
@@ -87,7 +87,7 @@ fn build_mark_target(g: &ExtensionArguments) -> ParseResult<Target> {
     Ok(Target::Effect(Box::new(Effect::Mark { value: v as u32, mask: mask as u32 })))
 }
 
-fn build_connmark_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_connmark_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let Some(t) = g.iter().find(|t| t.id <= 6) else {
         return g
             .extension_error("CONNMARK without an action")
@@ -122,7 +122,7 @@ struct ConnmarkAction {
 }
 
 impl ConnmarkAction {
-    fn apply_option(&mut self, t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<()> {
+    fn apply_option(&mut self, t: &ParsedOption, g: &ParsedExtensionOptions) -> ParseResult<()> {
         match t.id {
             0..=4 => (self.value, self.ctmask) = parse_mark_action_as_xmark(t)?,
             7 => self.ctmask = option_values::parse_integer(t, 0, ALL_MARK_BITS)?,

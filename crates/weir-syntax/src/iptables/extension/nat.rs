@@ -8,7 +8,8 @@ use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::address;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, ParsedOption, flag_option, option_with_argument,
+    Extension, ExtensionScope, ParsedExtensionOptions, ParsedOption, flag_option,
+    option_with_argument,
 };
 use crate::{append_text, strtoul};
 
@@ -74,7 +75,7 @@ fn wrap_nat_target(target: NatTarget) -> Target {
     Target::Nat(Box::new(target))
 }
 
-fn build_netmap_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_netmap_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let Some(t) = g.first_with_id(0) else {
         return g.extension_error("NETMAP without --to").into_err();
     };
@@ -88,7 +89,7 @@ fn build_netmap_target(g: &ExtensionArguments) -> ParseResult<Target> {
     Ok(wrap_nat_target(NatTarget::Netmap(Addr(a.0 & mask.0), mask)))
 }
 
-fn set_nat_flags(g: &ExtensionArguments, range: &mut NatRange) {
+fn set_nat_flags(g: &ParsedExtensionOptions, range: &mut NatRange) {
     range.random = g.has_option(1);
     range.persistent = g.has_option(2);
     range.random_fully = g.has_option(3);
@@ -98,7 +99,7 @@ fn has_port_or_icmp_protocol(base: &BaseMatch) -> bool {
     base.proto.is_some_and(|p| matches!(p.proto, 1 | 6 | 17 | 33 | 132))
 }
 
-fn require_port_or_icmp_protocol(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<()> {
+fn require_port_or_icmp_protocol(t: &ParsedOption, g: &ParsedExtensionOptions) -> ParseResult<()> {
     if has_port_or_icmp_protocol(g.base) {
         return Ok(());
     }
@@ -108,7 +109,7 @@ fn require_port_or_icmp_protocol(t: &ParsedOption, g: &ExtensionArguments) -> Pa
 }
 
 /// `[address[-address]][:port[-port[/base]]]`; IPv6 addresses with ports are in brackets.
-fn parse_nat_range(g: &ExtensionArguments, destination: bool) -> ParseResult<NatRange> {
+fn parse_nat_range(g: &ParsedExtensionOptions, destination: bool) -> ParseResult<NatRange> {
     let mut out = NatRange::default();
     set_nat_flags(g, &mut out);
     let Some(t) = g.first_with_id(0) else {
@@ -246,7 +247,7 @@ enum BasePortHandling {
     Refuse,
 }
 
-fn parse_to_ports(g: &ExtensionArguments) -> ParseResult<NatRange> {
+fn parse_to_ports(g: &ParsedExtensionOptions) -> ParseResult<NatRange> {
     let mut out = NatRange::default();
     set_nat_flags(g, &mut out);
     if let Some(t) = g.first_with_id(4) {

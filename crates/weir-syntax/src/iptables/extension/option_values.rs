@@ -4,7 +4,7 @@ use weir_model::Addr;
 
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::address::{self, BadAddr};
-use crate::iptables::option_specs_and_arguments::{ExtensionArguments, ParsedOption};
+use crate::iptables::option_specs_and_arguments::{ParsedExtensionOptions, ParsedOption};
 use crate::{append_text, strtoul};
 
 /// A number from `min` to `max`.
@@ -65,7 +65,7 @@ pub(super) fn parse_masked_number(t: &ParsedOption, max: u64) -> ParseResult<(u6
 }
 
 /// An address as the system's resolver reads it (`inet_aton` for IPv4).
-pub(super) fn parse_host_addr(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<Addr> {
+pub(super) fn parse_host_addr(t: &ParsedOption, g: &ParsedExtensionOptions) -> ParseResult<Addr> {
     match address::parse_inet_aton_or_ipv6(t.arg, g.family) {
         Some(a) => Ok(a),
         None => resolve_single_host(t, t.arg, g),
@@ -75,7 +75,7 @@ pub(super) fn parse_host_addr(t: &ParsedOption, g: &ExtensionArguments) -> Parse
 /// `address[/mask]` as the system's resolver reads it, the address not under its mask.
 pub(super) fn parse_host_net(
     t: &ParsedOption,
-    g: &ExtensionArguments,
+    g: &ParsedExtensionOptions,
 ) -> ParseResult<(Addr, Addr)> {
     let (name, mask) = match t.arg.rsplit_once('/') {
         Some((name, m)) => (name, address::parse_mask(m, g.family)),
@@ -97,7 +97,11 @@ pub(super) fn parse_host_net(
     }
 }
 
-fn resolve_single_host(t: &ParsedOption, text: &str, g: &ExtensionArguments) -> ParseResult<Addr> {
+fn resolve_single_host(
+    t: &ParsedOption,
+    text: &str,
+    g: &ParsedExtensionOptions,
+) -> ParseResult<Addr> {
     let bad = address::classify_bad_addr(text, g.family);
     if g.resolve_host_names && bad == BadAddr::NotAnAddress && looks_like_host_name(text) {
         let found = address::resolve_host_name(text, g.family);

@@ -8,7 +8,7 @@ use super::option_value_printing::print_text_in_quotes;
 use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, flag_option, option_with_argument,
+    Extension, ParsedExtensionOptions, flag_option, option_with_argument,
 };
 use crate::{append_text, strtoul};
 
@@ -68,7 +68,7 @@ pub(super) static BPF_MATCH: Extension<Match> = Extension {
 /// Longest pattern (`XT_STRING_MAX_PATTERN_SIZE`).
 const STRING_PATTERN_MAX_BYTES: usize = 128;
 
-fn build_string_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_string_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let Some(t) = g.iter().find(|t| t.id <= 1) else {
         return g
             .extension_error("string without a pattern")
@@ -234,7 +234,7 @@ fn copy_number_as_hex<'t>(text: &'t str, out: &mut String) -> Option<&'t str> {
     Some(rest.trim_start())
 }
 
-fn build_bpf_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_bpf_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let Some(t) = g.iter().next() else {
         return g.extension_error("bpf without a program").with_help("give --bytecode").into_err();
     };

@@ -5,7 +5,8 @@ use weir_model::{Match, PortSpan};
 
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, OptionSpec, ParsedOption, option_with_argument,
+    Extension, ExtensionScope, OptionSpec, ParsedExtensionOptions, ParsedOption,
+    option_with_argument,
 };
 use crate::{append_text, strtoul, system_name_tables};
 
@@ -109,7 +110,7 @@ pub(super) static MULTIPORT_MATCH: Extension<Match> = Extension {
 type PortTest = Option<Negatable<PortSpan>>;
 
 fn parse_sport_and_dport(
-    g: &ExtensionArguments,
+    g: &ParsedExtensionOptions,
     protocol: &str,
 ) -> ParseResult<(PortTest, PortTest)> {
     let mut ports = [None, None];
@@ -229,7 +230,7 @@ fn bad_port_error(t: &ParsedOption, text: &str, protocol: &str) -> Diagnostic {
     t.arg_error(format!("no service {text} of {of}")).with_help(help)
 }
 
-fn build_tcp_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_tcp_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let (sport, dport) = parse_sport_and_dport(g, "tcp")?;
     let mut flags = None;
     let mut option = None;
@@ -290,7 +291,7 @@ fn parse_tcp_flag_set(t: &ParsedOption, text: &str, second: bool) -> ParseResult
     Ok(out)
 }
 
-fn build_multiport_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_multiport_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let Some(t) = g.iter().next() else {
         return g
             .extension_error("multiport without ports")
@@ -351,7 +352,7 @@ const DCCP_TYPE_NAMES: [&str; 10] = [
     "SYNCACK",
 ];
 
-fn build_dccp_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_dccp_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let (sport, dport) = parse_sport_and_dport(g, "dccp")?;
     let mut types = None;
     let mut option = None;

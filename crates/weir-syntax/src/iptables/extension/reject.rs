@@ -5,7 +5,7 @@ use weir_model::{Family, TableName, Target};
 
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, option_with_argument,
+    Extension, ExtensionScope, ParsedExtensionOptions, option_with_argument,
 };
 
 pub(super) static REJECT_TARGET: Extension<Target> = Extension {
@@ -37,7 +37,7 @@ const REJECT_TYPE_NAMES_V6: [(&str, &str); 7] = [
     ("icmp6-reject-route", "reject-route"),
 ];
 
-fn build_reject_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_reject_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let (rows, default): (&[_], _) = match g.family {
         Family::V4 => (&REJECT_TYPE_NAMES_V4, "icmp-port-unreachable"),
         Family::V6 => (&REJECT_TYPE_NAMES_V6, "icmp6-port-unreachable"),

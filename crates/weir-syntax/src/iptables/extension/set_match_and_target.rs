@@ -10,7 +10,7 @@ use super::option_values;
 use crate::append_text;
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, OptionSpec, ParsedOption, flag_option, option_with_argument,
+    Extension, OptionSpec, ParsedExtensionOptions, ParsedOption, flag_option, option_with_argument,
 };
 
 pub(super) static SET_MATCH: Extension<Match> = Extension {
@@ -86,7 +86,7 @@ fn parse_set_directions(t: &ParsedOption) -> ParseResult<Vec<bool>> {
     Ok(out)
 }
 
-fn build_set_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_set_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let Some(t) = g.first_with_id(0) else {
         return g
             .extension_error("set without --match-set")
@@ -116,7 +116,7 @@ fn build_set_match(g: &ExtensionArguments) -> ParseResult<Match> {
     }))
 }
 
-fn build_set_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_set_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let mut options = ModuleOptionsBuilder::default();
     for t in (0..=2).filter_map(|id| g.first_with_id(id)) {
         let mut words = parse_set_name(t)?.to_string();

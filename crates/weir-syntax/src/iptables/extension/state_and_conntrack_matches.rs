@@ -5,7 +5,7 @@ use weir_model::{AddrMatch, Family, Match, PortSpan};
 
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, option_with_argument,
+    Extension, ParsedExtensionOptions, ParsedOption, option_with_argument,
 };
 use crate::{append_text, strtoul, system_name_tables};
 
@@ -96,7 +96,7 @@ fn parse_ct_status(t: &ParsedOption) -> ParseResult<u32> {
     Ok(out)
 }
 
-fn parse_ct_addr(t: &ParsedOption, g: &ExtensionArguments) -> ParseResult<AddrMatch> {
+fn parse_ct_addr(t: &ParsedOption, g: &ParsedExtensionOptions) -> ParseResult<AddrMatch> {
     let (a, mask) = super::option_values::parse_host_net(t, g)?;
     // Kept as written: the kernel compares under the mask, and the tools print all bits.
     Ok(AddrMatch { negated: t.negated, addr: a, mask })
@@ -126,7 +126,7 @@ fn parse_ct_protocol(
     }
 }
 
-fn build_conntrack_module_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_conntrack_module_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let mut c = ConntrackMatch::default();
     for t in g.iter() {
         match t.id {

@@ -10,7 +10,7 @@ use super::option_values;
 use crate::diagnostic::ParseResult;
 use crate::iptables::address;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, flag_option, option_with_argument,
+    Extension, ParsedExtensionOptions, ParsedOption, flag_option, option_with_argument,
 };
 use crate::{append_text, strtoul};
 
@@ -91,7 +91,7 @@ const RECENT_NAME_MAX_BYTES: usize = 199;
 /// Most packets that a list remembers of an address (`XT_RECENT_MAX_NSTAMPS`).
 const RECENT_HITCOUNT_MAX: u64 = 65_535;
 
-fn build_recent_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_recent_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let Some(op) = g.iter().find(|t| t.id <= 3) else {
         return g
             .extension_error("recent without an operation")
@@ -156,7 +156,7 @@ fn build_recent_match(g: &ExtensionArguments) -> ParseResult<Match> {
     Ok(stateful_match("recent", options))
 }
 
-fn build_statistic_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_statistic_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let Some(mode) = g.first_with_id(0) else {
         return g.extension_error("statistic without --mode").into_err();
     };
@@ -195,7 +195,7 @@ fn parse_probability(t: &ParsedOption) -> ParseResult<u32> {
     }
 }
 
-fn build_connlimit_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_connlimit_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let Some(t) = g.iter().find(|t| t.id <= 1) else {
         return g
             .extension_error("connlimit without a limit")
@@ -235,7 +235,7 @@ fn parse_connlimit_mask(t: &ParsedOption, family: Family) -> ParseResult<u32> {
     }
 }
 
-fn build_connbytes_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_connbytes_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let (Some(t), Some(dir), Some(mode)) =
         (g.first_with_id(0), g.first_with_id(1), g.first_with_id(2))
     else {

@@ -7,7 +7,7 @@ use super::extension_value_builders::unmodelled_input_match;
 use super::option_values;
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, flag_option, option_with_argument,
+    Extension, ExtensionScope, ParsedExtensionOptions, flag_option, option_with_argument,
 };
 
 pub(super) static TCPMSS_MATCH: Extension<Match> = Extension {
@@ -44,7 +44,7 @@ pub(super) static ECN_MATCH: Extension<Match> = Extension {
     ..Extension::DEFAULT
 };
 
-fn build_ecn_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_ecn_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let mut options = Vec::new();
     for id in [1, 0, 2] {
         let Some(t) = g.first_with_id(id) else { continue };

@@ -11,7 +11,7 @@ use weir_model::{Family, Match};
 
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, flag_option, option_with_argument,
+    Extension, ParsedExtensionOptions, ParsedOption, flag_option, option_with_argument,
 };
 use crate::strtoul;
 
@@ -43,7 +43,7 @@ const MONTHDAY_DECIMALS: [&str; 31] = [
     "18", "19", "20", "21", "22", "23", "24", "25", "26", "27", "28", "29", "30", "31",
 ];
 
-fn build_time_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_time_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let mut options = ModuleOptionsBuilder::default();
     let start = g.first_with_id(2).map_or(Ok(0), parse_time_of_day)?;
     let stop = g.first_with_id(3).map_or(Ok(LAST_SECOND_OF_DAY), parse_time_of_day)?;

@@ -5,7 +5,7 @@ use weir_model::{Addr, AddrMatch, Counters, FragmentMatch, IfaceMatch, ProtoMatc
 use super::OptionScanner;
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::address::{self, BadAddr};
-use crate::iptables::base_option_table::{CommaListExtraAddrs, is_invertible};
+use crate::iptables::base_option_table::{FurtherAddrsOfCommaList, is_invertible};
 use crate::iptables::extension::option_values::{bad_addr_error, looks_like_host_name};
 use crate::iptables::option_specs_and_arguments::OptionArgument;
 use crate::{strtoul, system_name_tables};
@@ -66,7 +66,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
         negated: bool,
     ) -> ParseResult<()> {
         let mut first = None;
-        let mut more = CommaListExtraAddrs::new();
+        let mut more = FurtherAddrsOfCommaList::new();
         let mut from = 0;
         for part in arg.text.split(',') {
             // Blanks before an address are skipped, as the tool does.

@@ -2,7 +2,7 @@
 
 use weir_model::{BaseMatch, Counters, Hook, Match, Span, Target};
 
-use super::CommaListExtraAddrs;
+use super::FurtherAddrsOfCommaList;
 
 /// A command letter with its operands.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub(in crate::iptables) struct CommandWithOperands<'w> {
 pub(in crate::iptables) struct ParsedLine<'w> {
     pub command: CommandWithOperands<'w>,
     pub base: BaseMatch,
-    pub extra_sources: CommaListExtraAddrs,
-    pub extra_destinations: CommaListExtraAddrs,
+    pub extra_sources: FurtherAddrsOfCommaList,
+    pub extra_destinations: FurtherAddrsOfCommaList,
     pub matches: Vec<Match>,
     pub target: Target,
     pub counters: Option<Counters>,

@@ -6,7 +6,9 @@ use weir_model::{Hook, Match, Span, Target};
 
 use super::{NamedExtension, OptionScanner, ParsedJumpTarget, ParsedLine, hook_bit};
 use crate::diagnostic::{Diagnostic, ParseResult};
-use crate::iptables::option_specs_and_arguments::{Extension, ExtensionArguments, ExtensionScope};
+use crate::iptables::option_specs_and_arguments::{
+    Extension, ExtensionScope, ParsedExtensionOptions,
+};
 
 impl<'w> OptionScanner<'_, '_, 'w> {
     /// `!` and a list of addresses do not go together in one rule.
@@ -45,7 +47,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
         let mut target = None;
         let mut check_rule_matches: fn(&[Match], Span) -> ParseResult<()> = |_, _| Ok(());
         for (owner, (open, span)) in self.named_extensions.into_iter().enumerate() {
-            let given = |options, name| ExtensionArguments {
+            let given = |options, name| ParsedExtensionOptions {
                 family: self.context.family,
                 table: self.context.table,
                 resolve_host_names: self.context.resolve_host_names,
@@ -95,7 +97,7 @@ fn missing_command_error(start: Span) -> Diagnostic {
 
 /// Makes an extension's value; with it the hooks that the value leaves (none: all).
 fn check_and_build_extension<T>(
-    g: &ExtensionArguments,
+    g: &ParsedExtensionOptions,
     e: &Extension<T>,
 ) -> ParseResult<(T, &'static [Hook])> {
     check_options_protocol_and_table(g, e.scope)?;
@@ -118,7 +120,7 @@ impl ParsedLine<'_> {
 
 /// What the option table and the place of an extension say about what was given.
 fn check_options_protocol_and_table(
-    g: &ExtensionArguments,
+    g: &ParsedExtensionOptions,
     place: ExtensionScope,
 ) -> ParseResult<()> {
     let bits = g.iter().fold(0u32, |bits, t| bits | 1 << t.id);

@@ -1,6 +1,6 @@
 //! The output of `weir check`, independent of the format.
 
-use weir_lint::{Finding, Severity, UnfinishedTable};
+use weir_lint::{Finding, IncompletelySearchedTable, Severity};
 use weir_model::Firewall;
 use weir_passes::CostModel;
 
@@ -17,7 +17,7 @@ pub(super) struct CheckedRuleset {
     /// Findings that a comment in the text allows.
     pub suppressed_count: usize,
     /// Tables in which shadowed, redundant and overlapping rules may be missing.
-    pub unfinished_tables: Vec<UnfinishedTable>,
+    pub unfinished_tables: Vec<IncompletelySearchedTable>,
     /// Findings that the baseline lists.
     pub baseline_count: usize,
     /// What rules cost.

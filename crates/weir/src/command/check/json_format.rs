@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use weir_lint::{Finding, RulesetCounts, UnfinishedTable, count_ruleset};
+use weir_lint::{Finding, IncompletelySearchedTable, RulesetCounts, count_ruleset};
 
 use super::checked_ruleset::{CheckedRuleset, severity_word};
 use super::source_locations::SourceLineIndex;
@@ -21,7 +21,7 @@ struct CheckedRulesetJson<'a> {
     counts: RulesetCounts,
     suppressed: usize,
     in_baseline: usize,
-    unfinished_tables: &'a [UnfinishedTable],
+    unfinished_tables: &'a [IncompletelySearchedTable],
     findings: Vec<FindingJson<'a>>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use weir_lint::{Finding, RelatedPlace, Severity, UnfinishedTable, count_ruleset};
+use weir_lint::{Finding, IncompletelySearchedTable, RelatedPlace, Severity, count_ruleset};
 use weir_model::Firewall;
 use weir_syntax::{Diagnostic, DiagnosticSeverity, escape_control_chars};
 
@@ -136,7 +136,7 @@ fn render_findings(checked: &CheckedRuleset, at_most: usize, color: bool) -> Str
         }
     }
     out.push('\n');
-    for UnfinishedTable { family, table } in &checked.unfinished_tables {
+    for IncompletelySearchedTable { family, table } in &checked.unfinished_tables {
         out.push_str(&format!(
             "note: {family} {table} needs too many comparisons: some shadowed, redundant or \
              overlapping rules are not reported\n"

@@ -53,10 +53,12 @@ pub(super) fn build_arguments(asking: &SocketPlan<'_>) -> Vec<String> {
 pub(super) fn parse_output(text: &str) -> Result<ProgramReport, String> {
     let lines = OutputLines::parse(text, &LINE_FORMATS)?;
     let [_, _, replies, seconds] =
-        lines.required_values_parsed_by(TOTAL_LINE, parse_finite_nonnegative_number)?;
-    let [informed, completed, moved, wrong, broken] = lines.required_counts(REPLY_STATUS_LINE)?;
-    let [all, client, socket, refused, reset] = lines.required_counts(ERRORS_LINE)?;
-    let [descriptors, addresses, files, other] = lines.required_counts(MORE_ERRORS_LINE)?;
+        lines.parse_gaps_of_required_line(TOTAL_LINE, parse_finite_nonnegative_number)?;
+    let [informed, completed, moved, wrong, broken] =
+        lines.parse_counts_of_required_line(REPLY_STATUS_LINE)?;
+    let [all, client, socket, refused, reset] = lines.parse_counts_of_required_line(ERRORS_LINE)?;
+    let [descriptors, addresses, files, other] =
+        lines.parse_counts_of_required_line(MORE_ERRORS_LINE)?;
     let failed = vec![
         ("timed out", client),
         ("socket timed out", socket),
@@ -79,7 +81,7 @@ pub(super) fn parse_output(text: &str) -> Result<ProgramReport, String> {
         ));
     }
     let [response, transfer] =
-        lines.required_values_parsed_by(REPLY_TIME_LINE, parse_finite_nonnegative_number)?;
+        lines.parse_gaps_of_required_line(REPLY_TIME_LINE, parse_finite_nonnegative_number)?;
     Ok(ProgramReport {
         seconds,
         completed,

@@ -9,15 +9,16 @@ pub(super) struct OutputLines {
 
 impl OutputLines {
     /// Reads all lines that are not empty; blanks in a row are one.
-    pub(super) fn parse(text: &str, forms: &[&'static str]) -> Result<OutputLines, String> {
+    pub(super) fn parse(text: &str, line_patterns: &[&'static str]) -> Result<OutputLines, String> {
         let mut found: Vec<(&'static str, Vec<String>)> = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
             if line.is_empty() {
                 continue;
             }
-            let mut matching =
-                forms.iter().filter_map(|form| Some((*form, match_line_format(form, &line)?)));
+            let mut matching = line_patterns
+                .iter()
+                .filter_map(|form| Some((*form, match_line_pattern(form, &line)?)));
             let Some((form, values)) = matching.next() else {
                 return Err(format!("line {number} is not understood: `{line}`"));
             };
@@ -30,34 +31,43 @@ impl OutputLines {
     }
 
     /// The values in the gaps of a form, where the program printed it.
-    fn find_values(&self, form: &str) -> Option<&[String]> {
-        let found = self.matched_lines.iter().find(|(other, _)| *other == form);
+    fn find_gap_texts(&self, line_pattern: &str) -> Option<&[String]> {
+        let found = self.matched_lines.iter().find(|(other, _)| *other == line_pattern);
         found.map(|(_, values)| values.as_slice())
     }
 
     /// The values in the gaps of a line that must be there.
-    pub(super) fn required_values_parsed_by<T, const N: usize>(
+    pub(super) fn parse_gaps_of_required_line<T, const N: usize>(
         &self,
-        form: &str,
-        read: impl Fn(&str) -> Option<T>,
+        line_pattern: &str,
+        parse_gap: impl Fn(&str) -> Option<T>,
     ) -> Result<[T; N], String> {
-        let texts =
-            self.find_values(form).ok_or_else(|| format!("the line `{form}` is missing"))?;
+        let texts = self
+            .find_gap_texts(line_pattern)
+            .ok_or_else(|| format!("the line `{line_pattern}` is missing"))?;
         let value = |text: &String| {
-            read(text).ok_or_else(|| format!("`{text}` in the line `{form}` is not understood"))
+            parse_gap(text)
+                .ok_or_else(|| format!("`{text}` in the line `{line_pattern}` is not understood"))
         };
         let values = texts.iter().map(value).collect::<Result<Vec<T>, String>>()?;
         Ok(values.try_into().ok().expect("a form has as many gaps as are asked for"))
     }
 
     /// Whole numbers.
-    pub(super) fn required_counts<const N: usize>(&self, form: &str) -> Result<[u64; N], String> {
-        self.required_values_parsed_by(form, |text| text.parse().ok())
+    pub(super) fn parse_counts_of_required_line<const N: usize>(
+        &self,
+        line_pattern: &str,
+    ) -> Result<[u64; N], String> {
+        self.parse_gaps_of_required_line(line_pattern, |text| text.parse().ok())
     }
 
     /// The same of a line that is printed only where something happened.
-    pub(super) fn optional_counts<const N: usize>(&self, form: &str) -> Result<[u64; N], String> {
-        self.find_values(form).map_or(Ok([0; N]), |_| self.required_counts(form))
+    pub(super) fn parse_counts_of_line_or_zeros<const N: usize>(
+        &self,
+        line_pattern: &str,
+    ) -> Result<[u64; N], String> {
+        self.find_gap_texts(line_pattern)
+            .map_or(Ok([0; N]), |_| self.parse_counts_of_required_line(line_pattern))
     }
 }
 
@@ -67,8 +77,8 @@ pub(super) fn parse_finite_nonnegative_number(text: &str) -> Option<f64> {
 }
 
 /// What is in the gaps `{}` of a form; each reaches to the next text of the form, or to the end.
-pub(super) fn match_line_format(form: &str, line: &str) -> Option<Vec<String>> {
-    let mut parts = form.split("{}");
+pub(super) fn match_line_pattern(line_pattern: &str, line: &str) -> Option<Vec<String>> {
+    let mut parts = line_pattern.split("{}");
     let mut rest = line.strip_prefix(parts.next()?)?;
     let mut values = Vec::new();
     for part in parts {
@@ -89,7 +99,7 @@ mod tests {
 
     #[test]
     fn gaps_hold_what_is_between() {
-        let values = |form, line| match_line_format(form, line).map(|values| values.join("|"));
+        let values = |form, line| match_line_pattern(form, line).map(|values| values.join("|"));
         assert_eq!(values("a {} b {} s", "a 1 b 2.5 s").as_deref(), Some("1|2.5"));
         assert_eq!(values("took {}", "took 5 ms").as_deref(), Some("5 ms"));
         assert_eq!(values("no gap", "no gap").as_deref(), Some(""));
@@ -102,9 +112,9 @@ mod tests {
     fn every_line_is_known_and_comes_once() {
         let forms = ["in {} s", "errors {}"];
         let lines = OutputLines::parse("\n  in   5 s\nerrors  7\n", &forms).unwrap();
-        assert_eq!(lines.required_counts("errors {}"), Ok([7]));
+        assert_eq!(lines.parse_counts_of_required_line("errors {}"), Ok([7]));
         assert_eq!(
-            lines.required_values_parsed_by("in {} s", parse_finite_nonnegative_number),
+            lines.parse_gaps_of_required_line("in {} s", parse_finite_nonnegative_number),
             Ok([5.0])
         );
         let refused = |text: &str| OutputLines::parse(text, &forms).unwrap_err();
@@ -117,11 +127,11 @@ mod tests {
         let forms = ["in {} s", "errors {}"];
         let lines = OutputLines::parse("errors -nan", &forms).unwrap();
         assert_eq!(
-            lines.required_counts::<1>("in {} s").unwrap_err(),
+            lines.parse_counts_of_required_line::<1>("in {} s").unwrap_err(),
             "the line `in {} s` is missing"
         );
         let refused = lines
-            .required_values_parsed_by::<f64, 1>("errors {}", parse_finite_nonnegative_number)
+            .parse_gaps_of_required_line::<f64, 1>("errors {}", parse_finite_nonnegative_number)
             .unwrap_err();
         assert_eq!(refused, "`-nan` in the line `errors {}` is not understood");
         assert_eq!(

@@ -8,7 +8,7 @@
 
 use super::super::client_limits::REPLY_TIMEOUT;
 use super::super::socket_plan::SocketPlan;
-use super::output_lines::{OutputLines, match_line_format, parse_finite_nonnegative_number};
+use super::output_lines::{OutputLines, match_line_pattern, parse_finite_nonnegative_number};
 use super::program_report::ProgramReport;
 
 const LATENCY_LINE: &str = "Latency {} {} {} {}%";
@@ -59,7 +59,7 @@ pub(super) fn build_arguments(asking: &SocketPlan<'_>, keep_connections_open: bo
 /// What it says where its first connection fails, which it opens to see that there is a server; it
 /// gives up then.
 pub(super) fn parse_startup_failure_as_report(said: &str) -> Option<ProgramReport> {
-    let values = match_line_format("unable to connect to {} {}", said)?;
+    let values = match_line_pattern("unable to connect to {} {}", said)?;
     let why = match values[1].as_str() {
         "Connection refused" => "refused",
         "Connection timed out" => "timed out",
@@ -71,13 +71,13 @@ pub(super) fn parse_startup_failure_as_report(said: &str) -> Option<ProgramRepor
 pub(super) fn parse_output(text: &str) -> Result<ProgramReport, String> {
     let lines = OutputLines::parse(text, &LINE_FORMATS)?;
     let [requests, seconds, _] =
-        lines.required_values_parsed_by(REQUESTS_LINE, |text| Some(text.to_owned()))?;
+        lines.parse_gaps_of_required_line(REQUESTS_LINE, |text| Some(text.to_owned()))?;
     let told = |what: &str| format!("`{what}` in the line `{REQUESTS_LINE}` is not understood");
     let requests: u64 = requests.parse().map_err(|_| told(&requests))?;
     let seconds = parse_time_ns(&seconds).ok_or_else(|| told(&seconds))? / 1e9;
     // What did not happen is not printed.
-    let [connect, read, write, late] = lines.optional_counts(SOCKET_ERRORS_LINE)?;
-    let [wrong] = lines.optional_counts(BAD_STATUS_LINE)?;
+    let [connect, read, write, late] = lines.parse_counts_of_line_or_zeros(SOCKET_ERRORS_LINE)?;
+    let [wrong] = lines.parse_counts_of_line_or_zeros(BAD_STATUS_LINE)?;
     let right = requests.checked_sub(late + wrong);
     let completed = right.ok_or_else(|| format!("{late} late and {wrong} wrong of {requests}"))?;
     let mut report = ProgramReport {
@@ -94,10 +94,10 @@ pub(super) fn parse_output(text: &str) -> Result<ProgramReport, String> {
     };
     if completed > 0 {
         let [mean, ..]: [String; 4] =
-            lines.required_values_parsed_by(LATENCY_LINE, |text| Some(text.to_owned()))?;
+            lines.parse_gaps_of_required_line(LATENCY_LINE, |text| Some(text.to_owned()))?;
         report.mean_ns = parse_time_ns(&mean).ok_or_else(|| format!("`{mean}` is not a time"))?;
         for (share, form) in QUANTILE_LINES {
-            let [ns] = lines.required_values_parsed_by(form, parse_time_ns)?;
+            let [ns] = lines.parse_gaps_of_required_line(form, parse_time_ns)?;
             report.quantiles.push((share, ns));
         }
     }

@@ -7,7 +7,7 @@ use weir_model::Target;
 use super::{Number, PrefixLength, build_verbatim_target};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, OptionSpec, ParsedOption, option_with_argument,
+    Extension, OptionSpec, ParsedExtensionOptions, ParsedOption, option_with_argument,
 };
 
 const U16_MAX: u64 = u16::MAX as u64;
@@ -66,7 +66,7 @@ const fn port_option_excluding_spi(name: &'static str, id: u8, spi: u8) -> Optio
     option_with_argument(name, id).excludes(1 << spi)
 }
 
-fn require_fields_and_build_hmark(g: &ExtensionArguments) -> ParseResult<Target> {
+fn require_fields_and_build_hmark(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     if g.iter().all(|t| matches!(t.id, RND_OPTION_ID | MOD_OPTION_ID | OFFSET_OPTION_ID)) {
         return g
             .extension_error("HMARK without fields to hash")
@@ -121,7 +121,7 @@ fn parse_tuple_field_ids(tuple: &ParsedOption) -> ParseResult<BTreeSet<u8>> {
 
 /// A field of the tuple is not set by an option that follows it, and ports are not hashed with an
 /// SPI. An option before the tuple is taken: the tuple replaces its mask.
-fn check_hashed_fields(g: &ExtensionArguments) -> ParseResult<()> {
+fn check_hashed_fields(g: &ParsedExtensionOptions) -> ParseResult<()> {
     let Some(tuple) = g.first_with_id(TUPLE_OPTION_ID) else { return Ok(()) };
     let listed = parse_tuple_field_ids(tuple)?;
     if let Some(t) =

@@ -6,7 +6,7 @@ use weir_model::{Family, Match};
 use super::{Number, NumberRange, build_verbatim_match};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, flag_option, option_with_argument,
+    Extension, ExtensionScope, ParsedExtensionOptions, flag_option, option_with_argument,
 };
 use crate::{strtoul, system_name_tables};
 
@@ -85,7 +85,7 @@ fn parse_mh_type(text: &str) -> Option<u8> {
     }
 }
 
-fn build_mh_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_mh_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     if let Some(t) = g.first_with_id(0) {
         let (lo, hi) = t.arg.split_once(':').unwrap_or((t.arg, t.arg));
         let open = t.arg.contains(':');
@@ -146,7 +146,7 @@ const IPV6_OPTIONS_MAX: usize = 16;
 ///
 /// Of a number above 255, and of one below 0, the tool keeps eight bits, and 256 is option 0; such a
 /// number is refused.
-fn build_ipv6_options_header_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_ipv6_options_header_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     if let Some(t) = g.first_with_id(1) {
         let byte =
             |text: &str, min| strtoul::parse_plain_strtoul_in_range(text, min, 255).is_some();
@@ -202,7 +202,7 @@ fn find_ipv6_header_number(word: &str) -> Option<u8> {
         .filter(|n| IPV6_HEADER_NUMBERS.contains(n))
 }
 
-fn build_ipv6header_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_ipv6header_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     if let Some(t) = g.first_with_id(0) {
         let mut words = t.arg.split(',').filter(|word| !word.is_empty()).peekable();
         let bad = match words.peek() {

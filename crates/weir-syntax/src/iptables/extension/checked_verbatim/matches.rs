@@ -10,7 +10,7 @@ use super::{
 };
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, flag_option, option_with_argument,
+    Extension, ExtensionScope, ParsedExtensionOptions, flag_option, option_with_argument,
 };
 use crate::{strtoul, system_name_tables};
 
@@ -34,7 +34,7 @@ const CLUSTER_NODES_MAX: u64 = 32;
 
 /// The options as `iptables-save` prints them, except for a node above the sixth: its mask is above
 /// 32, which is printed but not read back.
-fn build_cluster_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_cluster_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let number = |id, max| {
         let t = g.first_with_id(id);
         t.and_then(|t| strtoul::parse_number_in_range(t.arg, 0, max)).unwrap_or(0)
@@ -104,7 +104,7 @@ const CONNLABEL_MAX_BIT: u64 = 127;
 /// The tool looks a name up in a file of the host where the rule is loaded: whether it is there is
 /// not known here. Of a number above 65535 it keeps 16 bits, and 65536 is label 0; such a number is
 /// refused.
-fn build_connlabel_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_connlabel_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let Some(t) = g.first_with_id(0) else {
         return g.extension_error("connlabel without --label").into_err();
     };
@@ -168,7 +168,7 @@ pub(in crate::iptables::extension) static IPVS_MATCH: Extension<Match> = Extensi
     ..Extension::PRINTED_AS_WRITTEN
 };
 
-fn build_ipvs_match(g: &ExtensionArguments) -> ParseResult<Match> {
+fn build_ipvs_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let Some(first) = g.iter().next() else {
         return g.extension_error("ipvs without a test").with_help("give --ipvs").into_err();
     };

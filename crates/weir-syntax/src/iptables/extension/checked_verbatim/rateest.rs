@@ -8,7 +8,7 @@ use weir_model::Target;
 use super::{TruncatedText, check_options};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ParsedOption, option_with_argument,
+    Extension, ParsedExtensionOptions, ParsedOption, option_with_argument,
 };
 use crate::strtod::parse_leading_double;
 
@@ -42,7 +42,7 @@ pub(in crate::iptables::extension) static RATEEST_TARGET: Extension<Target> = Ex
     ..Extension::PRINTED_AS_WRITTEN
 };
 
-fn build_rateest_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_rateest_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let mut times_us = [0, 0];
     for t in g.iter().filter(|t| t.id != NAME_OPTION_ID) {
         times_us[usize::from(t.id - INTERVAL_OPTION_ID)] = parse_time_us(t)?;
@@ -65,7 +65,7 @@ fn build_rateest_target(g: &ExtensionArguments) -> ParseResult<Target> {
             .into_err();
     }
     let mut options = check_options(g, &[(NAME_OPTION_ID, TruncatedText(0, RATEEST_NAME_MAX))])?;
-    let saved_times = saved_times_us(interval_us, average_us);
+    let saved_times = times_printed_by_save_us(interval_us, average_us);
     let place = |name: &str| RATEEST_OPTION_NAMES.iter().position(|known| *known == name);
     options.sort_by_key(|option| place(option.name));
     for (option, time_us) in options[1..].iter_mut().zip(saved_times.into_iter().flatten()) {
@@ -77,7 +77,7 @@ fn build_rateest_target(g: &ExtensionArguments) -> ParseResult<Target> {
 /// The two times of which `iptables-save` prints what the kernel has. `None` if it prints others:
 /// it computes with 32 bits, and what it prints for averages over more than 4294 seconds is not
 /// what it loaded.
-fn saved_times_us(interval_us: u32, average_us: u32) -> Option<[u32; 2]> {
+fn times_printed_by_save_us(interval_us: u32, average_us: u32) -> Option<[u32; 2]> {
     let intervals = (0..6).map(|exponent| INTERVAL_US_MIN << exponent);
     let interval = intervals.into_iter().find(|interval| interval_us <= *interval)?;
     let average = u64::from(interval) << find_ewma_log(interval_us, average_us);
@@ -131,7 +131,8 @@ mod tests {
     #[test]
     fn times_are_those_that_iptables_saves() {
         let saved = |interval_us, average_us| {
-            saved_times_us(interval_us, average_us).map(|times| times.map(format_saved_time))
+            times_printed_by_save_us(interval_us, average_us)
+                .map(|times| times.map(format_saved_time))
         };
         let as_saved = |interval: &str, average: &str| Some([interval, average].map(str::to_owned));
         // Measured.

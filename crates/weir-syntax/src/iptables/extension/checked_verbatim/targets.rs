@@ -9,7 +9,7 @@ use weir_model::{Family, Target};
 use super::{ExactKeyword, Net, Number, Text, TruncatedText, build_verbatim_target};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
-    Extension, ExtensionArguments, ExtensionScope, flag_option, option_with_argument,
+    Extension, ExtensionScope, ParsedExtensionOptions, flag_option, option_with_argument,
 };
 use crate::strtoul;
 
@@ -34,7 +34,7 @@ const IDLETIMER_LABEL_MAX: usize = 27;
 
 /// The kernel makes a file of sysfs of the label, which must be a name for one
 /// (`idletimer_check_sysfs_name` in net/netfilter/xt_IDLETIMER.c).
-fn build_idletimer_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_idletimer_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let is_no_file = |label: &str| {
         matches!(label, "." | ".." | "power" | "subsystem" | "uevent") || label.contains('/')
     };
@@ -101,7 +101,7 @@ const TCP_OPTION_NAMES: [(&str, u64); 6] =
     [("wscale", 3), ("mss", 2), ("sack-permitted", 4), ("sack", 5), ("timestamp", 8), ("md5", 19)];
 
 /// A list of TCP options by name or number, each once.
-fn build_tcpoptstrip_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_tcpoptstrip_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let mut listed = BTreeSet::new();
     for (t, word) in g.iter().flat_map(|t| t.arg.split(',').map(move |word| (t, word))) {
         let number = match TCP_OPTION_NAMES.iter().find(|(name, _)| *name == word) {
@@ -197,7 +197,7 @@ const NPT_OPTIONS: &[crate::iptables::option_specs_and_arguments::OptionSpec] = 
 
 /// Both prefixes are at most 64 bits long, and hold no address below them
 /// (`ip6t_npt_checkentry` in net/ipv6/netfilter/ip6t_NPT.c).
-fn build_npt_target(g: &ExtensionArguments) -> ParseResult<Target> {
+fn build_npt_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let kept = build_verbatim_target(g, &[(0, Net), (1, Net)])?;
     for t in g.iter() {
         let (addr, mask) = super::option_values::parse_host_net(t, g)?;

@@ -10,7 +10,7 @@ use weir_packet::Transport;
 
 /// Whether a match in question drops the packet; why not, if it is not known.
 pub(crate) fn match_drops_packet(m: &Match, packet: &Packet) -> Result<bool, String> {
-    let bytes = serialize_after_network_header(packet);
+    let bytes = packet_bytes_after_network_header(packet);
     let is_later = packet.fragment.offset != 0;
     let unknown =
         |module: &str| format!("-m {module} may drop it because of data after its header");
@@ -63,13 +63,15 @@ pub(crate) fn target_drops_packet(target: &Target, packet: &Packet) -> Result<bo
     match target_module_name(target) {
         // xt_TCPMSS.c and ipt_ECN.c: a header that is cut. Only the former knows fragments.
         Some("TCPMSS") => Ok(packet.fragment.offset == 0
-            && is_truncated_tcp(&serialize_after_network_header(packet))),
-        Some("ECN") => Ok(packet.proto == 6 && serialize_after_network_header(packet).len() < 20),
+            && is_truncated_tcp(&packet_bytes_after_network_header(packet))),
+        Some("ECN") => {
+            Ok(packet.proto == 6 && packet_bytes_after_network_header(packet).len() < 20)
+        }
         module => Err(format!("{} may drop it", module.unwrap_or("a target"))),
     }
 }
 
-fn serialize_after_network_header(packet: &Packet) -> Vec<u8> {
+fn packet_bytes_after_network_header(packet: &Packet) -> Vec<u8> {
     packet.to_bytes()[network_header_bytes(packet)..].to_vec()
 }
 
