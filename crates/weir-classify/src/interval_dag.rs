@@ -32,8 +32,8 @@
 //! **Updates.** Filters are inserted into buckets and removed from them in place ([`edit`]), in a
 //! copy that no reader sees before it is published ([`updatable`]).
 //!
-//! **Batches.** Sixteen keys are looked up together in all groups ([`look_up_keys`]): each step fetches the
-//! next node or bucket of one search and goes on with another.
+//! **Batches.** Sixteen keys are looked up together in all groups ([`walk`]): each step
+//! fetches the next node or bucket of one search and goes on with another.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

@@ -49,21 +49,22 @@ impl<'f> InterpreterAgreement<'f> {
     fn new(firewall: &'f Firewall, family: Family) -> Self {
         let space = PacketSpace::for_firewalls(family, &[firewall], PacketSpaceOptions::default())
             .expect("room");
-        let mut meaning = DiagramContext::new(space);
-        let who = StatefulTestIdResolver::new(firewall, StatefulTestPairing::ByCredit);
-        let side = ComparedRuleset::new(firewall, family, 0, who.clone(), false);
+        let mut context = DiagramContext::new(space);
+        let state_ids = StatefulTestIdResolver::new(firewall, StatefulTestPairing::ByCredit);
+        let side = ComparedRuleset::new(firewall, family, 0, state_ids.clone(), false);
         let entries = JourneyKind::ALL.map(ComparedPath::WholeJourney);
         let hooks = [Hook::Prerouting, Hook::Forward, Hook::Output, Hook::Postrouting];
-        let ways = entries.into_iter().chain(hooks.map(ComparedPath::Hook)).map(|way| {
-            let from = meaning.space.store.node_count();
-            let pieces = list_journey_stages(way, std::slice::from_ref(&side));
-            let mut keep = Vec::new();
+        let ways = entries.into_iter().chain(hooks.map(ComparedPath::Hook)).map(|path| {
+            let from = context.space.store.node_count();
+            let pieces = list_journey_stages(path, std::slice::from_ref(&side));
+            let mut live_diagrams = Vec::new();
             for piece in &pieces {
-                let made = meaning.build_stage(&side, *piece, &mut keep, from);
-                keep.push(made.expect("a diagram"));
+                let made = context.build_stage(&side, *piece, &mut live_diagrams, from);
+                live_diagrams.push(made.expect("a diagram"));
             }
-            let made = meaning.compose_stages(way, &pieces, &mut keep, from).expect("a diagram");
-            (way, meaning.finalize_outcomes(made, CompareLevel::Effects).expect("room"))
+            let made =
+                context.compose_stages(path, &pieces, &mut live_diagrams, from).expect("a diagram");
+            (path, context.finalize_outcomes(made, CompareLevel::Effects).expect("room"))
         });
         let ways = ways.collect();
         let rules =
@@ -74,9 +75,9 @@ impl<'f> InterpreterAgreement<'f> {
         });
         let translations = translations.collect();
         InterpreterAgreement {
-            context: meaning,
+            context,
             interpreter: Interpreter::new(firewall),
-            state_ids: who,
+            state_ids,
             nat_targets: translations,
             path_diagrams: ways,
         }
@@ -84,12 +85,12 @@ impl<'f> InterpreterAgreement<'f> {
 
     fn outcome_by_interpreter(
         &self,
-        way: ComparedPath,
+        path: ComparedPath,
         packet: &Packet,
         seed: u64,
     ) -> VerdictEffectsAndQuestions {
         let mut answers = SeededAnswers::new(seed, self.state_ids.clone());
-        let outcome = match way {
+        let outcome = match path {
             ComparedPath::WholeJourney(entry) => {
                 self.interpreter.journey(packet, entry, &mut answers)
             }
@@ -150,29 +151,30 @@ impl<'f> InterpreterAgreement<'f> {
             FreeVariable::StatelessTest { content, hook, change } => {
                 answers.stateless_answer(content, hook.expect("a hook"), &changed(change))
             }
-            FreeVariable::StatefulTest { who, content, nth, .. } => {
-                answers.stateful_answer_by_occurrence(who, content, nth)
+            FreeVariable::StatefulTest { state_id, content, nth, .. } => {
+                answers.stateful_answer_by_occurrence(state_id, content, nth)
             }
             FreeVariable::StatefulTargetBit {
-                who,
+                state_id,
                 content,
                 nth,
                 bit: FieldBit(field, bit),
                 ..
             } if FIELDS_KEPT_BY_UNKNOWN_TARGET.contains(&field) => {
                 let reached = self.context.terminals.list_questions(asked).iter();
-                let mut reached = reached.filter(|a| (a.state_id, a.content) == (who, content));
+                let mut reached =
+                    reached.filter(|a| (a.state_id, a.content) == (state_id, content));
                 let change = reached.nth(nth as usize).map_or(0, |ask| ask.state_input.change);
                 let levels = self.context.space.layout.field_levels(field);
                 changed_bits(change).value(levels) >> bit & 1 == 1
             }
             FreeVariable::StatefulTargetBit {
-                who,
+                state_id,
                 content,
                 nth,
                 bit: FieldBit(field, bit),
                 ..
-            } => answers.stateful_write_value(who, content, nth, field) >> bit & 1 == 1,
+            } => answers.stateful_write_value(state_id, content, nth, field) >> bit & 1 == 1,
             FreeVariable::StatelessTargetBit {
                 content,
                 hook,

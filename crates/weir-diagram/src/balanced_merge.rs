@@ -125,14 +125,14 @@ impl<O: Operator, L: FnMut(&mut NodeStore, usize) -> Result<DiagramRef, LimitRea
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node_store::tests::{build_diagram_of_truth_table, table};
+    use crate::node_store::tests::{build_diagram_of_truth_table, random_truth_table};
     use crate::operators::OverlayOperator;
 
     #[test]
     fn balanced_merging_lets_the_first_decide() {
         let mut store = NodeStore::new(1 << 20);
         for count in [0usize, 1, 2, 3, 7, 8, 100] {
-            let tables: Vec<_> = (0..count).map(|i| table(i as u64 * 7, 9)).collect();
+            let tables: Vec<_> = (0..count).map(|i| random_truth_table(i as u64 * 7, 9)).collect();
             let sparse: Vec<[u32; 16]> =
                 tables.iter().map(|t| t.map(|v| if v > 1 { 0 } else { v })).collect();
             let merged = store

@@ -76,13 +76,13 @@ impl<'f> DiagramContext<'f> {
     /// A table at a hook: what its built-in chain and policy make of packets. Accepted packets
     /// continue. Without such a chain, all do.
     ///
-    /// `from` is a point from which on only the diagrams that `keep` knows are in use.
+    /// `from` is a point from which on only the diagrams that `live_diagrams` knows are in use.
     pub fn build_table(
         &mut self,
         table: &'f Table,
-        who: &StatefulTestIdResolver,
+        state_ids: &StatefulTestIdResolver,
         place: TableEvaluationPoint,
-        keep: &mut [DiagramRef],
+        live_diagrams: &mut [DiagramRef],
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
         let hook = place.hook_or_forward();
@@ -101,12 +101,12 @@ impl<'f> DiagramContext<'f> {
         })?;
         for at in order {
             if at == start {
-                let meant = self.build_chain(&chains, &table.chains[at], who, place)?;
-                let rules = self.chain_cache.diagrams_by_id(meant).rules;
+                let chain_id = self.build_chain(&chains, &table.chains[at], state_ids, place)?;
+                let rules = self.chain_cache.diagrams_by_id(chain_id).rules;
                 return self.apply_chain_policy(rules, table.chains[at].policy);
             }
-            self.build_called_chain(&mut chains, (at, &table.chains[at]), who, place)?;
-            self.sweep_if_needed(keep, from);
+            self.build_called_chain(&mut chains, (at, &table.chains[at]), state_ids, place)?;
+            self.sweep_if_needed(live_diagrams, from);
         }
         Ok(DiagramRef::ZERO)
     }
@@ -116,11 +116,11 @@ impl<'f> DiagramContext<'f> {
         &mut self,
         chains: &mut TableChainDiagrams<'f>,
         (at, chain): (usize, &'f Chain),
-        who: &StatefulTestIdResolver,
+        state_ids: &StatefulTestIdResolver,
         place: TableEvaluationPoint,
     ) -> Result<(), BuildError> {
-        let meant = self.build_chain(chains, chain, who, place)?;
-        self.set_called_chain(chains, at, meant)
+        let chain_id = self.build_chain(chains, chain, state_ids, place)?;
+        self.set_called_chain(chains, at, chain_id)
     }
 
     /// What the chain of that index means to the chains that lead to it.
@@ -128,15 +128,15 @@ impl<'f> DiagramContext<'f> {
         &mut self,
         chains: &mut TableChainDiagrams<'_>,
         at: usize,
-        meant: ChainDiagramId,
+        chain_id: ChainDiagramId,
     ) -> Result<(), BuildError> {
-        let made = self.chain_cache.diagrams_by_id(meant);
+        let made = self.chain_cache.diagrams_by_id(chain_id);
         if chains.is_goto_target[at] && made.goto.is_none() {
             let goto =
                 self.replace_exit_by_other_exit(made.rules, RuleExit::Continue, RuleExit::Return)?;
-            self.chain_cache.set_goto_diagram(meant, goto);
+            self.chain_cache.set_goto_diagram(chain_id, goto);
         }
-        chains.chain_ids[at] = Some(meant);
+        chains.chain_ids[at] = Some(chain_id);
         Ok(())
     }
 
@@ -145,8 +145,8 @@ impl<'f> DiagramContext<'f> {
         &mut self,
         rules: DiagramRef,
     ) -> Result<ChainDiagramId, BuildError> {
-        if let Some(meant) = self.chain_cache.find_by_rules_diagram(rules) {
-            return Ok(meant);
+        if let Some(chain_id) = self.chain_cache.find_by_rules_diagram(rules) {
+            return Ok(chain_id);
         }
         let jump = self.replace_exit_by_other_exit(rules, RuleExit::Return, RuleExit::Continue)?;
         Ok(self.chain_cache.insert_diagrams(ChainDiagrams { rules, jump, goto: None }))
@@ -157,21 +157,21 @@ impl<'f> DiagramContext<'f> {
         &mut self,
         chains: &TableChainDiagrams<'f>,
         chain: &'f Chain,
-        who: &StatefulTestIdResolver,
+        state_ids: &StatefulTestIdResolver,
         place: TableEvaluationPoint,
     ) -> Result<ChainDiagramId, BuildError> {
         let sets_of = self.space.representative_firewall_for_ipsets();
-        let said = ChainCacheKey::new(&chain.rules, (who, place, sets_of), |name| {
+        let cache_key = ChainCacheKey::new(&chain.rules, (state_ids, place, sets_of), |name| {
             chains.chain_diagram_id_by_name(name)
         });
-        if let Some(meant) = self.chain_cache.find_by_key(&said) {
-            return Ok(meant);
+        if let Some(chain_id) = self.chain_cache.find_by_key(&cache_key) {
+            return Ok(chain_id);
         }
         self.prebuild_set_memberships(chain, place.point)?;
-        let rules = self.merge_rules(chains, &chain.rules, who, place)?;
-        let meant = self.find_or_insert_chain(rules)?;
-        self.chain_cache.associate_key(said, meant);
-        Ok(meant)
+        let rules = self.merge_rules(chains, &chain.rules, state_ids, place)?;
+        let chain_id = self.find_or_insert_chain(rules)?;
+        self.chain_cache.associate_key(cache_key, chain_id);
+        Ok(chain_id)
     }
 
     /// Rules in sequence.
@@ -179,14 +179,14 @@ impl<'f> DiagramContext<'f> {
         &mut self,
         chains: &TableChainDiagrams<'f>,
         rules: &'f [Rule],
-        who: &StatefulTestIdResolver,
+        state_ids: &StatefulTestIdResolver,
         place: TableEvaluationPoint,
     ) -> Result<DiagramRef, BuildError> {
         let written_fields = |rule: &Rule| chains.written_fields.by_rule(rule, &chains.graph);
         let merge_steps = plan_merge_steps(rules, self.space.layout.family, &written_fields);
         let count = merge_steps.len();
         let mut merge =
-            ChainRuleMerge { context: self, chains, rules, merge_steps, state_ids: who, place };
+            ChainRuleMerge { context: self, chains, rules, merge_steps, state_ids, place };
         merge_balanced(&mut merge, count)
     }
 
@@ -260,7 +260,7 @@ impl<'f> DiagramContext<'f> {
         &mut self,
         chains: &TableChainDiagrams<'_>,
         rule: &Rule,
-        who: u64,
+        state_id: u64,
         place: TableEvaluationPoint,
     ) -> Result<DiagramRef, BuildError> {
         let made = |name: &str| {
@@ -275,7 +275,7 @@ impl<'f> DiagramContext<'f> {
             Target::Return => self.terminals.exit_leaf(RuleExit::Return),
             Target::Jump(name) => made(name).map_or(DiagramRef::ZERO, |m| m.jump),
             Target::Goto(name) => made(name).and_then(|m| m.goto).unwrap_or(DiagramRef::ZERO),
-            other => self.build_target(other, who, place)?,
+            other => self.build_target(other, state_id, place)?,
         };
         let tests = lower_to_tests_with_match_index(rule, self.space.layout.family);
         // What the rule does to a packet that is dropped once the rule is done with it.
@@ -287,12 +287,12 @@ impl<'f> DiagramContext<'f> {
         };
         let drop = self.terminals.exit_leaf(RuleExit::Verdict(Verdict::Drop));
         for (from, test) in tests.iter().rev() {
-            let lowered = self.space.lower_test(rule, who, *from, test, place.point)?;
+            let lowered = self.space.lower_test(rule, state_id, *from, test, place.point)?;
             // What a match writes is there for what follows, also where the rule fails later.
             out = self.apply_match_writes(rule, test, place, (lowered.matching_packets, out))?;
             if let Some(index) = self.stateful_match_index(rule, test) {
                 let digest = digest_debug_text(&rule.matches[index]);
-                let ask = self.stateful_question_of_match(rule, index, (who, digest), place);
+                let ask = self.stateful_question_of_match(rule, index, (state_id, digest), place);
                 out = self.branch_on_stateful_test(ask, lowered.matching_packets, out)?;
                 if let Some(then) = &mut dying {
                     let holds = lowered.matching_packets;

@@ -55,24 +55,25 @@ enum ResolvedTarget<'f> {
 }
 
 impl<'f> ChainCacheKey<'f> {
-    /// `meant` knows the chains that are jumped to; `sets_of` is whose sets are looked into.
+    /// `find_chain_id` knows the chains that are jumped to; `sets_of` is whose sets are looked
+    /// into.
     pub fn new(
         rules: &'f [Rule],
-        (who, place, sets_of): (&StatefulTestIdResolver, TableEvaluationPoint, usize),
-        meant: impl Fn(&str) -> Option<ChainDiagramId>,
+        (state_ids, place, sets_of): (&StatefulTestIdResolver, TableEvaluationPoint, usize),
+        find_chain_id: impl Fn(&str) -> Option<ChainDiagramId>,
     ) -> ChainCacheKey<'f> {
         let looks = rules.iter().flat_map(|r| &r.matches).any(|m| matches!(m, Match::Set(_)));
-        let said = |rule: &'f Rule| RuleCacheKey {
+        let rule_key = |rule: &'f Rule| RuleCacheKey {
             base: &rule.base,
             matches: &rule.matches,
             target: match &rule.target {
-                Target::Jump(name) => ResolvedTarget::Jump(meant(name)),
-                Target::Goto(name) => ResolvedTarget::Goto(meant(name)),
+                Target::Jump(name) => ResolvedTarget::Jump(find_chain_id(name)),
+                Target::Goto(name) => ResolvedTarget::Goto(find_chain_id(name)),
                 other => ResolvedTarget::NonChainTarget(other),
             },
-            state_id: who.stateful_test_id(rule),
+            state_id: state_ids.stateful_test_id(rule),
         };
-        let rules = rules.iter().map(said).collect();
+        let rules = rules.iter().map(rule_key).collect();
         ChainCacheKey { place, set_owner: looks.then_some(sets_of), rules }
     }
 }
@@ -88,8 +89,8 @@ pub(crate) struct ChainCache<'f> {
 
 impl<'f> ChainCache<'f> {
     /// The meaning of a chain that says the same as one before.
-    pub fn find_by_key(&self, said: &ChainCacheKey<'f>) -> Option<ChainDiagramId> {
-        self.ids_by_key.get(said).copied()
+    pub fn find_by_key(&self, key: &ChainCacheKey<'f>) -> Option<ChainDiagramId> {
+        self.ids_by_key.get(key).copied()
     }
 
     /// The meaning whose rules are this diagram.
@@ -106,16 +107,16 @@ impl<'f> ChainCache<'f> {
     }
 
     /// That this is what a chain says.
-    pub fn associate_key(&mut self, said: ChainCacheKey<'f>, meant: ChainDiagramId) {
-        self.ids_by_key.insert(said, meant);
+    pub fn associate_key(&mut self, key: ChainCacheKey<'f>, chain_id: ChainDiagramId) {
+        self.ids_by_key.insert(key, chain_id);
     }
 
-    pub fn diagrams_by_id(&self, meant: ChainDiagramId) -> ChainDiagrams {
-        self.diagrams[meant.0]
+    pub fn diagrams_by_id(&self, chain_id: ChainDiagramId) -> ChainDiagrams {
+        self.diagrams[chain_id.0]
     }
 
-    pub fn set_goto_diagram(&mut self, meant: ChainDiagramId, goto: DiagramRef) {
-        self.diagrams[meant.0].goto = Some(goto);
+    pub fn set_goto_diagram(&mut self, chain_id: ChainDiagramId, goto: DiagramRef) {
+        self.diagrams[chain_id.0].goto = Some(goto);
     }
 
     pub fn is_empty(&self) -> bool {

@@ -77,11 +77,11 @@ impl<'f> ComparedPair<'f> {
         statistics: &mut DiagramSizeAndSteps,
     ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
         let space = self.make_packet_space(order)?;
-        let mut meaning = DiagramContext::new(space);
-        meaning.space.store.steps = statistics.steps;
-        meaning.space.store.steps_max = self.options.steps_max;
-        let answer = self.decide_equality(&mut meaning);
-        statistics.record_context_size_and_steps(&meaning);
+        let mut context = DiagramContext::new(space);
+        context.space.store.steps = statistics.steps;
+        context.space.store.steps_max = self.options.steps_max;
+        let answer = self.decide_equality(&mut context);
+        statistics.record_context_size_and_steps(&context);
         answer
     }
 
@@ -104,32 +104,38 @@ impl<'f> ComparedPair<'f> {
 
     pub fn compared_rulesets(&self) -> [ComparedRuleset<'f>; 2] {
         [(0, self.before), (1, self.after)].map(|(number, firewall)| {
-            let who = StatefulTestIdResolver::new(firewall, self.options.stateful_pairing);
-            ComparedRuleset::new(firewall, self.family, number, who, self.options.conntrack_in_use)
+            let state_ids = StatefulTestIdResolver::new(firewall, self.options.stateful_pairing);
+            ComparedRuleset::new(
+                firewall,
+                self.family,
+                number,
+                state_ids,
+                self.options.conntrack_in_use,
+            )
         })
     }
 
     fn decide_equality(
         &self,
-        meaning: &mut DiagramContext<'f>,
+        context: &mut DiagramContext<'f>,
     ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
-        meaning.terminals.with_effects = self.options.level == CompareLevel::Effects;
-        let dead = self.find_unreassembled_datagrams(meaning)?;
+        context.terminals.with_effects = self.options.level == CompareLevel::Effects;
+        let dead = self.find_unreassembled_datagrams(context)?;
         let all_ways = dead[0] != dead[1];
-        let from = meaning.space.store.node_count();
+        let from = context.space.store.node_count();
         let sides = self.compared_rulesets();
         let pieces = list_journey_stages(self.path, &sides);
         // Table by table: if all are equal, so is the journey.
-        let mut keep = Vec::new();
+        let mut live_diagrams = Vec::new();
         for side in &sides {
             for piece in &pieces {
-                let made = meaning.build_stage(side, *piece, &mut keep, from)?;
-                keep.push(made);
-                meaning.sweep_if_needed(&mut keep, from);
+                let made = context.build_stage(side, *piece, &mut live_diagrams, from)?;
+                live_diagrams.push(made);
+                context.sweep_if_needed(&mut live_diagrams, from);
             }
         }
         let count = pieces.len();
-        let different = find_differing_stage_diagrams(&mut meaning.space, &mut keep)?;
+        let different = find_differing_stage_diagrams(&mut context.space, &mut live_diagrams)?;
         let first = match different.first() {
             _ if all_ways => 0,
             Some((first, _)) => *first,
@@ -137,39 +143,39 @@ impl<'f> ComparedPair<'f> {
         };
         // Up to the first that differs, packets and effects are the same.
         for i in 0..first {
-            keep[i] = meaning.strip_effects_of_shared_stage(keep[i])?;
-            keep[count + i] = keep[i];
+            live_diagrams[i] = context.strip_effects_of_shared_stage(live_diagrams[i])?;
+            live_diagrams[count + i] = live_diagrams[i];
         }
         // If there is no other, all is the same outside of its difference.
         if let ([(only, differ)], false) = (&different[..], all_ways) {
             let (only, differ) = (*only, *differ);
             for i in [only, count + only] {
-                keep[i] = meaning.restrict_to_difference(keep[i], differ)?;
+                live_diagrams[i] = context.restrict_to_difference(live_diagrams[i], differ)?;
             }
         }
         for _ in 0..2 {
-            let way = meaning.compose_stages(self.path, &pieces, &mut keep, from)?;
-            keep.insert(0, way);
+            let way = context.compose_stages(self.path, &pieces, &mut live_diagrams, from)?;
+            live_diagrams.insert(0, way);
         }
-        let drop = meaning.terminals.exit_leaf(RuleExit::Verdict(Verdict::Drop));
-        let mut ways = (keep[0], keep[1]);
+        let drop = context.terminals.exit_leaf(RuleExit::Verdict(Verdict::Drop));
+        let mut ways = (live_diagrams[0], live_diagrams[1]);
         if all_ways {
-            let store = &mut meaning.space.store;
+            let store = &mut context.space.store;
             ways.0 = store.ite(dead[0], drop, ways.0)?;
             ways.1 = store.ite(dead[1], drop, ways.1)?;
         }
-        let before = meaning.finalize_outcomes(ways.0, self.options.level)?;
-        let after = meaning.finalize_outcomes(ways.1, self.options.level)?;
-        let mut differ = meaning.find_difference_with_possible_packet(before, after)?;
+        let before = context.finalize_outcomes(ways.0, self.options.level)?;
+        let after = context.finalize_outcomes(ways.1, self.options.level)?;
+        let mut differ = context.find_difference_with_possible_packet(before, after)?;
         if differ.is_none()
             && self.options.level == CompareLevel::Effects
             && self.has_mark_writing_match()
         {
-            differ = self.find_packet_mark_difference(meaning, ways)?;
+            differ = self.find_packet_mark_difference(context, ways)?;
         }
         match differ {
             None => Ok(Ok(ComparisonVerdict::Equal)),
-            Some(differ) => self.describe_difference(meaning, differ, before, after),
+            Some(differ) => self.describe_difference(context, differ, before, after),
         }
     }
 
@@ -177,13 +183,13 @@ impl<'f> ComparedPair<'f> {
     /// fragments. A datagram that neither side reassembles is considered impossible.
     fn find_unreassembled_datagrams(
         &self,
-        meaning: &mut DiagramContext<'f>,
+        context: &mut DiagramContext<'f>,
     ) -> Result<[DiagramRef; 2], LimitReached> {
         let mut dead = [DiagramRef::ZERO; 2];
         if self.path != ComparedPath::ReassembledInput {
             return Ok(dead);
         }
-        let space = &mut meaning.space;
+        let space = &mut context.space;
         for (dead, firewall) in dead.iter_mut().zip([self.before, self.after]) {
             for rule in find_leading_whole_datagram_drops(firewall) {
                 let of = space
@@ -199,23 +205,23 @@ impl<'f> ComparedPair<'f> {
     /// Where the mark of a packet that leaves differs, in some bit.
     fn find_packet_mark_difference(
         &self,
-        meaning: &mut DiagramContext<'f>,
+        context: &mut DiagramContext<'f>,
         (before, after): (DiagramRef, DiagramRef),
     ) -> Result<Option<DiagramRef>, BuildError> {
-        let levels = meaning.space.layout.field_levels(Field::Mark);
-        let set = meaning.terminals.exit_leaf(RuleExit::Verdict(Verdict::Drop));
+        let levels = context.space.layout.field_levels(Field::Mark);
+        let set = context.terminals.exit_leaf(RuleExit::Verdict(Verdict::Drop));
         for bit in 0..levels.bit_count {
-            let shown = meaning.space.store.make_node(
+            let shown = context.space.store.make_node(
                 levels.level_of_bit_from_lowest(bit),
                 DiagramRef::ZERO,
                 set,
             )?;
             let mut shows = |way| {
-                let way = meaning.compose_sequential(way, shown)?;
-                meaning.finalize_outcomes(way, self.options.level)
+                let way = context.compose_sequential(way, shown)?;
+                context.finalize_outcomes(way, self.options.level)
             };
             let (before, after) = (shows(before)?, shows(after)?);
-            if let Some(differ) = meaning.find_difference_with_possible_packet(before, after)? {
+            if let Some(differ) = context.find_difference_with_possible_packet(before, after)? {
                 return Ok(Some(differ));
             }
         }
@@ -224,13 +230,13 @@ impl<'f> ComparedPair<'f> {
 
     fn describe_difference(
         &self,
-        meaning: &mut DiagramContext<'f>,
+        context: &mut DiagramContext<'f>,
         differ: DiagramRef,
         before: DiagramRef,
         after: DiagramRef,
     ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
-        let possible = meaning.space.store.and(differ, meaning.space.possible_packets)?;
-        let witness = meaning.witness(possible);
+        let possible = context.space.store.and(differ, context.space.possible_packets)?;
+        let witness = context.witness(possible);
         let Some((difference, verdicts)) = self.reproduce_witness(&witness) else {
             // The packets that two translations or changes lead to may be the same one.
             if witness.assumptions.iter().any(Assumption::is_about_changed_packet) {
@@ -240,10 +246,10 @@ impl<'f> ComparedPair<'f> {
             }
             return Ok(Err(CompareError::WitnessNotReproduced(Box::new(witness.packet))));
         };
-        let changes = self.find_verdict_changes(meaning, before, after)?;
-        let effects = self.find_effect_change(meaning, differ, (before, after))?;
+        let changes = self.find_verdict_changes(context, before, after)?;
+        let effects = self.find_effect_change(context, differ, (before, after))?;
         let set = PacketSet(differ);
-        let space = &mut meaning.space;
+        let space = &mut context.space;
         Ok(Ok(ComparisonVerdict::Differs(Box::new(RulesetDifference {
             share: space.packet_share(set)?,
             packet_count: space.packet_count(set)?,
@@ -319,28 +325,28 @@ impl<'f> ComparedPair<'f> {
     /// Where the verdict is the same and something else is not.
     fn find_effect_change(
         &self,
-        meaning: &mut DiagramContext<'f>,
+        context: &mut DiagramContext<'f>,
         differ: DiagramRef,
         (before, after): (DiagramRef, DiagramRef),
     ) -> Result<Option<EffectChange>, BuildError> {
-        let rest = meaning.restrict_to_same_verdict(differ, (before, after))?;
+        let rest = context.restrict_to_same_verdict(differ, (before, after))?;
         let set = PacketSet(rest);
-        if meaning.space.is_empty_set(set)? {
+        if context.space.is_empty_set(set)? {
             return Ok(None);
         }
-        let (share, packets) = (meaning.space.packet_share(set)?, meaning.space.packet_count(set)?);
-        let (regions, corners) = self.regions_with_examples(meaning, rest)?;
+        let (share, packets) = (context.space.packet_share(set)?, context.space.packet_count(set)?);
+        let (regions, corners) = self.regions_with_examples(context, rest)?;
         Ok(Some(EffectChange { share, packet_count: packets, regions, corner_cases: corners }))
     }
 
     /// The regions of a set and its corner cases, with packets that were sent through both.
     fn regions_with_examples(
         &self,
-        meaning: &mut DiagramContext<'f>,
+        context: &mut DiagramContext<'f>,
         set: DiagramRef,
     ) -> Result<(Vec<Region>, Vec<CornerCaseDifference>), LimitReached> {
         let journey = matches!(self.path, ComparedPath::WholeJourney(_));
-        meaning.regions_and_corner_cases(set, (self.options.regions_max, journey), &|witness| {
+        context.regions_and_corner_cases(set, (self.options.regions_max, journey), &|witness| {
             let (difference, verdicts) = self.reproduce_witness(&witness)?;
             Some(ComparedExamplePacket { witness, difference, verdicts })
         })
@@ -349,23 +355,23 @@ impl<'f> ComparedPair<'f> {
     /// The kinds of changes of verdicts.
     fn find_verdict_changes(
         &self,
-        meaning: &mut DiagramContext<'f>,
+        context: &mut DiagramContext<'f>,
         before: DiagramRef,
         after: DiagramRef,
     ) -> Result<Vec<VerdictChange>, BuildError> {
         let mut out = Vec::new();
-        let verdicts = [before, after].map(|f| meaning.verdicts_in_diagram(f));
+        let verdicts = [before, after].map(|f| context.verdicts_in_diagram(f));
         for a in &verdicts[0] {
-            let was = meaning.packets_with_verdict(before, *a)?;
+            let was = context.packets_with_verdict(before, *a)?;
             for b in verdicts[1].iter().filter(|b| *b != a) {
-                let is = meaning.packets_with_verdict(after, *b)?;
-                let both = PacketSet(meaning.space.store.and(was, is)?);
-                let space = &mut meaning.space;
+                let is = context.packets_with_verdict(after, *b)?;
+                let both = PacketSet(context.space.store.and(was, is)?);
+                let space = &mut context.space;
                 if space.is_empty_set(both)? {
                     continue;
                 }
                 let (share, packets) = (space.packet_share(both)?, space.packet_count(both)?);
-                let (regions, corners) = self.regions_with_examples(meaning, both.0)?;
+                let (regions, corners) = self.regions_with_examples(context, both.0)?;
                 let (before, after) = (*a, *b);
                 out.push(VerdictChange {
                     before,

@@ -171,17 +171,18 @@ impl DiagramContext<'_> {
                     | FreeVariable::StatefulTargetBit { .. }),
                     _,
                 )) => {
-                    let (who, content, of) = match *variable {
-                        FreeVariable::StatefulTest { who, content, of, .. }
-                        | FreeVariable::StatefulTargetBit { who, content, of, .. } => {
-                            (who, content, of)
+                    let (state_id, content, of) = match *variable {
+                        FreeVariable::StatefulTest { state_id, content, of, .. }
+                        | FreeVariable::StatefulTargetBit { state_id, content, of, .. } => {
+                            (state_id, content, of)
                         }
                         FreeVariable::StatelessTest { .. }
                         | FreeVariable::StatelessTargetBit { .. } => {
                             continue;
                         }
                     };
-                    let same = |a: &&StatefulQuestion| (a.state_id, a.content) == (who, content);
+                    let same =
+                        |a: &&StatefulQuestion| (a.state_id, a.content) == (state_id, content);
                     let before = asked.iter().filter(same).count() as u32;
                     let done =
                         self.terminals.restrict_change_to_fields(terminal.change, of.read_fields);

@@ -58,25 +58,26 @@ impl<'f> DiagramLookup<'f> {
         steps_max: u64,
     ) -> Result<DiagramLookup<'f>, BuildError> {
         let options = PacketSpaceOptions { memory_bytes, ..PacketSpaceOptions::default() };
-        let mut meaning =
+        let mut context =
             DiagramContext::new(PacketSpace::for_firewalls(family, &[firewall], options)?);
-        meaning.space.store.steps_max = steps_max;
-        let who = StatefulTestIdResolver::new(firewall, StatefulTestPairing::ByCredit);
-        let side = [ComparedRuleset::new(firewall, family, 0, who.clone(), false)];
+        context.space.store.steps_max = steps_max;
+        let state_ids = StatefulTestIdResolver::new(firewall, StatefulTestPairing::ByCredit);
+        let side = [ComparedRuleset::new(firewall, family, 0, state_ids.clone(), false)];
         let mut ways = Vec::new();
         for entry in JourneyKind::ALL {
-            let (way, from) = (ComparedPath::WholeJourney(entry), meaning.space.store.node_count());
-            let pieces = list_journey_stages(way, &side);
-            let mut keep = Vec::new();
+            let (path, from) =
+                (ComparedPath::WholeJourney(entry), context.space.store.node_count());
+            let pieces = list_journey_stages(path, &side);
+            let mut live_diagrams = Vec::new();
             for piece in &pieces {
-                let made = meaning.build_stage(&side[0], *piece, &mut keep, from)?;
-                keep.push(made);
+                let made = context.build_stage(&side[0], *piece, &mut live_diagrams, from)?;
+                live_diagrams.push(made);
             }
-            let made = meaning.compose_stages(way, &pieces, &mut keep, from)?;
-            ways.push((entry, meaning.finalize_outcomes(made, CompareLevel::Effects)?));
-            meaning.chain_cache = Default::default();
+            let made = context.compose_stages(path, &pieces, &mut live_diagrams, from)?;
+            ways.push((entry, context.finalize_outcomes(made, CompareLevel::Effects)?));
+            context.chain_cache = Default::default();
         }
-        Ok(DiagramLookup { context: meaning, state_ids: who, entry_diagrams: ways })
+        Ok(DiagramLookup { context, state_ids, entry_diagrams: ways })
     }
 
     /// Records questions and answers while the interpreter evaluates a packet.
@@ -136,7 +137,7 @@ impl<'f> DiagramLookup<'f> {
             return Ok(Some("the effects in the diagram and in the interpreter differ".to_owned()));
         }
         let asked = heard.tests.iter().filter_map(|ask| match ask.instance {
-            QuestionOccurrence::Stateful { who, .. } => Some((who, ask.content)),
+            QuestionOccurrence::Stateful { state_id, .. } => Some((state_id, ask.content)),
             QuestionOccurrence::StatelessAtHook(_) => None,
         });
         let same = asked.eq(terminals
@@ -167,7 +168,7 @@ struct RecordedTest {
 #[derive(Clone, Debug)]
 enum QuestionOccurrence {
     StatelessAtHook(Hook),
-    Stateful { who: u64, nth: u32 },
+    Stateful { state_id: u64, nth: u32 },
 }
 
 /// What a translation made of a packet that it left open.
@@ -198,9 +199,9 @@ impl RecordedAnswers {
                 QuestionOccurrence::StatelessAtHook(at),
             ) => ask.content == content && hook == Some(*at),
             (
-                FreeVariable::StatefulTest { who, content, nth, .. },
-                QuestionOccurrence::Stateful { who: whose, nth: n },
-            ) => (ask.content, *whose, *n) == (content, who, nth),
+                FreeVariable::StatefulTest { state_id, content, nth, .. },
+                QuestionOccurrence::Stateful { state_id: whose, nth: n },
+            ) => (ask.content, *whose, *n) == (content, state_id, nth),
             _ => false,
         });
         let chosen = self.translations.iter().filter_map(move |chosen| match variable {
@@ -232,15 +233,15 @@ impl RecordedAnswers {
                     .then_some(written.value >> bit & 1 == 1),
                 (
                     FreeVariable::StatefulTargetBit {
-                        who,
+                        state_id,
                         content,
                         nth,
                         bit: FieldBit(field, bit),
                         ..
                     },
-                    QuestionOccurrence::Stateful { who: whose, nth: n },
+                    QuestionOccurrence::Stateful { state_id: whose, nth: n },
                 ) => ((content, field) == (written.content, written.field)
-                    && (who, nth) == (*whose, *n))
+                    && (state_id, nth) == (*whose, *n))
                     .then_some(written.value >> bit & 1 == 1),
                 _ => None,
             }
@@ -263,10 +264,11 @@ impl RecordingOracle<'_> {
     }
 
     /// How often a stateful question was put.
-    fn count_stateful_questions(&self, who: u64, content: u64) -> u32 {
+    fn count_stateful_questions(&self, state_id: u64, content: u64) -> u32 {
         let same = |a: &&RecordedTest| {
             a.content == content
-                && matches!(a.instance, QuestionOccurrence::Stateful { who: w, .. } if w == who)
+                && matches!(a.instance, QuestionOccurrence::Stateful { state_id: id, .. }
+                    if id == state_id)
         };
         self.recorded.tests.iter().filter(same).count() as u32
     }
@@ -275,10 +277,10 @@ impl RecordingOracle<'_> {
         if !question.stateful {
             return QuestionOccurrence::StatelessAtHook(question.hook);
         }
-        let who = self.state_ids.stateful_test_id(question.rule);
+        let state_id = self.state_ids.stateful_test_id(question.rule);
         QuestionOccurrence::Stateful {
-            who,
-            nth: self.count_stateful_questions(who, question.content_digest),
+            state_id,
+            nth: self.count_stateful_questions(state_id, question.content_digest),
         }
     }
 }
@@ -349,7 +351,7 @@ impl Oracle for RecordingOracle<'_> {
         // Recorded for both: the question about a stateful target comes immediately before.
         let nth = self.count_stateful_questions(self.state_ids.stateful_test_id(rule), content);
         let whose = QuestionOccurrence::Stateful {
-            who: self.state_ids.stateful_test_id(rule),
+            state_id: self.state_ids.stateful_test_id(rule),
             nth: nth.saturating_sub(1),
         };
         for of in [whose, QuestionOccurrence::StatelessAtHook(hook)] {

@@ -19,7 +19,7 @@ pub(crate) enum FreeVariable {
     /// A test with a budget or a memory, or whether an unknown target ends the traversal.
     StatefulTest {
         /// Whose it is: the original rule.
-        who: u64,
+        state_id: u64,
         /// Digest of the match or target.
         content: u64,
         /// How often it was evaluated before on this journey.
@@ -30,7 +30,7 @@ pub(crate) enum FreeVariable {
     /// A bit of what a target writes that depends on more than the packet.
     StatefulTargetBit {
         /// Whose it is: the original rule.
-        who: u64,
+        state_id: u64,
         /// Digest of the target.
         content: u64,
         /// How often the target was reached before on this journey.

@@ -293,17 +293,30 @@ impl GuardedSequence {
                 let variable = FreeVariable::StatelessTargetBit { change, content, hook, bit };
                 Ok(literal(context, variable)?)
             }
-            FreeVariable::StatefulTest { who, content, nth: 0, of } if of.change == 0 => {
+            FreeVariable::StatefulTest { state_id, content, nth: 0, of } if of.change == 0 => {
                 let of = self.state_input_with_seen_change(context, seen, of);
-                self.select_by_evaluation_count(context, (who, content), &mut |context, nth| {
-                    literal(context, FreeVariable::StatefulTest { who, content, nth, of })
-                })
+                self.select_by_evaluation_count(
+                    context,
+                    (state_id, content),
+                    &mut |context, nth| {
+                        literal(context, FreeVariable::StatefulTest { state_id, content, nth, of })
+                    },
+                )
             }
-            FreeVariable::StatefulTargetBit { who, content, nth: 0, of, bit } if of.change == 0 => {
+            FreeVariable::StatefulTargetBit { state_id, content, nth: 0, of, bit }
+                if of.change == 0 =>
+            {
                 let of = self.state_input_with_seen_change(context, seen, of);
-                self.select_by_evaluation_count(context, (who, content), &mut |context, nth| {
-                    literal(context, FreeVariable::StatefulTargetBit { who, content, nth, of, bit })
-                })
+                self.select_by_evaluation_count(
+                    context,
+                    (state_id, content),
+                    &mut |context, nth| {
+                        literal(
+                            context,
+                            FreeVariable::StatefulTargetBit { state_id, content, nth, of, bit },
+                        )
+                    },
+                )
             }
             _ => Err(SequenceError::NotRepresented),
         }

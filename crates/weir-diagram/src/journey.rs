@@ -41,7 +41,7 @@ impl<'f> ComparedRuleset<'f> {
         firewall: &'f Firewall,
         family: Family,
         number: usize,
-        who: StatefulTestIdResolver,
+        state_ids: StatefulTestIdResolver,
         conntrack: bool,
     ) -> Self {
         let ruleset = firewall.ruleset(family);
@@ -52,7 +52,7 @@ impl<'f> ComparedRuleset<'f> {
         };
         ComparedRuleset {
             ruleset,
-            state_ids: who,
+            state_ids,
             conntrack_in_use: conntrack || uses(),
             side_index: number,
         }
@@ -99,11 +99,11 @@ pub(crate) struct TableAtHook {
 
 /// The tables of a journey, in order. A forwarded packet may also reach INPUT: by REDIRECT.
 pub(crate) fn list_journey_stages(
-    way: ComparedPath,
+    path: ComparedPath,
     sides: &[ComparedRuleset<'_>],
 ) -> Vec<(TableAtHook, EvaluationPoint)> {
     let redirects = sides.iter().any(ComparedRuleset::has_redirect_target);
-    let hooks: &[Hook] = match way {
+    let hooks: &[Hook] = match path {
         ComparedPath::Hook(Hook::Prerouting) => &[Hook::Prerouting],
         ComparedPath::Hook(Hook::Input) | ComparedPath::ReassembledInput => &[Hook::Input],
         ComparedPath::Hook(Hook::Forward) => &[Hook::Forward],
@@ -115,7 +115,7 @@ pub(crate) fn list_journey_stages(
         ComparedPath::WholeJourney(entry) => entry.hooks(),
     };
     let tables = |hook: &Hook| {
-        let at = match way {
+        let at = match path {
             ComparedPath::WholeJourney(JourneyKind::Output) => {
                 EvaluationPoint::at_hook(*hook).for_local_packet()
             }
@@ -128,20 +128,20 @@ pub(crate) fn list_journey_stages(
 }
 
 impl<'f> DiagramContext<'f> {
-    /// The diagram of a piece. `keep`: diagrams in use that are younger than `from`.
+    /// The diagram of a piece. `live_diagrams`: diagrams in use that are younger than `from`.
     pub fn build_stage(
         &mut self,
         side: &ComparedRuleset<'f>,
         piece: (TableAtHook, EvaluationPoint),
-        keep: &mut [DiagramRef],
+        live_diagrams: &mut [DiagramRef],
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
-        match self.try_build_stage(side, piece, keep, from) {
+        match self.try_build_stage(side, piece, live_diagrams, from) {
             // What was made for other pieces can be made again.
             Err(BuildError::LimitReached(LimitReached::Memory)) if !self.chain_cache.is_empty() => {
                 self.chain_cache = ChainCache::default();
-                self.sweep_now(keep, from);
-                self.try_build_stage(side, piece, keep, from)
+                self.sweep_now(live_diagrams, from);
+                self.try_build_stage(side, piece, live_diagrams, from)
             }
             other => other,
         }
@@ -151,7 +151,7 @@ impl<'f> DiagramContext<'f> {
         &mut self,
         side: &ComparedRuleset<'f>,
         (piece, at): (TableAtHook, EvaluationPoint),
-        keep: &mut [DiagramRef],
+        live_diagrams: &mut [DiagramRef],
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
         self.space.active_firewall = side.side_index;
@@ -160,7 +160,7 @@ impl<'f> DiagramContext<'f> {
             table,
             &side.state_ids,
             TableEvaluationPoint { point: at, table: piece.table },
-            keep,
+            live_diagrams,
             from,
         )?;
         Ok(match piece.table {
@@ -178,18 +178,18 @@ impl<'f> DiagramContext<'f> {
         })
     }
 
-    /// The way that some pieces make up: their diagrams are the last of `keep`, which is emptied
-    /// of them.
+    /// The way that some pieces make up: their diagrams are the last of `live_diagrams`, which is
+    /// emptied of them.
     pub fn compose_stages(
         &mut self,
-        way: ComparedPath,
+        path: ComparedPath,
         pieces: &[(TableAtHook, EvaluationPoint)],
-        keep: &mut Vec<DiagramRef>,
+        live_diagrams: &mut Vec<DiagramRef>,
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
-        // From the end to the beginning. What waits is on `keep`: pieces, the way so far, and
-        // behind them what follows routing.
-        let forward = way == ComparedPath::WholeJourney(JourneyKind::Forward);
+        // From the end to the beginning. What waits is on `live_diagrams`: pieces, the way so far,
+        // and behind them what follows routing.
+        let forward = path == ComparedPath::WholeJourney(JourneyKind::Forward);
         let mut out = DiagramRef::ZERO;
         let mut through = None;
         for (i, (piece, _)) in pieces.iter().enumerate().rev() {
@@ -213,19 +213,19 @@ impl<'f> DiagramContext<'f> {
                     Hook::Forward | Hook::Output | Hook::Postrouting => {}
                 }
             }
-            let this = keep.pop().unwrap_or(DiagramRef::ZERO);
+            let this = live_diagrams.pop().unwrap_or(DiagramRef::ZERO);
             out = self.compose_sequential(this, out)?;
             let is_first = i == 0 || pieces[i - 1].0.hook != piece.hook;
             if is_first && piece.hook == Hook::Input {
                 out = self.hold_fragments_for_reassembly(out)?;
             }
-            keep.push(out);
-            keep.extend(through);
-            self.sweep_if_needed(keep, from);
+            live_diagrams.push(out);
+            live_diagrams.extend(through);
+            self.sweep_if_needed(live_diagrams, from);
             if through.is_some() {
-                through = keep.pop();
+                through = live_diagrams.pop();
             }
-            out = keep.pop().unwrap_or(out);
+            out = live_diagrams.pop().unwrap_or(out);
         }
         Ok(out)
     }
@@ -244,21 +244,21 @@ impl<'f> DiagramContext<'f> {
 
     /// Reclaims all that is younger than `from` and neither kept, of a set nor of a chain, where it
     /// pays.
-    pub fn sweep_if_needed(&mut self, keep: &mut [DiagramRef], from: usize) {
+    pub fn sweep_if_needed(&mut self, live_diagrams: &mut [DiagramRef], from: usize) {
         if self.space.store.needs_sweep() {
-            self.sweep_now(keep, from);
+            self.sweep_now(live_diagrams, from);
         }
     }
 
-    fn sweep_now(&mut self, keep: &mut [DiagramRef], from: usize) {
+    fn sweep_now(&mut self, live_diagrams: &mut [DiagramRef], from: usize) {
         let DiagramContext { space, chain_cache: chains_made, .. } = self;
-        let mut roots = keep.to_vec();
+        let mut roots = live_diagrams.to_vec();
         roots.extend(space.memberships.values());
         roots.extend(chains_made.roots_for_sweep());
         space.store.sweep_young_nodes(from, &mut roots);
         let mut swept = roots.into_iter();
         let mut next = |r: &mut DiagramRef| *r = swept.next().unwrap_or(DiagramRef::ZERO);
-        keep.iter_mut().for_each(&mut next);
+        live_diagrams.iter_mut().for_each(&mut next);
         space.memberships.values_mut().for_each(&mut next);
         chains_made.renumber_roots(next);
     }

@@ -435,7 +435,7 @@ pub(crate) mod tests {
     }
 
     /// A table of 16 numbers below `max`, out of a seed.
-    pub(crate) fn table(seed: u64, max: u32) -> [u32; 16] {
+    pub(crate) fn random_truth_table(seed: u64, max: u32) -> [u32; 16] {
         let mut state = seed.wrapping_add(1);
         std::array::from_fn(|_| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -446,10 +446,12 @@ pub(crate) mod tests {
     #[test]
     fn a_sweep_keeps_the_roots_and_what_is_older() {
         let mut store = NodeStore::new(1 << 20);
-        let old = build_diagram_of_truth_table(&mut store, &table(1, 4), 0);
+        let old = build_diagram_of_truth_table(&mut store, &random_truth_table(1, 4), 0);
         let from = store.node_count();
         let made: Vec<DiagramRef> = (0..50)
-            .map(|seed| build_diagram_of_truth_table(&mut store, &table(seed + 9, 4), 0))
+            .map(|seed| {
+                build_diagram_of_truth_table(&mut store, &random_truth_table(seed + 9, 4), 0)
+            })
             .collect();
         let before = store.node_count();
         let mut roots = [made[7], old, made[33]];
@@ -462,16 +464,22 @@ pub(crate) mod tests {
         assert_eq!(roots[1], old);
         // Made again, the same diagrams are found, not made again.
         let len = store.node_count();
-        assert_eq!(build_diagram_of_truth_table(&mut store, &table(16, 4), 0), roots[0]);
-        assert_eq!(build_diagram_of_truth_table(&mut store, &table(42, 4), 0), roots[2]);
-        assert_eq!(build_diagram_of_truth_table(&mut store, &table(1, 4), 0), old);
+        assert_eq!(
+            build_diagram_of_truth_table(&mut store, &random_truth_table(16, 4), 0),
+            roots[0]
+        );
+        assert_eq!(
+            build_diagram_of_truth_table(&mut store, &random_truth_table(42, 4), 0),
+            roots[2]
+        );
+        assert_eq!(build_diagram_of_truth_table(&mut store, &random_truth_table(1, 4), 0), old);
         assert_eq!(store.node_count(), len);
     }
 
     #[test]
     fn a_full_store_says_so_and_stays_usable() {
         let mut store = NodeStore::new(0);
-        let small = build_diagram_of_truth_table(&mut store, &table(3, 3), 0);
+        let small = build_diagram_of_truth_table(&mut store, &random_truth_table(3, 3), 0);
         let mut full = false;
         for seed in 0..10_000 {
             let mut last = Ok(DiagramRef::ZERO);
@@ -482,6 +490,6 @@ pub(crate) mod tests {
             full |= last == Err(LimitReached::Memory);
         }
         assert!(full, "120,000 nodes fit into a store of none");
-        assert_eq!(build_diagram_of_truth_table(&mut store, &table(3, 3), 0), small);
+        assert_eq!(build_diagram_of_truth_table(&mut store, &random_truth_table(3, 3), 0), small);
     }
 }

@@ -111,13 +111,17 @@ impl Operator for DisagreementOperator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node_store::tests::{build_diagram_of_truth_table, table};
+    use crate::node_store::tests::{build_diagram_of_truth_table, random_truth_table};
 
     #[test]
     fn operations_do_point_by_point_what_they_say() {
         let mut store = NodeStore::new(1 << 20);
         for seed in 0..300 {
-            let (a, b, p) = (table(seed, 4), table(seed + 1000, 4), table(seed + 2000, 2));
+            let (a, b, p) = (
+                random_truth_table(seed, 4),
+                random_truth_table(seed + 1000, 4),
+                random_truth_table(seed + 2000, 2),
+            );
             let [f, g, h] = [&a, &b, &p].map(|t| build_diagram_of_truth_table(&mut store, t, 0));
             let over = store.overlay(f, g).expect("room");
             let and = store.and(h, g).expect("room");

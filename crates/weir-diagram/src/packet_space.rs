@@ -167,10 +167,10 @@ impl<'f> PacketSpace<'f> {
         rule: &Rule,
         at: EvaluationPoint,
     ) -> Result<PacketSet, LimitReached> {
-        let who = compute_original_rule_state_id(rule);
+        let state_id = compute_original_rule_state_id(rule);
         let mut all = DiagramRef::ONE;
         for (from, test) in lower_to_tests_with_match_index(rule, self.layout.family).iter().rev() {
-            let lowered = self.lower_test(rule, who, *from, test, at)?;
+            let lowered = self.lower_test(rule, state_id, *from, test, at)?;
             all = self.store.and(lowered.matching_packets, all)?;
         }
         Ok(PacketSet(all))
@@ -186,10 +186,10 @@ impl<'f> PacketSpace<'f> {
         rule: &Rule,
         at: EvaluationPoint,
     ) -> Result<PacketSet, LimitReached> {
-        let who = compute_original_rule_state_id(rule);
+        let state_id = compute_original_rule_state_id(rule);
         let mut dropped = DiagramRef::ZERO;
         for (from, test) in lower_to_tests_with_match_index(rule, self.layout.family).iter().rev() {
-            let lowered = self.lower_test(rule, who, *from, test, at)?;
+            let lowered = self.lower_test(rule, state_id, *from, test, at)?;
             let later = self.store.and(lowered.matching_packets, dropped)?;
             dropped = self.store.overlay(lowered.dropped_packets, later)?;
         }

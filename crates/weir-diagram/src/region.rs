@@ -179,9 +179,9 @@ impl PacketSpace<'_> {
     ) -> Result<Vec<(Region, DiagramRef)>, LimitReached> {
         let mut shares = AssignmentShareCache::new();
         let all = self.assignment_share(self.possible_packets, &mut shares);
-        let mut ways = BinaryHeap::new();
+        let mut paths = BinaryHeap::new();
         let (possible, at) = (self.possible_packets, a.0);
-        ways.push(RegionSearchPath {
+        paths.push(RegionSearchPath {
             share: 1.0,
             answer_probability: 1.0,
             node: at,
@@ -189,28 +189,30 @@ impl PacketSpace<'_> {
             last_test: None,
         });
         let (mut out, mut steps) = (Vec::new(), count * SEARCH_STEPS_PER_REGION);
-        while let Some(way) = ways.pop().filter(|_| steps > 0) {
+        while let Some(path) = paths.pop().filter(|_| steps > 0) {
             steps -= 1;
-            if way.node.is_leaf() && way.node != DiagramRef::ZERO {
-                let set = self.packets_on_path(&way)?;
-                out.push((self.build_region(&way, all, omit_obvious), set));
+            if path.node.is_leaf() && path.node != DiagramRef::ZERO {
+                let set = self.packets_on_path(&path)?;
+                out.push((self.build_region(&path, all, omit_obvious), set));
             }
             if out.len() == count {
                 break;
             }
-            if way.node.is_leaf() {
+            if path.node.is_leaf() {
                 continue;
             }
-            for (at, chance, part) in self.list_block_exits(way.node) {
-                let possible = self.restrict_to_block_values(&part, way.possible_packets)?;
+            for (at, chance, part) in self.list_block_exits(path.node) {
+                let possible = self.restrict_to_block_values(&part, path.possible_packets)?;
                 // What no packet is may lie in a set, and is neither shown nor counted.
                 let inside = self.store.and(at, possible)?;
                 if inside != DiagramRef::ZERO {
-                    let chance = way.answer_probability * chance;
+                    let chance = path.answer_probability * chance;
                     let share = chance * self.assignment_share(inside, &mut shares);
-                    let said =
-                        Some(Rc::new(PathTestList { previous: way.last_test.clone(), test: part }));
-                    ways.push(RegionSearchPath {
+                    let said = Some(Rc::new(PathTestList {
+                        previous: path.last_test.clone(),
+                        test: part,
+                    }));
+                    paths.push(RegionSearchPath {
                         share,
                         answer_probability: chance,
                         node: at,
@@ -224,9 +226,9 @@ impl PacketSpace<'_> {
     }
 
     /// The packets on a way, as far as its spans were looked for.
-    fn packets_on_path(&mut self, way: &RegionSearchPath) -> Result<DiagramRef, LimitReached> {
-        let mut out = way.possible_packets;
-        let mut said = &way.last_test;
+    fn packets_on_path(&mut self, path: &RegionSearchPath) -> Result<DiagramRef, LimitReached> {
+        let mut out = path.possible_packets;
+        let mut said = &path.last_test;
         while let Some(link) = said {
             if let PathTest::FreeVariableAnswer(question, answer) = link.test {
                 let level = self.layout.fields_end + question;
@@ -309,15 +311,15 @@ impl PacketSpace<'_> {
         self.collect_exit_spans(high, levels, bit, base | 1 << bit, found, left);
     }
 
-    fn build_region(&self, way: &RegionSearchPath, all: f64, omit_obvious: bool) -> Region {
+    fn build_region(&self, path: &RegionSearchPath, all: f64, omit_obvious: bool) -> Region {
         let mut parts = Vec::new();
-        let mut said = &way.last_test;
+        let mut said = &path.last_test;
         while let Some(link) = said {
             parts.push(&link.test);
             said = &link.previous;
         }
         parts.reverse();
-        let share = (way.share / all).min(1.0);
+        let share = (path.share / all).min(1.0);
         let packets = share * count_possible_five_tuples(self.family());
         Region {
             share,

@@ -123,18 +123,18 @@ impl<'f> SequenceBuilder<'_, 'f> {
         rule: &Rule,
         live: DiagramRef,
     ) -> Result<RuleExits, SequenceError> {
-        let who = self.state_ids.stateful_test_id(rule);
+        let state_id = self.state_ids.stateful_test_id(rule);
         let callee = match &rule.target {
             Target::Jump(name) | Target::Goto(name) => chains.diagrams.graph.chain_index(name),
             _ => None,
         };
         let Some(callee) = callee.filter(|callee| !chains.is_plain[*callee]) else {
-            let made = self.context.build_rule(&chains.diagrams, rule, who, self.place)?;
+            let made = self.context.build_rule(&chains.diagrams, rule, state_id, self.place)?;
             return sequence.apply_rule_diagram(self.context, self.seen, made, live);
         };
         // Returns instead of the jump: the packets that jump.
         let jump = Rule { target: Target::Return, ..rule.clone() };
-        let made = self.context.build_rule(&chains.diagrams, &jump, who, self.place)?;
+        let made = self.context.build_rule(&chains.diagrams, &jump, state_id, self.place)?;
         let mut exits = sequence.apply_rule_diagram(self.context, self.seen, made, live)?;
         if exits.returned != DiagramRef::ZERO {
             let back = self.run_chain(sequence, chains, callee, exits.returned)?;

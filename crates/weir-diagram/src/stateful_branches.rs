@@ -69,7 +69,7 @@ impl DiagramContext<'_> {
         &self,
         rule: &Rule,
         index: usize,
-        (who, content): (u64, u64),
+        (state_id, content): (u64, u64),
         place: TableEvaluationPoint,
     ) -> StatefulQuestion {
         let m = &rule.matches[index];
@@ -78,7 +78,7 @@ impl DiagramContext<'_> {
             _ => match_effects(m, self.space.layout.family).reads,
         };
         StatefulQuestion {
-            state_id: who,
+            state_id,
             content,
             state_input: StatefulTestInput {
                 hook: place.point.hook,

@@ -46,13 +46,13 @@ impl StatefulTestIdResolver {
     /// The identity of a rule's tests, and what configures the objects that they use: a bucket that
     /// another rule created is a different bucket.
     pub fn stateful_test_id(&self, rule: &Rule) -> u64 {
-        let who = match &self.ids_by_rule {
+        let state_id = match &self.ids_by_rule {
             Some(by_rule) => by_rule.get(&rule_memory_address(rule)).copied().unwrap_or(0),
             None => compute_original_rule_state_id(rule),
         };
         match self.configured_objects.digest_for_rule(rule) {
-            0 => who,
-            configured => digest_debug_text(&(who, configured)),
+            0 => state_id,
+            configured => digest_debug_text(&(state_id, configured)),
         }
     }
 }

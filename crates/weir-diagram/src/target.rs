@@ -26,25 +26,29 @@ impl DiagramContext<'_> {
     pub fn build_target(
         &mut self,
         target: &Target,
-        who: u64,
+        state_id: u64,
         place: TableEvaluationPoint,
     ) -> Result<DiagramRef, BuildError> {
-        let effects =
+        let own_effect_list =
             self.terminals.intern_single_effect_list(place.hook_or_forward(), place.table, target);
-        let decided = |exit| Terminal { effects, ..Terminal::from_exit(exit) };
+        let decided = |exit| Terminal { effects: own_effect_list, ..Terminal::from_exit(exit) };
         match target {
             Target::Reject(with) => {
                 Ok(self.terminals.intern_leaf(decided(RuleExit::Verdict(Verdict::Reject(with)))))
             }
-            Target::Divert(e) => self.build_divert_target(target, e, effects, (who, place)),
+            Target::Divert(e) => {
+                self.build_divert_target(target, e, own_effect_list, (state_id, place))
+            }
             Target::Effect(effect) => match &**effect {
                 Effect::Other(e) => {
-                    self.build_effect_table_target(target, e, effects, (who, place))
+                    self.build_effect_table_target(target, e, own_effect_list, (state_id, place))
                 }
-                other => self.build_effect_target(other, target, effects),
+                other => self.build_effect_target(other, target, own_effect_list),
             },
-            Target::Nat(nat) => Ok(self.build_nat_target(nat, effects, place)?),
-            Target::Opaque(opaque) => self.build_opaque_target(opaque, effects, (who, place)),
+            Target::Nat(nat) => Ok(self.build_nat_target(nat, own_effect_list, place)?),
+            Target::Opaque(opaque) => {
+                self.build_opaque_target(opaque, own_effect_list, (state_id, place))
+            }
             Target::None
             | Target::Accept
             | Target::Drop
@@ -59,12 +63,12 @@ impl DiagramContext<'_> {
         &mut self,
         target: &Target,
         extension: &ExtensionTarget,
-        effects: u32,
-        (who, place): (u64, TableEvaluationPoint),
+        own_effect_list: u32,
+        (state_id, place): (u64, TableEvaluationPoint),
     ) -> Result<DiagramRef, BuildError> {
-        let decided = |exit| Terminal { effects, ..Terminal::from_exit(exit) };
+        let decided = |exit| Terminal { effects: own_effect_list, ..Terminal::from_exit(exit) };
         let digest = digest_debug_text(extension);
-        let ask = make_whole_packet_question(who, digest, place);
+        let ask = make_whole_packet_question(state_id, digest, place);
         let asked = self.terminals.intern_single_question_list(ask);
         let row = target_effects(target);
         let mut change =
@@ -72,7 +76,7 @@ impl DiagramContext<'_> {
         self.write_stateful_unknown_fields(
             &mut change,
             row.unknown_writes,
-            make_packet_independent_question(who, digest),
+            make_packet_independent_question(state_id, digest),
         );
         let change = self.terminals.intern_change(&change);
         let back = match row.termination {
@@ -85,7 +89,7 @@ impl DiagramContext<'_> {
         let gone =
             self.terminals.intern_leaf(Terminal { stateful_questions: asked, ..decided(gone) });
         let variable =
-            FreeVariable::StatefulTest { who, content: digest, nth: 0, of: ask.state_input };
+            FreeVariable::StatefulTest { state_id, content: digest, nth: 0, of: ask.state_input };
         let comes_back = self.space.free_variable_without_match(variable)?;
         Ok(self.space.store.ite(comes_back, back, gone)?)
     }
@@ -95,20 +99,20 @@ impl DiagramContext<'_> {
     fn build_opaque_target(
         &mut self,
         opaque: &OpaqueExtension,
-        effects: u32,
-        (who, place): (u64, TableEvaluationPoint),
+        own_effect_list: u32,
+        (state_id, place): (u64, TableEvaluationPoint),
     ) -> Result<DiagramRef, BuildError> {
-        let decided = |exit| Terminal { effects, ..Terminal::from_exit(exit) };
+        let decided = |exit| Terminal { effects: own_effect_list, ..Terminal::from_exit(exit) };
         let digest = digest_debug_text(opaque);
         let asked = self
             .terminals
-            .intern_single_question_list(make_whole_packet_question(who, digest, place));
+            .intern_single_question_list(make_whole_packet_question(state_id, digest, place));
         let unmodelled = vec![digest];
         let mut change = PacketChange { unmodelled_targets: unmodelled, ..PacketChange::default() };
         self.write_stateful_unknown_fields(
             &mut change,
             UNKNOWN_TARGET_ROW.unknown_writes,
-            make_packet_independent_question(who, digest),
+            make_packet_independent_question(state_id, digest),
         );
         let change = self.terminals.intern_change(&change);
         let go_on = Terminal { stateful_questions: asked, change, ..decided(RuleExit::Continue) };
@@ -116,8 +120,8 @@ impl DiagramContext<'_> {
         let end =
             Terminal { stateful_questions: asked, ..decided(RuleExit::Verdict(Verdict::Unknown)) };
         let end = self.terminals.intern_leaf(end);
-        let of = make_whole_packet_question(who, digest, place).state_input;
-        let variable = FreeVariable::StatefulTest { who, content: digest, nth: 0, of };
+        let of = make_whole_packet_question(state_id, digest, place).state_input;
+        let variable = FreeVariable::StatefulTest { state_id, content: digest, nth: 0, of };
         let number = self.space.free_variables.intern(variable, || None);
         Ok(self.space.store.make_node(self.space.layout.fields_end + number, go_on, end)?)
     }
@@ -126,9 +130,9 @@ impl DiagramContext<'_> {
         &mut self,
         effect: &Effect,
         target: &Target,
-        effects: u32,
+        own_effect_list: u32,
     ) -> Result<DiagramRef, BuildError> {
-        let only = Terminal { effects, ..Terminal::from_exit(RuleExit::Continue) };
+        let only = Terminal { effects: own_effect_list, ..Terminal::from_exit(RuleExit::Continue) };
         let mut change = PacketChange::default();
         if target_effects(target).changes_unmodelled_state {
             change.unmodelled_targets.push(digest_debug_text(effect));
@@ -176,8 +180,8 @@ impl DiagramContext<'_> {
         &mut self,
         target: &Target,
         extension: &ExtensionTarget,
-        effects: u32,
-        (who, place): (u64, TableEvaluationPoint),
+        own_effect_list: u32,
+        (state_id, place): (u64, TableEvaluationPoint),
     ) -> Result<DiagramRef, BuildError> {
         let row = target_effects(target);
         let digest = digest_debug_text(extension);
@@ -206,19 +210,19 @@ impl DiagramContext<'_> {
         if row.stateful || row.set_writes != IpsetWrites::None {
             asked = self
                 .terminals
-                .intern_single_question_list(make_whole_packet_question(who, digest, place));
+                .intern_single_question_list(make_whole_packet_question(state_id, digest, place));
         }
         if row.stateful {
             self.write_stateful_unknown_fields(
                 &mut change,
                 row.unknown_writes,
-                make_whole_packet_question(who, digest, place),
+                make_whole_packet_question(state_id, digest, place),
             );
         } else {
             self.write_stateless_unknown_fields(&mut change, row.unknown_writes, digest, place);
         }
         let only = Terminal {
-            effects,
+            effects: own_effect_list,
             stateful_questions: asked,
             ..Terminal::from_exit(RuleExit::Continue)
         };
@@ -229,7 +233,10 @@ impl DiagramContext<'_> {
         if !row.may_drop {
             return Ok(out);
         }
-        let drop = Terminal { effects, ..Terminal::from_exit(RuleExit::Verdict(Verdict::Drop)) };
+        let drop = Terminal {
+            effects: own_effect_list,
+            ..Terminal::from_exit(RuleExit::Verdict(Verdict::Drop))
+        };
         let drop = self.terminals.intern_leaf(drop);
         let content = digest_drop_question(digest);
         let variable =
@@ -246,10 +253,10 @@ impl DiagramContext<'_> {
         &mut self,
         change: &mut PacketChange,
         fields: FieldSet,
-        StatefulQuestion { state_id: who, content, state_input: of }: StatefulQuestion,
+        StatefulQuestion { state_id, content, state_input: of }: StatefulQuestion,
     ) {
         self.write_free_variable_bits(change, fields, |bit| FreeVariable::StatefulTargetBit {
-            who,
+            state_id,
             content,
             nth: 0,
             of,
@@ -381,9 +388,9 @@ impl DiagramContext<'_> {
 
 /// What a target writes whatever the packet was before. Whether the packet returns is asked of
 /// everything, so that values of packets that differ are never compared alone.
-fn make_packet_independent_question(who: u64, content: u64) -> StatefulQuestion {
+fn make_packet_independent_question(state_id: u64, content: u64) -> StatefulQuestion {
     StatefulQuestion {
-        state_id: who,
+        state_id,
         content,
         state_input: StatefulTestInput { hook: None, read_fields: FieldSet::NONE, change: 0 },
     }
@@ -391,7 +398,7 @@ fn make_packet_independent_question(who: u64, content: u64) -> StatefulQuestion 
 
 /// A question of a target that may depend on every field.
 fn make_whole_packet_question(
-    who: u64,
+    state_id: u64,
     content: u64,
     place: TableEvaluationPoint,
 ) -> StatefulQuestion {
@@ -400,5 +407,5 @@ fn make_whole_packet_question(
         read_fields: FieldSet::ALL,
         change: 0,
     };
-    StatefulQuestion { state_id: who, content, state_input: of }
+    StatefulQuestion { state_id, content, state_input: of }
 }

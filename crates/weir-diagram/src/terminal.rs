@@ -264,15 +264,15 @@ impl TerminalTable {
                 let change = self.compose_changes(change, later, asked, questions);
                 FreeVariable::StatelessTargetBit { content, hook, change, bit }
             }
-            FreeVariable::StatefulTest { who, content, nth, of } => {
-                let nth = nth + self.count_questions(asked, who, content);
+            FreeVariable::StatefulTest { state_id, content, nth, of } => {
+                let nth = nth + self.count_questions(asked, state_id, content);
                 let of = self.state_input_after_change(of, change, asked, questions);
-                FreeVariable::StatefulTest { who, content, nth, of }
+                FreeVariable::StatefulTest { state_id, content, nth, of }
             }
-            FreeVariable::StatefulTargetBit { who, content, nth, of, bit } => {
-                let nth = nth + self.count_questions(asked, who, content);
+            FreeVariable::StatefulTargetBit { state_id, content, nth, of, bit } => {
+                let nth = nth + self.count_questions(asked, state_id, content);
                 let of = self.state_input_after_change(of, change, asked, questions);
-                FreeVariable::StatefulTargetBit { who, content, nth, of, bit }
+                FreeVariable::StatefulTargetBit { state_id, content, nth, of, bit }
             }
         };
         let number = questions.intern(renamed, || what);
@@ -281,8 +281,8 @@ impl TerminalTable {
     }
 
     /// How often an element occurs in a list of questions.
-    fn count_questions(&self, asked: u32, who: u64, content: u64) -> u32 {
-        let same = |a: &&StatefulQuestion| (a.state_id, a.content) == (who, content);
+    fn count_questions(&self, asked: u32, state_id: u64, content: u64) -> u32 {
+        let same = |a: &&StatefulQuestion| (a.state_id, a.content) == (state_id, content);
         self.question_lists.get(asked).iter().filter(same).count() as u32
     }
 

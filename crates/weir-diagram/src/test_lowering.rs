@@ -39,11 +39,11 @@ impl LoweredTest {
 impl PacketSpace<'_> {
     /// A test of a rule, as
     /// [`lower_to_tests_with_match_index`](weir_model::lower_to_tests_with_match_index) returns it.
-    /// `who` identifies the rule's stateful tests.
+    /// `state_id` identifies the rule's stateful tests.
     pub(crate) fn lower_test(
         &mut self,
         rule: &Rule,
-        who: u64,
+        state_id: u64,
         from: Option<usize>,
         test: &Test,
         at: EvaluationPoint,
@@ -62,7 +62,7 @@ impl PacketSpace<'_> {
                     let of =
                         StatefulTestInput { hook: at.hook, read_fields: FieldSet::ALL, change: 0 };
                     let variable = FreeVariable::StatefulTest {
-                        who,
+                        state_id,
                         content: digest_debug_text(m),
                         nth: 0,
                         of,
@@ -74,7 +74,7 @@ impl PacketSpace<'_> {
                 Ok(LoweredTest::without_drop(self.lower_set_match(set, at)?))
             }
             Test::Opaque { index, stateful, hotdrop } => {
-                self.lower_opaque_test(&rule.matches[*index], who, *stateful, *hotdrop, at)
+                self.lower_opaque_test(&rule.matches[*index], state_id, *stateful, *hotdrop, at)
             }
             Test::Never => Ok(LoweredTest::NEVER),
         }
@@ -110,7 +110,7 @@ impl PacketSpace<'_> {
     fn lower_opaque_test(
         &mut self,
         m: &Match,
-        who: u64,
+        state_id: u64,
         stateful: bool,
         hotdrop: Hotdrop,
         at: EvaluationPoint,
@@ -118,7 +118,7 @@ impl PacketSpace<'_> {
         let reads = match_effects(m, self.layout.family).reads;
         let of = StatefulTestInput { hook: at.hook, read_fields: reads, change: 0 };
         let variable = |content| match stateful {
-            true => FreeVariable::StatefulTest { who, content, nth: 0, of },
+            true => FreeVariable::StatefulTest { state_id, content, nth: 0, of },
             false => FreeVariable::StatelessTest { content, hook: at.hook, change: 0 },
         };
         let digest = digest_debug_text(m);

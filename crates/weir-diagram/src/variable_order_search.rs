@@ -26,7 +26,7 @@ const PER_ORDER_STEPS_MAX: u64 = 3_000_000;
 pub(crate) fn rank_variable_orders(
     family: Family,
     firewall: &Firewall,
-    ways: &[ComparedPath],
+    paths: &[ComparedPath],
     steps_max: u64,
 ) -> Vec<VariableOrder> {
     let mut orders = VariableOrder::ALL.to_vec();
@@ -44,7 +44,7 @@ pub(crate) fn rank_variable_orders(
     // By how much an order is worse than the best one does not matter.
     let mut fewest = steps_max.min(PER_ORDER_STEPS_MAX);
     orders.sort_by_cached_key(|order| {
-        let steps = count_build_steps(family, *order, &thin, ways, fewest).unwrap_or(u64::MAX);
+        let steps = count_build_steps(family, *order, &thin, paths, fewest).unwrap_or(u64::MAX);
         fewest = fewest.min(steps);
         steps
     });
@@ -96,14 +96,14 @@ fn count_build_steps(
     family: Family,
     order: VariableOrder,
     firewall: &Firewall,
-    ways: &[ComparedPath],
+    paths: &[ComparedPath],
     steps_max: u64,
 ) -> Result<u64, BuildError> {
     let options = PacketSpaceOptions { order, memory_bytes: PER_ORDER_MEMORY_BYTES_MAX };
-    let mut meaning =
+    let mut context =
         DiagramContext::new(PacketSpace::for_firewalls(family, &[firewall], options)?);
-    meaning.space.store.steps_max = steps_max;
-    let from = meaning.space.store.node_count();
+    context.space.store.steps_max = steps_max;
+    let from = context.space.store.node_count();
     let side = [ComparedRuleset::new(
         firewall,
         family,
@@ -111,12 +111,12 @@ fn count_build_steps(
         StatefulTestIdResolver::new(firewall, StatefulTestPairing::ByCredit),
         false,
     )];
-    let mut keep = Vec::new();
-    for way in ways {
-        for piece in list_journey_stages(*way, &side) {
-            let made = meaning.build_stage(&side[0], piece, &mut keep, from)?;
-            keep.push(made);
+    let mut live_diagrams = Vec::new();
+    for path in paths {
+        for piece in list_journey_stages(*path, &side) {
+            let made = context.build_stage(&side[0], piece, &mut live_diagrams, from)?;
+            live_diagrams.push(made);
         }
     }
-    Ok(meaning.space.store.steps)
+    Ok(context.space.store.steps)
 }

@@ -119,9 +119,20 @@ enum WrittenQuantity {
 /// A question about a bit that a target writes, as that about the whole, what that is, and the bit.
 fn split_bit_variable(variable: FreeVariable) -> Option<(FreeVariable, WrittenQuantity, u8)> {
     match variable {
-        FreeVariable::StatefulTargetBit { who, content, nth, of, bit: FieldBit(field, bit) } => {
-            let whole =
-                FreeVariable::StatefulTargetBit { who, content, nth, of, bit: FieldBit(field, 0) };
+        FreeVariable::StatefulTargetBit {
+            state_id,
+            content,
+            nth,
+            of,
+            bit: FieldBit(field, bit),
+        } => {
+            let whole = FreeVariable::StatefulTargetBit {
+                state_id,
+                content,
+                nth,
+                of,
+                bit: FieldBit(field, 0),
+            };
             Some((whole, WrittenQuantity::Field(field), bit))
         }
         FreeVariable::StatelessTargetBit { content, hook, change, bit: choice } => {

@@ -62,8 +62,8 @@ impl Oracle for WitnessOracle<'_> {
             let ask = (self.state_ids.stateful_test_id(question.rule), question.content_digest);
             let nth = self.evaluation_counts.entry(ask).or_default();
             let same = |o: &&Assumption| match o.variable {
-                FreeVariable::StatefulTest { who, content, nth: n, of } => {
-                    (who, content, n) == (ask.0, ask.1, *nth)
+                FreeVariable::StatefulTest { state_id, content, nth: n, of } => {
+                    (state_id, content, n) == (ask.0, ask.1, *nth)
                         && of.hook.is_none_or(|h| h == question.hook)
                 }
                 _ => false,
@@ -159,8 +159,8 @@ impl Oracle for WitnessOracle<'_> {
         let ask = (self.state_ids.stateful_test_id(question.rule), question.content_digest);
         let met = self.evaluation_counts.get(&ask).copied().unwrap_or(0);
         let of = |o: &Assumption| match o.variable {
-            FreeVariable::StatefulTargetBit { who, content, nth, bit, .. } => {
-                ((who, content) == ask && nth + 1 == met && bit.0 == field).then_some(bit.1)
+            FreeVariable::StatefulTargetBit { state_id, content, nth, bit, .. } => {
+                ((state_id, content) == ask && nth + 1 == met && bit.0 == field).then_some(bit.1)
             }
             FreeVariable::StatelessTargetBit {
                 content,

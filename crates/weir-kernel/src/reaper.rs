@@ -139,7 +139,7 @@ pub(crate) fn remove_session(record: &SessionRecord, here: &PidNamespace) -> Vec
     removed.append(&mut return_borrowed_devices(record, &namespaces));
     for name in namespaces {
         if session_record::parse_namespace_run(&name) == Some(&record.run) {
-            removed.append(&mut remove_namespace(&name));
+            removed.append(&mut remove_namespace_listing_removed(&name));
         }
     }
     for sysctl in &record.sysctls {
@@ -160,7 +160,7 @@ pub(crate) fn remove_session(record: &SessionRecord, here: &PidNamespace) -> Vec
 }
 
 /// Kills what runs in a namespace, then removes its name; the kernel removes the rest.
-pub(crate) fn remove_namespace(name: &str) -> Vec<String> {
+pub(crate) fn remove_namespace_listing_removed(name: &str) -> Vec<String> {
     let mut removed = Vec::new();
     let path = Path::new(NETNS_DIRECTORY).join(name);
     for id in find_other_processes_in_namespace(&path) {

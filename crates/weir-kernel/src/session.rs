@@ -125,7 +125,7 @@ impl Session {
     /// Where the session file cannot be written.
     pub fn remove_namespace(&self, namespace: Namespace) -> Result<(), KernelError> {
         self.live.release_namespace(namespace.name());
-        reaper::remove_namespace(namespace.name());
+        reaper::remove_namespace_listing_removed(namespace.name());
         self.journal.update_record(|record| record.namespaces.retain(|n| n != namespace.name()))
     }
 

@@ -154,19 +154,21 @@ pub(crate) fn build_tagged_frame(
     Ok(bytes)
 }
 
-/// The network packet of a frame, without what pads the frame. The length is at `at`, and `more` is
-/// what it does not count.
+/// The network packet of a frame, without what pads the frame. The length is at `length_offset`,
+/// and `uncounted_bytes` is what it does not count.
 fn extract_unpadded_ip_packet(
     frame: &[u8],
     header: usize,
-    at: usize,
-    more: usize,
+    length_offset: usize,
+    uncounted_bytes: usize,
 ) -> Result<Vec<u8>, String> {
     let packet = &frame[ETHERNET_HEADER_BYTES..];
     if packet.len() < header {
         return Err("shorter than its network header".to_owned());
     }
-    let length = usize::from(u16::from_be_bytes([packet[at], packet[at + 1]])) + more;
+    let length =
+        usize::from(u16::from_be_bytes([packet[length_offset], packet[length_offset + 1]]))
+            + uncounted_bytes;
     if length < header || length > packet.len() {
         return Err(format!("its header says {length} bytes, it has {}", packet.len()));
     }

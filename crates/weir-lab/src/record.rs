@@ -5,8 +5,8 @@ use std::path::Path;
 
 use weir_stats::run::RECORD_FORMAT_VERSION;
 use weir_stats::{
-    NoiseFloor, Preset, Run as RunRecord, RunSubject, Scenario, ScenarioAxis, TrialCounts,
-    TrialState, claim, trial_selection,
+    NoiseFloor, Preset, Run, RunSubject, Scenario, ScenarioAxis, TrialCounts, TrialState, claim,
+    trial_selection,
 };
 
 use crate::LabError;
@@ -40,7 +40,7 @@ pub(crate) fn create_record_folder_with_files(
 }
 
 /// The run as it is now: complete, or truncated.
-pub(crate) fn build_run_json(run: &RunState<'_>, complete: bool) -> RunRecord {
+pub(crate) fn build_run_json(run: &RunState<'_>, complete: bool) -> Run {
     let study = &run.loaded_study.study;
     let seed = run.options.seed;
     let claims =
@@ -50,7 +50,7 @@ pub(crate) fn build_run_json(run: &RunState<'_>, complete: bool) -> RunRecord {
         let ratio = trial_selection::estimate_noise_floor(&run.trials, &subject, seed)?;
         Some(NoiseFloor { subject, ratio })
     });
-    RunRecord {
+    Run {
         format: RECORD_FORMAT_VERSION,
         study: run.loaded_study.name.clone(),
         title: study.title.clone(),

@@ -110,13 +110,13 @@ pub fn compare_form_on_generated_packets<'f>(
 pub fn generate_firewall_check_packets(
     firewall: &Firewall,
     options: &PacketCheckOptions,
-    share: usize,
+    packet_count_divisor: usize,
 ) -> Vec<(JourneyKind, Vec<Packet>)> {
     let mut out = Vec::new();
     for ruleset in firewall.rulesets() {
         for entry in JourneyKind::ALL {
-            let way = if entry == JourneyKind::Forward { 2 } else { 4 };
-            let count = options.packets / way / share;
+            let journey_divisor = if entry == JourneyKind::Forward { 2 } else { 4 };
+            let count = options.packets / journey_divisor / packet_count_divisor;
             let traffic = TrafficOptions {
                 seed: options.seed,
                 max_packets: count,

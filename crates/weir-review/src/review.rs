@@ -296,8 +296,8 @@ const fn lowercase_family_name(family: Family) -> &'static str {
     }
 }
 
-fn path_word(way: ComparedPath) -> String {
-    match way {
+fn path_word(path: ComparedPath) -> String {
+    match path {
         ComparedPath::WholeJourney(entry) => format!("{entry:?}").to_lowercase(),
         ComparedPath::Hook(hook) => hook.chain_name().to_owned(),
         ComparedPath::ReassembledInput => "input, reassembled from fragments".to_owned(),

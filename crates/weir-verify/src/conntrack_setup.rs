@@ -6,10 +6,10 @@ use weir_packet::{Addr, CtState, Family, Packet, Transport};
 /// Entries that make conntrack see the packet in the state that it carries; none where a packet is
 /// so inherently (NEW, INVALID, UNTRACKED), or cannot be made so.
 ///
-/// `number` distinguishes the master connections of different packets.
+/// `master_port` distinguishes the master connections of different packets.
 pub(crate) fn build_conntrack_entries_of_packet(
     packet: &Packet,
-    number: u32,
+    master_port: u32,
 ) -> Vec<ConntrackEntry> {
     let Some(tuple) = conntrack_tuple(packet) else { return Vec::new() };
     let original = if packet.ct.is_reply_direction { tuple.invert() } else { tuple };
@@ -27,7 +27,7 @@ pub(crate) fn build_conntrack_entries_of_packet(
         CtState::Related if matches!(packet.transport, Transport::Icmp { .. }) => Vec::new(),
         // As a helper would: the connection is expected, its first packet makes it.
         CtState::Related => {
-            let master = master_tuple(packet.family, number);
+            let master = master_tuple(packet.family, master_port);
             let (reply, expected_tuple) = (master.invert(), Some(tuple));
             vec![ConntrackEntry {
                 original: master,
@@ -43,12 +43,12 @@ pub(crate) fn build_conntrack_entries_of_packet(
 }
 
 /// The connection that a related one belongs to.
-fn master_tuple(family: Family, number: u32) -> ConntrackTuple {
+fn master_tuple(family: Family, master_port: u32) -> ConntrackTuple {
     let (saddr, daddr) = match family {
         Family::V4 => (0xc000_00c8, 0xc000_00c9),
         Family::V6 => (0x0100 << 112 | 0xc8, 0x0100 << 112 | 0xc9),
     };
-    let key = TupleL4Key::Ports(number as u16, 21);
+    let key = TupleL4Key::Ports(master_port as u16, 21);
     ConntrackTuple { family, saddr: Addr(saddr), daddr: Addr(daddr), proto: 6, l4_key: key }
 }
 

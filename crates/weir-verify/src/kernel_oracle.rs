@@ -2,8 +2,8 @@
 //! determines them, otherwise from the kernel's own counter of the rule.
 //!
 //! A counter shows whether all matches of its rule were true. It does not show which one was false,
-//! which matters if one of them drops the packet ([`hotdrop_prediction`]): such answers stay open, and both
-//! are tried ([`KernelOracle::with_scripted_answers`]).
+//! which matters if one of them drops the packet ([`hotdrop_prediction`]): such answers stay open,
+//! and both are tried ([`KernelOracle::with_scripted_answers`]).
 
 use std::collections::HashMap;
 

@@ -35,14 +35,14 @@ pub(crate) struct PacketPath {
 }
 
 impl PacketPath {
-    pub fn from_packet(packet: &Packet, entry: JourneyKind, own: bool) -> PacketPath {
+    pub fn from_packet(packet: &Packet, entry: JourneyKind, is_own_address: bool) -> PacketPath {
         let (iif, oif) = match entry {
             JourneyKind::Forward => (packet.iif.clone(), packet.oif.clone()),
             JourneyKind::Input => (packet.iif.clone(), String::new()),
             JourneyKind::Output => (String::new(), packet.oif.clone()),
         };
-        let own = own && entry == JourneyKind::Input;
-        PacketPath { family: packet.family, journey_kind: entry, iif, oif, is_own_address: own }
+        let is_own_address = is_own_address && entry == JourneyKind::Input;
+        PacketPath { family: packet.family, journey_kind: entry, iif, oif, is_own_address }
     }
 
     /// The order in which paths are tried: routes rarely change, names of devices often.

@@ -283,9 +283,9 @@ fn is_ct_zone_target(target: &Target) -> bool {
 }
 
 /// A packet in a line.
-pub(crate) fn describe_packet_and_path(packet: &Packet, way: &str) -> String {
+pub(crate) fn describe_packet_and_path(packet: &Packet, path_text: &str) -> String {
     let family = packet.family;
-    let mut out = format!("{way}: ");
+    let mut out = format!("{path_text}: ");
     for (word, device) in [("iif", &packet.iif), ("oif", &packet.oif)] {
         if !device.is_empty() {
             out += &format!("{word} {device} ");

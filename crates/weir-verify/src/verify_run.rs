@@ -225,7 +225,7 @@ impl VerifyRun<'_> {
             }
         }
         for at in sample {
-            self.compare_single_packet(&batch.select_packets([at]))?;
+            self.compare_single_packet_within_budget(&batch.select_packets([at]))?;
         }
         rounds.determined.push_batch_selection(&batch, plain);
         rounds.guessed.push_batch_selection(&batch, guessed);
@@ -283,7 +283,7 @@ impl VerifyRun<'_> {
             }
             for (batch, _) in &round.batches {
                 for at in 0..batch.packets.len() {
-                    self.compare_single_packet(&batch.select_packets([at]))?;
+                    self.compare_single_packet_within_budget(&batch.select_packets([at]))?;
                 }
             }
         }
@@ -335,7 +335,10 @@ impl VerifyRun<'_> {
     }
 
     /// One packet whose way depends on what only the kernel can say.
-    fn compare_single_packet(&mut self, batch: &PacketBatch) -> Result<(), VerifyError> {
+    fn compare_single_packet_within_budget(
+        &mut self,
+        batch: &PacketBatch,
+    ) -> Result<(), VerifyError> {
         if self.single_packets_left_for_now() == 0 {
             self.report.count_excluded_packets(SINGLE_PACKET_LIMIT_CAUSE, 1);
             return Ok(());
@@ -490,10 +493,10 @@ fn set_observed_ct_state(packet: &mut Packet, state: Option<CtState>) {
     }
 }
 
-/// The next answers to try where counters left some open: all of `open` questions in turn, as a
-/// number counts. False where all were tried.
-fn advance_scripted_answers(script: &mut Vec<bool>, open: usize) -> bool {
-    script.resize(open.max(script.len()), false);
+/// The next answers to try where counters left some open: all of `open_question_count` questions in
+/// turn, as a number counts. False where all were tried.
+fn advance_scripted_answers(script: &mut Vec<bool>, open_question_count: usize) -> bool {
+    script.resize(open_question_count.max(script.len()), false);
     for answer in script.iter_mut() {
         *answer = !*answer;
         if *answer {

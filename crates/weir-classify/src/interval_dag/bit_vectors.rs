@@ -46,7 +46,7 @@ pub(super) struct WordBitmaps {
 }
 
 /// Cache lines of bits and of the summary of a bitmap for that many filters.
-pub(super) fn bitmap_lines(filter_count: usize) -> (usize, usize) {
+pub(super) fn count_bitmap_and_summary_lines(filter_count: usize) -> (usize, usize) {
     let lines = filter_count.div_ceil(LINE_BITS);
     (lines, if lines > LINES_WITHOUT_SUMMARY_MAX { lines.div_ceil(LINE_BITS) } else { 0 })
 }
@@ -132,7 +132,7 @@ fn collect_bitmaps(
 
 /// A bitmap as the block has it.
 fn prepend_summary_to_bitmap(set: &[u32]) -> Vec<u32> {
-    let (_, summary_lines) = bitmap_lines(set.len() * 32);
+    let (_, summary_lines) = count_bitmap_and_summary_lines(set.len() * 32);
     let mut words = vec![0; summary_lines * LINE_WORDS];
     if summary_lines > 0 {
         for (line, bits) in set.chunks(LINE_WORDS).enumerate() {

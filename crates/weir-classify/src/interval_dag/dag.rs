@@ -104,7 +104,7 @@ struct DagBuilder<'a> {
 impl DagBuilder<'_> {
     /// The search for the filters of `list` on the words of the set `words`. Neither drops a
     /// filter: a bucket has every filter that may match.
-    fn add_search(&mut self, list: &[u32], words: u32) -> Result<NodeRef, NoSearchReason> {
+    fn find_or_add_search(&mut self, list: &[u32], words: u32) -> Result<NodeRef, NoSearchReason> {
         if list.len() <= self.limits.bucket_filters {
             return self.add_bucket(list);
         }
@@ -116,7 +116,7 @@ impl DagBuilder<'_> {
             None => self.add_bucket(list)?,
             Some(word) => {
                 let pieces = self.add_pieces(list, words, word)?;
-                self.nodes.add_search(word, pieces)
+                self.nodes.add_search_levels(word, pieces)
             }
         };
         self.search_of.insert(key, search);
@@ -138,7 +138,7 @@ impl DagBuilder<'_> {
         self.check_budget(0)?;
         let mut children = Vec::with_capacity(pieces.len());
         for piece in pieces {
-            let child = self.add_search(&piece.list, words & !(1 << word))?;
+            let child = self.find_or_add_search(&piece.list, words & !(1 << word))?;
             children.push((piece.start, child));
         }
         Ok(children)

@@ -1,6 +1,6 @@
 //! Writes the groups into a block.
 
-use super::bit_vectors::{BitVectors, bitmap_lines};
+use super::bit_vectors::{BitVectors, count_bitmap_and_summary_lines};
 use super::block::{
     BIT_VECTOR_GROUP_KIND, BYTE_ORDER, CacheLine, HeaderWord, MAGIC, NO_BLOCK, PREAMBLE_LINES,
     ROOT_WORDS, SEARCH_GROUP_KIND, VERSION, checksum_lines,
@@ -198,7 +198,7 @@ impl BlockWriter<'_> {
         }
         let next_line = |lines: &[CacheLine]| (first_bitmap_line + lines.len()) as u32;
         let ranks = vectors.filters.iter().map(|filter| self.columns.ranks[*filter as usize]);
-        let (line_count, summary_lines) = bitmap_lines(vectors.filters.len());
+        let (line_count, summary_lines) = count_bitmap_and_summary_lines(vectors.filters.len());
         let mut line = CacheLine::ZERO;
         line.0[..4].copy_from_slice(&[
             BIT_VECTOR_GROUP_KIND,

@@ -32,7 +32,11 @@ pub(super) struct NodeTable {
 impl NodeTable {
     /// The search for the piece that contains a value: `pieces` are the first value of each, from
     /// 0 ascending, and what it leads to. Neighbours with the same target become one.
-    pub(super) fn add_search(&mut self, word: usize, pieces: Vec<(u32, NodeRef)>) -> NodeRef {
+    pub(super) fn add_search_levels(
+        &mut self,
+        word: usize,
+        pieces: Vec<(u32, NodeRef)>,
+    ) -> NodeRef {
         let mut level = pieces;
         level.dedup_by(|next, before| next.1 == before.1);
         while level.len() > 1 {

@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-use super::bit_vectors::{LINE_BITS, bitmap_lines};
+use super::bit_vectors::{LINE_BITS, count_bitmap_and_summary_lines};
 use super::block::{
     BIT_VECTOR_GROUP_KIND, BYTE_ORDER, BitVectorGroup, BitVectorWord, CacheLine, ClassifierBlock,
     HeaderWord, MAGIC, NO_BLOCK, PREAMBLE_LINES, ROOT_WORDS, SEARCH_GROUP_KIND, SearchGroup,
@@ -244,7 +244,10 @@ fn parse_bit_vectors(
         words: words.collect::<Result<_, BlockError>>()?,
     };
     let lines = (group.line_count, group.summary_lines);
-    require_undamaged(lines == bitmap_lines(group.filter_count), "size of bit vectors")?;
+    require_undamaged(
+        lines == count_bitmap_and_summary_lines(group.filter_count),
+        "size of bit vectors",
+    )?;
     let end = group.first_rank_line + group.filter_count.div_ceil(16);
     require_undamaged(end <= block.lines.len(), "ranks of bit vectors")?;
     let mut ranks = (0..group.filter_count).map(|bit| block.word(group.first_rank_line, bit));

@@ -31,7 +31,7 @@ impl RootTable {
     }
 
     /// The search on a word of `bits` bits for the piece that contains a value. `pieces`: as
-    /// [`NodeTable::add_search`] takes them.
+    /// [`NodeTable::add_search_levels`] takes them.
     pub(super) fn of_pieces(
         nodes: &mut NodeTable,
         word: usize,
@@ -56,7 +56,7 @@ impl RootTable {
             while next < pieces.len() && u64::from(pieces[next].0) < last_value {
                 next += 1;
             }
-            let child = nodes.add_search(word, pieces[first..next].to_vec());
+            let child = nodes.add_search_levels(word, pieces[first..next].to_vec());
             first = next - 1;
             child
         });

@@ -51,13 +51,19 @@ impl SeededAnswers {
             == 1
     }
 
-    pub fn stateful_answer_by_occurrence(&self, who: u64, content: u64, nth: u32) -> bool {
-        hash_value_deterministically((self.seed, who, content, nth)) & 1 == 1
+    pub fn stateful_answer_by_occurrence(&self, state_id: u64, content: u64, nth: u32) -> bool {
+        hash_value_deterministically((self.seed, state_id, content, nth)) & 1 == 1
     }
 
     /// What a target writes of which nothing is known.
-    pub fn stateful_write_value(&self, who: u64, content: u64, nth: u32, field: Field) -> u128 {
-        hash_value_deterministically((self.seed, who, content, nth, field)).into()
+    pub fn stateful_write_value(
+        &self,
+        state_id: u64,
+        content: u64,
+        nth: u32,
+        field: Field,
+    ) -> u128 {
+        hash_value_deterministically((self.seed, state_id, content, nth, field)).into()
     }
 
     /// What a target writes into a packet.
@@ -170,13 +176,14 @@ impl Oracle for SeededAnswers {
     }
 
     fn choose_written_value(&mut self, w: &UnknownWrite<'_>) -> u128 {
-        let (q, who) = (w.question, self.state_ids.stateful_test_id(w.question.rule));
-        let met = self.stateful_questions.iter().filter(|a| **a == (who, q.content_digest)).count()
-            as u32;
+        let (q, state_id) = (w.question, self.state_ids.stateful_test_id(w.question.rule));
+        let met =
+            self.stateful_questions.iter().filter(|a| **a == (state_id, q.content_digest)).count()
+                as u32;
         let value = match met {
             1.. if FIELDS_KEPT_BY_UNKNOWN_TARGET.contains(&w.field) => w.old_value,
             0 => self.stateless_write_value(q.content_digest, q.hook, q.packet, w.field),
-            n => self.stateful_write_value(who, q.content_digest, n - 1, w.field),
+            n => self.stateful_write_value(state_id, q.content_digest, n - 1, w.field),
         };
         value & w.field.max_value(q.family)
     }

@@ -19,11 +19,13 @@ impl DiagramContext<'_> {
     pub fn build_nat_target(
         &mut self,
         nat: &NatTarget,
-        effects: u32,
+        own_effect_list: u32,
         place: TableEvaluationPoint,
     ) -> Result<DiagramRef, LimitReached> {
-        let accept =
-            Terminal { effects, ..Terminal::from_exit(RuleExit::Verdict(Verdict::Accept)) };
+        let accept = Terminal {
+            effects: own_effect_list,
+            ..Terminal::from_exit(RuleExit::Verdict(Verdict::Accept))
+        };
         if matches!(place.hook_or_forward(), Hook::Input | Hook::Postrouting) {
             // The last table of every journey: nothing reads the packet any more.
             return Ok(self.terminals.intern_leaf(accept));
@@ -74,11 +76,11 @@ impl DiagramContext<'_> {
             same_addr = store.make_node(changed, DiagramRef::ONE, DiagramRef::ZERO)?;
         }
         let same_both = store.and(same_addr, same_port)?;
-        let with = self.build_nat_outcome(change, same_both, source, effects)?;
+        let with = self.build_nat_outcome(change, same_both, source, own_effect_list)?;
         if new.port.is_none() && new.port_bits.is_empty() {
             return Ok(with);
         }
-        let without = self.build_nat_outcome(without_port, same_addr, source, effects)?;
+        let without = self.build_nat_outcome(without_port, same_addr, source, own_effect_list)?;
         let there = self.space.presence.complete_ports;
         self.space.store.ite(there, with, without)
     }
@@ -115,10 +117,12 @@ impl DiagramContext<'_> {
         mut change: PacketChange,
         same: DiagramRef,
         source: bool,
-        effects: u32,
+        own_effect_list: u32,
     ) -> Result<DiagramRef, LimitReached> {
-        let accept =
-            Terminal { effects, ..Terminal::from_exit(RuleExit::Verdict(Verdict::Accept)) };
+        let accept = Terminal {
+            effects: own_effect_list,
+            ..Terminal::from_exit(RuleExit::Verdict(Verdict::Accept))
+        };
         let number = self.terminals.intern_change(&change);
         let kept = self.terminals.intern_leaf(Terminal { change: number, ..accept });
         let bit = if source { ct_bit::SNAT } else { ct_bit::DNAT };

@@ -186,11 +186,12 @@ impl FrameGenerator {
         &mut self,
         namespace: &Namespace,
         ifindex: u32,
-        play: &SendPlan,
+        send_plan: &SendPlan,
     ) -> Result<SendResult, LabError> {
         assert!(self.frames > 0, "the table of frames is filled first");
-        self.write_bpf_pace_and_device(ifindex, play);
-        let pages = count_pages_for_trial(play.duration, play.rate_pps, play.packets_max);
+        self.write_bpf_pace_and_device(ifindex, send_plan);
+        let pages =
+            count_pages_for_trial(send_plan.duration, send_plan.rate_pps, send_plan.packets_max);
         let first_page = vec![0; self.table.slot_bytes()];
         let program = &self.bpf_skeleton.progs.weir_generate;
         let is_silent = || self.read_bpf_outcome().paced.ended_ns != 0;
@@ -199,7 +200,7 @@ impl FrameGenerator {
             program,
             watcher,
             namespace,
-            play.duration,
+            send_plan.duration,
             &first_page,
             pages,
             &is_silent,
@@ -207,20 +208,21 @@ impl FrameGenerator {
         Ok(to_send_result(&self.read_bpf_outcome()))
     }
 
-    fn write_bpf_pace_and_device(&mut self, ifindex: u32, play: &SendPlan) {
+    fn write_bpf_pace_and_device(&mut self, ifindex: u32, send_plan: &SendPlan) {
         let bss =
             self.bpf_skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
-        bss.outcome = bpf_skeleton::types::outcome { random: play.seed | 1, ..Default::default() };
+        bss.outcome =
+            bpf_skeleton::types::outcome { random: send_plan.seed | 1, ..Default::default() };
         bss.control = bpf_skeleton::types::control {
             pace: bpf_skeleton::types::pace {
-                duration_ns: play.duration.as_nanos() as u64,
-                rate: play.rate_pps,
-                most: play.packets_max,
+                duration_ns: send_plan.duration.as_nanos() as u64,
+                rate: send_plan.rate_pps,
+                most: send_plan.packets_max,
                 catch_up: MAX_CATCH_UP_FRAMES,
             },
             ifindex,
             frames: self.frames,
-            shuffled: play.shuffled.into(),
+            shuffled: send_plan.shuffled.into(),
             ..Default::default()
         };
     }

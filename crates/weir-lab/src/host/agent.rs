@@ -196,29 +196,33 @@ impl Agent {
         Ok(place)
     }
 
-    fn find_namespace_by_number(&self, room: u32) -> Result<&AgentOwnedNamespace, LabError> {
-        self.namespaces
-            .get(&room)
-            .ok_or_else(|| LabError::FirewallHostFailure(format!("no namespace {room}")))
+    fn find_namespace_by_number(
+        &self,
+        namespace_number: u32,
+    ) -> Result<&AgentOwnedNamespace, LabError> {
+        self.namespaces.get(&namespace_number).ok_or_else(|| {
+            LabError::FirewallHostFailure(format!("no namespace {namespace_number}"))
+        })
     }
 
-    fn remove_uncabled_namespace(&mut self, room: u32) -> Result<(), LabError> {
-        let namespace = self.find_namespace_by_number(room)?.target.namespace().clone();
+    fn remove_uncabled_namespace(&mut self, namespace_number: u32) -> Result<(), LabError> {
+        let namespace = self.find_namespace_by_number(namespace_number)?.target.namespace().clone();
         if namespace.name() == self.interface_namespace.name() {
             return Err(LabError::FirewallHostFailure(
                 "the interfaces are in that namespace".to_owned(),
             ));
         }
-        self.namespaces.remove(&room);
+        self.namespaces.remove(&namespace_number);
         Ok(self.session.remove_namespace(namespace)?)
     }
 
     fn move_and_configure_interfaces(
         &mut self,
-        room: u32,
+        namespace_number: u32,
         neighbours: &SinkMacAndReturnRoute,
     ) -> Result<(), LabError> {
-        let AgentOwnedNamespace { target, ipv6, .. } = self.find_namespace_by_number(room)?;
+        let AgentOwnedNamespace { target, ipv6, .. } =
+            self.find_namespace_by_number(namespace_number)?;
         let (namespace, ipv6) = (target.namespace().clone(), *ipv6);
         let [input, output] = self.interface_names.as_slice() else {
             return Err(LabError::FirewallHostFailure("two interfaces are taken first".to_owned()));
@@ -277,11 +281,11 @@ impl Agent {
         })
     }
 
-    fn read_proc_net(&mut self, room: u32, name: &str) -> Result<String, LabError> {
+    fn read_proc_net(&mut self, namespace_number: u32, name: &str) -> Result<String, LabError> {
         let name = require_path_inside_folder(name)?.to_string_lossy().into_owned();
-        let unknown = || LabError::FirewallHostFailure(format!("no namespace {room}"));
+        let unknown = || LabError::FirewallHostFailure(format!("no namespace {namespace_number}"));
         let AgentOwnedNamespace { target, proc_net_files: files, .. } =
-            self.namespaces.get_mut(&room).ok_or_else(unknown)?;
+            self.namespaces.get_mut(&namespace_number).ok_or_else(unknown)?;
         if !files.contains_key(&name) {
             files.insert(name.clone(), open_namespace_proc_net(target.namespace(), &name)?);
         }

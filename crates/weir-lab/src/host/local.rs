@@ -100,8 +100,8 @@ impl Host for LocalHost {
         Ok(self.kernel_log.borrow_mut().read_new_lines(most))
     }
 
-    fn read_kernel_memory(&self, settled: bool) -> Result<i64, LabError> {
-        Ok(kernel_memory::read_kernel_memory_maybe_settled(settled))
+    fn read_kernel_memory(&self, wait_to_settle: bool) -> Result<i64, LabError> {
+        Ok(kernel_memory::read_kernel_memory_maybe_settled(wait_to_settle))
     }
 
     fn set_machine_sysctl_for_session(&self, key: &str, to: u64) -> Result<(), LabError> {
@@ -166,11 +166,11 @@ impl ExecTarget for LocalNamespace {
         })
     }
 
-    fn flush_conntrack(&self, settled: bool) -> Result<(), LabError> {
+    fn flush_conntrack(&self, wait_to_settle: bool) -> Result<(), LabError> {
         let count = self.namespace.read_sysctl("net.netfilter.nf_conntrack_count");
         if count.is_ok_and(|count| count.trim() != "0") {
             KernelConntrackTable::open(&self.namespace)?.flush()?;
-            if settled {
+            if wait_to_settle {
                 kernel_memory::wait_for_slabs_to_settle();
             }
         }

@@ -49,9 +49,9 @@ pub(crate) trait Host {
     /// The first lines that its kernel logged since the last call.
     fn read_new_kernel_log_lines(&self, most: usize) -> Result<Vec<String>, LabError>;
 
-    /// Bytes of its kernel memory that may hold rulesets; `settled` waits first until removed ones
-    /// have been freed.
-    fn read_kernel_memory(&self, settled: bool) -> Result<i64, LabError>;
+    /// Bytes of its kernel memory that may hold rulesets; `wait_to_settle` waits first until
+    /// removed ones have been freed.
+    fn read_kernel_memory(&self, wait_to_settle: bool) -> Result<i64, LabError>;
 
     /// Sets a sysctl of the whole machine until the session there ends.
     fn set_machine_sysctl_for_session(&self, key: &str, to: u64) -> Result<(), LabError>;
@@ -72,9 +72,9 @@ pub(crate) trait ExecTarget: ProcNetOpener {
     fn run_command(&self, command: &TargetCommand<'_>) -> Result<TimedCommandOutput, LabError>;
 
     /// Empties its connection table: an entry of an earlier trial would make a packet cheaper or
-    /// more expensive than that of a new connection. `settled` waits until the kernel has the
-    /// memory back.
-    fn flush_conntrack(&self, settled: bool) -> Result<(), LabError>;
+    /// more expensive than that of a new connection. `wait_to_settle` waits until the kernel has
+    /// the memory back.
+    fn flush_conntrack(&self, wait_to_settle: bool) -> Result<(), LabError>;
 
     /// Starts sampling its connection table; false if it has none.
     fn start_conntrack_sampling(&self, period: Duration) -> Result<bool, LabError>;

@@ -14,10 +14,11 @@ pub(crate) fn wait_for_slabs_to_settle() {
     );
 }
 
-/// Bytes of this machine's kernel that rulesets may be kept in; `settled` waits first until they
-/// shrink no more, for a namespace that was removed is taken apart a while later, with its rules.
-pub(crate) fn read_kernel_memory_maybe_settled(settled: bool) -> i64 {
-    if settled {
+/// Bytes of this machine's kernel that rulesets may be kept in; `wait_to_settle` waits first until
+/// they shrink no more, for a namespace that was removed is taken apart a while later, with its
+/// rules.
+pub(crate) fn read_kernel_memory_maybe_settled(wait_to_settle: bool) -> i64 {
+    if wait_to_settle {
         wait_until_memory_settles(read_kernel_memory_bytes, 3);
     }
     read_kernel_memory_bytes()

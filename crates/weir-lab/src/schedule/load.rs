@@ -162,8 +162,9 @@ fn time_subject_command(
 }
 
 /// Lines of a file of rules that add one.
-fn count_added_rules(more: &std::path::Path) -> Result<u64, LabError> {
-    let text = std::fs::read_to_string(more).map_err(LabError::file_error("read", more))?;
+fn count_added_rules(added_rules_file: &std::path::Path) -> Result<u64, LabError> {
+    let text = std::fs::read_to_string(added_rules_file)
+        .map_err(LabError::file_error("read", added_rules_file))?;
     Ok(text.lines().filter(|line| line.starts_with("-A ")).count() as u64)
 }
 

@@ -49,13 +49,13 @@ fn choose_planner<'a>(
     }
 }
 
-/// The traffic for the subject of a step, for a number of seconds; `check` verifies everything
+/// The traffic for the subject of a step, for a number of seconds; `verify_all` verifies everything
 /// possible.
 pub(crate) fn plan_step_workload<'a>(
     run: &mut RunState<'a>,
     step: &PlannedTrial,
     seconds: f64,
-    check: bool,
+    verify_all: bool,
 ) -> Result<PlannedWorkload<'a>, LabError> {
     let planner = choose_subject_planner(run, &step.variant.subject);
     let study = &run.loaded_study.study;
@@ -66,7 +66,7 @@ pub(crate) fn plan_step_workload<'a>(
         duration: Duration::from_secs_f64(seconds),
         rate_pps: run.preset.rate_pps,
         seed: run.options.seed,
-        verify_all: check,
+        verify_all,
         frames_scenario,
         frames,
     };

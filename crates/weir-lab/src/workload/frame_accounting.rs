@@ -30,11 +30,11 @@ struct ArrivalAndDropCounts {
 impl ArrivalAndDropCounts {
     /// The counters now.
     fn read(
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<ArrivalAndDropCounts, LabError> {
         Ok(ArrivalAndDropCounts {
-            arrived: stage.topology.sink().read_counts()?,
+            arrived: resources.topology.sink().read_counts()?,
             dropped: firewall.device_drops.dropped_packets()?
                 + firewall.stack_counters.discarded_packets()?,
         })
@@ -45,23 +45,23 @@ impl SentFrameTracker {
     /// Reads the counters before anything is sent.
     pub(crate) fn store_counters_before(
         &mut self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
-        self.counters_before = ArrivalAndDropCounts::read(stage, firewall)?;
+        self.counters_before = ArrivalAndDropCounts::read(resources, firewall)?;
         Ok(())
     }
 
     /// Waits until every frame is accounted for, or nothing moves any more.
     pub(crate) fn await_arrivals(
         &self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
         measured: TrialResults,
     ) -> Result<WorkloadOutcome, LabError> {
         let (before, played) = (self.counters_before, self.send_result);
         let arrived = wait_until_settled(SettleTimeLimits::BPF_PROGRAMS, || {
-            let after = ArrivalAndDropCounts::read(stage, firewall)?;
+            let after = ArrivalAndDropCounts::read(resources, firewall)?;
             let arrived = after.arrived.since(before.arrived);
             let moved = arrived.delivered + arrived.leaked + after.dropped - before.dropped;
             let is_complete = moved >= played.offered;

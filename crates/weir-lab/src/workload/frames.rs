@@ -44,7 +44,7 @@ impl<'a> WorkloadPlanner<'a> for FrameWorkloadPlanner {
     ) -> Result<PlannedWorkload<'a>, LabError> {
         let TrialParameters { frames_scenario, frames, seed, .. } = trial;
         resources.load_frames_into_generator(frames_scenario, frames, *seed)?;
-        let play = SendPlan {
+        let send_plan = SendPlan {
             duration: trial.duration,
             rate_pps: trial.rate_pps,
             packets_max: 0,
@@ -53,7 +53,7 @@ impl<'a> WorkloadPlanner<'a> for FrameWorkloadPlanner {
             seed: *seed as u32 ^ trial.block,
         };
         let some_to_drop = frames.iter().any(|frame| frame.to_drop);
-        Ok(PlannedWorkload::of_packets(FrameWorkload::new(play), some_to_drop))
+        Ok(PlannedWorkload::of_packets(FrameWorkload::new(send_plan), some_to_drop))
     }
 
     fn plan_empty_firewall_trial(
@@ -92,9 +92,9 @@ pub(crate) struct FrameWorkload {
 }
 
 impl FrameWorkload {
-    /// See `play`.
-    pub(crate) fn new(play: SendPlan) -> FrameWorkload {
-        FrameWorkload { send_plan: play, frame_tracker: SentFrameTracker::default() }
+    /// See `send_plan`.
+    pub(crate) fn new(send_plan: SendPlan) -> FrameWorkload {
+        FrameWorkload { send_plan, frame_tracker: SentFrameTracker::default() }
     }
 
     /// As fast as possible, in random order.
@@ -114,26 +114,26 @@ impl Workload for FrameWorkload {
 
     fn prepare(
         &mut self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
-        self.frame_tracker.store_counters_before(stage, firewall)
+        self.frame_tracker.store_counters_before(resources, firewall)
     }
 
     fn send_traffic(
         &mut self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
-        self.frame_tracker.send_result = stage.send_frames(firewall, &self.send_plan)?;
+        self.frame_tracker.send_result = resources.send_frames(firewall, &self.send_plan)?;
         Ok(())
     }
 
     fn await_arrivals(
         &mut self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError> {
-        self.frame_tracker.await_arrivals(stage, firewall, TrialResults::PacketsOnly)
+        self.frame_tracker.await_arrivals(resources, firewall, TrialResults::PacketsOnly)
     }
 }

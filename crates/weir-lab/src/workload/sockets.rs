@@ -177,23 +177,23 @@ impl Workload for SocketWorkload<'_> {
 
     fn prepare(
         &mut self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         firewall.target.flush_conntrack(false)?;
-        let links = LinkCounters::open(&stage.topology, firewall)?;
-        let (sink, port) = (stage.topology.sink_namespace(), self.plan.endpoints.server_port);
+        let links = LinkCounters::open(&resources.topology, firewall)?;
+        let (sink, port) = (resources.topology.sink_namespace(), self.plan.endpoints.server_port);
         let serving = sink
             .call_inside(|| {
                 ServerThread::start_in_current_namespace(
                     &firewall.end_devices.1,
                     port,
-                    pick_other_core_or_same(stage.core),
+                    pick_other_core_or_same(resources.core),
                 )
             })?
             .map_err(socket_io_error)?;
         let before = links.read_packets_entered_and_left()?;
-        let first_client = stage.reserve_client_range_start(self.plan.clients);
+        let first_client = resources.reserve_client_range_start(self.plan.clients);
         self.setup = Some(PreparedSocketTrial {
             server_thread: serving,
             links,
@@ -205,12 +205,12 @@ impl Workload for SocketWorkload<'_> {
 
     fn send_traffic(
         &mut self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         let first = self.setup.as_ref().expect("prepared before").first_client;
         self.client_result =
-            Some(run_clients(stage.topology.source_namespace(), firewall, &self.plan, first)?);
+            Some(run_clients(resources.topology.source_namespace(), firewall, &self.plan, first)?);
         Ok(())
     }
 
@@ -249,14 +249,22 @@ fn run_clients(
     source: &Namespace,
     firewall: &FirewallWithCounters,
     plan: &SocketPlan<'_>,
-    first: u32,
+    first_client_index: u32,
 ) -> Result<ClientCountsAndSeconds, LabError> {
     if let Some(program) = external_clients::choose_program_adapter(plan.client) {
         return external_clients::run_program_for_connection_counts(
-            source, firewall, plan, first, &program,
+            source,
+            firewall,
+            plan,
+            first_client_index,
+            &program,
         );
     }
-    let fetching = FetchPlan { plan: *plan, first_client: first, device: &firewall.end_devices.0 };
+    let fetching = FetchPlan {
+        plan: *plan,
+        first_client: first_client_index,
+        device: &firewall.end_devices.0,
+    };
     let fetched =
         source.call_inside(|| client::run_fetches(&fetching))?.map_err(socket_io_error)?;
     Ok((build_record_from_client_results(&fetched, &plan.resources), fetched.seconds))

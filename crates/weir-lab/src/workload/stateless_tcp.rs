@@ -134,12 +134,12 @@ impl Workload for StatelessTcpWorkload {
 
     fn prepare(
         &mut self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         firewall.target.flush_conntrack(self.leaves_connections_open())?;
         self.sampler = CompletedConnectionSampler::start(
-            expect_tcp_ends(stage),
+            expect_tcp_ends(resources),
             self.connection_plan.duration,
         )?;
         Ok(())
@@ -147,11 +147,11 @@ impl Workload for StatelessTcpWorkload {
 
     fn send_traffic(
         &mut self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
-        let source = stage.topology.source_namespace().clone();
-        self.open_result = expect_tcp_ends(stage).open_connections(
+        let source = resources.topology.source_namespace().clone();
+        self.open_result = expect_tcp_ends(resources).open_connections(
             &source,
             firewall.send_ifindex,
             &self.connection_plan,
@@ -161,10 +161,10 @@ impl Workload for StatelessTcpWorkload {
 
     fn await_arrivals(
         &mut self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         _firewall: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError> {
-        let (ends, opened) = (expect_tcp_ends(stage), self.open_result);
+        let (ends, opened) = (expect_tcp_ends(resources), self.open_result);
         await_all_packets(ends, opened.offered + opened.flood)?;
         let both = ends.read_tallies()?;
         let mut record =
@@ -194,8 +194,8 @@ impl Workload for StatelessTcpWorkload {
     }
 }
 
-fn expect_tcp_ends(stage: &mut WorkloadResources) -> &mut StatelessTcpEndpoints {
-    stage.tcp_ends.as_mut().expect("a study of connections has both ends")
+fn expect_tcp_ends(resources: &mut WorkloadResources) -> &mut StatelessTcpEndpoints {
+    resources.tcp_ends.as_mut().expect("a study of connections has both ends")
 }
 
 /// Waits until every packet has arrived, or none does any more.

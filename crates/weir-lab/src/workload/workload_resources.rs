@@ -96,18 +96,18 @@ impl WorkloadResources {
     pub(crate) fn send_frames(
         &mut self,
         firewall: &FirewallWithCounters,
-        play: &SendPlan,
+        send_plan: &SendPlan,
     ) -> Result<SendResult, LabError> {
-        self.send_frames_into_device(firewall.send_ifindex, play)
+        self.send_frames_into_device(firewall.send_ifindex, send_plan)
     }
 
     /// Plays what is loaded into a device of the source, on the current core.
     pub(crate) fn send_frames_into_device(
         &mut self,
         ifindex: u32,
-        play: &SendPlan,
+        send_plan: &SendPlan,
     ) -> Result<SendResult, LabError> {
         let source = self.topology.source_namespace().clone();
-        self.generator.send_frames(&source, ifindex, play)
+        self.generator.send_frames(&source, ifindex, send_plan)
     }
 }

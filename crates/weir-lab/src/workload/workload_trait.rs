@@ -45,21 +45,21 @@ pub(crate) trait Workload {
     /// Gets ready, before any counter is read.
     fn prepare(
         &mut self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError>;
 
     /// Sends.
     fn send_traffic(
         &mut self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError>;
 
     /// Waits until nothing is under way any more; what was sent, and what arrived.
     fn await_arrivals(
         &mut self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError>;
 

@@ -48,9 +48,9 @@ impl PacketSetFlow<'_> {
     /// The rules that decide everything that a rule matches or drops, if without the rule that has
     /// the same outcome, with no effect, counting rule or stateful match in between.
     ///
-    /// `shadowed_rules` are rules that never act while this one exists. Some may act once it is removed, so
-    /// they must have the same outcome; but they will be removed as well, so nothing may depend on
-    /// them.
+    /// `shadowed_rules` are rules that never act while this one exists. Some may act once it is
+    /// removed, so they must have the same outcome; but they will be removed as well, so nothing
+    /// may depend on them.
     pub fn deciders_without_rule(
         &self,
         at: RulePosition,

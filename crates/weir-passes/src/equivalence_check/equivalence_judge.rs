@@ -218,12 +218,13 @@ impl<'f> EquivalenceJudge<'f> {
             .collect()
     }
 
-    /// As strict, but for the last `rules` of NOTRACK, conntrack itself and nat's policies.
+    /// As strict, but for the last `pass_hit_count` of NOTRACK, conntrack itself and nat's
+    /// policies.
     fn compare_except_notrack_effects(
         &self,
         was: &Outcome<'_>,
         is: &Outcome<'_>,
-        rules: usize,
+        pass_hit_count: usize,
         of: Family,
     ) -> Option<String> {
         if was.verdict != is.verdict {
@@ -234,7 +235,7 @@ impl<'f> EquivalenceJudge<'f> {
                 && matches!(e.target, Target::Effect(e) if is_notrack_without_options(e))
         };
         let mut effects = is.effects.clone();
-        for _ in 0..rules {
+        for _ in 0..pass_hit_count {
             let Some(i) = effects.iter().rposition(own) else {
                 return Some(describe_difference(OutcomeDifference::Effects));
             };

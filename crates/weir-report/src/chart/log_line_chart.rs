@@ -31,15 +31,15 @@ pub(crate) struct ChartSizeAndStyle {
     pub(crate) css_class: &'static str,
 }
 
-/// Draws `series`. `all` are the series whose values set the axes, so that drawings side by side
-/// share them.
+/// Draws `series`. `axis_defining_series` are the series whose values set the axes, so that
+/// drawings side by side share them.
 pub(crate) fn draw_log_line_chart(
     caption: &ChartTitlesAndUnit<'_>,
     layout: ChartSizeAndStyle,
     series: &[ChartSeries],
-    all: &[ChartSeries],
+    axis_defining_series: &[ChartSeries],
 ) -> Markup {
-    let frame = PlotGeometry::new(layout, all);
+    let frame = PlotGeometry::new(layout, axis_defining_series);
     let mut points = series.iter().flat_map(|one| &one.points);
     if !points.any(|point| frame.position_of(point.x, point.value).is_some()) {
         return render_empty_chart_note(caption, layout.css_class);
@@ -54,9 +54,11 @@ pub(crate) fn draw_log_line_chart(
 }
 
 impl PlotGeometry {
-    fn new(layout: ChartSizeAndStyle, all: &[ChartSeries]) -> PlotGeometry {
-        let mut xs: Vec<f64> =
-            all.iter().flat_map(|one| one.points.iter().map(|point| point.x)).collect();
+    fn new(layout: ChartSizeAndStyle, axis_defining_series: &[ChartSeries]) -> PlotGeometry {
+        let mut xs: Vec<f64> = axis_defining_series
+            .iter()
+            .flat_map(|one| one.points.iter().map(|point| point.x))
+            .collect();
         xs.retain(|x| x.is_finite() && *x >= 0.0);
         xs.sort_by(f64::total_cmp);
         xs.dedup();
@@ -64,7 +66,7 @@ impl PlotGeometry {
         let (top, bottom) = (30.0, layout.size.height - 44.0);
         let x = LogScale::with_exact_ends(&xs, left + 14.0, right - 12.0);
         let y = LogScale::with_margins_and_round_ends(
-            all.iter().flat_map(ChartSeries::plotted_values),
+            axis_defining_series.iter().flat_map(ChartSeries::plotted_values),
             bottom,
             top,
         );

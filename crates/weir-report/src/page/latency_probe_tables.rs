@@ -29,11 +29,11 @@ const SHELL_RESPONSE_COLUMNS: [ProbeColumn; 3] = [
 
 /// A table for each kind of probe and each load.
 pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
-    let asked: Vec<&Trial> = model
+    let probe_trials: Vec<&Trial> = model
         .accepted_trials()
         .filter(|trial| trial.probe_result().is_some() || trial.bulk_tcp_stream_result().is_some())
         .collect();
-    let mut points: Vec<Scenario> = asked
+    let mut points: Vec<Scenario> = probe_trials
         .iter()
         .map(|trial| trial.scenario.project_to_axes(&[PROBE_KIND_AXIS, BACKGROUND_LOAD_AXIS]))
         .collect();
@@ -47,13 +47,17 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
                     "Requests at planned times; a response time counts from the planned time. "
                     "Values are medians over blocks, each with its interval."
                 }
-                @for point in &points { (render_probe_table(model, &asked, point)) }
+                @for point in &points { (render_probe_table(model, &probe_trials, point)) }
             }
         }
     }
 }
 
-fn render_probe_table(model: &ReportModel<'_>, asked: &[&Trial], point: &Scenario) -> Markup {
+fn render_probe_table(
+    model: &ReportModel<'_>,
+    probe_trials: &[&Trial],
+    point: &Scenario,
+) -> Markup {
     let is = |axis, name: &str| point.coordinate(axis) == Some(&Coordinate::from(name));
     let rows: &[ProbeColumn] = match () {
         () if is(PROBE_KIND_AXIS, "shell") => &SHELL_RESPONSE_COLUMNS,
@@ -62,7 +66,7 @@ fn render_probe_table(model: &ReportModel<'_>, asked: &[&Trial], point: &Scenari
     };
     let subjects = || {
         let all = model.record.run.subjects.iter();
-        all.filter(|one| asked.iter().any(|trial| trial.subject == one.name))
+        all.filter(|one| probe_trials.iter().any(|trial| trial.subject == one.name))
     };
     html! {
         div.scroll {
@@ -84,7 +88,7 @@ fn render_probe_table(model: &ReportModel<'_>, asked: &[&Trial], point: &Scenari
                     @for subject in subjects() {
                         @for value in model.numeric_axis_values() {
                             @let at = model.scenario_at(point, value);
-                            @let found = sum_probe_requests(asked, &subject.name, &at);
+                            @let found = sum_probe_requests(probe_trials, &subject.name, &at);
                             @if let Some(found) = found {
                                 tr {
                                     td { (subject_label(subject)) }
@@ -135,11 +139,11 @@ fn describe_probe_kind_and_load(point: &Scenario) -> String {
 
 /// Questions and those of them that were lost, over all trials at a point; `None` without any.
 fn sum_probe_requests(
-    asked: &[&Trial],
+    probe_trials: &[&Trial],
     subject: &str,
     at: &Scenario,
 ) -> Option<ProbeRequestTotals> {
-    let mut there = asked
+    let mut there = probe_trials
         .iter()
         .copied()
         .filter(|trial| trial.state == TrialState::Accepted)

@@ -56,7 +56,7 @@ fn subject_index_of_search(model: &ReportModel<'_>, search: &RateSearchRecord) -
     subjects.position(|subject| subject.name == search.subject)
 }
 
-fn render_search_chart(model: &ReportModel<'_>, at: usize, point: &Scenario) -> Markup {
+fn render_search_chart(model: &ReportModel<'_>, chart_number: usize, point: &Scenario) -> Markup {
     let trace = |search: &RateSearchRecord| {
         let subject = subject_index_of_search(model, search)?;
         let is_good =
@@ -70,7 +70,7 @@ fn render_search_chart(model: &ReportModel<'_>, at: usize, point: &Scenario) -> 
     };
     let of_point = model.record.searches.iter().filter(|search| search.scenario == *point);
     let traces: Vec<SearchTrace> = of_point.filter_map(trace).collect();
-    let id = format!("search-{at}");
+    let id = format!("search-{chart_number}");
     let caption = ChartTitlesAndUnit {
         id: &id,
         title: "Trials of the search",

@@ -223,7 +223,7 @@ fn render_legends(runs: &RunOverlay<'_>, drawn: &[(&Facet, Vec<ChartSeries>)]) -
 
 fn render_facet_plot(
     runs: &RunOverlay<'_>,
-    at: usize,
+    chart_number: usize,
     facet: &Facet,
     series: &[ChartSeries],
 ) -> Markup {
@@ -232,7 +232,7 @@ fn render_facet_plot(
     let gap = if facet.title.is_empty() { "" } else { ", " };
     let title = format!("{}{gap}{}", names.join(" and "), facet.title);
     let caption = ChartTitlesAndUnit {
-        id: &format!("beside-{at}"),
+        id: &format!("beside-{chart_number}"),
         title: &title,
         description: "Medians by subject and run; the ratios within each run are in the table below.",
         x_title: runs.axis.map_or("", axis_title_or_name),

@@ -93,7 +93,7 @@ fn keep_busiest_scenarios(points: &mut BTreeMap<&Scenario, Vec<&Trial>>) {
 fn render_time_series(
     model: &ReportModel<'_>,
     drawn: &TimeSeriesKind,
-    at: usize,
+    chart_number: usize,
     trials: &[&Trial],
 ) -> Markup {
     let curve = |trial: &&Trial| {
@@ -109,7 +109,7 @@ fn render_time_series(
         })
     };
     let drawn_curves: Vec<Curve> = trials.iter().filter_map(curve).collect();
-    let id = format!("course-{}-{at}", drawn.id);
+    let id = format!("course-{}-{chart_number}", drawn.id);
     let caption = ChartTitlesAndUnit {
         id: &id,
         title: drawn.title,

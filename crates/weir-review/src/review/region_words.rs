@@ -11,10 +11,10 @@ use super::review_types::{ExamplePacketReview, RegionFieldReview};
 /// What the packets of a region have in each field.
 pub(super) fn region_fields(
     region: &Region,
-    way: ComparedPath,
+    path: ComparedPath,
     family: Family,
 ) -> Vec<RegionFieldReview> {
-    let said = region.field_values.iter().filter(|v| !is_implied_ttl(v, way));
+    let said = region.field_values.iter().filter(|v| !is_implied_ttl(v, path));
     said.map(|v| RegionFieldReview {
         name: match &v.assumed_match {
             Some((m, true)) => print_match(m, family),
@@ -28,8 +28,8 @@ pub(super) fn region_fields(
 }
 
 /// Forwarded packets have a time to live of at least two: the kernel drops others at routing.
-fn is_implied_ttl(values: &FieldValues, way: ComparedPath) -> bool {
-    way == ComparedPath::WholeJourney(JourneyKind::Forward)
+fn is_implied_ttl(values: &FieldValues, path: ComparedPath) -> bool {
+    path == ComparedPath::WholeJourney(JourneyKind::Forward)
         && values.name.ends_with(Field::Ttl.row().name)
         && values.values == ["2-255"]
 }
@@ -55,12 +55,12 @@ pub(super) fn build_example_review(
     witness: &Witness,
     difference: OutcomeDifference,
     firewalls: [&Firewall; 2],
-    (way, family): (ComparedPath, Family),
+    (path, family): (ComparedPath, Family),
 ) -> ExamplePacketReview {
     let mut packet = witness.packet.clone();
     let mut stands_for = Vec::new();
     for (field, name) in [(Field::Iif, &mut packet.iif), (Field::Oif, &mut packet.oif)] {
-        if !path_has_device(way, field) {
+        if !path_has_device(path, field) {
             name.clear();
         }
         if !name.is_empty() && !firewalls.iter().any(|f| has_rule_testing_device(f, family, field))
@@ -85,13 +85,13 @@ pub(super) fn build_example_review(
 
 /// Whether packets of a path have a device: those of this host come from none, those to it leave by
 /// none.
-fn path_has_device(way: ComparedPath, field: Field) -> bool {
+fn path_has_device(path: ComparedPath, field: Field) -> bool {
     let from_here = matches!(
-        way,
+        path,
         ComparedPath::WholeJourney(JourneyKind::Output) | ComparedPath::Hook(Hook::Output)
     );
     let to_here = matches!(
-        way,
+        path,
         ComparedPath::WholeJourney(JourneyKind::Input)
             | ComparedPath::Hook(Hook::Input | Hook::Prerouting)
             | ComparedPath::ReassembledInput

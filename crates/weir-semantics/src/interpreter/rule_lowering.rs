@@ -370,7 +370,7 @@ impl<'f> LoweredTable<'f> {
 }
 
 /// Options are words; `! --update-counters` is two of them.
-fn lower_set_match<'f>(m: &'f SetMatch, sets: KnownIpsets<'_>, content: u64) -> SetTest<'f> {
+fn lower_set_match<'f>(m: &'f SetMatch, sets: KnownIpsets<'_>, match_digest: u64) -> SetTest<'f> {
     let mut test = SetTest {
         set: sets.index_by_name.get(&*m.name).copied(),
         is_modified_by_rules: sets.modified_by_rules.contains(&m.name),
@@ -379,7 +379,7 @@ fn lower_set_match<'f>(m: &'f SetMatch, sets: KnownIpsets<'_>, content: u64) -> 
         return_nomatch: false,
         needs_oracle: false,
         updates_counters: true,
-        content_digest: content,
+        content_digest: match_digest,
     };
     let mut negated = false;
     for word in m.options.iter().flat_map(|o| o.split_whitespace()) {

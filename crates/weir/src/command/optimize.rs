@@ -165,7 +165,7 @@ struct FixEquivalenceEvidence {
 fn compare_by_diagram_and_packets(
     before: &Firewall,
     after: &Firewall,
-    counters: bool,
+    allow_counter_changes: bool,
     args: &OptimizeArgs,
 ) -> Result<FixEquivalenceEvidence> {
     const MEANING_CHANGED_MESSAGE: &str =
@@ -201,7 +201,7 @@ fn compare_by_diagram_and_packets(
         &options,
         |packet, entry, outcome, answers| {
             let other = new.journey(packet, entry, answers);
-            let what = name_differing_outcome_part(outcome, &other, counters)?;
+            let what = name_differing_outcome_part(outcome, &other, allow_counter_changes)?;
             Some(FormDifference { difference: what, outcome_after: describe_outcome(&other) })
         },
         &mut |what, done| progress.show_done_fraction(what, done),
@@ -215,8 +215,12 @@ fn compare_by_diagram_and_packets(
     }
 }
 
-fn name_differing_outcome_part(a: &Outcome<'_>, b: &Outcome<'_>, counters: bool) -> Option<String> {
-    if !counters {
+fn name_differing_outcome_part(
+    a: &Outcome<'_>,
+    b: &Outcome<'_>,
+    allow_counter_changes: bool,
+) -> Option<String> {
+    if !allow_counter_changes {
         return a.first_difference(b).map(|d| format!("{d:?} differs").to_lowercase());
     }
     let same = a.verdict == b.verdict && a.effects == b.effects && a.packet == b.packet;

@@ -79,34 +79,34 @@ impl Workload for ProbeWorkload {
 
     fn prepare(
         &mut self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
-        let source = stage.topology.source_namespace();
+        let source = resources.topology.source_namespace();
         {
             // What is started here stays on the core.
-            let _pinned = CorePinGuard::pin_to_core(stage.core, false)?;
+            let _pinned = CorePinGuard::pin_to_core(resources.core, false)?;
             self.transport = match self.case.kind {
                 ProbeKind::Stream => None,
                 ProbeKind::Shell => Some(Box::new(FirewallShellProbe::start(&firewall.namespace)?)),
                 kind => {
-                    let macs = stage.topology.firewall_and_source_macs();
+                    let macs = resources.topology.firewall_and_source_macs();
                     Some(Box::new(EchoProbe::open(source, firewall.send_ifindex, kind, macs)?))
                 }
             };
         }
-        self.frame_tracker.store_counters_before(stage, firewall)
+        self.frame_tracker.store_counters_before(resources, firewall)
     }
 
     fn send_traffic(
         &mut self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
-        let (case, core, duration) = (self.case, stage.core, self.duration());
+        let (case, core, duration) = (self.case, resources.core, self.duration());
         // A shell competes with the forwarding thread; a request through the firewall does not.
         let is_short = duration + BACKGROUND_LOAD_EXTRA_TIME <= MAX_REALTIME_TRIAL;
-        let realtime = stage.realtime && case.kind != ProbeKind::Shell && is_short;
+        let realtime = resources.realtime && case.kind != ProbeKind::Shell && is_short;
         let entered = firewall.received_from_source.received_packets()?;
         let ended = AtomicBool::new(false);
         let (transport, schedule) = (&mut self.transport, &self.schedule);
@@ -124,7 +124,8 @@ impl Workload for ProbeWorkload {
                     })
                 })
             });
-            let load = run_overload_or_stream_blocking(stage, firewall, case, realtime, duration);
+            let load =
+                run_overload_or_stream_blocking(resources, firewall, case, realtime, duration);
             ended.store(true, Ordering::SeqCst);
             (load, asker.map(|asker| asker.join().expect("who asks does not panic")))
         });
@@ -136,20 +137,20 @@ impl Workload for ProbeWorkload {
 
     fn await_arrivals(
         &mut self,
-        stage: &mut WorkloadResources,
+        resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError> {
         let measured = match self.stream.take() {
             Some(stream) => TrialResults::BulkTcpStream(stream),
             None => TrialResults::Probe(Box::new(std::mem::take(&mut self.probe))),
         };
-        self.frame_tracker.await_arrivals(stage, firewall, measured)
+        self.frame_tracker.await_arrivals(resources, firewall, measured)
     }
 }
 
 /// The load of the firewall: frames, a stream, nothing.
 fn run_overload_or_stream_blocking(
-    stage: &mut WorkloadResources,
+    resources: &mut WorkloadResources,
     firewall: &FirewallWithCounters,
     case: ProbeKindAndLoad,
     realtime: bool,
@@ -160,21 +161,22 @@ fn run_overload_or_stream_blocking(
     let is_measured = case.kind == ProbeKind::Stream;
     if case.load == BackgroundLoad::Stream || is_measured {
         let links = ProbeLinks {
-            source: stage.topology.source_namespace(),
+            source: resources.topology.source_namespace(),
             source_device: &firewall.end_devices.0,
-            sink: stage.topology.sink_namespace(),
+            sink: resources.topology.sink_namespace(),
             sink_device: &firewall.end_devices.1,
         };
         let length = if is_measured { duration } else { duration + BACKGROUND_LOAD_EXTRA_TIME };
-        let stream = bulk_tcp_stream::run_bulk_tcp_stream(&links, stage.core, realtime, length)?;
+        let stream =
+            bulk_tcp_stream::run_bulk_tcp_stream(&links, resources.core, realtime, length)?;
         return Ok((nothing, is_measured.then_some(stream)));
     }
     if case.load == BackgroundLoad::Idle {
         return Ok((nothing, None));
     }
     let play = FrameWorkload::overload_plan(duration + BACKGROUND_LOAD_EXTRA_TIME);
-    let _pinned = CorePinGuard::pin_to_core(stage.core, realtime)?;
-    Ok((stage.send_frames(firewall, &play)?, None))
+    let _pinned = CorePinGuard::pin_to_core(resources.core, realtime)?;
+    Ok((resources.send_frames(firewall, &play)?, None))
 }
 
 /// Asks on a core, before everything else, as soon as `is_ready` says so.

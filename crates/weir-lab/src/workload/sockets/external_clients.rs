@@ -59,28 +59,29 @@ pub(super) fn choose_program_adapter(client: ClientKind) -> Option<ClientProgram
             parse_output: httperf::parse_output,
             parse_startup_failure: |_| None,
         },
-        ClientKind::Wrk => wrk(|asking| wrk::build_arguments(asking, false)),
-        ClientKind::WrkKept => wrk(|asking| wrk::build_arguments(asking, true)),
+        ClientKind::Wrk => wrk(|plan| wrk::build_arguments(plan, false)),
+        ClientKind::WrkKept => wrk(|plan| wrk::build_arguments(plan, true)),
     })
 }
 
-/// Runs a program through a firewall, from the client address number `first`.
+/// Runs a program through a firewall, from the client address number `first_client_index`.
 pub(super) fn run_program_for_connection_counts(
     source: &Namespace,
     firewall: &FirewallWithCounters,
-    asking: &SocketPlan<'_>,
-    first: u32,
+    plan: &SocketPlan<'_>,
+    first_client_index: u32,
     program: &ClientProgramAdapter,
 ) -> Result<ClientCountsAndSeconds, LabError> {
-    let endpoints = asking.endpoints;
-    let address =
-        Ipv4Addr::from(u32::from(endpoints.first_client) + first % endpoints.client_count);
+    let endpoints = plan.endpoints;
+    let address = Ipv4Addr::from(
+        u32::from(endpoints.first_client) + first_client_index % endpoints.client_count,
+    );
     let (servers, device) = (endpoints.server_prefix(), &firewall.end_devices.0);
     // Ways without a metric come before those that sockets of one device find.
     source.run_ip_batch(&[format!(
         "route replace {servers} via {FIREWALL_IN_GATEWAY_IP} dev {device} onlink src {address}"
     )])?;
-    let arguments = (program.arguments)(asking);
+    let arguments = (program.arguments)(plan);
     let refused = |message| {
         let command = format!("{} {}", program.name, arguments.join(" "));
         LabError::ExternalClientFailed { command, message }
@@ -89,10 +90,10 @@ pub(super) fn run_program_for_connection_counts(
         source,
         program,
         &arguments,
-        asking.duration * 3 + OVERTIME_BEYOND_TRIPLE_DURATION,
+        plan.duration * 3 + OVERTIME_BEYOND_TRIPLE_DURATION,
     )?
     .map_err(refused)?;
-    Ok((build_connections_record(asking, &report), report.seconds))
+    Ok((build_connections_record(plan, &report), report.seconds))
 }
 
 /// Runs a program to its end, within a limit; what it did, or what went wrong with it.
@@ -140,11 +141,11 @@ fn wait_for_exit_or_time_limit(child: &mut Child, limit: Duration) -> std::io::R
     Ok(true)
 }
 
-fn build_connections_record(asking: &SocketPlan<'_>, report: &ProgramReport) -> ConnectionCounts {
+fn build_connections_record(plan: &SocketPlan<'_>, report: &ProgramReport) -> ConnectionCounts {
     let failed = report.failures_by_kind.iter().copied();
     let offered = report.completed + failed.clone().map(|(_, count)| count).sum::<u64>();
     let planned =
-        if asking.client.opens_at_fixed_rate() { asking.planned_connections() } else { offered };
+        if plan.client.opens_at_fixed_rate() { plan.planned_connections() } else { offered };
     let quantiles = report.quantiles.iter().map(|(share, ns)| Quantile { share: *share, ns: *ns });
     let reported = DurationDistribution {
         count: report.completed,
@@ -152,7 +153,7 @@ fn build_connections_record(asking: &SocketPlan<'_>, report: &ProgramReport) -> 
         quantiles: quantiles.collect(),
     };
     // A program has its own descriptors and buffers.
-    let mut limits = asking.resources.connection_rate_limits();
+    let mut limits = plan.resources.connection_rate_limits();
     limits.retain(|limit| limit.name == "ports");
     ConnectionCounts {
         offered,
@@ -161,7 +162,7 @@ fn build_connections_record(asking: &SocketPlan<'_>, report: &ProgramReport) -> 
         resets: failed.filter(|(at, _)| *at == "reset").map(|(_, count)| count).sum(),
         given_up: planned.saturating_sub(offered),
         limits: client_limits::to_limit_records(&limits),
-        client: asking.client.to_trial_client(reported),
+        client: plan.client.to_trial_client(reported),
         ..ConnectionCounts::empty(ConnectionClose::Fin)
     }
 }
@@ -175,11 +176,11 @@ mod tests {
     #[test]
     fn what_a_program_did_not_open_was_given_up() {
         let endpoints = ConnectionLoad::default().endpoints;
-        let asking = made_up_socket_plan(&endpoints);
+        let plan = made_up_socket_plan(&endpoints);
         let failed = vec![("descriptors", 200), ("reset", 50), ("refused", 0)];
         let report =
             ProgramReport { completed: 2000, failures_by_kind: failed, ..ProgramReport::default() };
-        let connections = build_connections_record(&asking, &report);
+        let connections = build_connections_record(&plan, &report);
         assert_eq!((connections.offered, connections.given_up), (2250, 0));
         assert_eq!((connections.unaccounted_connections(), connections.resets), (0, 50));
         assert_eq!(connections.failed.len(), 2, "what did not happen is not told");
@@ -190,11 +191,11 @@ mod tests {
             "they are the program's own"
         );
         let late = build_connections_record(
-            &asking,
+            &plan,
             &ProgramReport { completed: 2000, ..ProgramReport::default() },
         );
         assert_eq!((late.offered, late.given_up), (2000, 250));
-        let closed = SocketPlan { client: ClientKind::Wrk, ..asking };
+        let closed = SocketPlan { client: ClientKind::Wrk, ..plan };
         let closed = build_connections_record(
             &closed,
             &ProgramReport { completed: 9, ..ProgramReport::default() },

@@ -10,7 +10,7 @@ use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionScope, ParsedExtensionOptions, flag_option, option_with_argument,
 };
 
-const TCP_REMOVE: u8 = 0;
+const TCP_REMOVE_OPTION_ID: u8 = 0;
 const TCP_CWR_OPTION_ID: u8 = 1;
 const TCP_ECE_OPTION_ID: u8 = 2;
 const IP_ECT_OPTION_ID: u8 = 3;
@@ -19,10 +19,10 @@ pub(super) static ECN_TARGET: Extension<Target> = Extension {
     name: "ECN",
     family: Some(Family::V4),
     options: &[
-        flag_option("ecn-tcp-remove", TCP_REMOVE)
+        flag_option("ecn-tcp-remove", TCP_REMOVE_OPTION_ID)
             .excludes(1 << TCP_CWR_OPTION_ID | 1 << TCP_ECE_OPTION_ID),
-        option_with_argument("ecn-tcp-cwr", TCP_CWR_OPTION_ID).excludes(1 << TCP_REMOVE),
-        option_with_argument("ecn-tcp-ece", TCP_ECE_OPTION_ID).excludes(1 << TCP_REMOVE),
+        option_with_argument("ecn-tcp-cwr", TCP_CWR_OPTION_ID).excludes(1 << TCP_REMOVE_OPTION_ID),
+        option_with_argument("ecn-tcp-ece", TCP_ECE_OPTION_ID).excludes(1 << TCP_REMOVE_OPTION_ID),
         option_with_argument("ecn-ip-ect", IP_ECT_OPTION_ID),
     ],
     build: build_ecn_target,
@@ -54,7 +54,7 @@ fn build_ecn_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
                 .into_err();
         }
         match t.id {
-            TCP_REMOVE => operation = EcnOperation::TCP_REMOVE,
+            TCP_REMOVE_OPTION_ID => operation = EcnOperation::TCP_REMOVE,
             TCP_CWR_OPTION_ID => operation.tcp_cwr = Some(option_values::parse_integer(t, 0, 1)?),
             TCP_ECE_OPTION_ID => operation.tcp_ece = Some(option_values::parse_integer(t, 0, 1)?),
             _ => operation.ip_ect = Some(option_values::parse_integer(t, 0, 3)?),

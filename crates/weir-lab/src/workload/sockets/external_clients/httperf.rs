@@ -37,14 +37,14 @@ const LINE_FORMATS: [&str; 17] = [
     MORE_ERRORS_LINE,
 ];
 
-pub(super) fn build_arguments(asking: &SocketPlan<'_>) -> Vec<String> {
-    let SocketPlan { endpoints, rate, .. } = asking;
+pub(super) fn build_arguments(plan: &SocketPlan<'_>) -> Vec<String> {
+    let SocketPlan { endpoints, rate, .. } = plan;
     vec![
         format!("--server={}", endpoints.first_server),
         format!("--port={}", endpoints.server_port),
         "--uri=/".to_owned(),
         format!("--rate={rate}"),
-        format!("--num-conns={}", asking.planned_connections().max(1)),
+        format!("--num-conns={}", plan.planned_connections().max(1)),
         "--num-calls=1".to_owned(),
         format!("--timeout={}", REPLY_TIMEOUT.as_secs()),
     ]

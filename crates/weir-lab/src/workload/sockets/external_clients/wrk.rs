@@ -39,8 +39,8 @@ const LINE_FORMATS: [&str; 15] = [
 ];
 
 /// `keep_connections_open`: its connections stay open.
-pub(super) fn build_arguments(asking: &SocketPlan<'_>, keep_connections_open: bool) -> Vec<String> {
-    let SocketPlan { endpoints, concurrency: at_once, duration, .. } = asking;
+pub(super) fn build_arguments(plan: &SocketPlan<'_>, keep_connections_open: bool) -> Vec<String> {
+    let SocketPlan { endpoints, concurrency: at_once, duration, .. } = plan;
     let seconds = duration.as_secs_f64().ceil().max(1.0);
     let mut arguments = vec![
         "--threads=1".to_owned(),
@@ -200,11 +200,11 @@ Transfer/sec:    858.89KB
     #[test]
     fn a_trial_lasts_whole_seconds() {
         let endpoints = ConnectionLoad::default().endpoints;
-        let asking = made_up_socket_plan(&endpoints);
-        let line = build_arguments(&asking, false).join(" ");
+        let plan = made_up_socket_plan(&endpoints);
+        let line = build_arguments(&plan, false).join(" ");
         assert!(line.contains("--connections=64 --duration=2s"), "{line}");
         assert!(line.contains("Connection: close"), "{line}");
-        assert!(!build_arguments(&asking, true).join(" ").contains("close"));
+        assert!(!build_arguments(&plan, true).join(" ").contains("close"));
     }
 
     #[test]

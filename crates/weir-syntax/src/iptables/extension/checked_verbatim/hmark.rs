@@ -21,7 +21,7 @@ const DPORT_MASK_OPTION_ID: u8 = 4;
 const SPI_MASK_OPTION_ID: u8 = 5;
 const SPORT_OPTION_ID: u8 = 6;
 const DPORT_OPTION_ID: u8 = 7;
-const SPI: u8 = 8;
+const SPI_OPTION_ID: u8 = 8;
 const PROTO_MASK_OPTION_ID: u8 = 9;
 const RND_OPTION_ID: u8 = 10;
 const MOD_OPTION_ID: u8 = 11;
@@ -48,9 +48,9 @@ pub(in crate::iptables::extension) static HMARK_TARGET: Extension<Target> = Exte
         port_option_excluding_spi("hmark-dport-mask", DPORT_MASK_OPTION_ID, SPI_MASK_OPTION_ID),
         option_with_argument("hmark-spi-mask", SPI_MASK_OPTION_ID)
             .excludes(1 << SPORT_MASK_OPTION_ID | 1 << DPORT_MASK_OPTION_ID),
-        port_option_excluding_spi("hmark-sport", SPORT_OPTION_ID, SPI),
-        port_option_excluding_spi("hmark-dport", DPORT_OPTION_ID, SPI),
-        option_with_argument("hmark-spi", SPI)
+        port_option_excluding_spi("hmark-sport", SPORT_OPTION_ID, SPI_OPTION_ID),
+        port_option_excluding_spi("hmark-dport", DPORT_OPTION_ID, SPI_OPTION_ID),
+        option_with_argument("hmark-spi", SPI_OPTION_ID)
             .excludes(1 << SPORT_OPTION_ID | 1 << DPORT_OPTION_ID),
         option_with_argument("hmark-proto-mask", PROTO_MASK_OPTION_ID),
         option_with_argument("hmark-rnd", RND_OPTION_ID).mandatory(),
@@ -84,7 +84,7 @@ fn require_fields_and_build_hmark(g: &ParsedExtensionOptions) -> ParseResult<Tar
             (SPI_MASK_OPTION_ID, long),
             (SPORT_OPTION_ID, short),
             (DPORT_OPTION_ID, short),
-            (SPI, long),
+            (SPI_OPTION_ID, long),
             (PROTO_MASK_OPTION_ID, short),
             (RND_OPTION_ID, long),
             (MOD_OPTION_ID, Number(1, U32_MAX)),
