@@ -80,18 +80,20 @@ fn find_unchanged_rules<'a>(after: &Ruleset, before: &'a Table) -> HashSet<(&'a 
     standing
 }
 
-/// Adds a table of which `left` says why a rule is left.
+/// Adds a table of which `reason_left_unchanged` says why a rule is left.
 fn add_table_coverage(
     share: &mut FormRuleCoverage,
     family: Family,
     table: &Table,
-    left: impl Fn(&Chain, &Rule) -> Option<String>,
+    reason_left_unchanged: impl Fn(&Chain, &Rule) -> Option<String>,
 ) {
     let reasons: HashMap<RuleIndex, String> = table
         .chains
         .iter()
         .flat_map(|chain| chain.rules.iter().map(move |rule| (chain, rule)))
-        .filter_map(|(chain, rule)| Some((*rule.credit.first()?, left(chain, rule)?)))
+        .filter_map(|(chain, rule)| {
+            Some((*rule.credit.first()?, reason_left_unchanged(chain, rule)?))
+        })
         .collect();
     let mut all = HashSet::new();
     for (hook, entered) in list_rules_by_hook(family, table) {

@@ -2,7 +2,7 @@
 
 mod budget;
 mod dimension;
-mod flat_filters;
+mod filter_test_rows;
 mod masked_table;
 mod tuple_space;
 

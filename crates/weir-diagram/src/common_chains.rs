@@ -370,7 +370,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         let compared = self.compare_pair([a, b])?;
         let is_empty = self.tables[0].chains[a].rules.is_empty();
         if compared.is_equal && !is_empty {
-            self.insert_call(number, [a, b])?;
+            self.insert_call_diagram(number, [a, b])?;
             return Ok(true);
         }
         let Some(made) = compared.diagrams else {
@@ -462,7 +462,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
     }
 
     /// A chain that its callers call: the terminal says which one.
-    fn insert_call(&mut self, number: usize, at: [usize; 2]) -> Result<(), BuildError> {
+    fn insert_call_diagram(&mut self, number: usize, at: [usize; 2]) -> Result<(), BuildError> {
         let hook = self.place.hook_or_forward();
         let PairedChain { writes, changes_packet, .. } = self.chains[number];
         let call = number as u64;

@@ -78,7 +78,7 @@ impl DiagramContext<'_> {
         merge_balanced(&mut join, count)
     }
 
-    /// `f`, then `g`, where `g` sees nothing of what `f` changed.
+    /// `f`, then `g`, where `g` sees nothing state_input what `f` changed.
     fn compose_independent(
         &mut self,
         f: DiagramRef,
@@ -171,11 +171,11 @@ impl DiagramContext<'_> {
                     | FreeVariable::StatefulTargetBit { .. }),
                     _,
                 )) => {
-                    let (state_id, content, of) = match *variable {
-                        FreeVariable::StatefulTest { state_id, content, of, .. }
-                        | FreeVariable::StatefulTargetBit { state_id, content, of, .. } => {
-                            (state_id, content, of)
-                        }
+                    let (state_id, content, state_input) = match *variable {
+                        FreeVariable::StatefulTest { state_id, content, state_input, .. }
+                        | FreeVariable::StatefulTargetBit {
+                            state_id, content, state_input, ..
+                        } => (state_id, content, state_input),
                         FreeVariable::StatelessTest { .. }
                         | FreeVariable::StatelessTargetBit { .. } => {
                             continue;
@@ -184,8 +184,9 @@ impl DiagramContext<'_> {
                     let same =
                         |a: &&StatefulQuestion| (a.state_id, a.content) == (state_id, content);
                     let before = asked.iter().filter(same).count() as u32;
-                    let done =
-                        self.terminals.restrict_change_to_fields(terminal.change, of.read_fields);
+                    let done = self
+                        .terminals
+                        .restrict_change_to_fields(terminal.change, state_input.read_fields);
                     if before > 0 || done > 0 {
                         seen.stateful_questions.push((*question, before, done));
                     }

@@ -49,7 +49,7 @@ impl DiagramContext<'_> {
             let change = match assumption.variable {
                 FreeVariable::StatelessTest { change, .. }
                 | FreeVariable::StatelessTargetBit { change, .. } => change,
-                FreeVariable::StatefulTest { of, .. } => of.change,
+                FreeVariable::StatefulTest { state_input, .. } => state_input.change,
                 FreeVariable::StatefulTargetBit { .. } => continue,
             };
             let changed = self.assignment_after_change(&bits, change, &answers);

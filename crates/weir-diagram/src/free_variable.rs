@@ -25,7 +25,7 @@ pub(crate) enum FreeVariable {
         /// How often it was evaluated before on this journey.
         nth: u32,
         /// Where it is evaluated, and on which packet.
-        of: StatefulTestInput,
+        state_input: StatefulTestInput,
     },
     /// A bit of what a target writes that depends on more than the packet.
     StatefulTargetBit {
@@ -36,7 +36,7 @@ pub(crate) enum FreeVariable {
         /// How often the target was reached before on this journey.
         nth: u32,
         /// Where it is reached, and by which packet: a target may leave the old value.
-        of: StatefulTestInput,
+        state_input: StatefulTestInput,
         /// Which bit.
         bit: FieldBit,
     },

@@ -48,7 +48,7 @@ pub(crate) type GuardedEvents<E> = Vec<(DiagramRef, E)>;
 /// What was done to a packet before a test, as far as the test sees it: written bits by level, and
 /// targets that changed what no field says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct SeenChange {
+struct ChangeVisibleToTest {
     bits: Vec<(u32, DiagramRef)>,
     unmodelled: GuardedEvents<u64>,
 }
@@ -56,12 +56,12 @@ struct SeenChange {
 /// Numbers for changes that tests see; 0 is none. Both rulesets use one of it, so that equal changes
 /// lead to the same variable.
 #[derive(Debug)]
-pub(crate) struct SeenChanges(ValueInterner<SeenChange>);
+pub(crate) struct ChangesVisibleToTests(ValueInterner<ChangeVisibleToTest>);
 
-impl Default for SeenChanges {
+impl Default for ChangesVisibleToTests {
     fn default() -> Self {
-        let none = SeenChange { bits: Vec::new(), unmodelled: Vec::new() };
-        SeenChanges(ValueInterner::with_first_value(none))
+        let none = ChangeVisibleToTest { bits: Vec::new(), unmodelled: Vec::new() };
+        ChangesVisibleToTests(ValueInterner::with_first_value(none))
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct GuardedSequence {
 
 /// Where the packets go that reach a rule.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RuleExits {
+pub(crate) struct ContinuedAndReturnedPackets {
     /// On with the next rule.
     pub continued: DiagramRef,
     /// Out of the chain.
@@ -102,11 +102,12 @@ impl GuardedSequence {
     pub fn apply_rule_diagram(
         &mut self,
         context: &mut DiagramContext<'_>,
-        seen: &mut SeenChanges,
+        seen: &mut ChangesVisibleToTests,
         rule: DiagramRef,
         live: DiagramRef,
-    ) -> Result<RuleExits, SequenceError> {
-        let mut exits = RuleExits { continued: DiagramRef::ZERO, returned: DiagramRef::ZERO };
+    ) -> Result<ContinuedAndReturnedPackets, SequenceError> {
+        let mut exits =
+            ContinuedAndReturnedPackets { continued: DiagramRef::ZERO, returned: DiagramRef::ZERO };
         let reached = self.split_by_terminal(context, seen, rule, live)?;
         // Tests and targets see the packet before the change.
         let written = self.functions_of_changed_bits(context, seen, &reached)?;
@@ -147,7 +148,7 @@ impl GuardedSequence {
     fn split_by_terminal(
         &self,
         context: &mut DiagramContext<'_>,
-        seen: &mut SeenChanges,
+        seen: &mut ChangesVisibleToTests,
         rule: DiagramRef,
         live: DiagramRef,
     ) -> Result<Vec<ReachedTerminal>, SequenceError> {
@@ -185,7 +186,7 @@ impl GuardedSequence {
     fn functions_of_changed_bits(
         &self,
         context: &mut DiagramContext<'_>,
-        seen: &mut SeenChanges,
+        seen: &mut ChangesVisibleToTests,
         reached: &[ReachedTerminal],
     ) -> Result<BTreeMap<u32, DiagramRef>, SequenceError> {
         let mut after = BTreeMap::new();
@@ -211,7 +212,7 @@ impl GuardedSequence {
     fn append_events(
         &mut self,
         context: &mut DiagramContext<'_>,
-        seen: &mut SeenChanges,
+        seen: &mut ChangesVisibleToTests,
         reached: &[ReachedTerminal],
     ) -> Result<(), SequenceError> {
         let mut questions: Vec<GuardedEvents<StatefulQuestion>> = Vec::new();
@@ -270,7 +271,7 @@ impl GuardedSequence {
     fn function_of_free_variable(
         &self,
         context: &mut DiagramContext<'_>,
-        seen: &mut SeenChanges,
+        seen: &mut ChangesVisibleToTests,
         number: u32,
     ) -> Result<DiagramRef, SequenceError> {
         let Some((variable, asked_match)) = context.space.free_variables.get(number).cloned()
@@ -293,27 +294,38 @@ impl GuardedSequence {
                 let variable = FreeVariable::StatelessTargetBit { change, content, hook, bit };
                 Ok(literal(context, variable)?)
             }
-            FreeVariable::StatefulTest { state_id, content, nth: 0, of } if of.change == 0 => {
-                let of = self.state_input_with_seen_change(context, seen, of);
-                self.select_by_evaluation_count(
-                    context,
-                    (state_id, content),
-                    &mut |context, nth| {
-                        literal(context, FreeVariable::StatefulTest { state_id, content, nth, of })
-                    },
-                )
-            }
-            FreeVariable::StatefulTargetBit { state_id, content, nth: 0, of, bit }
-                if of.change == 0 =>
+            FreeVariable::StatefulTest { state_id, content, nth: 0, state_input }
+                if state_input.change == 0 =>
             {
-                let of = self.state_input_with_seen_change(context, seen, of);
+                let state_input = self.state_input_with_seen_change(context, seen, state_input);
                 self.select_by_evaluation_count(
                     context,
                     (state_id, content),
                     &mut |context, nth| {
                         literal(
                             context,
-                            FreeVariable::StatefulTargetBit { state_id, content, nth, of, bit },
+                            FreeVariable::StatefulTest { state_id, content, nth, state_input },
+                        )
+                    },
+                )
+            }
+            FreeVariable::StatefulTargetBit { state_id, content, nth: 0, state_input, bit }
+                if state_input.change == 0 =>
+            {
+                let state_input = self.state_input_with_seen_change(context, seen, state_input);
+                self.select_by_evaluation_count(
+                    context,
+                    (state_id, content),
+                    &mut |context, nth| {
+                        literal(
+                            context,
+                            FreeVariable::StatefulTargetBit {
+                                state_id,
+                                content,
+                                nth,
+                                state_input,
+                                bit,
+                            },
                         )
                     },
                 )
@@ -340,17 +352,20 @@ impl GuardedSequence {
     fn state_input_with_seen_change(
         &self,
         context: &DiagramContext<'_>,
-        seen: &mut SeenChanges,
-        of: StatefulTestInput,
+        seen: &mut ChangesVisibleToTests,
+        state_input: StatefulTestInput,
     ) -> StatefulTestInput {
-        StatefulTestInput { change: self.intern_seen_change(context, seen, of.read_fields), ..of }
+        StatefulTestInput {
+            change: self.intern_seen_change(context, seen, state_input.read_fields),
+            ..state_input
+        }
     }
 
     /// The number of what was done before to some fields.
     fn intern_seen_change(
         &self,
         context: &DiagramContext<'_>,
-        seen: &mut SeenChanges,
+        seen: &mut ChangesVisibleToTests,
         fields: FieldSet,
     ) -> u32 {
         if fields == FieldSet::NONE {
@@ -368,7 +383,10 @@ impl GuardedSequence {
             true => self.unmodelled.clone(),
             false => Vec::new(),
         };
-        seen.0.intern(&SeenChange { bits: bits.map(|(l, f)| (*l, *f)).collect(), unmodelled })
+        seen.0.intern(&ChangeVisibleToTest {
+            bits: bits.map(|(l, f)| (*l, *f)).collect(),
+            unmodelled,
+        })
     }
 
     fn function_of_level(
@@ -385,7 +403,7 @@ impl GuardedSequence {
     fn function_of_bit_source(
         &self,
         context: &mut DiagramContext<'_>,
-        seen: &mut SeenChanges,
+        seen: &mut ChangesVisibleToTests,
         source: &XorBitSource,
     ) -> Result<DiagramRef, SequenceError> {
         let fields_end = context.space.layout.fields_end;

@@ -5,7 +5,9 @@ use weir_semantics::Verdict;
 
 use crate::chain::{BuildError, TableChainDiagrams};
 use crate::compose::DiagramContext;
-use crate::guarded_sequence::{GuardedSequence, RuleExits, SeenChanges, SequenceError};
+use crate::guarded_sequence::{
+    ChangesVisibleToTests, ContinuedAndReturnedPackets, GuardedSequence, SequenceError,
+};
 use crate::node_store::DiagramRef;
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::table_evaluation_point::TableEvaluationPoint;
@@ -22,7 +24,7 @@ impl From<BuildError> for SequenceError {
 /// One table at one hook, while it is run.
 pub(crate) struct SequenceBuilder<'m, 'f> {
     pub context: &'m mut DiagramContext<'f>,
-    pub seen: &'m mut SeenChanges,
+    pub seen: &'m mut ChangesVisibleToTests,
     pub table: &'f Table,
     pub state_ids: &'m StatefulTestIdResolver,
     pub place: TableEvaluationPoint,
@@ -122,7 +124,7 @@ impl<'f> SequenceBuilder<'_, 'f> {
         chains: &SequencedChains<'f>,
         rule: &Rule,
         live: DiagramRef,
-    ) -> Result<RuleExits, SequenceError> {
+    ) -> Result<ContinuedAndReturnedPackets, SequenceError> {
         let state_id = self.state_ids.stateful_test_id(rule);
         let callee = match &rule.target {
             Target::Jump(name) | Target::Goto(name) => chains.diagrams.graph.chain_index(name),

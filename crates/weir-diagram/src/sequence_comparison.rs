@@ -19,7 +19,9 @@ use crate::comparison_types::{CompareLevel, ComparedPath, DiagramSizeAndSteps};
 
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
-use crate::guarded_sequence::{GuardedEvents, GuardedSequence, SeenChanges, SequenceError};
+use crate::guarded_sequence::{
+    ChangesVisibleToTests, GuardedEvents, GuardedSequence, SequenceError,
+};
 use crate::journey::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::opaque_effect_bound::{
@@ -89,7 +91,7 @@ impl<'f> DiagramContext<'f> {
         }
         let from = self.space.store.node_count();
         for (piece, point) in stages {
-            let mut seen = SeenChanges::default();
+            let mut seen = ChangesVisibleToTests::default();
             let mut sequences = Vec::new();
             for side in sides {
                 let state_ids = side.activate_ipsets_get_state_ids(&mut self.space);

@@ -88,8 +88,12 @@ impl DiagramContext<'_> {
         let gone = RuleExit::Verdict(Verdict::Divert(extension.module));
         let gone =
             self.terminals.intern_leaf(Terminal { stateful_questions: asked, ..decided(gone) });
-        let variable =
-            FreeVariable::StatefulTest { state_id, content: digest, nth: 0, of: ask.state_input };
+        let variable = FreeVariable::StatefulTest {
+            state_id,
+            content: digest,
+            nth: 0,
+            state_input: ask.state_input,
+        };
         let comes_back = self.space.free_variable_without_match(variable)?;
         Ok(self.space.store.ite(comes_back, back, gone)?)
     }
@@ -120,8 +124,9 @@ impl DiagramContext<'_> {
         let end =
             Terminal { stateful_questions: asked, ..decided(RuleExit::Verdict(Verdict::Unknown)) };
         let end = self.terminals.intern_leaf(end);
-        let of = make_whole_packet_question(state_id, digest, place).state_input;
-        let variable = FreeVariable::StatefulTest { state_id, content: digest, nth: 0, of };
+        let state_input = make_whole_packet_question(state_id, digest, place).state_input;
+        let variable =
+            FreeVariable::StatefulTest { state_id, content: digest, nth: 0, state_input };
         let number = self.space.free_variables.intern(variable, || None);
         Ok(self.space.store.make_node(self.space.layout.fields_end + number, go_on, end)?)
     }
@@ -253,13 +258,13 @@ impl DiagramContext<'_> {
         &mut self,
         change: &mut PacketChange,
         fields: FieldSet,
-        StatefulQuestion { state_id, content, state_input: of }: StatefulQuestion,
+        StatefulQuestion { state_id, content, state_input }: StatefulQuestion,
     ) {
         self.write_free_variable_bits(change, fields, |bit| FreeVariable::StatefulTargetBit {
             state_id,
             content,
             nth: 0,
-            of,
+            state_input,
             bit,
         });
     }
@@ -402,10 +407,10 @@ fn make_whole_packet_question(
     content: u64,
     place: TableEvaluationPoint,
 ) -> StatefulQuestion {
-    let of = StatefulTestInput {
+    let state_input = StatefulTestInput {
         hook: Some(place.hook_or_forward()),
         read_fields: FieldSet::ALL,
         change: 0,
     };
-    StatefulQuestion { state_id, content, state_input: of }
+    StatefulQuestion { state_id, content, state_input }
 }

@@ -196,13 +196,13 @@ impl TerminalTable {
         effects.extend_from_slice(self.effect_lists.get(b.effects));
         let mut asked = self.question_lists.get(a.stateful_questions).clone();
         for ask in self.question_lists.get(b.stateful_questions).clone() {
-            let of = self.state_input_after_change(
+            let state_input = self.state_input_after_change(
                 ask.state_input,
                 a.change,
                 a.stateful_questions,
                 questions,
             );
-            asked.push(StatefulQuestion { state_input: of, ..ask });
+            asked.push(StatefulQuestion { state_input, ..ask });
         }
         let both = Terminal {
             exit: b.exit,
@@ -264,15 +264,17 @@ impl TerminalTable {
                 let change = self.compose_changes(change, later, asked, questions);
                 FreeVariable::StatelessTargetBit { content, hook, change, bit }
             }
-            FreeVariable::StatefulTest { state_id, content, nth, of } => {
+            FreeVariable::StatefulTest { state_id, content, nth, state_input } => {
                 let nth = nth + self.count_questions(asked, state_id, content);
-                let of = self.state_input_after_change(of, change, asked, questions);
-                FreeVariable::StatefulTest { state_id, content, nth, of }
+                let state_input =
+                    self.state_input_after_change(state_input, change, asked, questions);
+                FreeVariable::StatefulTest { state_id, content, nth, state_input }
             }
-            FreeVariable::StatefulTargetBit { state_id, content, nth, of, bit } => {
+            FreeVariable::StatefulTargetBit { state_id, content, nth, state_input, bit } => {
                 let nth = nth + self.count_questions(asked, state_id, content);
-                let of = self.state_input_after_change(of, change, asked, questions);
-                FreeVariable::StatefulTargetBit { state_id, content, nth, of, bit }
+                let state_input =
+                    self.state_input_after_change(state_input, change, asked, questions);
+                FreeVariable::StatefulTargetBit { state_id, content, nth, state_input, bit }
             }
         };
         let number = questions.intern(renamed, || what);
@@ -289,16 +291,19 @@ impl TerminalTable {
     /// What a stateful match sees of a packet after a change and some questions.
     fn state_input_after_change(
         &mut self,
-        of: StatefulTestInput,
+        state_input: StatefulTestInput,
         change: u32,
         asked: u32,
         questions: &mut FreeVariableTable,
     ) -> StatefulTestInput {
-        if of.read_fields == FieldSet::NONE {
-            return of;
+        if state_input.read_fields == FieldSet::NONE {
+            return state_input;
         }
-        let both = self.compose_changes(change, of.change, asked, questions);
-        StatefulTestInput { change: self.restrict_change_to_fields(both, of.read_fields), ..of }
+        let both = self.compose_changes(change, state_input.change, asked, questions);
+        StatefulTestInput {
+            change: self.restrict_change_to_fields(both, state_input.read_fields),
+            ..state_input
+        }
     }
 
     /// What a change does to some fields.

@@ -59,13 +59,13 @@ impl PacketSpace<'_> {
                 let m = &rule.matches[*index];
                 let Match::Set(set) = m else { return Ok(LoweredTest::NEVER) };
                 if self.can_set_change(set) {
-                    let of =
+                    let state_input =
                         StatefulTestInput { hook: at.hook, read_fields: FieldSet::ALL, change: 0 };
                     let variable = FreeVariable::StatefulTest {
                         state_id,
                         content: digest_debug_text(m),
                         nth: 0,
-                        of,
+                        state_input,
                     };
                     return self
                         .free_variable_of_match(variable, || m.clone())
@@ -116,9 +116,9 @@ impl PacketSpace<'_> {
         at: EvaluationPoint,
     ) -> Result<LoweredTest, LimitReached> {
         let reads = match_effects(m, self.layout.family).reads;
-        let of = StatefulTestInput { hook: at.hook, read_fields: reads, change: 0 };
+        let state_input = StatefulTestInput { hook: at.hook, read_fields: reads, change: 0 };
         let variable = |content| match stateful {
-            true => FreeVariable::StatefulTest { state_id, content, nth: 0, of },
+            true => FreeVariable::StatefulTest { state_id, content, nth: 0, state_input },
             false => FreeVariable::StatelessTest { content, hook: at.hook, change: 0 },
         };
         let digest = digest_debug_text(m);

@@ -40,7 +40,7 @@ impl Assumption {
     pub(crate) fn is_about_changed_packet(&self) -> bool {
         match self.variable {
             FreeVariable::StatelessTest { change, .. } => change != 0,
-            FreeVariable::StatefulTest { of, .. } => of.change != 0,
+            FreeVariable::StatefulTest { state_input, .. } => state_input.change != 0,
             FreeVariable::StatelessTargetBit { .. } | FreeVariable::StatefulTargetBit { .. } => {
                 true
             }
@@ -123,14 +123,14 @@ fn split_bit_variable(variable: FreeVariable) -> Option<(FreeVariable, WrittenQu
             state_id,
             content,
             nth,
-            of,
+            state_input,
             bit: FieldBit(field, bit),
         } => {
             let whole = FreeVariable::StatefulTargetBit {
                 state_id,
                 content,
                 nth,
-                of,
+                state_input,
                 bit: FieldBit(field, 0),
             };
             Some((whole, WrittenQuantity::Field(field), bit))
@@ -212,7 +212,7 @@ impl PacketSpace<'_> {
             self.free_variables.get(question).expect("a level has a question").clone();
         let hook = match variable {
             FreeVariable::StatelessTest { hook, .. } => hook,
-            FreeVariable::StatefulTest { of, .. } => of.hook,
+            FreeVariable::StatefulTest { state_input, .. } => state_input.hook,
             FreeVariable::StatefulTargetBit { .. } => None,
             FreeVariable::StatelessTargetBit { hook, .. } => Some(hook),
         };

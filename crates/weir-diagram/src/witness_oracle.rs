@@ -62,9 +62,9 @@ impl Oracle for WitnessOracle<'_> {
             let ask = (self.state_ids.stateful_test_id(question.rule), question.content_digest);
             let nth = self.evaluation_counts.entry(ask).or_default();
             let same = |o: &&Assumption| match o.variable {
-                FreeVariable::StatefulTest { state_id, content, nth: n, of } => {
+                FreeVariable::StatefulTest { state_id, content, nth: n, state_input } => {
                     (state_id, content, n) == (ask.0, ask.1, *nth)
-                        && of.hook.is_none_or(|h| h == question.hook)
+                        && state_input.hook.is_none_or(|h| h == question.hook)
                 }
                 _ => false,
             };

@@ -71,8 +71,8 @@ fn apply_rule_edits(ruleset: &mut Ruleset, edits: &RuleEditsByChain<'_>) {
 }
 
 /// Chains that may go and that nothing which stays names.
-fn remove_unreferenced_chains(table: &mut Table, goes: &dyn Fn(TableName, &str) -> bool) {
-    let may_go = |c: &Chain| c.policy.is_none() && goes(table.name, &c.name);
+fn remove_unreferenced_chains(table: &mut Table, may_remove: &dyn Fn(TableName, &str) -> bool) {
+    let may_go = |c: &Chain| c.policy.is_none() && may_remove(table.name, &c.name);
     let staying = table.chains.iter().zip(0..).filter(|(c, _)| !may_go(c)).map(|(_, at)| at);
     let mut stays = table.chain_graph().reachable_from(staying).into_iter();
     table.chains.retain(|_| stays.next() == Some(true));

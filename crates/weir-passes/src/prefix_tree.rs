@@ -29,7 +29,7 @@ use weir_artefact::manifest::{CompiledRun, UnchangedRule};
 use weir_model::{Chain, Family, Rule, RuleIdTable, Ruleset, SharedName, Table, Target, rule_test};
 use weir_partition::{TableBarriers, is_count_only_rule};
 
-use crate::rule_runs::{self, AddressAxis, BarrierOrFreeStretch, RunCandidate};
+use crate::rule_runs::{self, AddressAxis, BarrierOrFreeStretch, RuleWithPrefixesAndBarrier};
 use crate::{ChainNameAllocator, CostModel, RewrittenRuleset};
 use tree_plan::{TooManyCopies, TreeChild, TreePlan, TreePlanner};
 
@@ -116,7 +116,7 @@ enum ListOrTreeStretch {
 
 impl TreeBuilder<'_> {
     fn rewrite_chain(&mut self, chain: &Chain, barriers: &TableBarriers<'_>) -> Chain {
-        let mut items = RunCandidate::from_chain(chain, self.family, barriers);
+        let mut items = RuleWithPrefixesAndBarrier::from_chain(chain, self.family, barriers);
         reorder_count_only_rules(&mut items, self.family);
         let compiled_before = self.compiled_runs.len();
         let rules = self.build_chain_rules(&mut items, &AddressAxis::BOTH, None, true);
@@ -129,7 +129,7 @@ impl TreeBuilder<'_> {
         Chain { rules, ..chain.clone() }
     }
 
-    fn record_unchanged_rules(&mut self, items: &[RunCandidate<'_>]) {
+    fn record_unchanged_rules(&mut self, items: &[RuleWithPrefixesAndBarrier<'_>]) {
         for item in items {
             let why = match item.barrier {
                 Some(b) => b.to_string(),
@@ -149,7 +149,7 @@ impl TreeBuilder<'_> {
     /// The content of a chain that tries the rules in order and then continues with `then`.
     fn build_chain_rules(
         &mut self,
-        items: &mut [RunCandidate<'_>],
+        items: &mut [RuleWithPrefixesAndBarrier<'_>],
         axes: &[AddressAxis],
         then: Option<SharedName>,
         report: bool,
@@ -214,7 +214,7 @@ impl TreeBuilder<'_> {
 
     fn record_tree(
         &mut self,
-        items: &[RunCandidate<'_>],
+        items: &[RuleWithPrefixesAndBarrier<'_>],
         axis: AddressAxis,
         before: usize,
         at_root: usize,
@@ -233,7 +233,7 @@ impl TreeBuilder<'_> {
     /// Cuts rules into lists and trees.
     fn split_into_lists_and_trees(
         &self,
-        items: &mut [RunCandidate<'_>],
+        items: &mut [RuleWithPrefixesAndBarrier<'_>],
         axes: &[AddressAxis],
     ) -> Vec<ListOrTreeStretch> {
         let mut parts = Vec::new();
@@ -284,7 +284,7 @@ impl TreeBuilder<'_> {
 
     fn plan_tree_with_cost_ns(
         &self,
-        items: &[RunCandidate<'_>],
+        items: &[RuleWithPrefixesAndBarrier<'_>],
         axis: AddressAxis,
     ) -> Result<Option<(TreePlan, f64)>, TooManyCopies> {
         let cost = &self.options.cost;
@@ -298,7 +298,7 @@ impl TreeBuilder<'_> {
     fn build_node_rules(
         &mut self,
         plan: &TreePlan,
-        items: &[RunCandidate<'_>],
+        items: &[RuleWithPrefixesAndBarrier<'_>],
         axis: AddressAxis,
         axes: &[AddressAxis],
         then: Option<&SharedName>,
@@ -332,19 +332,23 @@ impl TreeBuilder<'_> {
     fn build_leaf_rules_by_other_axis(
         &mut self,
         rules: &[u32],
-        items: &[RunCandidate<'_>],
+        items: &[RuleWithPrefixesAndBarrier<'_>],
         axis: AddressAxis,
         axes: &[AddressAxis],
         then: Option<&SharedName>,
     ) -> Vec<Rule> {
-        let mut own: Vec<RunCandidate<'_>> = rules.iter().map(|&r| items[r as usize]).collect();
+        let mut own: Vec<RuleWithPrefixesAndBarrier<'_>> =
+            rules.iter().map(|&r| items[r as usize]).collect();
         let left: Vec<AddressAxis> = axes.iter().copied().filter(|&a| a != axis).collect();
         self.build_chain_rules(&mut own, &left, then.cloned(), false)
     }
 }
 
 /// Leaves the widest prefixes of a run where they are.
-fn pin_widest_prefix_rules_in_place(items: &mut [RunCandidate<'_>], axis: AddressAxis) {
+fn pin_widest_prefix_rules_in_place(
+    items: &mut [RuleWithPrefixesAndBarrier<'_>],
+    axis: AddressAxis,
+) {
     let widest = items.iter().map(|i| i.prefix(axis).len).min().unwrap_or(0);
     for item in items.iter_mut().filter(|i| i.prefix(axis).len == widest) {
         item.pinned_in_place = true;
@@ -364,7 +368,7 @@ fn make_unconditional_goto_rule(chain: SharedName) -> Rule {
 /// test only a destination. The order of two counting rules does not matter, unless one of them
 /// reads a transport header: legacy iptables drops a packet whose header is truncated at the first
 /// such test.
-fn reorder_count_only_rules(items: &mut [RunCandidate<'_>], family: Family) {
+fn reorder_count_only_rules(items: &mut [RuleWithPrefixesAndBarrier<'_>], family: Family) {
     for segment in rule_runs::split_at_barriers(items) {
         let BarrierOrFreeStretch::FreeStretch(range) = segment else { continue };
         let mut from = range.start;

@@ -73,7 +73,7 @@ impl fmt::Display for AddressAxis {
 
 /// A rule of a chain with the properties that passes repeatedly need.
 #[derive(Clone, Copy, Debug)]
-pub struct RunCandidate<'a> {
+pub struct RuleWithPrefixesAndBarrier<'a> {
     /// The rule.
     pub rule: &'a Rule,
     /// The prefix it tests on each axis; the whole space where it tests none.
@@ -86,18 +86,18 @@ pub struct RunCandidate<'a> {
     pub pinned_in_place: bool,
 }
 
-impl<'a> RunCandidate<'a> {
+impl<'a> RuleWithPrefixesAndBarrier<'a> {
     /// The rules of a chain, which is of the table that has these barriers.
     pub fn from_chain(
         chain: &'a Chain,
         family: Family,
         barriers: &TableBarriers<'_>,
-    ) -> Vec<RunCandidate<'a>> {
+    ) -> Vec<RuleWithPrefixesAndBarrier<'a>> {
         let candidate = |rule: &'a Rule| {
             let prefix = |axis: AddressAxis| {
                 axis.find_plain_prefix_of_rule(rule, family).unwrap_or(Prefix::ALL)
             };
-            RunCandidate {
+            RuleWithPrefixesAndBarrier {
                 rule,
                 source_prefix: prefix(AddressAxis::Source),
                 destination_prefix: prefix(AddressAxis::Destination),
@@ -123,7 +123,7 @@ impl<'a> RunCandidate<'a> {
 }
 
 /// For each rule and axis, how many rules from there on a run over that axis may hold.
-pub fn compute_run_lengths(items: &[RunCandidate<'_>]) -> Vec<[usize; 2]> {
+pub fn compute_run_lengths(items: &[RuleWithPrefixesAndBarrier<'_>]) -> Vec<[usize; 2]> {
     let mut out = vec![[0; 2]; items.len() + 1];
     for (i, item) in items.iter().enumerate().rev() {
         for (a, axis) in AddressAxis::BOTH.into_iter().enumerate() {
@@ -144,7 +144,7 @@ pub enum BarrierOrFreeStretch {
 }
 
 /// Cuts a chain at its barriers.
-pub fn split_at_barriers(items: &[RunCandidate<'_>]) -> Vec<BarrierOrFreeStretch> {
+pub fn split_at_barriers(items: &[RuleWithPrefixesAndBarrier<'_>]) -> Vec<BarrierOrFreeStretch> {
     let mut out = Vec::new();
     let mut start = 0;
     for (i, item) in items.iter().enumerate() {
@@ -192,7 +192,7 @@ mod tests {
         let rules = vec![plain.clone(), plain.clone(), limited, plain];
         let table = table_with_chain(rules);
         let barriers = TableBarriers::of_table(&table, Family::V4);
-        let items = RunCandidate::from_chain(&table.chains[0], Family::V4, &barriers);
+        let items = RuleWithPrefixesAndBarrier::from_chain(&table.chains[0], Family::V4, &barriers);
         assert_eq!(
             split_at_barriers(&items),
             [
@@ -211,7 +211,7 @@ mod tests {
             Some(AddrMatch { negated: true, addr: Addr(0x0a00_0000), mask: Addr(0xff00_0000) });
         let table = table_with_chain(vec![rule(Some((0x0a00_0000, 8))), negated]);
         let barriers = TableBarriers::of_table(&table, Family::V4);
-        let items = RunCandidate::from_chain(&table.chains[0], Family::V4, &barriers);
+        let items = RuleWithPrefixesAndBarrier::from_chain(&table.chains[0], Family::V4, &barriers);
         let joins: Vec<bool> =
             items.iter().map(|i| i.can_join_run_on_axis(AddressAxis::Source)).collect();
         assert_eq!(joins, [true, false]);

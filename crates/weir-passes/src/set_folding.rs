@@ -24,7 +24,7 @@ use weir_artefact::manifest::{CompiledRun, UnchangedRule};
 use weir_model::{Chain, Family, IpSet, Rule, RuleIdTable, RuleIndex, Ruleset, SharedName, Table};
 use weir_partition::TableBarriers;
 
-use crate::rule_runs::{self, BarrierOrFreeStretch, RunCandidate};
+use crate::rule_runs::{self, BarrierOrFreeStretch, RuleWithPrefixesAndBarrier};
 use crate::{CostModel, RewrittenRuleset};
 use rule_groups::RuleGroup;
 
@@ -102,7 +102,7 @@ struct SetFolder<'a> {
 
 impl SetFolder<'_> {
     fn fold_chain(&mut self, chain: &Chain, barriers: &TableBarriers<'_>) -> Chain {
-        let items = RunCandidate::from_chain(chain, self.family, barriers);
+        let items = RuleWithPrefixesAndBarrier::from_chain(chain, self.family, barriers);
         let before = self.compiled_runs.len();
         let mut rules = Vec::with_capacity(items.len());
         for segment in rule_runs::split_at_barriers(&items) {
@@ -128,7 +128,7 @@ impl SetFolder<'_> {
 
     /// A stretch without barriers: groups in an order with the same meaning, or unchanged if no
     /// group is long enough.
-    fn fold_segment(&mut self, items: &[RunCandidate<'_>], out: &mut Vec<Rule>) {
+    fn fold_segment(&mut self, items: &[RuleWithPrefixesAndBarrier<'_>], out: &mut Vec<Rule>) {
         let groups = rule_groups::group_similar_rules(items, self.family);
         let before = self.compiled_runs.len();
         let mut rules = Vec::with_capacity(items.len());

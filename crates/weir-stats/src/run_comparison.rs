@@ -11,7 +11,7 @@ use crate::estimate::Estimate;
 use crate::quantity::Quantity;
 use crate::run_folder::RunRecord;
 use crate::scenario::Scenario;
-use crate::student_t::{SampleMean, holm_significant};
+use crate::student_t::{SampleMean, find_significant_after_holm};
 use crate::trial::{Trial, TrialState};
 use crate::trial_selection::{self, TrialSelection};
 
@@ -98,7 +98,9 @@ pub fn compare_runs(
         }
     }
     let ps: Vec<f64> = points.iter().map(|point| point.p).collect();
-    for (point, different) in points.iter_mut().zip(holm_significant(&ps, SIGNIFICANCE_LEVEL)) {
+    for (point, different) in
+        points.iter_mut().zip(find_significant_after_holm(&ps, SIGNIFICANCE_LEVEL))
+    {
         point.different = different;
         point.verdict = classify_change(point, margin);
     }
@@ -246,7 +248,8 @@ pub fn evaluate_aa_test_of_block_groups(
         });
         let ps: Vec<f64> = means.map(SampleMean::p_value).collect();
         result.repetitions += usize::from(!ps.is_empty());
-        result.different += usize::from(holm_significant(&ps, SIGNIFICANCE_LEVEL).contains(&true));
+        result.different +=
+            usize::from(find_significant_after_holm(&ps, SIGNIFICANCE_LEVEL).contains(&true));
         result.points += ps.len();
         result.points_different += ps.iter().filter(|p| **p < SIGNIFICANCE_LEVEL).count();
     }

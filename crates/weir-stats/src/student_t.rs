@@ -62,10 +62,10 @@ impl SampleMean {
 /// false alarm in any of them happens no more often than `level`.
 ///
 /// ```
-/// use weir_stats::student_t::holm_significant;
-/// assert_eq!(holm_significant(&[0.04, 0.01, 0.3], 0.05), [false, true, false]);
+/// use weir_stats::student_t::find_significant_after_holm;
+/// assert_eq!(find_significant_after_holm(&[0.04, 0.01, 0.3], 0.05), [false, true, false]);
 /// ```
-pub fn holm_significant(ps: &[f64], level: f64) -> Vec<bool> {
+pub fn find_significant_after_holm(ps: &[f64], level: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..ps.len()).collect();
     order.sort_by(|a, b| ps[*a].total_cmp(&ps[*b]));
     let mut below = vec![false; ps.len()];
@@ -159,10 +159,10 @@ mod tests {
     fn holm_gives_fewer_false_alarms_than_each_by_itself() {
         let ps: Vec<f64> = (1..=20).map(|n| f64::from(n) / 21.0).collect();
         assert!(ps.iter().any(|p| *p < 0.05));
-        assert!(holm_significant(&ps, 0.05).iter().all(|below| !below));
-        assert_eq!(holm_significant(&[], 0.05), Vec::<bool>::new());
+        assert!(find_significant_after_holm(&ps, 0.05).iter().all(|below| !below));
+        assert_eq!(find_significant_after_holm(&[], 0.05), Vec::<bool>::new());
         assert_eq!(
-            holm_significant(&[0.001, 0.02], 0.05),
+            find_significant_after_holm(&[0.001, 0.02], 0.05),
             [true, true],
             "the second is tried at the whole level"
         );

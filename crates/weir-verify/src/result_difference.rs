@@ -171,7 +171,7 @@ impl ExpectedCounts {
         tally
     }
 
-    fn zip_with_counts<'t>(
+    fn zip_min_max_and_observed_counts<'t>(
         &'t self,
         seen: &'t [PacketByteCount],
     ) -> impl Iterator<Item = (PacketByteCount, PacketByteCount, PacketByteCount)> + 't {
@@ -180,7 +180,8 @@ impl ExpectedCounts {
 
     /// Whether every counter is where it should be.
     pub fn is_within_bounds(&self, seen: &[PacketByteCount]) -> bool {
-        self.zip_with_counts(seen).all(|(least, most, seen)| is_count_between(least, seen, most))
+        self.zip_min_max_and_observed_counts(seen)
+            .all(|(least, most, seen)| is_count_between(least, seen, most))
     }
 
     /// Counters with unexpected values, in words.
@@ -189,7 +190,7 @@ impl ExpectedCounts {
         seen: &[PacketByteCount],
         originals: &OriginalRulesAndPolicies,
     ) -> Vec<String> {
-        let all = originals.keys.iter().zip(self.zip_with_counts(seen));
+        let all = originals.keys.iter().zip(self.zip_min_max_and_observed_counts(seen));
         all.filter(|(_, (least, most, seen))| !is_count_between(*least, *seen, *most))
             .map(|(key, (least, most, seen))| {
                 let at_most = if least == most {

@@ -40,14 +40,14 @@ const SINGLY_TRIED_ROUND_PACKETS_MAX: usize = 4;
 
 /// What is to be compared next.
 #[derive(Debug, Default)]
-struct PendingRounds {
+struct DeterminedAndGuessedRounds {
     /// Packets whose way the interpreter knows.
     determined: PacketRound,
     /// Packets whose way depends on what only the kernel can say.
     guessed: PacketRound,
 }
 
-impl PendingRounds {
+impl DeterminedAndGuessedRounds {
     fn packet_count(&self) -> usize {
         self.determined.packet_count() + self.guessed.packet_count()
     }
@@ -151,7 +151,7 @@ impl VerifyRun<'_> {
         paths: Vec<(PacketPath, VecDeque<Packet>)>,
         progress: &mut dyn FnMut(&str, f64),
     ) -> Result<(), VerifyError> {
-        let mut rounds = PendingRounds::default();
+        let mut rounds = DeterminedAndGuessedRounds::default();
         for (path, mut packets) in paths {
             while !packets.is_empty() {
                 let room = BATCH_PACKETS_MAX - rounds.packet_count();
@@ -179,7 +179,7 @@ impl VerifyRun<'_> {
     /// rounds.
     fn send_to_empty_testbed_and_queue(
         &mut self,
-        rounds: &mut PendingRounds,
+        rounds: &mut DeterminedAndGuessedRounds,
         mut batch: PacketBatch,
     ) -> Result<(), VerifyError> {
         let seen = self.empty_testbed.send_batch(&batch)?;
@@ -237,8 +237,11 @@ impl VerifyRun<'_> {
         self.single_packets_left_for_now() > self.single_packets_allowed_so_far() * 3 / 4
     }
 
-    fn compare_pending_rounds(&mut self, rounds: &mut PendingRounds) -> Result<(), VerifyError> {
-        let PendingRounds { determined: plain, guessed } = std::mem::take(rounds);
+    fn compare_pending_rounds(
+        &mut self,
+        rounds: &mut DeterminedAndGuessedRounds,
+    ) -> Result<(), VerifyError> {
+        let DeterminedAndGuessedRounds { determined: plain, guessed } = std::mem::take(rounds);
         if plain.packet_count() > 0 {
             self.compare_round(&plain)?;
         }

@@ -23,7 +23,7 @@ use super::class_body::{ClassChainSharingKey, SharedAndRemainingClassRules};
 use super::condition::NftCondition;
 use super::lookup_classes::LookupKey;
 use super::lowered_rule::{LoweredRule, NftRuleAction};
-use super::run_search::{ChosenRun, KeyedRuleStretch, find_best_run};
+use super::run_search::{ChosenLookupRun, KeyedRuleStretch, find_best_run};
 
 /// Most often that runs split a chain: what follows is written rule by rule where it would split
 /// it again.
@@ -133,8 +133,8 @@ impl ChainEmitter {
     }
 
     /// Writes a run: one lookup, and a chain for each class that is no plain verdict.
-    fn emit_run(&mut self, body: &mut ChainDraft, items: &[LoweredRule], run: ChosenRun) {
-        let ChosenRun { lookup_key: axis, len, classes, proto } = run;
+    fn emit_run(&mut self, body: &mut ChainDraft, items: &[LoweredRule], run: ChosenLookupRun) {
+        let ChosenLookupRun { lookup_key: axis, len, classes, proto } = run;
         let stripped: Vec<LoweredRule> = items.iter().map(|i| axis.strip_key_tests(i)).collect();
         let parts: Vec<SharedAndRemainingClassRules<'_>> = classes
             .rule_lists

@@ -75,7 +75,7 @@ fn unify_effect_spelling(firewall: &Firewall, by: &Firewall) -> Firewall {
         let chains = ruleset.tables.iter_mut().flat_map(|t| &mut t.chains);
         for rule in chains.flat_map(|c| &mut c.rules) {
             if let Target::Effect(effect) = &mut rule.target {
-                **effect = dictionary.respell_effect(effect);
+                **effect = dictionary.use_original_effect_spelling(effect);
             }
         }
     }

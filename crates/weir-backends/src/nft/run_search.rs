@@ -9,7 +9,7 @@ use super::lookup_classes::{
 use super::lowered_rule::LoweredRule;
 
 /// A run that was chosen.
-pub(super) struct ChosenRun {
+pub(super) struct ChosenLookupRun {
     pub lookup_key: LookupKey,
     pub len: usize,
     pub classes: LookupClasses,
@@ -17,7 +17,7 @@ pub(super) struct ChosenRun {
     pub proto: Option<u128>,
 }
 
-impl ChosenRun {
+impl ChosenLookupRun {
     /// True where writing it splits its chain.
     pub fn would_split_chain(&self, items: &[LoweredRule]) -> bool {
         let stripped: Vec<LoweredRule> =
@@ -73,8 +73,8 @@ pub(super) fn find_best_run(
     extents: &mut [KeyedRuleStretch],
     items: &[LoweredRule],
     at: usize,
-) -> Option<ChosenRun> {
-    let mut best: Option<(f64, ChosenRun)> = None;
+) -> Option<ChosenLookupRun> {
+    let mut best: Option<(f64, ChosenLookupRun)> = None;
     for (axis, extent) in axes.iter().zip(extents) {
         if at < extent.retry_from {
             continue;
@@ -107,7 +107,7 @@ fn build_run_and_estimate_savings(
     axis: &LookupKey,
     items: &[LoweredRule],
     places: &[RuleLookupKey],
-) -> Option<(f64, ChosenRun)> {
+) -> Option<(f64, ChosenLookupRun)> {
     let decides: Vec<bool> = items
         .iter()
         .map(|i| i.action.is_end_of_chain_traversal() && axis.covers_all_tests(i))
@@ -117,6 +117,6 @@ fn build_run_and_estimate_savings(
     let lookup = if classes.interval { 4.0 } else { 3.0 };
     let gain = items.len() as f64 - classes.mean_rules_per_element() - lookup;
     let proto = places[0].proto;
-    let run = ChosenRun { lookup_key: axis.clone(), len: items.len(), classes, proto };
+    let run = ChosenLookupRun { lookup_key: axis.clone(), len: items.len(), classes, proto };
     (gain > 0.0).then_some((gain, run))
 }

@@ -277,7 +277,9 @@ impl<'t> TableTranslator<'t> {
                 Statement::Vmap { key, map } => lookup = Some((key, map)),
                 Statement::Verdict(v) => target = Some(self.verdict_to_target(v)),
                 Statement::Effect(e) => {
-                    target = Some(Target::Effect(Box::new(self.dictionary.respell_effect(e))))
+                    target = Some(Target::Effect(Box::new(
+                        self.dictionary.use_original_effect_spelling(e),
+                    )))
                 }
                 Statement::Reject(word) => target = Some(Target::Reject(word)),
                 Statement::Nat(nat) => target = Some(Target::Nat(Box::new(nat.clone()))),

@@ -28,7 +28,7 @@ use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists, collect_deciding_rules};
 use crate::engines::budget::BuildBudget;
 use crate::engines::dimension::{Dimension, list_constrained_dimensions};
-use crate::engines::flat_filters::zip_with_decisions;
+use crate::engines::filter_test_rows::filters_with_is_deciding;
 use crate::filter_set::{FilterSet, NO_RULE};
 use crate::key::KeyTable;
 
@@ -106,7 +106,7 @@ impl BitVectorClassifier {
             axes.push(axis);
         }
         let mut sets = [(); 2].map(|()| vec![0; filters.filter_count().div_ceil(64)]);
-        for (at, (_, decides)) in zip_with_decisions(filters).enumerate() {
+        for (at, (_, decides)) in filters_with_is_deciding(filters).enumerate() {
             sets[0][at / 64] |= 1 << (at % 64);
             sets[1][at / 64] |= u64::from(decides) << (at % 64);
         }

@@ -38,7 +38,7 @@ use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError};
 use crate::engines::budget::BuildBudget;
 use crate::engines::dimension::{Dimension, list_dimensions};
-use crate::engines::flat_filters::zip_with_decisions;
+use crate::engines::filter_test_rows::filters_with_is_deciding;
 use crate::filter_set::{FilterSet, NO_RULE};
 use crate::key::{KeySchema, KeyTable, KeyWordTestMethod};
 
@@ -66,7 +66,7 @@ impl HipacClassifier {
     ) -> Result<HipacClassifier, ClassifierBuildError> {
         let mut tree = RangeTree::new(order_axes(filters.schema()));
         let mut boxes_of_rule: BTreeMap<u32, (bool, Vec<RuleBox>)> = BTreeMap::new();
-        for (filter, is_deciding) in zip_with_decisions(filters) {
+        for (filter, is_deciding) in filters_with_is_deciding(filters) {
             let of_rule = boxes_of_rule.entry(filter.rule).or_insert((is_deciding, vec![]));
             of_rule.1.push(tree.list_constraints(filter.tests));
         }

@@ -29,7 +29,7 @@ use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists, collect_deciding_rules};
 use crate::engines::budget::BuildBudget;
 use crate::engines::dimension::{Dimension, list_constrained_dimensions};
-use crate::engines::flat_filters::FlatFilters;
+use crate::engines::filter_test_rows::FilterTestRows;
 use crate::filter_set::{FilterSet, NO_RULE};
 use crate::key::KeyTable;
 
@@ -39,7 +39,7 @@ pub const LEAF_FILTERS_MAX: usize = 8;
 /// The trees of a filter set.
 #[derive(Clone, Debug)]
 pub struct HyperSplitClassifier {
-    filters: FlatFilters,
+    filters: FilterTestRows,
     dimensions: Vec<Dimension>,
     first: SplitTree,
     all: Option<SplitTree>,
@@ -96,7 +96,7 @@ impl HyperSplitClassifier {
         for filter in filters.filters() {
             intervals.extend(dimensions.iter().map(|of| of.interval(filter.tests)));
         }
-        let flat = FlatFilters::new(filters);
+        let flat = FilterTestRows::new(filters);
         let build = |keeps_hidden, limits: &BuildLimits| {
             let list =
                 (0..filters.filter_count() as u32).filter(|f| keeps_hidden || flat.decides(*f));

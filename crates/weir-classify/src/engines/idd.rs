@@ -32,7 +32,7 @@ mod diagram;
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists, collect_deciding_rules};
 use crate::engines::dimension::list_constrained_dimensions;
-use crate::engines::flat_filters::FlatFilters;
+use crate::engines::filter_test_rows::FilterTestRows;
 use crate::filter_set::{FilterSet, NO_RULE};
 use crate::key::KeyTable;
 
@@ -44,7 +44,7 @@ pub struct IddClassifier {
     first: IntervalDiagram,
     all: Option<IntervalDiagram>,
     /// Read for all matches if there is no diagram of them.
-    filters: FlatFilters,
+    filters: FilterTestRows,
     deciding_rules: Vec<u32>,
 }
 
@@ -66,7 +66,7 @@ impl IddClassifier {
         Ok(IddClassifier {
             first,
             all: all.ok(),
-            filters: FlatFilters::new(filters),
+            filters: FilterTestRows::new(filters),
             deciding_rules: collect_deciding_rules(filters),
         })
     }

@@ -16,7 +16,7 @@
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists, collect_deciding_rules};
 use crate::engines::budget::BuildBudget;
-use crate::engines::flat_filters::{FlatFilters, zip_with_decisions};
+use crate::engines::filter_test_rows::{FilterTestRows, filters_with_is_deciding};
 use crate::engines::masked_table::MaskedTable;
 use crate::filter_set::{Filter, FilterSet, NO_RULE, WordTest};
 use crate::key::KeyTable;
@@ -26,7 +26,7 @@ const ENGINE_NAME: &str = "ipset";
 /// A hash table for each prefix length of one word.
 #[derive(Clone, Debug)]
 pub struct IpsetClassifier {
-    filters: FlatFilters,
+    filters: FilterTestRows,
     tables: Vec<MaskedTable>,
     deciding_rules: Vec<u32>,
 }
@@ -43,10 +43,11 @@ impl IpsetClassifier {
     ) -> Result<IpsetClassifier, ClassifierBuildError> {
         let words = filters.schema().word_count();
         let budget = BuildBudget::new(ENGINE_NAME, limits);
-        budget
-            .check_bytes(filters.filter_count() * (24 + FlatFilters::estimate_bytes(1, words)))?;
+        budget.check_bytes(
+            filters.filter_count() * (24 + FilterTestRows::estimate_bytes(1, words)),
+        )?;
         let masks = find_entry_masks(filters)?;
-        let flat = FlatFilters::new(filters);
+        let flat = FilterTestRows::new(filters);
         let mut tables: Vec<MaskedTable> = vec![];
         // From the last: each filter is then the first of its chain.
         for (filter, mask) in masks.iter().enumerate().rev() {
@@ -78,7 +79,7 @@ fn find_entry_masks(filters: &FilterSet) -> Result<Vec<Vec<u32>>, ClassifierBuil
     let set_decides = filters.rules().first().is_some_and(|rule| rule.1);
     let mut word_of_set = None;
     let mut masks = Vec::with_capacity(filters.filter_count());
-    for (filter, decides) in zip_with_decisions(filters) {
+    for (filter, decides) in filters_with_is_deciding(filters) {
         if decides != set_decides {
             return Err(refuse(&filter, "some rules of the set decide and some do not".into()));
         }

@@ -5,14 +5,14 @@
 //! iptables does, without its function calls per match.
 
 use crate::classifier::{Classifier, RuleLists, collect_deciding_rules};
-use crate::engines::flat_filters::FlatFilters;
+use crate::engines::filter_test_rows::FilterTestRows;
 use crate::filter_set::{FilterSet, NO_RULE};
 use crate::key::KeyTable;
 
 /// The rules as a list.
 #[derive(Clone, Debug)]
 pub struct LinearClassifier {
-    filters: FlatFilters,
+    filters: FilterTestRows,
     deciding_rules: Vec<u32>,
 }
 
@@ -20,7 +20,7 @@ impl LinearClassifier {
     /// The list of a filter set.
     pub fn new(filters: &FilterSet) -> LinearClassifier {
         let deciding_rules = collect_deciding_rules(filters);
-        LinearClassifier { filters: FlatFilters::new(filters), deciding_rules }
+        LinearClassifier { filters: FilterTestRows::new(filters), deciding_rules }
     }
 }
 

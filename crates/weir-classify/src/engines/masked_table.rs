@@ -4,7 +4,7 @@
 //! is kept beside each filter; a filter of equal hash is compared with the key on all its tests, so
 //! bits outside the mask, ranges, and collisions of the hash need no special case.
 
-use crate::engines::flat_filters::FlatFilters;
+use crate::engines::filter_test_rows::FilterTestRows;
 
 const NO_ENTRY: u32 = u32::MAX;
 
@@ -75,7 +75,7 @@ impl MaskedTable {
         (hash >> 32) as u32
     }
 
-    fn hash_filter(&self, filters: &FlatFilters, filter: u32) -> u32 {
+    fn hash_filter(&self, filters: &FilterTestRows, filter: u32) -> u32 {
         let row = filters.row(filter);
         self.hash_words(|word| row[word].base)
     }
@@ -106,7 +106,7 @@ impl MaskedTable {
     /// The filters that share the chain of one, itself included if it is placed.
     pub(super) fn find_colliding(
         &self,
-        filters: &FlatFilters,
+        filters: &FilterTestRows,
         filter: u32,
     ) -> impl Iterator<Item = u32> + '_ {
         self.entries_with_hash(self.hash_filter(filters, filter)).map(|entry| entry.filter)
@@ -123,7 +123,7 @@ impl MaskedTable {
         })
     }
 
-    pub(super) fn insert(&mut self, filters: &FlatFilters, filter: u32) {
+    pub(super) fn insert(&mut self, filters: &FilterTestRows, filter: u32) {
         if self.filter_count == self.heads.len() {
             self.double_bucket_count();
         }
@@ -180,7 +180,7 @@ impl MaskedTable {
     }
 
     /// Removes a filter that was inserted.
-    pub(super) fn remove(&mut self, filters: &FlatFilters, filter: u32) {
+    pub(super) fn remove(&mut self, filters: &FilterTestRows, filter: u32) {
         let head = self.bucket_index(self.hash_filter(filters, filter));
         let (mut before, mut at) = (NO_ENTRY, self.heads[head]);
         while self.entries[at as usize].filter != filter {

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError};
 use crate::engines::budget::BuildBudget;
-use crate::engines::flat_filters::{FlatFilters, zip_with_decisions};
+use crate::engines::filter_test_rows::{FilterTestRows, filters_with_is_deciding};
 use crate::engines::masked_table::MaskedTable;
 use crate::filter_set::{FilterSet, NO_RULE, WordTest};
 use crate::key::{KeySchema, KeyTable, KeyWord};
@@ -40,7 +40,7 @@ impl<P: TablePlacement> TupleSpaceClassifier<P> {
         budget.check_bytes(estimate_tuple_space_bytes(filters.filter_count(), word_count))?;
         let mut space = TupleSpace::new(filters.schema());
         // From the last: each filter is then the first of its chain.
-        for (filter, is_deciding) in zip_with_decisions(filters).rev() {
+        for (filter, is_deciding) in filters_with_is_deciding(filters).rev() {
             budget.take_steps(1 + space.tables.len() / 16)?;
             let update = RuleUpdate { rule: filter.rule, is_deciding, tests: filter.tests };
             space.place_without_ordering_probes::<P>(update);
@@ -95,7 +95,7 @@ impl<P: TablePlacement + Send + Sync> UpdatableClassifier for TupleSpaceClassifi
 /// Tables, and the filters in them.
 #[derive(Clone, Debug)]
 pub struct TupleSpace {
-    pub(super) filters: FlatFilters,
+    pub(super) filters: FilterTestRows,
     /// The longest mask that a filter can be hashed by, words of keys after each other.
     masks: Vec<u32>,
     schema: KeySchema,
@@ -110,7 +110,7 @@ pub struct TupleSpace {
 impl TupleSpace {
     fn new(schema: &KeySchema) -> TupleSpace {
         TupleSpace {
-            filters: FlatFilters::with_words(schema.word_count()),
+            filters: FilterTestRows::with_words(schema.word_count()),
             masks: vec![],
             schema: schema.clone(),
             table_of_filter: vec![],
@@ -233,7 +233,7 @@ impl TupleSpace {
 
 /// What look-ups read of so many filters at most: hash tables are at least half full.
 fn estimate_tuple_space_bytes(filter_count: usize, word_count: usize) -> usize {
-    FlatFilters::estimate_bytes(filter_count, word_count) + filter_count * 24
+    FilterTestRows::estimate_bytes(filter_count, word_count) + filter_count * 24
 }
 
 /// The bits that all values of a test have in common: of a prefix its own, of another range those

@@ -193,7 +193,7 @@ impl ClassifierBlock {
     }
 
     /// Blocks of the bucket to which a search without nodes leads.
-    pub(super) fn count_root_blocks(&self, search: usize) -> usize {
+    pub(super) fn count_blocks_of_root_bucket(&self, search: usize) -> usize {
         let child = self.cells(&self.searches[search].root)[0];
         if child & LEAF_FLAG == 0 { 0 } else { bucket_of_leaf(child).1 }
     }

@@ -58,7 +58,7 @@ impl ClassifierBlock {
             return Err(NoRoomInBlock);
         }
         for leaf in leaves {
-            let roomy = self.make_room(leaf);
+            let roomy = self.bucket_with_free_lane(leaf);
             self.insert_lane(roomy, filter);
             if roomy != leaf {
                 let words = CacheLine::as_words_mut(&mut self.lines);
@@ -144,7 +144,7 @@ impl ClassifierBlock {
     }
 
     /// The bucket of a leaf, or a copy with a block more if it is full.
-    fn make_room(&mut self, leaf: u32) -> u32 {
+    fn bucket_with_free_lane(&mut self, leaf: u32) -> u32 {
         let (first, count) = bucket_of_leaf(leaf);
         if self.count_lanes(leaf) < count * LANES {
             return leaf;

@@ -157,7 +157,8 @@ impl IntervalDagSnapshot {
     fn needs_rebuild(&self) -> bool {
         let block = &self.classifier.block;
         block.spare_blocks.len() < self.spare_blocks_at_build / 2
-            || block.count_root_blocks(self.partition.common_search) > COMMON_BUCKET_BLOCKS_MAX
+            || block.count_blocks_of_root_bucket(self.partition.common_search)
+                > COMMON_BUCKET_BLOCKS_MAX
     }
 }
 

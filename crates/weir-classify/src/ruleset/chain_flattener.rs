@@ -40,15 +40,15 @@ impl Default for FlattenLimits {
 
 /// An entry with the packets that it matches.
 #[derive(Clone)]
-pub(super) struct FlatEntry {
+pub(super) struct EntryWithBoxes {
     pub entry: LookupEntry,
     pub boxes: Vec<HyperRect>,
 }
 
 /// Entries that one look-up finds.
 #[derive(Clone, Default)]
-pub(super) struct FlatStretch {
-    pub entries: Vec<FlatEntry>,
+pub(super) struct FlattenedStretch {
+    pub entries: Vec<EntryWithBoxes>,
     /// Fields that decide which entries are found.
     reads: FieldSet,
     /// Fields that some entry may write.
@@ -59,8 +59,8 @@ pub(super) struct FlatStretch {
 
 /// A chain: its stretches in order.
 #[derive(Clone, Default)]
-pub(super) struct FlatChain {
-    pub stretches: Vec<FlatStretch>,
+pub(super) struct FlattenedChain {
+    pub stretches: Vec<FlattenedStretch>,
     writes: FieldSet,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct ChainFlattener<'a> {
     graph: ChainGraph<'a>,
     /// How many rules lead to a chain, by chain.
     caller_counts: Vec<usize>,
-    chains: Vec<FlatChain>,
+    chains: Vec<FlattenedChain>,
 }
 
 impl<'a> ChainFlattener<'a> {
@@ -85,7 +85,7 @@ impl<'a> ChainFlattener<'a> {
     ) -> ChainFlattener<'a> {
         let graph = table.chain_graph();
         let caller_counts = graph.jumps_by_callee().iter().map(Vec::len).collect();
-        let chains = vec![FlatChain::default(); table.chains.len()];
+        let chains = vec![FlattenedChain::default(); table.chains.len()];
         ChainFlattener { table, firewall, lowering, limits, graph, caller_counts, chains }
     }
 
@@ -93,7 +93,7 @@ impl<'a> ChainFlattener<'a> {
     ///
     /// # Errors
     /// A chain that reaches itself.
-    pub fn flatten_from(&mut self, start: usize) -> Result<Vec<FlatChain>, usize> {
+    pub fn flatten_from(&mut self, start: usize) -> Result<Vec<FlattenedChain>, usize> {
         for chain in self.graph.callees_first_from(start)? {
             let flat = self.flatten_chain(chain);
             self.chains[chain] = flat;
@@ -101,15 +101,16 @@ impl<'a> ChainFlattener<'a> {
         Ok(std::mem::take(&mut self.chains))
     }
 
-    fn flatten_chain(&mut self, chain: usize) -> FlatChain {
+    fn flatten_chain(&mut self, chain: usize) -> FlattenedChain {
         let table = self.table;
-        let mut flat = FlatChain::default();
-        let mut stretch = FlatStretch::default();
+        let mut flat = FlattenedChain::default();
+        let mut stretch = FlattenedStretch::default();
         for (index, rule) in table.chains[chain].rules.iter().enumerate() {
             let place = RulePlaceInTable { chain: chain as u32, rule: index as u32 };
             let lowered = lower_rule_for_lookup(&mut self.lowering, self.firewall, rule);
             let callee = self.graph.chain_entered_by_rule(chain, index);
-            let mut part = FlatStretch { writes: lowered.writes, ..FlatStretch::default() };
+            let mut part =
+                FlattenedStretch { writes: lowered.writes, ..FlattenedStretch::default() };
             if let Some(callee) = callee {
                 part.writes = part.writes.union(self.chains[callee].writes);
             }
@@ -129,8 +130,12 @@ impl<'a> ChainFlattener<'a> {
     }
 
     /// The entries of a chain, if they may take the place of a jump to it.
-    fn find_inlined_stretch(&self, callee: usize, matched: &[HyperRect]) -> Option<&FlatStretch> {
-        static EMPTY_CHAIN: FlatStretch = FlatStretch {
+    fn find_inlined_stretch(
+        &self,
+        callee: usize,
+        matched: &[HyperRect],
+    ) -> Option<&FlattenedStretch> {
+        static EMPTY_CHAIN: FlattenedStretch = FlattenedStretch {
             entries: Vec::new(),
             reads: FieldSet::NONE,
             writes: FieldSet::NONE,
@@ -150,22 +155,22 @@ impl<'a> ChainFlattener<'a> {
     }
 }
 
-impl FlatStretch {
+impl FlattenedStretch {
     /// Whether a look-up before this stretch may also find what comes after it.
-    fn can_be_followed_by(&self, next: &FlatStretch) -> bool {
+    fn can_be_followed_by(&self, next: &FlattenedStretch) -> bool {
         let is_told_by_written = !is_disjoint(next.reads, self.writes);
         let atom_count = self.atoms.union(&next.atoms).count();
         self.entries.is_empty() || !is_told_by_written && atom_count <= ATOMIC_TESTS_MAX
     }
 
     /// Adds entries whose places count from 0.
-    fn append(&mut self, next: FlatStretch) {
+    fn append(&mut self, next: FlattenedStretch) {
         let offset = self.entries.len() as u32;
         let place = |at| if at == END_OF_CHAIN { END_OF_CHAIN } else { offset + at };
         let moved = next
             .entries
             .into_iter()
-            .map(|e| FlatEntry { entry: e.entry.with_renumbered_resume_entries(place), ..e });
+            .map(|e| EntryWithBoxes { entry: e.entry.with_renumbered_resume_entries(place), ..e });
         self.entries.extend(moved);
         self.reads = self.reads.union(next.reads);
         self.writes = self.writes.union(next.writes);
@@ -179,7 +184,7 @@ impl FlatStretch {
         }
         self.atoms.extend(boxes.iter().flat_map(HyperRect::atomic_tests).map(|a| a.0));
         self.box_count += boxes.len();
-        self.entries.push(FlatEntry { entry, boxes });
+        self.entries.push(EntryWithBoxes { entry, boxes });
     }
 
     /// Adds the entries of one rule. `inlined` gives the entries of the chain to which a jump that
@@ -190,7 +195,7 @@ impl FlatStretch {
         target: &Target,
         lowered: RuleForLookup,
         callee: Option<usize>,
-        inlined: impl FnOnce(&[HyperRect]) -> Option<&'s FlatStretch>,
+        inlined: impl FnOnce(&[HyperRect]) -> Option<&'s FlattenedStretch>,
     ) {
         let RuleForLookup { matched, truncated, evaluated, reads, .. } = lowered;
         self.reads = reads;
@@ -220,13 +225,13 @@ impl FlatStretch {
     }
 
     /// Adds the entries of a chain with the packets that a jump to it matches.
-    fn push_inlined(&mut self, callee: &FlatStretch, jump: &[HyperRect]) {
+    fn push_inlined(&mut self, callee: &FlattenedStretch, jump: &[HyperRect]) {
         if jump.is_empty() {
             return;
         }
         let first = self.entries.len();
         let mut new_places = Vec::with_capacity(callee.entries.len() + 1);
-        for FlatEntry { entry, boxes } in &callee.entries {
+        for EntryWithBoxes { entry, boxes } in &callee.entries {
             new_places.push(self.entries.len() as u32);
             let both = jump.iter().flat_map(|j| boxes.iter().filter_map(|b| j.and(b)));
             self.push(*entry, both.collect());

@@ -6,7 +6,7 @@ use thiserror::Error;
 use weir_model::{Family, Firewall, Policy, RuleId, RulePlaceInTable, Table, TableName};
 use weir_partition::{AtomicTest, BoxLowering, HyperRect};
 
-use super::chain_flattener::{ChainFlattener, FlatChain, FlatStretch, FlattenLimits};
+use super::chain_flattener::{ChainFlattener, FlattenLimits, FlattenedChain, FlattenedStretch};
 use super::key_layout::KeyLayout;
 use super::lookup_entry::{END_OF_CHAIN, EntryContinuation, FoundEntryMeaning, LookupEntry};
 use super::lowered_rule::EvaluationReason;
@@ -180,7 +180,7 @@ impl<'a> LookupProgram<'a> {
 }
 
 /// The chains that have stretches of their own: the first, and those that are called.
-fn list_called_chains(flat: &[FlatChain], start: usize) -> Vec<u32> {
+fn list_called_chains(flat: &[FlattenedChain], start: usize) -> Vec<u32> {
     let mut listed = vec![start as u32];
     let mut known = HashSet::from([start as u32]);
     let mut next = 0;
@@ -199,7 +199,7 @@ fn list_called_chains(flat: &[FlatChain], start: usize) -> Vec<u32> {
 
 impl LookupStretch {
     fn new(
-        flat: FlatStretch,
+        flat: FlattenedStretch,
         all_packets: &HyperRect,
         number_by_chain: &HashMap<u32, u32>,
     ) -> LookupStretch {

@@ -23,8 +23,8 @@ pub(super) const FIELDS_KEPT_BY_UNKNOWN_TARGET: [Field; 7] = [
     Field::Length,
 ];
 
-fn hash_value_deterministically(of: impl Hash) -> u64 {
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(of)
+fn hash_value_deterministically(value: impl Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
 }
 
 /// The fields of a packet that rules change, but for its connection.

@@ -93,7 +93,7 @@ impl FrameTableSize {
     }
 
     /// Whether it can take the frames of another one.
-    fn is_reusable_for_table_size(self, other: FrameTableSize) -> bool {
+    fn can_hold_table_of_size(self, other: FrameTableSize) -> bool {
         self.is_large == other.is_large && self.slots >= other.slots
     }
 
@@ -152,7 +152,7 @@ impl FrameGenerator {
     ) -> Result<(), LabError> {
         assert!(magic != 0, "an empty tag has 0");
         let table = FrameTableSize::sized_for(frames);
-        if !self.table.is_reusable_for_table_size(table) {
+        if !self.table.can_hold_table_of_size(table) {
             // The kernel has no way to make a table larger.
             *self = FrameGenerator::with_table_size(table)?;
         }

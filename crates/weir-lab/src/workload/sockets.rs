@@ -193,7 +193,7 @@ impl Workload for SocketWorkload<'_> {
             })?
             .map_err(socket_io_error)?;
         let before = links.read_packets_entered_and_left()?;
-        let first_client = resources.reserve_client_range_start(self.plan.clients);
+        let first_client = resources.reserve_clients_and_get_first_index(self.plan.clients);
         self.setup = Some(PreparedSocketTrial {
             server_thread: serving,
             links,

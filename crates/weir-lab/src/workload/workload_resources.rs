@@ -72,7 +72,7 @@ impl WorkloadResources {
 
     /// The first of so many client addresses that a trial of sockets uses: the next ones each time,
     /// for the ports of the last ones wait in TIME_WAIT.
-    pub(crate) fn reserve_client_range_start(&mut self, clients: u32) -> u32 {
+    pub(crate) fn reserve_clients_and_get_first_index(&mut self, clients: u32) -> u32 {
         let first = self.next_client_index;
         self.next_client_index = first.wrapping_add(clients);
         first

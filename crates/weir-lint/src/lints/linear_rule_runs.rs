@@ -43,11 +43,11 @@ fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
 fn longest_reachable_run_start_length(
     table: &TableContext<'_>,
     at: usize,
-    is: &dyn Fn(&Rule) -> bool,
+    belongs_to_run: &dyn Fn(&Rule) -> bool,
 ) -> (usize, usize) {
     let (mut longest, mut run) = ((0, 0), (0, 0));
     for (i, rule) in table.chain_at(at).rules.iter().enumerate() {
-        if !is(rule) || !table.is_reachable_rule((at, i)) {
+        if !belongs_to_run(rule) || !table.is_reachable_rule((at, i)) {
             run = (0, 0);
             continue;
         }

@@ -183,12 +183,12 @@ impl<'f> EquivalenceJudge<'f> {
         &self,
         was: &Outcome<'_>,
         is: &Outcome<'_>,
-        of: Family,
+        family: Family,
     ) -> Option<String> {
         match was.first_difference(is)? {
             OutcomeDifference::Credit
-                if self.list_original_credits(was, of, &[])
-                    == self.list_original_credits(is, of, &[]) =>
+                if self.list_original_credits(was, family, &[])
+                    == self.list_original_credits(is, family, &[]) =>
             {
                 None
             }
@@ -200,14 +200,14 @@ impl<'f> EquivalenceJudge<'f> {
     fn list_original_credits(
         &self,
         outcome: &Outcome<'_>,
-        of: Family,
+        family: Family,
         without: &[TableName],
     ) -> Vec<String> {
         let is_counted = |c: &CreditedCounter<'_>| match c {
             CreditedCounter::Rule(_) => true,
             CreditedCounter::Policy(table, _) if without.contains(table) => false,
             CreditedCounter::Policy(table, chain) => {
-                self.original_policies.contains(&(of, *table, (*chain).into()))
+                self.original_policies.contains(&(family, *table, (*chain).into()))
             }
         };
         outcome
@@ -225,7 +225,7 @@ impl<'f> EquivalenceJudge<'f> {
         was: &Outcome<'_>,
         is: &Outcome<'_>,
         pass_hit_count: usize,
-        of: Family,
+        family: Family,
     ) -> Option<String> {
         if was.verdict != is.verdict {
             return Some(describe_difference(OutcomeDifference::Verdict));
@@ -252,8 +252,9 @@ impl<'f> EquivalenceJudge<'f> {
             return Some(describe_difference(OutcomeDifference::StatefulQuestions));
         }
         let nat = [TableName::Nat];
-        (self.list_original_credits(was, of, &nat) != self.list_original_credits(is, of, &nat))
-            .then(|| describe_difference(OutcomeDifference::Credit))
+        (self.list_original_credits(was, family, &nat)
+            != self.list_original_credits(is, family, &nat))
+        .then(|| describe_difference(OutcomeDifference::Credit))
     }
 
     /// Whether the outcome of an untracked packet depended on conntrack after all: on the state, on

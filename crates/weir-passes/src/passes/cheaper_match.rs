@@ -61,7 +61,7 @@ impl Pass for CheaperMatchPass {
                 }
                 let before = (rule.base.clone(), rule.matches.clone());
                 replace_u32_by_header_test(rule, family);
-                use_boyer_moore(rule);
+                set_string_match_algorithm_to_boyer_moore(rule);
                 drop_implied_matches(rule, algebra, family);
                 if before != (rule.base.clone(), rule.matches.clone()) {
                     (rule.span, rule.match_spans) = (Span::NONE, Vec::new());
@@ -175,7 +175,7 @@ fn apply_or_return_u32_replacement(
     }
 }
 
-fn use_boyer_moore(rule: &mut Rule) {
+fn set_string_match_algorithm_to_boyer_moore(rule: &mut Rule) {
     for m in &mut rule.matches {
         let Match::UnmodelledInput(host) = m else { continue };
         let UnmodelledInputMatch { module: "string", options } = &mut **host else { continue };

@@ -8,7 +8,7 @@
 
 use weir_model::Family;
 
-use crate::rule_runs::{AddressAxis, RunCandidate};
+use crate::rule_runs::{AddressAxis, RuleWithPrefixesAndBarrier};
 use crate::{CostModel, Prefix};
 
 /// The shape of a tree: indices point into the items that it was planned for.
@@ -46,7 +46,7 @@ pub(crate) struct TreePlanner<'a> {
     pub cost: &'a CostModel,
     /// The user's prefix lengths, ascending; `None` leaves them to the cost model.
     pub levels: Option<&'a [u8]>,
-    pub items: &'a [RunCandidate<'a>],
+    pub items: &'a [RuleWithPrefixesAndBarrier<'a>],
     pub axis: AddressAxis,
     /// Rules that may still be written.
     pub rule_budget: usize,

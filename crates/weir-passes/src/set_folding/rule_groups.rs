@@ -7,7 +7,7 @@ use weir_model::{Family, Rule, Span, Target};
 use weir_partition::{is_count_only_rule, is_disjoint_unnegated_device};
 
 use crate::Prefix;
-use crate::rule_runs::{AddressAxis, RunCandidate};
+use crate::rule_runs::{AddressAxis, RuleWithPrefixesAndBarrier};
 
 /// How far back a rule looks for its group.
 const MAX_GROUPS_SEARCHED: usize = 64;
@@ -39,7 +39,7 @@ impl VaryingPart {
 /// Rules that differ in one way, in their order.
 #[derive(Clone, Debug)]
 pub(super) struct RuleGroup<'a> {
-    pub members: Vec<RunCandidate<'a>>,
+    pub members: Vec<RuleWithPrefixesAndBarrier<'a>>,
     /// What they differ in; not known of a single rule.
     pub varying_part: Option<VaryingPart>,
     /// The first rule without what they differ in.
@@ -49,7 +49,7 @@ pub(super) struct RuleGroup<'a> {
 }
 
 impl<'a> RuleGroup<'a> {
-    fn with_single_rule(item: RunCandidate<'a>, family: Family) -> Self {
+    fn with_single_rule(item: RuleWithPrefixesAndBarrier<'a>, family: Family) -> Self {
         let mut group = RuleGroup {
             members: Vec::new(),
             varying_part: None,
@@ -61,14 +61,14 @@ impl<'a> RuleGroup<'a> {
         group
     }
 
-    fn push(&mut self, item: RunCandidate<'a>) {
+    fn push(&mut self, item: RuleWithPrefixesAndBarrier<'a>) {
         self.sources.insert(item.source_prefix);
         self.destinations.insert(item.destination_prefix);
         self.members.push(item);
     }
 
     /// Takes the rule in where it differs from the others in the group's way alone.
-    fn try_add(&mut self, item: &RunCandidate<'a>, family: Family) -> bool {
+    fn try_add(&mut self, item: &RuleWithPrefixesAndBarrier<'a>, family: Family) -> bool {
         let first = &self.members[0];
         let folds: &[VaryingPart] = match self.varying_part {
             None => &VaryingPart::ALL,
@@ -99,7 +99,7 @@ impl<'a> RuleGroup<'a> {
     }
 
     /// Whether the rule may be tried before all of the group's instead of after them.
-    fn can_be_overtaken_by(&self, item: &RunCandidate<'_>, family: Family) -> bool {
+    fn can_be_overtaken_by(&self, item: &RuleWithPrefixesAndBarrier<'_>, family: Family) -> bool {
         let first = self.members[0].rule;
         if !self.sources.overlaps(item.source_prefix)
             || !self.destinations.overlaps(item.destination_prefix)
@@ -126,7 +126,7 @@ impl<'a> RuleGroup<'a> {
 /// Collects the rules of a stretch without barriers. The groups, evaluated in sequence, have the
 /// same meaning as the rules in order.
 pub(super) fn group_similar_rules<'a>(
-    items: &[RunCandidate<'a>],
+    items: &[RuleWithPrefixesAndBarrier<'a>],
     family: Family,
 ) -> Vec<RuleGroup<'a>> {
     let mut groups: Vec<RuleGroup<'a>> = Vec::new();
@@ -145,8 +145,12 @@ pub(super) fn group_similar_rules<'a>(
 }
 
 /// The rule without what a group may differ in; `None` if it does not test that.
-fn strip_varying_part(item: &RunCandidate<'_>, fold: VaryingPart, family: Family) -> Option<Rule> {
-    let prefix = item.prefix(fold.axis());
+fn strip_varying_part(
+    item: &RuleWithPrefixesAndBarrier<'_>,
+    varying_part: VaryingPart,
+    family: Family,
+) -> Option<Rule> {
+    let prefix = item.prefix(varying_part.axis());
     // The zero address is never an element of hash:ip (net/netfilter/ipset/ip_set_hash_ip.c).
     if item.barrier.is_some()
         || prefix.len == 0
@@ -162,8 +166,8 @@ fn strip_varying_part(item: &RunCandidate<'_>, fold: VaryingPart, family: Family
         span: Span::NONE,
         ..Rule::unconditional(Target::None)
     };
-    fold.axis().set_prefix(&mut shape, family, Prefix::ALL);
-    if let VaryingPart::AddressPort(_) = fold {
+    varying_part.axis().set_prefix(&mut shape, family, Prefix::ALL);
+    if let VaryingPart::AddressPort(_) = varying_part {
         find_sole_proto_and_dport(rule)?;
         let dport = shape.matches.iter_mut().find_map(dport_test_of_match_mut)?;
         *dport = None;

@@ -11,7 +11,7 @@ use weir_model::{
 
 use super::SetFolder;
 use super::rule_groups::{self, PrefixSet, RuleGroup, VaryingPart};
-use crate::rule_runs::{AddressAxis, RunCandidate};
+use crate::rule_runs::{AddressAxis, RuleWithPrefixesAndBarrier};
 use crate::{CostModel, Prefix};
 
 /// Sets that a group of overlapping rules which do not decide may become.
@@ -24,7 +24,7 @@ const MAX_BITMAP_ADDRESSES: u128 = 65_536;
 struct SetElementDraft<'a> {
     prefix: Prefix,
     port: Option<(u8, u16)>,
-    item: RunCandidate<'a>,
+    item: RuleWithPrefixesAndBarrier<'a>,
 }
 
 impl SetFolder<'_> {
@@ -80,15 +80,15 @@ impl SetFolder<'_> {
     fn emit_set_layer_and_describe(
         &mut self,
         entries: &[SetElementDraft<'_>],
-        fold: VaryingPart,
+        varying_part: VaryingPart,
         shape: &Rule,
         out: &mut Vec<Rule>,
     ) -> String {
         let family = self.family;
-        let axis = fold.axis();
+        let axis = varying_part.axis();
         let mut rule = shape.clone();
         let name = self.allocate_set_name();
-        let kind = match fold {
+        let kind = match varying_part {
             VaryingPart::Address(_) => {
                 if weir_partition::can_drop_truncated(shape, family) {
                     rule.matches.insert(0, build_set_match(&name, axis, false, true));

@@ -74,7 +74,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             let chain = &table.chains[at.chain as usize];
             if at.rule == chain.end_rule {
                 let Some(back) = stack.pop() else { return self.apply_policy(table, start) };
-                at = self.report_resumed_position(table, back, stack.len());
+                at = self.notify_observer_of_resumed_chain(table, back, stack.len());
                 continue;
             }
             let compact = table.rules[at.rule as usize];
@@ -110,7 +110,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                 RuleAction::Accept => return self.report_verdict(Verdict::Accept),
                 RuleAction::Drop => return self.report_verdict(Verdict::Drop),
                 RuleAction::Return => match stack.pop() {
-                    Some(back) => self.report_resumed_position(table, back, stack.len()),
+                    Some(back) => self.notify_observer_of_resumed_chain(table, back, stack.len()),
                     None => return self.apply_policy(table, start),
                 },
                 RuleAction::Jump(to) | RuleAction::Goto(to) => {
@@ -142,7 +142,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         WalkPosition { chain, rule: index.first_rule }
     }
 
-    fn report_resumed_position(
+    fn notify_observer_of_resumed_chain(
         &mut self,
         table: &LoweredTable<'f>,
         to: WalkPosition,

@@ -78,16 +78,16 @@ pub fn normalize_ruleset(ruleset: &Ruleset) -> Ruleset {
     Ruleset { tables: ruleset.tables.iter().map(normalize_table).collect() }
 }
 
-fn normalize_table(of: &Table) -> Table {
-    let mut out = Table { maps: Vec::new(), chains: Vec::new(), ..of.clone() };
-    out.maps = of.maps.iter().map(|m| sort_map_and_drop_credit(of, m)).collect();
-    out.chains = of.chains.iter().map(|c| normalize_chain(of, c)).collect();
+fn normalize_table(table: &Table) -> Table {
+    let mut out = Table { maps: Vec::new(), chains: Vec::new(), ..table.clone() };
+    out.maps = table.maps.iter().map(|m| sort_map_and_drop_credit(table, m)).collect();
+    out.chains = table.chains.iter().map(|c| normalize_chain(table, c)).collect();
     out
 }
 
-fn sort_map_and_drop_credit(table: &Table, of: &VerdictMap) -> VerdictMap {
-    let used = map_lookups(table).find(|(name, _)| **name == of.name);
-    let mut elements: Vec<VerdictMapElement> = of
+fn sort_map_and_drop_credit(table: &Table, map: &VerdictMap) -> VerdictMap {
+    let used = map_lookups(table).find(|(name, _)| **name == map.name);
+    let mut elements: Vec<VerdictMapElement> = map
         .elements
         .iter()
         .map(|e| VerdictMapElement {
@@ -98,9 +98,9 @@ fn sort_map_and_drop_credit(table: &Table, of: &VerdictMap) -> VerdictMap {
         .collect();
     elements.sort_by(|a, b| a.key.cmp(&b.key));
     VerdictMap {
-        name: of.name.clone(),
-        key: used.map_or(of.key.clone(), |(_, key)| key.clone()),
-        has_intervals: of.has_intervals,
+        name: map.name.clone(),
+        key: used.map_or(map.key.clone(), |(_, key)| key.clone()),
+        has_intervals: map.has_intervals,
         elements,
     }
 }
@@ -116,12 +116,12 @@ pub(super) fn map_lookups(
     })
 }
 
-fn normalize_chain(table: &Table, of: &Chain) -> Chain {
+fn normalize_chain(table: &Table, chain: &Chain) -> Chain {
     Chain {
-        name: of.name.clone(),
-        base: of.base,
-        comment: of.comment.as_deref().map(sanitize_comment),
-        rules: of.rules.iter().map(|r| sort_tests_and_add_implied(table, of, r)).collect(),
+        name: chain.name.clone(),
+        base: chain.base,
+        comment: chain.comment.as_deref().map(sanitize_comment),
+        rules: chain.rules.iter().map(|r| sort_tests_and_add_implied(table, chain, r)).collect(),
     }
 }
 
@@ -142,10 +142,10 @@ pub fn sanitize_comment(text: &str) -> String {
     out
 }
 
-fn sort_tests_and_add_implied(table: &Table, chain: &Chain, of: &Rule) -> Rule {
+fn sort_tests_and_add_implied(table: &Table, chain: &Chain, rule: &Rule) -> Rule {
     let family = table.family;
     let mut written = Vec::new();
-    for s in &of.statements {
+    for s in &rule.statements {
         match s {
             Statement::OpaqueTest(o) => match parse_opaque_text(&o.text, table, chain) {
                 Some(again) => written.extend(again),
@@ -176,7 +176,7 @@ fn sort_tests_and_add_implied(table: &Table, chain: &Chain, of: &Rule) -> Rule {
             other => written.push(other.clone()),
         }
     }
-    let comment = of.comment.as_deref().map(sanitize_comment);
+    let comment = rule.comment.as_deref().map(sanitize_comment);
     Rule { statements: sort_stateless_tests(written, family), comment }
 }
 
@@ -225,12 +225,13 @@ fn flush_sorted_tests(out: &mut Vec<Statement>, tests: &mut Vec<(String, Stateme
 
 /// A comparison in one spelling: bits if only "any" or "none" is tested, then intervals, then masks
 /// with holes.
-fn unify_test_spelling(of: &Test, family: Family) -> Test {
-    let max = of.expression.max_value(family);
-    let mut negated = of.negated;
-    let mut with = match &of.comparand {
+fn unify_test_spelling(test: &Test, family: Family) -> Test {
+    let max = test.expression.max_value(family);
+    let mut negated = test.negated;
+    let mut with = match &test.comparand {
         Comparand::Masked { mask, wanted } if wanted & !mask == 0 => {
-            let is_address = matches!(of.expression, LoadExpression::Saddr | LoadExpression::Daddr);
+            let is_address =
+                matches!(test.expression, LoadExpression::Saddr | LoadExpression::Daddr);
             let interval = masked_interval(*wanted, *mask, max);
             if let Some((lo, hi)) = interval.filter(|(lo, hi)| lo == hi || is_address) {
                 Comparand::InSpans(vec![(lo, hi)])
@@ -240,7 +241,7 @@ fn unify_test_spelling(of: &Test, family: Family) -> Test {
             } else if mask.count_ones() == 1 {
                 Comparand::AnyBit(*mask)
             } else {
-                of.comparand.clone()
+                test.comparand.clone()
             }
         }
         Comparand::InSpans(spans) => {
@@ -255,11 +256,11 @@ fn unify_test_spelling(of: &Test, family: Family) -> Test {
     {
         (with, negated) = (Comparand::InSpans(vec![(0, 0)]), !negated);
     }
-    Test { expression: of.expression, comparand: with, negated }
+    Test { expression: test.expression, comparand: with, negated }
 }
 
-fn normalize_effect_and_drop_defaults(of: &Effect) -> Effect {
-    match of {
+fn normalize_effect_and_drop_defaults(effect: &Effect) -> Effect {
+    match effect {
         Effect::CtNotrack { .. } => Effect::Notrack,
         Effect::Tos { value, mask: 0xfc } if value & 3 == 0 => Effect::Dscp(value >> 2),
         Effect::Other(e) => {

@@ -197,8 +197,8 @@ impl<'t> NftTokenCursor<'t> {
     }
 }
 
-fn find_byte_satisfying_or_end(bytes: &[u8], from: usize, is: impl Fn(u8) -> bool) -> usize {
-    bytes[from..].iter().position(|b| is(*b)).map_or(bytes.len(), |i| from + i)
+fn find_byte_satisfying_or_end(bytes: &[u8], from: usize, predicate: impl Fn(u8) -> bool) -> usize {
+    bytes[from..].iter().position(|b| predicate(*b)).map_or(bytes.len(), |i| from + i)
 }
 
 /// The cure for whatever weir does not write.

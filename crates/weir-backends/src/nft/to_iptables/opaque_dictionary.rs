@@ -44,7 +44,7 @@ impl OpaqueDictionary {
             }) {
                 let m = &rule.matches[index];
                 if seen.insert(format!("{m:?}")) {
-                    dictionary.learn_match(m, index, stateful);
+                    dictionary.record_match_translation(m, index, stateful);
                 }
             }
             if let Target::Effect(e) = &rule.target
@@ -57,7 +57,7 @@ impl OpaqueDictionary {
         dictionary
     }
 
-    fn learn_match(&mut self, m: &Match, index: usize, stateful: bool) {
+    fn record_match_translation(&mut self, m: &Match, index: usize, stateful: bool) {
         let place = opaque_match::OpaqueMatchContext {
             rule: RuleIndex(0),
             index,
@@ -125,7 +125,7 @@ impl OpaqueDictionary {
     }
 
     /// The effect in the spelling of the other ruleset.
-    pub fn respell_effect(&self, effect: &Effect) -> Effect {
+    pub fn use_original_effect_spelling(&self, effect: &Effect) -> Effect {
         let text = print_effect(effect, self.family);
         let known = text.ok().and_then(|text| self.effects.get(&text));
         known.unwrap_or(effect).clone()

@@ -31,13 +31,13 @@ type NodeLink = Option<Arc<RangeNode>>;
 
 #[derive(Clone, Debug, PartialEq)]
 enum RangeNode {
-    Fork(RangeFork),
+    Fork(RangeInnerNode),
     Leaf(RangeLeaf),
 }
 
 /// The intervals of one field.
 #[derive(Clone, Debug, PartialEq)]
-struct RangeFork {
+struct RangeInnerNode {
     axis: u32,
     /// Last value of each interval; of the last one, the largest of the field.
     ends: Vec<u32>,
@@ -104,7 +104,7 @@ impl RangeTree {
         ends.dedup();
         self.allocated_bytes += NODE_BYTES + ends.len() * INTERVAL_BYTES;
         let children = vec![None; ends.len()];
-        let fork = RangeFork { axis, ends, children, wildcard: None };
+        let fork = RangeInnerNode { axis, ends, children, wildcard: None };
         self.top = Some(Arc::new(RangeNode::Fork(fork)));
     }
 
@@ -196,7 +196,9 @@ impl RangeTreeChanger<'_, '_> {
         let next = constraints.first();
         match next {
             None if axis_of_link == u32::MAX => return self.change_leaf(link),
-            Some(next) if next.axis < axis_of_link => self.put_fork_above(link, next.axis)?,
+            Some(next) if next.axis < axis_of_link => {
+                self.insert_inner_node_above(link, next.axis)?
+            }
             _ => {}
         }
         let Some(node) = link else { return Ok(()) };
@@ -248,7 +250,7 @@ impl RangeTreeChanger<'_, '_> {
     }
 
     /// Puts a node of an earlier field above what does not test it.
-    fn put_fork_above(
+    fn insert_inner_node_above(
         &mut self,
         link: &mut NodeLink,
         axis: u32,
@@ -258,7 +260,8 @@ impl RangeTreeChanger<'_, '_> {
             true => (None, link.take()),
             false => (link.take(), None),
         };
-        let fork = RangeFork { axis, ends: vec![dimension.max], children: vec![child], wildcard };
+        let fork =
+            RangeInnerNode { axis, ends: vec![dimension.max], children: vec![child], wildcard };
         *link = Some(Arc::new(RangeNode::Fork(fork)));
         self.charge_allocated_bytes(NODE_BYTES + INTERVAL_BYTES)
     }
@@ -299,7 +302,7 @@ impl RangeTreeChanger<'_, '_> {
     }
 }
 
-impl RangeFork {
+impl RangeInnerNode {
     /// Ends an interval at a value, if none ends there; its subtree then belongs to both parts.
     fn cut_at(&mut self, end: u32) -> bool {
         let at = self.ends.partition_point(|other| *other < end);

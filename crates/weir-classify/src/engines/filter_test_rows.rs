@@ -6,17 +6,19 @@ use crate::filter_set::{Filter, FilterSet, WordTest};
 /// `(word & mask) - base <= span` in wrapping arithmetic: an interval has all bits in its mask, a
 /// test of bits has a span of 0.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FlatTest {
+pub(super) struct MaskedRangeTest {
     pub(super) mask: u32,
     pub(super) base: u32,
     span: u32,
 }
 
-impl FlatTest {
-    fn new(test: WordTest) -> FlatTest {
+impl MaskedRangeTest {
+    fn new(test: WordTest) -> MaskedRangeTest {
         match test {
-            WordTest::Within { lo, hi } => FlatTest { mask: u32::MAX, base: lo, span: hi - lo },
-            WordTest::Masked { value, mask } => FlatTest { mask, base: value, span: 0 },
+            WordTest::Within { lo, hi } => {
+                MaskedRangeTest { mask: u32::MAX, base: lo, span: hi - lo }
+            }
+            WordTest::Masked { value, mask } => MaskedRangeTest { mask, base: value, span: 0 },
         }
     }
 
@@ -28,27 +30,28 @@ impl FlatTest {
 
 /// Rows of tests, and the rule of each row.
 #[derive(Clone, Debug)]
-pub(super) struct FlatFilters {
+pub(super) struct FilterTestRows {
     words_per_key: usize,
-    tests: Vec<FlatTest>,
+    tests: Vec<MaskedRangeTest>,
     rules: Vec<u32>,
     decides: Vec<bool>,
 }
 
-impl FlatFilters {
+impl FilterTestRows {
     /// Bytes for so many filters.
     pub(super) fn estimate_bytes(filter_count: usize, word_count: usize) -> usize {
-        filter_count * (word_count * size_of::<FlatTest>() + size_of::<u32>() + size_of::<bool>())
+        filter_count
+            * (word_count * size_of::<MaskedRangeTest>() + size_of::<u32>() + size_of::<bool>())
     }
 
-    pub(super) fn with_words(words_per_key: usize) -> FlatFilters {
-        FlatFilters { words_per_key, tests: vec![], rules: vec![], decides: vec![] }
+    pub(super) fn with_words(words_per_key: usize) -> FilterTestRows {
+        FilterTestRows { words_per_key, tests: vec![], rules: vec![], decides: vec![] }
     }
 
     /// The filters of a set, by their index in it.
-    pub(super) fn new(filters: &FilterSet) -> FlatFilters {
-        let mut flat = FlatFilters::with_words(filters.schema().word_count());
-        for (filter, decides) in zip_with_decisions(filters) {
+    pub(super) fn new(filters: &FilterSet) -> FilterTestRows {
+        let mut flat = FilterTestRows::with_words(filters.schema().word_count());
+        for (filter, decides) in filters_with_is_deciding(filters) {
             flat.push(filter.rule, decides, filter.tests);
         }
         flat
@@ -56,7 +59,7 @@ impl FlatFilters {
 
     /// Adds a filter and returns its index.
     pub(super) fn push(&mut self, rule: u32, decides: bool, tests: &[WordTest]) -> u32 {
-        self.tests.extend(tests.iter().map(|test| FlatTest::new(*test)));
+        self.tests.extend(tests.iter().map(|test| MaskedRangeTest::new(*test)));
         self.rules.push(rule);
         self.decides.push(decides);
         (self.rules.len() - 1) as u32
@@ -66,7 +69,7 @@ impl FlatFilters {
     pub(super) fn replace(&mut self, filter: u32, rule: u32, decides: bool, tests: &[WordTest]) {
         let row = self.row_range(filter);
         for (place, test) in self.tests[row].iter_mut().zip(tests) {
-            *place = FlatTest::new(*test);
+            *place = MaskedRangeTest::new(*test);
         }
         self.rules[filter as usize] = rule;
         self.decides[filter as usize] = decides;
@@ -77,7 +80,7 @@ impl FlatFilters {
         start..start + self.words_per_key
     }
 
-    pub(super) fn row(&self, filter: u32) -> &[FlatTest] {
+    pub(super) fn row(&self, filter: u32) -> &[MaskedRangeTest] {
         &self.tests[self.row_range(filter)]
     }
 
@@ -115,7 +118,7 @@ impl FlatFilters {
 }
 
 /// Each filter of a set, and whether its rule decides.
-pub(super) fn zip_with_decisions(
+pub(super) fn filters_with_is_deciding(
     filters: &FilterSet,
 ) -> impl DoubleEndedIterator<Item = (Filter<'_>, bool)> {
     (0..filters.filter_count()).map(|index| {
