@@ -99,33 +99,33 @@ impl<'t> PacketWordsParser<'t> {
         Some(PacketWord { text, start })
     }
 
-    /// The word after `clause_keyword`.
+    /// The word after `keyword`.
     fn expect_word_after(
         &mut self,
-        clause_keyword: PacketWord<'_>,
+        keyword: PacketWord<'_>,
         what: &str,
     ) -> PacketParseResult<PacketWord<'t>> {
         let end = self.text.len();
         self.next_word().ok_or_else(|| PacketParseError {
-            message: format!("{} wants {what}", clause_keyword.text),
+            message: format!("{} wants {what}", keyword.text),
             span: end..end,
-            help: format!("write {what} after {}", clause_keyword.text),
+            help: format!("write {what} after {}", keyword.text),
         })
     }
 
     fn parse_number<T: TryFrom<u64>>(
         &mut self,
-        clause_keyword: PacketWord<'_>,
+        keyword: PacketWord<'_>,
         max: u64,
     ) -> PacketParseResult<T> {
-        let word = self.expect_word_after(clause_keyword, "a number")?;
+        let word = self.expect_word_after(keyword, "a number")?;
         let parsed = match word.text.strip_prefix("0x") {
             Some(hex) => u64::from_str_radix(hex, 16).ok(),
             None => word.text.parse().ok(),
         };
         let value = parsed.filter(|n| *n <= max).and_then(|n| T::try_from(n).ok());
         let help = format!("a number from 0 to {max}");
-        let message = || format!("{} is not a number for {}", word.text, clause_keyword.text);
+        let message = || format!("{} is not a number for {}", word.text, keyword.text);
         value.ok_or_else(|| word.error_at_word(message(), &help))
     }
 
@@ -186,8 +186,8 @@ impl<'t> PacketWordsParser<'t> {
         Ok(true)
     }
 
-    fn parse_device(&mut self, clause_keyword: PacketWord<'_>) -> PacketParseResult<String> {
-        let name = self.expect_word_after(clause_keyword, "a device name")?;
+    fn parse_device(&mut self, keyword: PacketWord<'_>) -> PacketParseResult<String> {
+        let name = self.expect_word_after(keyword, "a device name")?;
         let bare = name.text.trim_matches('"');
         if bare.is_empty() || bare.len() > 15 || bare.contains('/') {
             let help = "a device name has 1 to 15 bytes and no slash";
@@ -248,18 +248,16 @@ impl<'t> PacketWordsParser<'t> {
 
     fn parse_ip_clause(
         &mut self,
-        clause_keyword: PacketWord<'t>,
+        keyword: PacketWord<'t>,
         family: Family,
     ) -> PacketParseResult<()> {
-        let word = self.expect_word_after(
-            clause_keyword,
-            "saddr, daddr, ttl, tos, dscp, length or protocol",
-        )?;
+        let word =
+            self.expect_word_after(keyword, "saddr, daddr, ttl, tos, dscp, length or protocol")?;
         match word.text {
-            "saddr" => self.draft.saddr = Some(self.parse_address(word, clause_keyword, family)?),
-            "daddr" => self.draft.daddr = Some(self.parse_address(word, clause_keyword, family)?),
+            "saddr" => self.draft.saddr = Some(self.parse_address(word, keyword, family)?),
+            "daddr" => self.draft.daddr = Some(self.parse_address(word, keyword, family)?),
             _ => {
-                self.set_consistent_family(clause_keyword, family)?;
+                self.set_consistent_family(keyword, family)?;
                 match word.text {
                     "options" if family == Family::V4 => self.parse_ip_options_length(word)?,
                     "dscp" => {
@@ -288,11 +286,11 @@ impl<'t> PacketWordsParser<'t> {
 
     fn parse_address(
         &mut self,
-        clause_keyword: PacketWord<'_>,
+        keyword: PacketWord<'_>,
         ip: PacketWord<'_>,
         family: Family,
     ) -> PacketParseResult<Addr> {
-        let word = self.expect_word_after(clause_keyword, "an address")?;
+        let word = self.expect_word_after(keyword, "an address")?;
         let addr = IpAddr::from_str(word.text).map_err(|_| {
             let help = "an address such as 192.0.2.1 or 2001:db8::1; no prefix, no name";
             word.error_at_word(format!("{} is not an address", word.text), help)
@@ -307,11 +305,11 @@ impl<'t> PacketWordsParser<'t> {
         Ok(addr.into())
     }
 
-    fn parse_tcp_clause(&mut self, clause_keyword: PacketWord<'t>) -> PacketParseResult<()> {
+    fn parse_tcp_clause(&mut self, keyword: PacketWord<'t>) -> PacketParseResult<()> {
         let mark = self.position;
         match self.next_word() {
             Some(word) if word.text == "flags" => {
-                self.set_consistent_protocol(clause_keyword, 6)?;
+                self.set_consistent_protocol(keyword, 6)?;
                 let list = self.expect_word_after(word, "flags, as syn,ack")?;
                 let mut flags = 0;
                 for flag in list.text.split([',', '|']) {
@@ -325,17 +323,13 @@ impl<'t> PacketWordsParser<'t> {
             }
             _ => {
                 self.position = mark;
-                self.parse_port_clause(clause_keyword, 6)
+                self.parse_port_clause(keyword, 6)
             }
         }
     }
 
-    fn parse_port_clause(
-        &mut self,
-        clause_keyword: PacketWord<'t>,
-        proto: u8,
-    ) -> PacketParseResult<()> {
-        self.set_consistent_protocol(clause_keyword, proto)?;
+    fn parse_port_clause(&mut self, keyword: PacketWord<'t>, proto: u8) -> PacketParseResult<()> {
+        self.set_consistent_protocol(keyword, proto)?;
         let mark = self.position;
         match self.next_word() {
             Some(word) if word.text == "sport" => self.draft.sport = Some(self.parse_port(word)?),
@@ -346,7 +340,7 @@ impl<'t> PacketWordsParser<'t> {
         Ok(())
     }
 
-    fn parse_port(&mut self, clause_keyword: PacketWord<'_>) -> PacketParseResult<u16> {
+    fn parse_port(&mut self, keyword: PacketWord<'_>) -> PacketParseResult<u16> {
         let mark = self.position;
         if let Some(word) = self.next_word()
             && let Some(port) = service_port(word.text)
@@ -354,19 +348,12 @@ impl<'t> PacketWordsParser<'t> {
             return Ok(port);
         }
         self.position = mark;
-        self.parse_number(clause_keyword, 65_535)
+        self.parse_number(keyword, 65_535)
     }
 
-    fn parse_icmp_clause(
-        &mut self,
-        clause_keyword: PacketWord<'t>,
-        proto: u8,
-    ) -> PacketParseResult<()> {
-        self.set_consistent_protocol(clause_keyword, proto)?;
-        self.set_consistent_family(
-            clause_keyword,
-            if proto == 1 { Family::V4 } else { Family::V6 },
-        )?;
+    fn parse_icmp_clause(&mut self, keyword: PacketWord<'t>, proto: u8) -> PacketParseResult<()> {
+        self.set_consistent_protocol(keyword, proto)?;
+        self.set_consistent_family(keyword, if proto == 1 { Family::V4 } else { Family::V6 })?;
         let mark = self.position;
         let (mut kind, mut code) =
             self.draft.icmp_type_code.unwrap_or((if proto == 1 { 8 } else { 128 }, 0));
@@ -396,11 +383,8 @@ impl<'t> PacketWordsParser<'t> {
         Ok(())
     }
 
-    fn parse_ether_saddr_clause(
-        &mut self,
-        clause_keyword: PacketWord<'t>,
-    ) -> PacketParseResult<()> {
-        let word = self.expect_word_after(clause_keyword, "saddr")?;
+    fn parse_ether_saddr_clause(&mut self, keyword: PacketWord<'t>) -> PacketParseResult<()> {
+        let word = self.expect_word_after(keyword, "saddr")?;
         if word.text != "saddr" {
             let help = "rules test only ether saddr";
             return Err(word.error_at_word(format!("unknown field {}", word.text), help));
@@ -417,8 +401,8 @@ impl<'t> PacketWordsParser<'t> {
         Ok(())
     }
 
-    fn parse_ct_clause(&mut self, clause_keyword: PacketWord<'t>) -> PacketParseResult<()> {
-        let word = self.expect_word_after(clause_keyword, "state, mark, status or direction")?;
+    fn parse_ct_clause(&mut self, keyword: PacketWord<'t>) -> PacketParseResult<()> {
+        let word = self.expect_word_after(keyword, "state, mark, status or direction")?;
         match word.text {
             "state" => {
                 let state = self.expect_word_after(word, "a state")?;
@@ -473,8 +457,8 @@ impl<'t> PacketWordsParser<'t> {
         Ok(())
     }
 
-    fn parse_pkttype(&mut self, clause_keyword: PacketWord<'t>) -> PacketParseResult<()> {
-        let word = self.expect_word_after(clause_keyword, "a packet type")?;
+    fn parse_pkttype(&mut self, keyword: PacketWord<'t>) -> PacketParseResult<()> {
+        let word = self.expect_word_after(keyword, "a packet type")?;
         self.draft.pkttype = Some(match word.text {
             "unicast" | "host" => PktType::Unicast,
             "broadcast" => PktType::Broadcast,
@@ -487,8 +471,8 @@ impl<'t> PacketWordsParser<'t> {
         Ok(())
     }
 
-    fn parse_fragment_clause(&mut self, clause_keyword: PacketWord<'t>) -> PacketParseResult<()> {
-        let word = self.expect_word_after(clause_keyword, "offset N, or first")?;
+    fn parse_fragment_clause(&mut self, keyword: PacketWord<'t>) -> PacketParseResult<()> {
+        let word = self.expect_word_after(keyword, "offset N, or first")?;
         match word.text {
             "offset" => self.draft.fragment_offset = Some(self.parse_number(word, 8191)?),
             "more" | "first" => self.draft.more_fragments = true,

@@ -83,7 +83,7 @@ impl PacketSetFlow<'_> {
         let deciders = RefCell::new(BTreeSet::new());
         let drop = OutcomeSweepContext {
             required: RequiredOutcome::DecidedByTarget(&Target::Drop),
-            shadowed_rules: shadowed_rules,
+            shadowed_rules,
             deciders: &deciders,
         };
         let same = self.all_boxes_get_outcome_after(
