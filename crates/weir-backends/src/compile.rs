@@ -48,7 +48,7 @@ fn compile_iptables_form(
 ) -> Result<Artefact, CompileError> {
     let id = hash_compilation_inputs(firewall, form, options);
     let names = form_passes::select_pass_names(form, options)?;
-    let run = form_passes::run_form_passes(firewall, &names, options, &id, progress)?;
+    let run = form_passes::run_form_passes(firewall, &names, options, (form, &id), progress)?;
     let checked = form_passes::build_equality_check_record(&run.steps, options);
     let CheckedPassesResult {
         firewall: after,
@@ -106,7 +106,7 @@ fn compile_nft_artefact(
     let names = form_passes::select_pass_names(Form::Nft, options)?;
     let (maps, before): (Vec<&str>, Vec<&str>) =
         names.into_iter().partition(|n| *n == passes::FOLD_INTO_VERDICT_MAP_NAME);
-    let run = form_passes::run_form_passes(firewall, &before, options, &id, progress)?;
+    let run = form_passes::run_form_passes(firewall, &before, options, (Form::Nft, &id), progress)?;
     let mut made =
         nft::compile_nft_after_passes(firewall, &run, !maps.is_empty(), options, progress)?;
     let summed = iptables_credit::extract_summed_counter_groups(

@@ -6,7 +6,7 @@ use weir_artefact::Form;
 use weir_artefact::manifest::FormRuleCoverage;
 use weir_model::managing_programs::ManagingProgram;
 use weir_model::{Family, Span};
-use weir_passes::{CostModel, Counterexample, RefusedPass};
+use weir_passes::{CheckedPassesOptions, CostModel, Counterexample, RefusedPass};
 
 pub use weir_passes::ProgressFn;
 
@@ -33,6 +33,11 @@ pub struct CompileOptions {
     pub allow_counter_loss: bool,
     /// Programs whose chains may be rewritten.
     pub rewritable_programs: Vec<ManagingProgram>,
+    /// Steps that all proofs together may take
+    /// ([`CompareOptions::steps_max`](weir_diagram::CompareOptions::steps_max)).
+    pub proof_steps: u64,
+    /// Memory of the diagrams of one family and path, in bytes.
+    pub proof_bytes: usize,
     /// A form that leaves rules to another program than the form's own is refused.
     pub strict: bool,
 }
@@ -50,6 +55,8 @@ impl Default for CompileOptions {
             trust: false,
             allow_counter_loss: false,
             rewritable_programs: Vec::new(),
+            proof_steps: CheckedPassesOptions::default().proof_steps,
+            proof_bytes: CheckedPassesOptions::default().proof_bytes,
             strict: false,
         }
     }

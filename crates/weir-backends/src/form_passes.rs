@@ -63,7 +63,7 @@ pub(crate) fn run_form_passes(
     firewall: &Firewall,
     names: &[&str],
     options: &CompileOptions,
-    id: &str,
+    (form, id): (Form, &str),
     progress: &mut ProgressFn<'_>,
 ) -> Result<CheckedPassesResult, CompileError> {
     let passes: Vec<&dyn Pass> = names.iter().filter_map(|n| passes::find_pass(n)).collect();
@@ -73,6 +73,9 @@ pub(crate) fn run_form_passes(
         pass,
         check,
         trust: options.trust,
+        proof_steps: options.proof_steps,
+        proof_bytes: options.proof_bytes,
+        proof_follows: form == Form::Nft,
         ..CheckedPassesOptions::default()
     };
     Ok(run_passes_until_first_refusal(firewall, &passes, &options, progress)?)

@@ -63,7 +63,7 @@ pub fn compile_nft_form_without_passes(
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
 ) -> Result<NftForm, CompileError> {
-    let run = form_passes::run_form_passes(firewall, &[], options, "nft", progress)?;
+    let run = form_passes::run_form_passes(firewall, &[], options, (Form::Nft, "nft"), progress)?;
     compile_nft_after_passes(firewall, &run, true, options, progress)
 }
 
@@ -123,7 +123,13 @@ pub(crate) fn compile_nft_after_passes(
             compare_iptables_rest_with_trees(stays, &form.iptables_rest, options, progress)?;
         progress("nft: proof", 0.9);
         let packets = form.equality_check.packets;
-        step.evidence = match proof::prove_nft_form_or_explain(firewall, &form)? {
+        let proven = proof::prove_nft_form_or_explain(
+            firewall,
+            &form,
+            (options, run.proof_budget),
+            progress,
+        )?;
+        step.evidence = match proven {
             None => Evidence::Proven(packets),
             Some(why) => Evidence::ComparedPackets(packets, why),
         };

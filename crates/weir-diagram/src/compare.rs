@@ -14,9 +14,13 @@ use crate::comparison_types::{
     DiagramSizeAndSteps, FamilyPathComparison,
 };
 use crate::node_store::LimitReached;
+use crate::proof_budget::ProofBudget;
 use crate::reassembly_difference::find_reassembly_difference;
 use crate::variable_layout::VariableOrder;
 use crate::variable_order_search::rank_variable_orders;
+
+/// Which part of the steps is for choosing the order of addresses and ports.
+const RANKING_STEP_SHARE: u64 = 8;
 
 /// Compares the meaning of two firewalls for all packets.
 ///
@@ -67,6 +71,9 @@ pub fn compare_with_progress(
     options: &CompareOptions,
     progress: &mut dyn FnMut(Family, ComparedPath),
 ) -> Result<Comparison, CompareError> {
+    let ranking_steps_max = options.steps_max / RANKING_STEP_SHARE;
+    let mut budget = ProofBudget::new(options.steps_max - ranking_steps_max);
+    let mut steps = 0;
     let ways: Vec<ComparedPath> = match options.scope {
         CompareScope::OneHook(hook) => vec![ComparedPath::Hook(hook)],
         CompareScope::Journey => {
@@ -78,37 +85,52 @@ pub fn compare_with_progress(
     let mut parts = Vec::new();
     let rules =
         |f: &Firewall| f.rulesets().map(|r| r.rules_with_table_and_chain().count()).sum::<usize>();
-    for family in [Family::V4, Family::V6] {
-        let there = before.ruleset(family).is_some() || after.ruleset(family).is_some();
-        if !there || options.family.is_some_and(|f| f != family) {
-            continue;
-        }
+    let is_compared = |family: &Family| {
+        let there = before.ruleset(*family).is_some() || after.ruleset(*family).is_some();
+        there && options.family.is_none_or(|f| f == *family)
+    };
+    let families: Vec<Family> = [Family::V4, Family::V6].into_iter().filter(is_compared).collect();
+    for (number, family) in families.iter().copied().enumerate() {
         let larger = if rules(before) < rules(after) { after } else { before };
-        let pair = |path| ComparedPair { before, after, options, family, path };
+        let whole =
+            ComparedPair { before, after, options, family, path: ComparedPath::ReassembledInput };
         let orders = OnceCell::new();
-        let mut plan = FamilyComparisonState::new(&pair(ComparedPath::ReassembledInput));
+        let mut plan = FamilyComparisonState::new(&whole);
         let most = if plan.is_multiplied_out { plan.usual_steps } else { u64::MAX };
-        let orders = || &**orders.get_or_init(|| rank_variable_orders(family, larger, &ways, most));
+        let most = most.min(ranking_steps_max / families.len() as u64);
+        let ranked = || orders.get_or_init(|| rank_variable_orders(family, larger, &ways, most));
+        let orders_by_rank = || &*ranked().orders;
+        let mut compare = |path, more_follow, plan: &mut FamilyComparisonState| {
+            progress(family, path);
+            let steps_max = budget.steps_for_next_proof(more_follow);
+            let options = CompareOptions { steps_max, ..options.clone() };
+            let pair = ComparedPair { options: &options, path, ..whole };
+            let part = compare_pair_trying_orders(&pair, &orders_by_rank, plan)?;
+            budget.spend(part.statistics.steps);
+            steps += part.statistics.steps;
+            Ok::<_, CompareError>(part)
+        };
         let fragments = find_reassembly_difference(before, after, family, options.conntrack_in_use);
-        for way in &ways {
-            progress(family, *way);
-            let mut part = compare_pair_trying_orders(&pair(*way), &orders, &mut plan)?;
+        let has_reassembled = ways.contains(&ComparedPath::WholeJourney(JourneyKind::Input))
+            && whole.has_prerouting_rules_before_reassembly();
+        let is_last_family = number + 1 == families.len();
+        for (i, way) in ways.iter().enumerate() {
+            let more_follow = i + 1 < ways.len() || has_reassembled || !is_last_family;
+            let mut part = compare(*way, more_follow, &mut plan)?;
             if let (ComparisonVerdict::Equal, Some(fragments)) = (&part.verdict, &fragments) {
                 part.verdict = ComparisonVerdict::ReassemblyDiffers(fragments.clone());
             }
             parts.push(part);
         }
-        let pair = pair(ComparedPath::ReassembledInput);
-        if ways.contains(&ComparedPath::WholeJourney(JourneyKind::Input))
-            && pair.has_prerouting_rules_before_reassembly()
-        {
-            let part = compare_pair_trying_orders(&pair, &orders, &mut plan)?;
+        if has_reassembled {
+            let part = compare(ComparedPath::ReassembledInput, !is_last_family, &mut plan)?;
             if !matches!(part.verdict, ComparisonVerdict::Equal) {
                 parts.push(part);
             }
         }
+        steps += orders.get().map_or(0, |ranked| ranked.steps);
     }
-    Ok(Comparison { parts })
+    Ok(Comparison { parts, steps })
 }
 
 /// A ruleset that the kernel refuses has no meaning that could be equal to that of another.
@@ -169,7 +191,7 @@ fn compare_pair_trying_orders<'o>(
         return Ok(pair.make_family_path_comparison(ComparisonVerdict::Equal, statistics));
     }
     if plan.is_multiplied_out {
-        let steps_max = statistics.steps + plan.usual_steps;
+        let steps_max = (statistics.steps + plan.usual_steps).min(pair.options.steps_max);
         let few_steps = CompareOptions { steps_max, ..pair.options.clone() };
         statistics.order = orders()[0];
         let quick = ComparedPair { options: &few_steps, ..*pair };
@@ -191,7 +213,7 @@ fn compare_pair_trying_orders<'o>(
             }
             Err(BuildError::LimitReached(LimitReached::Steps)) => {
                 let millions = pair.options.steps_max as f64 / 1e6;
-                why = format!("not proven within the allowed {millions} million steps");
+                why = format!("not proven within {millions} million steps");
                 break;
             }
             Err(BuildError::OtherReason(other)) => {

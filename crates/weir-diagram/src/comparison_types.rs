@@ -1,5 +1,7 @@
 //! Options and results of a comparison.
 
+use std::fmt;
+
 use weir_model::{Family, Hook, Packet};
 use weir_semantics::JourneyKind;
 use weir_semantics::{OutcomeDifference, Verdict};
@@ -54,8 +56,10 @@ pub struct CompareOptions {
     pub stateful_pairing: StatefulTestPairing,
     /// Memory for the diagrams of one family and way, in bytes.
     pub memory_bytes: usize,
-    /// Steps for one family and path, over all orders that are tried: requested nodes. Steps are
-    /// counted rather than time, so that the answer is the same on every machine.
+    /// Steps for the whole comparison, over all families, paths and orders that are tried: requested
+    /// nodes and, as far as lists take longer, elements of the lists in terminals. Steps are counted
+    /// rather than time, so that the answer is the same on every machine. An eighth is for choosing
+    /// the order; paths share the rest as [`ProofBudget`](crate::ProofBudget) states.
     pub steps_max: u64,
     /// How many regions of a difference are made.
     pub regions_max: usize,
@@ -100,11 +104,26 @@ pub enum ComparedPath {
     ReassembledInput,
 }
 
+impl fmt::Display for ComparedPath {
+    /// `forward`, `FORWARD` for the hook alone.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ComparedPath::WholeJourney(JourneyKind::Forward) => "forward",
+            ComparedPath::WholeJourney(JourneyKind::Input) => "input",
+            ComparedPath::WholeJourney(JourneyKind::Output) => "output",
+            ComparedPath::Hook(hook) => hook.chain_name(),
+            ComparedPath::ReassembledInput => "input, reassembled from fragments",
+        })
+    }
+}
+
 /// What a comparison says, for each family and way.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// IPv4 first, then forward, input, output.
     pub parts: Vec<FamilyPathComparison>,
+    /// Steps of all parts, and of choosing the order.
+    pub steps: u64,
 }
 
 impl Comparison {
@@ -253,7 +272,7 @@ pub struct DiagramSizeAndSteps {
     pub nodes_peak: usize,
     /// Memory of the diagrams, in bytes.
     pub memory_bytes: usize,
-    /// Requested nodes, over all orders that were tried.
+    /// Steps, over all orders that were tried: see [`CompareOptions::steps_max`].
     pub steps: u64,
     /// Outcomes distinguished.
     pub outcomes: usize,

@@ -15,11 +15,14 @@ use weir_model::Field;
 use crate::balanced_merge::{BalancedMerge, merge_balanced};
 use crate::chain_cache::ChainCache;
 use crate::free_variable::{FreeVariable, FreeVariableTable};
-use crate::node_store::{DiagramRef, LimitReached, NodeStore, Operator};
+use crate::node_store::{DiagramRef, LimitReached, NodeStore, Operator, SideWork};
 use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::packet_space::PacketSpace;
 use crate::terminal::{PLACEHOLDER_LEAF, RuleExit, StatefulQuestion, TerminalTable};
 use crate::variable_layout::LevelRange;
+
+/// Visited nodes that take about as long as a requested one.
+const VISITS_PER_STEP: u64 = 8;
 
 /// A space, and what its diagrams of rules end in.
 #[derive(Debug)]
@@ -68,7 +71,7 @@ impl DiagramContext<'_> {
         if f == DiagramRef::ZERO || g == DiagramRef::ZERO {
             return Ok(if f == DiagramRef::ZERO { g } else { f });
         }
-        let groups = self.group_terminals_by_seen_change(f, g);
+        let groups = self.group_terminals_by_seen_change(f, g)?;
         if groups.is_empty() {
             return self.compose_independent(f, g);
         }
@@ -94,26 +97,30 @@ impl DiagramContext<'_> {
         &mut self,
         f: DiagramRef,
         g: DiagramRef,
-    ) -> BTreeMap<ChangeSeenByDiagram, Vec<DiagramRef>> {
+    ) -> Result<BTreeMap<ChangeSeenByDiagram, Vec<DiagramRef>>, LimitReached> {
         let mut groups = BTreeMap::new();
         if !self.terminals.has_changes {
-            return groups;
+            return Ok(groups);
         }
-        let mut leaves = Vec::new();
+        let (mut leaves, mut visited) = (Vec::new(), 0);
         self.space.store.visit_nodes_and_terminals(f, |_, at| {
+            visited += 1;
             if at.is_leaf() {
                 leaves.push(at);
             }
         });
+        let visits = SideWork { steps: visited / VISITS_PER_STEP, bytes: 0 };
+        self.space.store.count_side_work(visits)?;
         if !leaves
             .iter()
             .any(|l| self.terminals.terminal_of_leaf(*l).continues_with_change_or_question())
         {
-            return groups;
+            return Ok(groups);
         }
         let support = self.support(g);
         leaves.sort_unstable();
         for leaf in leaves {
+            self.space.store.count_step()?;
             groups
                 .entry(self.change_seen_by_diagram(leaf, &support))
                 .or_insert_with(Vec::new)
@@ -122,7 +129,8 @@ impl DiagramContext<'_> {
         if groups.len() == 1 && groups.contains_key(&ChangeSeenByDiagram::default()) {
             groups.clear();
         }
-        groups
+        self.space.store.count_side_work(self.terminals.take_side_work())?;
+        Ok(groups)
     }
 
     pub(crate) fn support(&mut self, g: DiagramRef) -> Support {
@@ -242,6 +250,7 @@ impl DiagramContext<'_> {
                 places.insert(end + question, XorBitSource::from_level(end + renamed, false));
             }
         }
+        self.space.store.count_side_work(self.terminals.take_side_work())?;
         self.substitute_bits(g, &places, change.ttl_transform)
     }
 
@@ -312,6 +321,10 @@ struct ComposeOperator<'t> {
 }
 
 impl Operator for ComposeOperator<'_> {
+    fn take_side_work(&mut self) -> SideWork {
+        self.terminals.take_side_work()
+    }
+
     fn cache_code(&self, store: &NodeStore) -> u32 {
         store.fixed_cache_code(4)
     }

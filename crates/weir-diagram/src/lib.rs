@@ -67,8 +67,10 @@ mod operators;
 mod packet_change;
 mod packet_share;
 mod packet_space;
+mod paired_oracle;
 mod possible_packets;
 mod presence;
+mod proof_budget;
 mod reassembly_difference;
 #[cfg(test)]
 mod reference_bdd;
@@ -107,6 +109,8 @@ pub use self::node_store::LimitReached;
 pub use self::packet_space::{
     PacketSet, PacketSpace, PacketSpaceOptions, describe_device_name_by_class,
 };
+pub use self::paired_oracle::PairedSeededOracle;
+pub use self::proof_budget::ProofBudget;
 pub use self::reassembly_difference::ReassemblyDifference;
 pub use self::region::{ComparedExamplePacket, FieldValues, Region, RegionFieldSize};
 pub use self::variable_layout::VariableOrder;

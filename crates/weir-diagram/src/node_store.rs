@@ -16,7 +16,7 @@
 //! younger than a given point, and renumbers the few references that the operation itself holds. No
 //! reference counts or handles are needed.
 //!
-//! **Memory** has a limit, and so has work, counted in *steps*: nodes requested. When a limit is
+//! **Memory** has a limit, and so has work, counted in *steps*: nodes requested, and [`SideWork`]. When a limit is
 //! reached, operations return [`LimitReached`]; the store stays usable. Steps are counted rather
 //! than time, so that the same question has the same answer on every machine.
 
@@ -72,12 +72,25 @@ struct Node {
     high: DiagramRef,
 }
 
+/// What work other than requesting nodes takes: of lists in terminals, for example.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SideWork {
+    /// In units of a requested node.
+    pub steps: u64,
+    /// Memory that it keeps.
+    pub bytes: usize,
+}
+
 /// What a binary operation does where it need not descend.
 pub(crate) trait Operator {
     /// Which entries of the computed table are this operator's.
     fn cache_code(&self, store: &NodeStore) -> u32;
     /// The result, where it is known without looking below; always for two terminals.
     fn terminal_case(&mut self, f: DiagramRef, g: DiagramRef) -> Option<DiagramRef>;
+    /// What terminals took since the last call.
+    fn take_side_work(&mut self) -> SideWork {
+        SideWork::default()
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +120,11 @@ const FIXED_CACHE_CODE_COUNT: u32 = 8;
 /// the computed table, and a stamp.
 const NODE_BYTES: usize = 12 + 24 + 24 + 4;
 
+/// The nodes that fit into so much memory; a few in any case.
+fn nodes_in_bytes(bytes: usize) -> usize {
+    (bytes / NODE_BYTES).clamp(1 << 6, LEAF_FLAG as usize - 1)
+}
+
 /// All nodes of some diagrams.
 #[derive(Debug)]
 pub(crate) struct NodeStore {
@@ -116,10 +134,15 @@ pub(crate) struct NodeStore {
     /// Codes below this one belong to nodes that were swept away.
     first_valid_code: u32,
     next_code: u32,
+    /// All memory that may be taken.
+    bytes_max: usize,
+    /// That of side work.
+    side_bytes: usize,
+    /// How many nodes the rest suffices for.
     nodes_max: usize,
     /// Most nodes at one time.
     pub nodes_peak: usize,
-    /// Requested nodes, found or created.
+    /// Requested nodes, found or created, and side work.
     pub steps: u64,
     /// How many may be.
     pub steps_max: u64,
@@ -139,7 +162,9 @@ impl NodeStore {
             computed_table: vec![EMPTY_COMPUTED_ENTRY; 1 << 10],
             first_valid_code: 1,
             next_code: 1 + FIXED_CACHE_CODE_COUNT,
-            nodes_max: (bytes / NODE_BYTES).clamp(1 << 6, LEAF_FLAG as usize - 1),
+            bytes_max: bytes,
+            side_bytes: 0,
+            nodes_max: nodes_in_bytes(bytes),
             nodes_peak: 0,
             steps: 0,
             steps_max: u64::MAX,
@@ -155,6 +180,7 @@ impl NodeStore {
             + self.unique_table.len() * size_of::<UniqueSlot>()
             + self.computed_table.len() * size_of::<ComputedEntry>()
             + self.visit_stamps.len() * size_of::<u32>()
+            + self.side_bytes
     }
 
     /// Nodes there are, garbage included; also the point that a
@@ -185,6 +211,22 @@ impl NodeStore {
             return Err(LimitReached::Steps);
         }
         self.steps += 1;
+        Ok(())
+    }
+
+    /// Counts other work and the memory that it keeps.
+    pub fn count_side_work(&mut self, work: SideWork) -> Result<(), LimitReached> {
+        self.steps += work.steps;
+        if self.steps > self.steps_max {
+            return Err(LimitReached::Steps);
+        }
+        if work.bytes > 0 {
+            self.side_bytes += work.bytes;
+            if self.side_bytes > self.bytes_max {
+                return Err(LimitReached::Memory);
+            }
+            self.nodes_max = nodes_in_bytes(self.bytes_max - self.side_bytes);
+        }
         Ok(())
     }
 
@@ -287,6 +329,7 @@ impl NodeStore {
         g: DiagramRef,
     ) -> Result<DiagramRef, LimitReached> {
         if let Some(result) = op.terminal_case(f, g) {
+            self.count_side_work(op.take_side_work())?;
             return Ok(result);
         }
         let code = op.cache_code(self);

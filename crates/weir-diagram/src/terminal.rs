@@ -13,7 +13,7 @@ use weir_semantics::Verdict;
 use weir_semantics::question_digest::digest_debug_text;
 
 use crate::free_variable::{FreeVariable, FreeVariableTable, StatefulTestInput};
-use crate::node_store::DiagramRef;
+use crate::node_store::{DiagramRef, SideWork};
 use crate::packet_change::{PacketChange, TtlTransform, ValueInterner};
 use crate::variable_layout::{LevelRange, VariableLayout};
 
@@ -83,11 +83,21 @@ pub(crate) struct TerminalTable {
     composed_pairs: HashMap<(u32, u32), u32>,
     /// Results of [`TerminalTable::free_variable_after_change`].
     renamed_variables: HashMap<(u32, u32, u32), u32>,
+    /// What composing took since it was last counted.
+    side_work: SideWork,
     /// Some terminal continues with a change or a question.
     pub has_changes: bool,
     /// Effects are distinguished; else there are none.
     pub with_effects: bool,
 }
+
+/// Elements of lists that take about as long as a requested node.
+const ELEMENTS_PER_STEP: usize = 8;
+/// Memory of an element, of a list or change without elements, and of what is known about a pair:
+/// values are kept twice, as keys and by number.
+const ELEMENT_BYTES: usize = 2 * size_of::<StatefulQuestion>();
+const VALUE_BYTES: usize = 128;
+const PAIR_BYTES: usize = 32;
 
 /// A leaf that another diagram replaces.
 pub(crate) const PLACEHOLDER_LEAF: DiagramRef = DiagramRef::ONE;
@@ -109,6 +119,7 @@ impl TerminalTable {
                 .collect(),
             composed_pairs: HashMap::new(),
             renamed_variables: HashMap::new(),
+            side_work: SideWork::default(),
             has_changes: false,
             with_effects: true,
         }
@@ -191,6 +202,7 @@ impl TerminalTable {
         if let Some(both) = self.composed_pairs.get(&pair) {
             return DiagramRef::leaf(*both);
         }
+        let kept_before = self.count_kept_values();
         let (a, b) = (self.terminal_of_leaf(first), self.terminal_of_leaf(second));
         let mut effects = self.effect_lists.get(a.effects).clone();
         effects.extend_from_slice(self.effect_lists.get(b.effects));
@@ -211,8 +223,26 @@ impl TerminalTable {
             change: self.compose_changes(a.change, b.change, a.stateful_questions, questions),
         };
         let leaf = self.intern_leaf(both);
+        let elements = effects.len() + asked.len();
+        self.count_elements(elements, self.count_kept_values() - kept_before);
         self.composed_pairs.insert(pair, leaf.terminal_number().unwrap_or(0));
         leaf
+    }
+
+    /// What was done since the last call.
+    pub fn take_side_work(&mut self) -> SideWork {
+        std::mem::take(&mut self.side_work)
+    }
+
+    /// Lists of so many elements were handled, and so many new values, with as many elements each,
+    /// are kept.
+    fn count_elements(&mut self, elements: usize, kept_values: usize) {
+        self.side_work.steps += (elements / ELEMENTS_PER_STEP) as u64;
+        self.side_work.bytes += PAIR_BYTES + kept_values * (VALUE_BYTES + elements * ELEMENT_BYTES);
+    }
+
+    fn count_kept_values(&self) -> usize {
+        self.effect_lists.len() + self.question_lists.len() + self.terminals.len()
     }
 
     /// Sequential composition of changes. `asked` is the list of questions up to the end of the
@@ -232,7 +262,12 @@ impl TerminalTable {
         let both = a.followed_by(&b, end, &mut |level| {
             end + self.free_variable_after_change(level - end, first, asked, questions)
         });
-        self.changes.intern(&both)
+        let known = self.changes.len();
+        let number = self.changes.intern(&both);
+        let bits = both.bit_sources.values().map(|source| 1 + source.xor_levels.len());
+        let elements = bits.sum::<usize>() + both.unmodelled_targets.len();
+        self.count_elements(elements, self.changes.len() - known);
+        number
     }
 
     /// Whether a change takes bits from what the packet does not say.

@@ -21,19 +21,27 @@ const THINNED_CHAIN_RULES_MIN: usize = 8;
 const PER_ORDER_MEMORY_BYTES_MAX: usize = 128 << 20;
 const PER_ORDER_STEPS_MAX: u64 = 3_000_000;
 
-/// The orders, the one that takes the fewest steps for the thinned ruleset first. No try takes more
-/// than `steps_max`.
+/// Orders, and what it took to rank them.
+pub(crate) struct RankedOrders {
+    /// The best one first.
+    pub orders: Vec<VariableOrder>,
+    /// Steps of all tries.
+    pub steps: u64,
+}
+
+/// The orders, the one that takes the fewest steps for the thinned ruleset first. All tries together
+/// take at most `steps_max`.
 pub(crate) fn rank_variable_orders(
     family: Family,
     firewall: &Firewall,
     paths: &[ComparedPath],
     steps_max: u64,
-) -> Vec<VariableOrder> {
+) -> RankedOrders {
     let mut orders = VariableOrder::ALL.to_vec();
     let Some(ruleset) =
         firewall.ruleset(family).filter(|r| r.rules_with_table_and_chain().count() > 16)
     else {
-        return orders;
+        return RankedOrders { orders, steps: 0 };
     };
     let thin = thin_ruleset(ruleset);
     let (v4, v6) = match family {
@@ -42,13 +50,15 @@ pub(crate) fn rank_variable_orders(
     };
     let thin = Firewall { v4, v6, sets: Vec::new() };
     // By how much an order is worse than the best one does not matter.
-    let mut fewest = steps_max.min(PER_ORDER_STEPS_MAX);
+    let mut fewest = (steps_max / VariableOrder::ALL.len() as u64).min(PER_ORDER_STEPS_MAX);
+    let mut total = 0;
     orders.sort_by_cached_key(|order| {
-        let steps = count_build_steps(family, *order, &thin, paths, fewest).unwrap_or(u64::MAX);
+        let (result, steps) = count_build_steps(family, *order, &thin, paths, fewest);
+        total += steps;
         fewest = fewest.min(steps);
-        steps
+        if result.is_ok() { steps } else { u64::MAX }
     });
-    orders
+    RankedOrders { orders, steps: total }
 }
 
 /// The ruleset with chains cut to a length at which about [`THINNED_RULES_MAX`] of its rules can be
@@ -91,18 +101,30 @@ fn pick_evenly_spaced_rules(rules: &[Rule], length: usize) -> impl Iterator<Item
     (0..count).map(move |i| &rules[i * rules.len() / count])
 }
 
-/// Steps for the tables of all journeys.
+/// Whether the tables of all journeys could be built, and the steps that were used.
 fn count_build_steps(
     family: Family,
     order: VariableOrder,
     firewall: &Firewall,
     paths: &[ComparedPath],
     steps_max: u64,
-) -> Result<u64, BuildError> {
+) -> (Result<(), BuildError>, u64) {
     let options = PacketSpaceOptions { order, memory_bytes: PER_ORDER_MEMORY_BYTES_MAX };
-    let mut context =
-        DiagramContext::new(PacketSpace::for_firewalls(family, &[firewall], options)?);
+    let mut context = match PacketSpace::for_firewalls(family, &[firewall], options) {
+        Ok(space) => DiagramContext::new(space),
+        Err(limit) => return (Err(limit.into()), 0),
+    };
     context.space.store.steps_max = steps_max;
+    let result = build_tables_of_paths(&mut context, family, firewall, paths);
+    (result, context.space.store.steps)
+}
+
+fn build_tables_of_paths<'f>(
+    context: &mut DiagramContext<'f>,
+    family: Family,
+    firewall: &'f Firewall,
+    paths: &[ComparedPath],
+) -> Result<(), BuildError> {
     let from = context.space.store.node_count();
     let side = [ComparedRuleset::new(
         firewall,
@@ -118,5 +140,5 @@ fn count_build_steps(
             live_diagrams.push(made);
         }
     }
-    Ok(context.space.store.steps)
+    Ok(())
 }

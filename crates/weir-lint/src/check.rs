@@ -23,6 +23,8 @@ pub struct CheckReport {
     /// The tables that are so large that the search for shadowed, redundant and overlapping rules
     /// ended early: some of these may be missing.
     pub unfinished_tables: Vec<IncompletelySearchedTable>,
+    /// Boxes and index nodes that were examined: see [`LintOptions::examined_boxes_max`].
+    pub examined_boxes: u64,
 }
 
 /// A table that is not searched to its end.
@@ -75,7 +77,8 @@ pub fn lint_without_grouping(firewall: &Firewall, options: &LintOptions) -> Chec
     let (mut findings, suppressed) = filter_suppressed_findings(firewall, all, &options.levels);
     sort_findings_by_position(&mut findings);
     let unfinished_tables = list_unfinished_tables(&context);
-    CheckReport { findings, suppressed_count: suppressed, unfinished_tables }
+    let examined_boxes = context.tables.iter().map(|t| t.flow.examined_box_count()).sum();
+    CheckReport { findings, suppressed_count: suppressed, unfinished_tables, examined_boxes }
 }
 
 fn list_unfinished_tables(context: &LintContext<'_>) -> Vec<IncompletelySearchedTable> {

@@ -37,8 +37,12 @@ impl<'a> LintContext<'a> {
     /// Lowers every rule once.
     pub fn new(firewall: &'a Firewall, options: &'a LintOptions) -> Self {
         let tables = firewall.rulesets().flat_map(|r| r.tables.iter().map(move |t| (r, t)));
+        let count_rules = |t: &Table| t.chains.iter().map(|c| c.rules.len() as u128).sum::<u128>();
+        let all_rules: u128 = firewall.rulesets().flat_map(|r| &r.tables).map(count_rules).sum();
+        let boxes_max = u128::from(options.examined_boxes_max);
         let tables = tables.map(|(ruleset, table)| {
-            let flow = PacketSetFlow::new(firewall, ruleset, table);
+            let share = boxes_max * count_rules(table) / all_rules.max(1);
+            let flow = PacketSetFlow::new(firewall, ruleset, table, share as u64);
             let catch_all = find_catch_all_rules(ruleset, table, flow.chain_graph());
             let reachable = find_chains_packets_may_enter(table, flow.chain_graph(), &catch_all);
             TableContext {

@@ -39,10 +39,6 @@ const MAX_DECIDED_BOXES_PER_CHAIN: usize = 8;
 const MAX_JUMP_DEPTH: usize = 12;
 /// Jumps to a chain that are distinguished.
 const MAX_CALLERS_FOLLOWED: usize = 16;
-/// Boxes and index nodes that are examined for one table; with more, nothing further is reported
-/// about it.
-const MAX_EXAMINED_BOXES_PER_TABLE: u64 = 100_000_000;
-
 /// A rule: chain and index.
 pub(crate) type RulePosition = (usize, usize);
 
@@ -69,7 +65,14 @@ pub(crate) struct PacketSetFlow<'a> {
 }
 
 impl<'a> PacketSetFlow<'a> {
-    pub fn new(firewall: &'a Firewall, ruleset: &'a Ruleset, table: &'a Table) -> Self {
+    /// The rules of a table. When more than `max_examined_boxes` boxes and index nodes were examined,
+    /// nothing further is reported about it.
+    pub fn new(
+        firewall: &'a Firewall,
+        ruleset: &'a Ruleset,
+        table: &'a Table,
+        max_examined_boxes: u64,
+    ) -> Self {
         let mut lowering = BoxLowering::for_table(firewall, ruleset, table);
         let opaque = lowering.has_unknown_target_in_table();
         let graph = table.chain_graph();
@@ -95,7 +98,7 @@ impl<'a> PacketSetFlow<'a> {
             decided_boxes: (0..table.chains.len()).map(|_| OnceCell::new()).collect(),
             is_inconclusive: opaque,
             examined_boxes: Counter::new(0),
-            max_examined_boxes: MAX_EXAMINED_BOXES_PER_TABLE,
+            max_examined_boxes,
         };
         flow.is_inconclusive |= flow.graph.has_loop();
         flow
@@ -146,8 +149,7 @@ impl<'a> PacketSetFlow<'a> {
     }
 
     /// Boxes and index nodes that were looked at so far.
-    #[cfg(test)]
-    fn examined_boxes_so_far(&self) -> u64 {
+    pub fn examined_box_count(&self) -> u64 {
         self.examined_boxes.get()
     }
 

@@ -32,7 +32,8 @@ fn ruleset(section: &str) -> Firewall {
 fn found(firewall: &Firewall, lint: &Lint) -> BTreeSet<&'static str> {
     let mut levels = LintLevels::default();
     levels.set_level(lint.id, LintLevel::ReportAs(Severity::Warning)).expect("a lint");
-    let checked = lint_firewall(firewall, &LintOptions { counters_are_real: true, levels });
+    let options = LintOptions { counters_are_real: true, levels, ..LintOptions::default() };
+    let checked = lint_firewall(firewall, &options);
     checked.findings.iter().map(|f| f.lint_id()).collect()
 }
 
@@ -89,7 +90,7 @@ fn a_lint_that_can_be_fixed_says_so() {
     for lint in all_lints().filter(|l| l.id != "jump-loop") {
         let mut levels = LintLevels::default();
         levels.set_level(lint.id, LintLevel::ReportAs(Severity::Note)).expect("a lint");
-        let options = LintOptions { counters_are_real: true, levels };
+        let options = LintOptions { counters_are_real: true, levels, ..LintOptions::default() };
         let all = lint_firewall(&ruleset(lint.page_section("Before")), &options).findings;
         let fixed = all.iter().any(|f| f.lint == lint && f.fix.is_some());
         assert_eq!(fixed, lint.is_fixable, "{}", lint.id);

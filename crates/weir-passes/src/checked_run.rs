@@ -18,7 +18,7 @@ use std::fmt;
 
 use weir_artefact::manifest::{CompiledRun, UnchangedRule};
 use weir_artefact::{Deviation, Evidence};
-use weir_diagram::{CompareOptions, StatefulTestPairing};
+use weir_diagram::{CompareOptions, ProofBudget, StatefulTestPairing};
 use weir_model::{ChangingSets, Family, Firewall, IpSet, Packet, RuleIdTable, Ruleset};
 use weir_semantics::{JourneyKind, SeededOracle};
 
@@ -40,9 +40,11 @@ pub struct CheckedPassesOptions {
     pub trust: bool,
     /// Memory that a proof may take, in bytes.
     pub proof_bytes: usize,
-    /// Steps that it may take for one family and way: see
+    /// Steps that all proofs together may take: see
     /// [`CompareOptions::steps_max`](weir_diagram::CompareOptions::steps_max).
     pub proof_steps: u64,
+    /// Another proof follows that of the last pass, with the steps that are left.
+    pub proof_follows: bool,
 }
 
 impl Default for CheckedPassesOptions {
@@ -53,6 +55,7 @@ impl Default for CheckedPassesOptions {
             trust: false,
             proof_bytes: 1 << 30,
             proof_steps: CompareOptions::default().steps_max,
+            proof_follows: false,
         }
     }
 }
@@ -72,6 +75,8 @@ pub struct CheckedPassesResult {
     pub steps: Vec<PassReport>,
     /// The intended differences of passes that changed something.
     pub deviations: Vec<Deviation>,
+    /// What is left of [`CheckedPassesOptions::proof_steps`].
+    pub proof_budget: ProofBudget,
 }
 
 /// Rules that a packet tried, on average, before and after a pass; `None` without a check.
@@ -179,6 +184,7 @@ pub fn run_passes_until_first_refusal(
         unchanged_rules: Vec::new(),
         steps: Vec::new(),
         deviations: Vec::new(),
+        proof_budget: ProofBudget::new(options.proof_steps),
     };
     let mut sample = None;
     for (i, pass) in passes.iter().enumerate() {
@@ -186,6 +192,9 @@ pub fn run_passes_until_first_refusal(
             let done = (i as f64 + done) / passes.len() as f64;
             progress(&format!("{}: {what}", pass.name()), done);
         };
+        let more_follow = i + 1 < passes.len() || options.proof_follows;
+        let proof_steps = run.proof_budget.steps_for_next_proof(more_follow);
+        let options = &CheckedPassesOptions { proof_steps, ..options.clone() };
         run_checked_pass(&mut run, *pass, &places, options, &mut sample, &mut show)
             .map_err(|why| RefusedPass { pass: pass.name(), why })?;
     }
@@ -253,7 +262,7 @@ fn run_checked_pass(
             &after,
             pass.equivalence(),
             options,
-            sample,
+            (sample, &mut run.proof_budget),
             progress,
         )?
     };
@@ -318,7 +327,7 @@ fn check_on_packets_and_by_proof(
     after: &Firewall,
     equivalence: Equivalence,
     options: &CheckedPassesOptions,
-    sample: &mut PacketsFromPreviousPass,
+    (sample, budget): (&mut PacketsFromPreviousPass, &mut ProofBudget),
     progress: &mut ProgressFn<'_>,
 ) -> Result<(MeanRulesTriedBeforeAndAfter, Evidence<NoProofReason>), PassRefusalReason> {
     progress("checking packets", 0.1);
@@ -346,7 +355,7 @@ fn check_on_packets_and_by_proof(
     let average = |n: u64| n as f64 / packets.max(1) as f64;
     let tried = Some((average(judge.rules_tried.0), average(judge.rules_tried.1)));
     progress("proving", 0.5);
-    let evidence = match prove_pass(before, after, equivalence, options)? {
+    let evidence = match prove_pass(before, after, equivalence, options, budget, progress)? {
         None => Evidence::Proven(packets),
         Some(why) => Evidence::ComparedPackets(packets, why),
     };
@@ -359,6 +368,8 @@ fn prove_pass(
     after: &Firewall,
     equivalence: Equivalence,
     options: &CheckedPassesOptions,
+    budget: &mut ProofBudget,
+    progress: &mut ProgressFn<'_>,
 ) -> Result<Option<NoProofReason>, PassRefusalReason> {
     // A diagram supports only the strict senses. If it finds no difference, that proves the others
     // as well; if it does, the difference may be what the pass changes on purpose.
@@ -375,7 +386,9 @@ fn prove_pass(
         regions_max: 1,
         ..CompareOptions::default()
     };
-    match (equivalence_check::prove_equivalence(before, after, &compare), beyond) {
+    let (result, steps) = equivalence_check::prove_equivalence(before, after, &compare, progress);
+    budget.spend(steps);
+    match (result, beyond) {
         // Equal packet by packet; but conntrack knows less of them.
         (ProofResult::Equal, Some(NoProofReason::DropsBeforeConntrack)) => {
             Ok(Some(NoProofReason::DropsBeforeConntrack))

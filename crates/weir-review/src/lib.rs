@@ -16,5 +16,6 @@ pub use review::{
     CornerCaseReview, CounterComparison, CounterDifference, DecisionsBeforeAndAfter,
     ExamplePacketReview, FamilyPathReview, LocatedRuleOrPolicy, PathThroughRuleset,
     PathsBeforeAndAfter, RegionFieldReview, RegionReview, Review, ReviewedRuleset, RulesetDecision,
-    TreatmentChange, TreatmentChangeKind, compare_counters, describe_uncovered_packets,
+    TreatmentChange, TreatmentChangeKind, UndecidedPathCheck, compare_counters,
+    describe_uncovered_packets,
 };

@@ -14,6 +14,7 @@ mod region_size;
 mod region_words;
 mod render;
 mod review_types;
+mod undecided_paths;
 
 use weir_diagram::{
     ComparedExamplePacket, ComparedPath, Comparison, ComparisonVerdict, CornerCaseDifference,
@@ -34,6 +35,7 @@ pub use self::review_types::{
     PathsBeforeAndAfter, RegionFieldReview, RegionReview, Review, ReviewedRuleset, RulesetDecision,
     TreatmentChange, TreatmentChangeKind,
 };
+pub use self::undecided_paths::UndecidedPathCheck;
 use crate::explain::{trace_to_rows, verdict_words};
 
 impl Review {
@@ -86,11 +88,12 @@ impl Review {
 fn summarize_compared_part(part: &FamilyPathComparison) -> FamilyPathReview {
     let mut review = FamilyPathReview {
         family: lowercase_family_name(part.family),
-        path: path_word(part.path),
+        path: part.path.to_string(),
         answer: "equal",
         why: None,
         share: 0.0,
         headers: 0.0,
+        packets_agreed: None,
         example: None,
     };
     match &part.verdict {
@@ -170,7 +173,7 @@ impl<'a> ComparedPartReviewer<'a> {
         TreatmentChange {
             kind,
             family: lowercase_family_name(self.part.family),
-            path: path_word(self.part.path),
+            path: self.part.path.to_string(),
             before: None,
             after: None,
             share: 0.0,
@@ -293,14 +296,6 @@ const fn lowercase_family_name(family: Family) -> &'static str {
     match family {
         Family::V4 => "ipv4",
         Family::V6 => "ipv6",
-    }
-}
-
-fn path_word(path: ComparedPath) -> String {
-    match path {
-        ComparedPath::WholeJourney(entry) => format!("{entry:?}").to_lowercase(),
-        ComparedPath::Hook(hook) => hook.chain_name().to_owned(),
-        ComparedPath::ReassembledInput => "input, reassembled from fragments".to_owned(),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Test support that several crates need.
 //!
 //! [`console_session`] runs the sessions in documents. [`testdata`] finds `testdata` and the
-//! folder of published rulesets. [`random_ruleset`] generates rulesets. [`verdict_cases`] reads
+//! folder of published rulesets. [`random_ruleset`] generates rulesets, [`adversarial_ruleset`]
+//! those that make proofs expensive. [`verdict_cases`] reads
 //! the cases that every engine runs, [`option_samples`] the values of options. [`test_skip`]
 //! reports that this machine cannot run a test. [`TempFolder`] is a temporary folder.
 //! [`run_in_pseudo_terminal`] shows what a program writes to a terminal.
@@ -9,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adversarial_ruleset;
 mod benchmark_clock;
 pub mod console_session;
 pub mod option_samples;

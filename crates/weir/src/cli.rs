@@ -6,6 +6,7 @@ mod example;
 mod explain_and_traffic;
 mod form_commands;
 mod lab;
+mod limits;
 mod machine_commands;
 mod operand;
 mod text_commands;
@@ -22,6 +23,7 @@ pub use lab::{
     LabCommand, LabCompareArgs, LabIndexArgs, LabListArgs, LabReportArgs, LabRunArgs,
     LabSelftestArgs, LabServeArgs, SearchLossArg,
 };
+pub use limits::TimeLimitArgs;
 pub use machine_commands::{CalibrateArgs, DoctorArgs, TuneArgs};
 pub use operand::{IptablesVariantArg, OperandOptionArgs};
 pub use text_commands::{CheckArgs, CheckFormatArg, FmtPrintArgs, OptimizeArgs};

@@ -6,10 +6,12 @@
 
 mod cli;
 mod command;
+mod deadline;
 mod diff_operand;
 mod json_output;
 mod live_ruleset;
 mod operand;
+mod replaced_file;
 mod ruleset_texts;
 mod run_progress;
 mod terminal;

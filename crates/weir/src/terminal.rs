@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use weir_model::Family;
 use weir_syntax::escape_control_chars;
 
 use crate::cli::ColorOption;
@@ -88,6 +89,14 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
+/// The family, for progress.
+pub const fn family_words(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "IPv4",
+        Family::V6 => "IPv6",
+    }
+}
+
 /// A bar with time left on standard error; hidden where that is not a terminal.
 pub struct TerminalProgress {
     bar: ProgressBar,
@@ -97,7 +106,13 @@ impl TerminalProgress {
     /// An empty bar.
     pub fn new() -> Self {
         let target = ProgressDrawTarget::stderr_with_hz(8);
-        TerminalProgress::with_progress_style(ProgressBar::with_draw_target(Some(1000), target))
+        let progress = TerminalProgress::with_progress_style(ProgressBar::with_draw_target(
+            Some(1000),
+            target,
+        ));
+        // A proof may report nothing for a long time.
+        progress.bar.enable_steady_tick(Duration::from_secs(1));
+        progress
     }
 
     /// An empty bar below the lines of others.

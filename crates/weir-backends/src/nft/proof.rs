@@ -5,36 +5,39 @@
 //! ([`CompareOptions::exclude_truncated`]), as in [`compare_at_hooks`](super::compare_at_hooks).
 
 use weir_artefact::Form;
-use weir_diagram::{CompareOptions, StatefulTestPairing};
+use weir_diagram::{CompareOptions, ProofBudget, StatefulTestPairing};
 use weir_model::{Family, Firewall, Ruleset, Target};
-use weir_passes::CheckedPassesOptions;
 use weir_passes::equivalence_check::{ProofResult, prove_equivalence};
 
 use super::form::NftForm;
 use super::to_iptables::{self, OpaqueDictionary};
-use crate::compile_options::CompileError;
+use crate::compile_options::{CompileError, CompileOptions, ProgressFn};
 
-/// Why there is no proof; `None` if there is one.
+/// Why there is no proof; `None` if there is one. It may use the steps that passes left.
 ///
 /// # Errors
 /// [`CompileError::NotEquivalent`] with a packet that the form treats in another way.
 pub(super) fn prove_nft_form_or_explain(
     firewall: &Firewall,
     form: &NftForm,
+    (options, budget): (&CompileOptions, ProofBudget),
+    progress: &mut ProgressFn<'_>,
 ) -> Result<Option<String>, CompileError> {
     let whole = match form_to_iptables(firewall, form) {
         Ok(whole) => whole,
         Err(what) => return Ok(Some(what)),
     };
-    let options = CompareOptions {
-        memory_bytes: CheckedPassesOptions::default().proof_bytes,
+    let compare = CompareOptions {
+        memory_bytes: options.proof_bytes,
+        steps_max: budget.steps_for_next_proof(false),
         stateful_pairing: StatefulTestPairing::ByCredit,
         regions_max: 1,
         exclude_truncated: true,
         ..CompareOptions::default()
     };
     let [firewall, whole] = [firewall, &whole].map(|f| unify_effect_spelling(f, firewall));
-    match prove_equivalence(&firewall, &whole, &options) {
+    let (result, _) = prove_equivalence(&firewall, &whole, &compare, progress);
+    match result {
         ProofResult::Equal => Ok(None),
         ProofResult::Undecided(why) => Ok(Some(why)),
         ProofResult::Disproven(example) => {

@@ -6,6 +6,7 @@ use weir_model::Firewall;
 use weir_syntax::iptables::{ParserSettings, parse};
 
 use super::PacketSetFlow;
+use crate::LintOptions;
 
 /// The boxes and index nodes that are examined for both questions about every rule, and how many
 /// rules are shadowed or redundant.
@@ -17,8 +18,8 @@ fn count_examined_boxes_and_findings(
     let text = format!("*filter\n:FORWARD ACCEPT [0:0]\n{lines}COMMIT\n");
     let ruleset = parse(&text, &ParserSettings::default()).expect("a good ruleset");
     let firewall = Firewall::default();
-    let mut flow = PacketSetFlow::new(&firewall, &ruleset, &ruleset.tables[0]);
-    flow.max_examined_boxes = max_examined_boxes.unwrap_or(flow.max_examined_boxes);
+    let max = max_examined_boxes.unwrap_or(LintOptions::default().examined_boxes_max);
+    let flow = PacketSetFlow::new(&firewall, &ruleset, &ruleset.tables[0], max);
     let chain = ruleset.tables[0].chains.iter().position(|c| &*c.name == "FORWARD");
     let chain = chain.expect("the chain of the rules");
     let all = (0..rules.len()).map(|i| (chain, i));
@@ -28,8 +29,8 @@ fn count_examined_boxes_and_findings(
         .filter(|at| !shadowed.contains(at))
         .filter(|at| flow.deciders_without_rule(*at, &shadowed).is_some());
     let reported = redundant.count() + shadowed.len();
-    assert_eq!(flow.is_over_budget(), flow.examined_boxes_so_far() > flow.max_examined_boxes);
-    (flow.examined_boxes_so_far(), reported)
+    assert_eq!(flow.is_over_budget(), flow.examined_box_count() > flow.max_examined_boxes);
+    (flow.examined_box_count(), reported)
 }
 
 /// Numbers without a pattern, the same in each run.

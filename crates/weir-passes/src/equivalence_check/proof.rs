@@ -1,9 +1,10 @@
 //! Equality for all packets: both rulesets as diagrams.
 
-use weir_diagram::{CompareOptions, ComparedPath, compare_firewalls};
-use weir_model::Firewall;
+use weir_diagram::{CompareOptions, ComparedPath, Comparison, compare_with_progress};
+use weir_model::{Family, Firewall};
 use weir_semantics::{Interpreter, JourneyKind};
 
+use super::ProgressFn;
 use super::counterexample::{Counterexample, describe_outcome};
 
 /// The result of comparing two firewalls as diagrams.
@@ -17,16 +18,35 @@ pub enum ProofResult {
     Undecided(String),
 }
 
-/// Compares two firewalls for all packets.
+/// Compares two firewalls for all packets, and reports what is being proven; also the steps that
+/// were used ([`CompareOptions::steps_max`]).
 pub fn prove_equivalence(
     before: &Firewall,
     after: &Firewall,
     options: &CompareOptions,
-) -> ProofResult {
-    let comparison = match compare_firewalls(before, after, options) {
-        Ok(comparison) => comparison,
-        Err(error) => return ProofResult::Undecided(error.to_string()),
+    progress: &mut ProgressFn<'_>,
+) -> (ProofResult, u64) {
+    let mut show = |family, path: ComparedPath| {
+        let family = match family {
+            Family::V4 => "IPv4",
+            Family::V6 => "IPv6",
+        };
+        progress(&format!("proving {family} {path}"), 0.5);
     };
+    match compare_with_progress(before, after, options, &mut show) {
+        Ok(comparison) => {
+            (result_of_comparison(before, after, options, &comparison), comparison.steps)
+        }
+        Err(error) => (ProofResult::Undecided(error.to_string()), 0),
+    }
+}
+
+fn result_of_comparison(
+    before: &Firewall,
+    after: &Firewall,
+    options: &CompareOptions,
+    comparison: &Comparison,
+) -> ProofResult {
     let Some((part, differs)) = comparison.differences().next() else {
         if let Some((_, why)) = comparison.undecided_comparisons().next() {
             return ProofResult::Undecided(why.to_owned());

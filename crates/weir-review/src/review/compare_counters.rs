@@ -85,7 +85,7 @@ pub fn compare_counters(
 }
 
 /// Packets for the rules of both, each with its family and way.
-fn generate_packets_for_both(
+pub(super) fn generate_packets_for_both(
     sides: [ReviewedRuleset<'_>; 2],
     wanted: usize,
     seed: u64,

@@ -130,7 +130,11 @@ fn push_family_path_answer(out: &mut String, part: &FamilyPathReview, review: &R
                 if part.family == "ipv6" { " whose extension headers are whole" } else { "" };
             format!("equal, proven for every packet{whose} ({})", review.compared_outcome_words())
         }
-        "unknown" => format!("not decided: {why}"),
+        "unknown" => match part.packets_agreed {
+            Some(agreed) => format!("not decided: {why}; {agreed} packets agree"),
+            None => format!("not decided: {why}"),
+        },
+        _ if part.packets_agreed.is_some() => format!("differs on a packet: {why}"),
         _ if part.example.is_none() => format!("differs for fragments alone: {why}"),
         _ => {
             let of_part = |c: &&TreatmentChange| c.family == part.family && c.path == part.path;

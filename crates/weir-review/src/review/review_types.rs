@@ -199,12 +199,15 @@ pub struct FamilyPathReview {
     pub path: String,
     /// `equal`, `differs` or `unknown`.
     pub answer: &'static str,
-    /// Why it could not be decided; or why fragments may differ, where no whole packet does.
+    /// Why it could not be decided; why fragments may differ, where no whole packet does; or the
+    /// packet that differs, where none was found by proof.
     pub why: Option<String>,
     /// Which part of all packets differs, from 0 to 1.
     pub share: f64,
     /// How many headers (addresses, protocol, ports) that is.
     pub headers: f64,
+    /// How many packets were treated alike, where it could not be proven.
+    pub packets_agreed: Option<u64>,
     /// The most important packet that differs, and its path through both.
     pub example: Option<PathsBeforeAndAfter>,
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use weir_classify::Engine;
 
+use super::limits::TimeLimitArgs;
 use super::operand::OperandOptionArgs;
 
 /// A hook where a packet begins its journey.
@@ -38,6 +39,9 @@ pub struct ExplainArgs {
     /// More of the ruleset.
     #[command(flatten)]
     pub operand: OperandOptionArgs,
+    /// The time that it may take.
+    #[command(flatten)]
+    pub time: TimeLimitArgs,
     /// The hook of the filter table on the packet's path.
     #[arg(long, value_enum, default_value_t = FilterHookArg::Forward)]
     pub hook: FilterHookArg,

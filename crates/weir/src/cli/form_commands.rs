@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::limits::ProofLimitArgs;
 use super::operand::{IptablesVariantArg, OperandOptionArgs};
 
 /// What a ruleset is compiled to.
@@ -66,6 +67,9 @@ pub struct CompileArgs {
     /// Refuse an nft form that leaves rules in iptables.
     #[arg(long)]
     pub strict: bool,
+    /// What proofs may take.
+    #[command(flatten)]
+    pub limits: ProofLimitArgs,
     /// JSON on standard output.
     #[arg(long)]
     pub json: bool,
@@ -174,7 +178,7 @@ pub struct DiffArgs {
     /// Also compare which rules count, on packets (not proven).
     #[arg(long)]
     pub counters: bool,
-    /// Number of packets for the counters.
+    /// Number of packets for the counters, and for paths that are not proven.
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     pub packets: usize,
     /// Seed for random packets.
@@ -183,12 +187,9 @@ pub struct DiffArgs {
     /// Conntrack is in use by other programs, even if the rulesets do not use it.
     #[arg(long)]
     pub conntrack: bool,
-    /// Memory limit of the diagrams of one family and path, in MB.
-    #[arg(long, default_value_t = 2048, value_name = "MB")]
-    pub memory: usize,
-    /// Step limit of one family and path, in millions; independent of the machine's speed.
-    #[arg(long, default_value_t = 200, value_name = "MILLIONS")]
-    pub steps: u64,
+    /// What proofs may take.
+    #[command(flatten)]
+    pub limits: ProofLimitArgs,
     /// Number of regions of a difference to list.
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub regions: usize,

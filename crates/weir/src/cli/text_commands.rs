@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::limits::{ProofLimitArgs, TimeLimitArgs};
 use super::operand::OperandOptionArgs;
 
 /// `weir fmt`.
@@ -62,6 +63,13 @@ pub struct CheckArgs {
     /// Show every finding; by default three of each kind.
     #[arg(long)]
     pub every: bool,
+    /// Sets of packets that are compared at most for a ruleset, in millions. The default takes about
+    /// a minute at most; tables that need more are named.
+    #[arg(long, default_value_t = 100, value_name = "MILLIONS")]
+    pub steps: u64,
+    /// The time that it may take.
+    #[command(flatten)]
+    pub time: TimeLimitArgs,
     /// Print the page of a kind of finding.
     #[arg(long, value_name = "ID", exclusive = true)]
     pub explain: Option<String>,
@@ -92,6 +100,9 @@ pub struct OptimizeArgs {
     /// Also change these chains, although another program seems to own them.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub chains: Vec<String>,
+    /// What proofs may take.
+    #[command(flatten)]
+    pub limits: ProofLimitArgs,
     /// Write to this file instead of standard output (a folder if there is more than one text).
     #[arg(short, long, value_name = "OUT", conflicts_with = "in_place")]
     pub output: Option<PathBuf>,

@@ -8,7 +8,6 @@ mod short_format;
 mod source_locations;
 mod text_format;
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
@@ -22,7 +21,9 @@ use self::baseline::Baseline;
 use self::checked_ruleset::{CheckedRuleset, format_severity_counts, severity_word};
 use super::YesNoExitStatus;
 use crate::cli::{CheckArgs, CheckFormatArg};
+use crate::deadline::Deadline;
 use crate::operand;
+use crate::replaced_file::replace_file;
 use crate::terminal::{self, ColoredStreams};
 
 /// Counts and findings: with their lines, one to a line, as JSON or as SARIF.
@@ -35,8 +36,13 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<YesNoExitStatus> 
             find_lint(id).with_context(|| format!("unknown kind of finding {id} (see --list)"))?;
         return terminal::print_stdout(lint.page_markdown);
     }
+    let deadline = Deadline::start(&args.time);
     let levels = parse_lint_levels(&args.deny, &args.warn, &args.allow)?;
-    let options = LintOptions { counters_are_real: args.counters, levels };
+    let options = LintOptions {
+        counters_are_real: args.counters,
+        levels,
+        examined_boxes_max: args.steps.saturating_mul(1_000_000),
+    };
     let mut baseline =
         args.baseline.as_deref().map(Baseline::read_checking_lint_ids).transpose()?;
     let (mut all, mut lines) = (Vec::new(), Vec::new());
@@ -65,8 +71,9 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<YesNoExitStatus> 
             cost_model: CostModel::default(),
         });
     }
+    deadline.disarm();
     if let Some(path) = &args.write_baseline {
-        fs::write(path, baseline::render_baseline(lines))
+        replace_file(path, baseline::render_baseline(lines).as_bytes())
             .with_context(|| format!("write {}", path.display()))?;
         let total = format_severity_counts(all.iter().flat_map(|c| &c.findings));
         terminal::print_escaped_to_stderr(&format!("weir: {}: {total}\n", path.display()));

@@ -11,6 +11,7 @@ use weir_model::{Chain, Firewall, Match, Span};
 
 use super::form_output::{format_binary_byte_size, print_refusals};
 use super::{YesNoExitStatus, compile_classifier};
+use crate::deadline::Deadline;
 use crate::json_output;
 use crate::operand::{self, LoadedFirewall};
 use crate::terminal::{self, TerminalProgress};
@@ -24,6 +25,7 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
     if !args.chain.is_empty() {
         bail!("--chain is for --to classifier: other forms are of the whole ruleset");
     }
+    let deadline = Deadline::start(&args.limits.time);
     let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let options = CompileOptions {
         levels: args.levels.clone(),
@@ -35,6 +37,8 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
         allow_counter_loss: args.allow.contains(&cli::AllowedCounterLossArg::Counters),
         rewritable_programs: parse_rewritable_programs(&args.programs)?,
         strict: args.strict,
+        proof_steps: args.limits.step_count(),
+        proof_bytes: args.limits.memory_bytes(),
         ..CompileOptions::default()
     };
     let progress = TerminalProgress::new();
@@ -48,6 +52,7 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
     };
     let scripts = LoadScripts::generate_for_artefact(&artefact);
     let bundle = scripts.to_folder_contents_with_artefact(&artefact);
+    deadline.disarm();
     weir_artefact::write_folder_contents(&bundle, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
     terminal::print_escaped_to_stderr(&render_input_and_form_warnings(&loaded, &artefact.manifest));

@@ -16,11 +16,13 @@ use weir_semantics::Interpreter;
 use super::YesNoExitStatus;
 use super::form_output::{format_binary_byte_size, print_refusals};
 use crate::cli::CompileArgs;
+use crate::deadline::Deadline;
 use crate::{json_output, operand, terminal};
 
 /// Compiles the chains, compares them with the interpreter, writes the folder.
 pub fn run(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
     require_no_pass_options(args)?;
+    let deadline = Deadline::start(&args.limits.time);
     let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let firewall = &loaded.firewall;
     let chains = select_chains(firewall, &args.chain)?;
@@ -66,6 +68,7 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
         form.push_program(program, count)?;
         checked += count;
     }
+    deadline.disarm();
     write_classifier_folder(&form.manifest, &form.blocks, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
     if args.json {

@@ -3,17 +3,21 @@
 use anyhow::{Context as _, Result, bail};
 use weir_artefact::Deviation;
 use weir_diagram::{
-    CompareLevel, CompareOptions, CompareScope, StatefulTestPairing, compare_firewalls,
+    CompareLevel, CompareOptions, CompareScope, StatefulTestPairing, compare_with_progress,
 };
 use weir_model::Rule;
 use weir_packet::{Mac, pcap};
-use weir_review::{Review, ReviewedRuleset as Named, compare_counters, describe_uncovered_packets};
+use weir_review::{
+    Review, ReviewedRuleset as Named, UndecidedPathCheck, compare_counters,
+    describe_uncovered_packets,
+};
 
 use super::YesNoExitStatus;
 use crate::cli::{DiffArgs, DiffFormatArg, OperandOptionArgs};
+use crate::deadline::Deadline;
 use crate::diff_operand::{self, DiffOperand};
 use crate::json_output;
-use crate::terminal::{self, TerminalProgress};
+use crate::terminal::{self, TerminalProgress, family_words};
 
 /// Where frames go: a locally administered address.
 const DESTINATION_MAC: Mac = [2, 0, 0, 0, 0, 1];
@@ -24,6 +28,7 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<YesNoExitStatus> {
     if name_a == "-" && name_b == "-" {
         bail!("standard input can be read only once: name a file for the other");
     }
+    let deadline = Deadline::start(&args.limits.time);
     let progress = TerminalProgress::new();
     progress.show_done_fraction("reading", 0.0);
     let mut a = diff_operand::load_diff_operand(name_a, &select_operand_args(args, 0), color)?;
@@ -48,15 +53,17 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<YesNoExitStatus> {
             .hook
             .map_or(CompareScope::Journey, |h| CompareScope::OneHook(h.to_model_hook())),
         stateful_pairing: identity,
-        memory_bytes: args.memory << 20,
-        steps_max: args.steps.saturating_mul(1_000_000),
+        memory_bytes: args.limits.memory_bytes(),
+        steps_max: args.limits.step_count(),
         regions_max: args.regions,
         conntrack_in_use: args.conntrack,
         exclude_truncated: by_nft,
         ..CompareOptions::default()
     };
     progress.show_done_fraction("comparing all packets", 0.1);
-    let comparison = compare_firewalls(&before, &after, &options)?;
+    let comparison = compare_with_progress(&before, &after, &options, &mut |family, path| {
+        progress.show_done_fraction(&format!("proving {} {path}", family_words(family)), 0.1);
+    })?;
     let lines = [&a, &b].map(|side| move |span, family| side.locate_line(span, family));
     let original = |rule: &Rule| {
         let known = originals.as_ref().filter(|_| identity == StatefulTestPairing::ByCredit)?;
@@ -79,9 +86,18 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<YesNoExitStatus> {
         review.equal &= counters.differ.is_empty();
         review.counters = Some(counters);
     }
+    let check = UndecidedPathCheck {
+        pairing: identity,
+        packets: args.packets,
+        seed: args.seed,
+        exclude_truncated: by_nft,
+        conntrack_in_use: args.conntrack,
+    };
+    review.check_undecided_paths_on_packets(&comparison, sides, &check);
     review.not_compared = list_uncompared_parts(&[&a, &b], by_nft);
     review.not_compared.extend(describe_uncovered_packets(&[&before, &after]));
     drop(progress);
+    deadline.disarm();
     write_example_pcap(args, &review)?;
     print_review(args, &review)?;
     exit_answer_of_review(&review)

@@ -21,6 +21,7 @@ use weir_syntax::{Diagnostic, iptables};
 
 use super::YesNoExitStatus;
 use crate::cli::{AssumedMatchResultArg, ExplainArgs};
+use crate::deadline::Deadline;
 use crate::{json_output, operand, terminal};
 
 /// What `--json` prints.
@@ -49,6 +50,7 @@ struct PacketCost {
 
 /// Follows the packet and draws its way.
 pub fn run(args: &ExplainArgs, color: bool) -> Result<YesNoExitStatus> {
+    let deadline = Deadline::start(&args.time);
     let (packet, given) = parse_packet_option(&args.packet, color)?;
     let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let family = packet.family;
@@ -76,6 +78,7 @@ pub fn run(args: &ExplainArgs, color: bool) -> Result<YesNoExitStatus> {
             Some((engine, look_up_journey(&way, ruleset, engine, answers)?))
         }
     };
+    deadline.disarm();
     if args.json {
         let explained = ExplainJson {
             verdict: verdict_words(way.outcome.verdict),

@@ -9,7 +9,7 @@ use weir_backends::equivalence_check::{
     FormDifference, PacketCheckOptions as Packets, compare_form_on_generated_packets,
     describe_outcome,
 };
-use weir_diagram::{CompareOptions, compare_with_progress};
+use weir_diagram::{CompareOptions, ProofBudget, compare_with_progress};
 use weir_lint::{
     FixOptions, FixResult, LintOptions, UnfixedReason, all_lints, apply_fixes, find_lint,
 };
@@ -21,8 +21,10 @@ use weir_syntax::{ipset, iptables};
 use super::YesNoExitStatus;
 use super::check::parse_lint_levels;
 use crate::cli::OptimizeArgs;
+use crate::deadline::Deadline;
 use crate::operand::{self, LoadedFirewall, RulesetTextKind, SourceText};
-use crate::terminal::{self, TerminalProgress};
+use crate::replaced_file::replace_file;
+use crate::terminal::{self, TerminalProgress, family_words};
 use crate::unified_diff;
 
 /// Fixes, compares, prints; on standard error what was done, and what was left.
@@ -35,12 +37,15 @@ pub fn run(args: &OptimizeArgs, color: bool) -> Result<YesNoExitStatus> {
         lint_options: LintOptions {
             counters_are_real: false,
             levels: parse_lint_levels(&[], &[], &[])?,
+            ..LintOptions::default()
         },
         one_by_one: false,
     };
+    let deadline = Deadline::start(&args.limits.time);
     let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
     let outputs = output_paths(args, &loaded)?;
     let (fixed, proof) = fix_and_prove(&loaded.firewall, options, args)?;
+    deadline.disarm();
     terminal::print_escaped_to_stderr(&render_removals_after_accept_all(&loaded, &fixed.firewall));
     terminal::print_escaped_to_stderr(&render_fix_counts_and_evidence(
         &fixed,
@@ -69,10 +74,14 @@ fn fix_and_prove(
     if fixed.fixed_findings.is_empty() {
         return Ok((fixed, None));
     }
+    let budget = ProofBudget::new(args.limits.step_count());
+    // What the first proof leaves is for the second.
+    let steps_max = budget.steps_for_next_proof(true);
     let error = match compare_by_diagram_and_packets(
         before,
         &fixed.firewall,
         options.allow_counter_changes,
+        steps_max,
         args,
     ) {
         Ok(proof) => return Ok((fixed, Some(proof))),
@@ -90,6 +99,7 @@ fn fix_and_prove(
         before,
         &fixed.firewall,
         options.allow_counter_changes,
+        steps_max,
         args,
     )
     .map_err(|_| error)?;
@@ -166,15 +176,19 @@ fn compare_by_diagram_and_packets(
     before: &Firewall,
     after: &Firewall,
     allow_counter_changes: bool,
+    steps_max: u64,
     args: &OptimizeArgs,
 ) -> Result<FixEquivalenceEvidence> {
     const MEANING_CHANGED_MESSAGE: &str =
         "a fix would change what the ruleset means, so nothing is written";
     let progress = TerminalProgress::new();
-    let options = CompareOptions { regions_max: 1, ..CompareOptions::default() };
+    let memory_bytes = args.limits.memory_bytes();
+    let options =
+        CompareOptions { regions_max: 1, steps_max, memory_bytes, ..CompareOptions::default() };
     let mut part = 0;
-    let comparison = compare_with_progress(before, after, &options, &mut |_, _| {
-        progress.show_done_fraction("proving", f64::from(part) / 6.0);
+    let comparison = compare_with_progress(before, after, &options, &mut |family, path| {
+        let what = format!("proving {} {path}", family_words(family));
+        progress.show_done_fraction(&what, f64::from(part) / 6.0);
         part += 1;
     })?;
     if let Some((_, d)) = comparison.differences().next() {
@@ -329,7 +343,8 @@ fn write_optimized_texts(
         return terminal::print_stdout(&all.concat());
     }
     for (source, path) in loaded.sources.iter().zip(outputs) {
-        fs::write(path, text(source.kind)).with_context(|| format!("write {}", path.display()))?;
+        replace_file(path, text(source.kind).as_bytes())
+            .with_context(|| format!("write {}", path.display()))?;
     }
     Ok(YesNoExitStatus::Yes)
 }

@@ -1,0 +1,175 @@
+//! What commands use of their budgets for an adversarial ruleset.
+
+use std::time::{Duration, Instant};
+
+use weir_artefact::Form;
+use weir_backends::{CompileOptions, compile};
+use weir_diagram::{CompareOptions, Comparison, StatefulTestPairing, compare_firewalls};
+use weir_lint::{LintOptions, lint_firewall};
+use weir_model::{Family, Firewall};
+use weir_passes::{
+    CheckedPassesOptions, PacketCheckOptions, Pass, passes, run_passes_until_first_refusal,
+};
+use weir_syntax::ipset;
+use weir_syntax::iptables::{self, ParserSettings};
+use weir_testkit::adversarial_ruleset::AdversarialRuleset;
+use weir_testkit::random_ruleset::{
+    TestRng, make_meaning_preserving_edit, make_probably_meaning_changing_edit,
+};
+
+/// What every command may use.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandBudget {
+    /// Steps of all proofs of a command; sets of packets that a check compares.
+    pub steps: u64,
+    /// Memory of diagrams, in bytes.
+    pub memory_bytes: usize,
+    /// Packets that a form is compared on.
+    pub packets: usize,
+}
+
+/// What one command used.
+#[derive(Clone, Debug)]
+pub struct UsedBudget {
+    /// The command.
+    pub command: &'static str,
+    /// Steps of its proofs; `None` where they are not known.
+    pub steps: Option<u64>,
+    /// The most memory that its diagrams took, in bytes; `None` where that is not known.
+    pub memory_bytes: Option<usize>,
+    /// Everything was decided.
+    pub is_decided: bool,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// The ruleset as a firewall.
+pub fn parse_adversarial_ruleset(ruleset: &AdversarialRuleset) -> Firewall {
+    parse_firewall(&ruleset.rules, &ruleset.sets).unwrap_or_else(|| panic!("{}", ruleset.rules))
+}
+
+/// `None` if the text is no ruleset: an edit may make one that the kernel refuses.
+fn parse_firewall(rules: &str, sets: &str) -> Option<Firewall> {
+    let settings = ParserSettings { family: Some(Family::V4), ..ParserSettings::default() };
+    let v4 = iptables::parse(rules, &settings).ok()?;
+    Some(Firewall { v4: Some(v4), v6: None, sets: ipset::parse(sets).ok()? })
+}
+
+/// Checks the ruleset, compiles it to each form, and compares it with edited ones.
+pub fn use_budgets(
+    ruleset: &AdversarialRuleset,
+    seed: u64,
+    budget: CommandBudget,
+) -> Vec<UsedBudget> {
+    let firewall = parse_adversarial_ruleset(ruleset);
+    let mut rng = TestRng::new(seed);
+    let mut used = Vec::new();
+    let edits = [
+        ("diff after an edit", make_probably_meaning_changing_edit(&ruleset.rules, &mut rng)),
+        ("diff after an equal edit", make_meaning_preserving_edit(&ruleset.rules, &mut rng)),
+    ];
+    for (command, edit) in edits {
+        let edited = edit.and_then(|edit| parse_firewall(&edit.edited_text, &ruleset.sets));
+        used.extend(edited.and_then(|edited| use_for_diff(command, &firewall, &edited, budget)));
+    }
+    let tree: &[&str] = &["chain_tree"];
+    let ipset: &[&str] = &["fold_into_set", "chain_tree"];
+    let more: &[&str] = &["remove_shadowed", "split_by_protocol"];
+    for (command, names) in
+        [("compile to tree", tree), ("compile to ipset", ipset), ("compile with passes", more)]
+    {
+        used.push(use_for_passes(command, names, &firewall, budget));
+    }
+    used.push(use_for_nft(&firewall, budget));
+    used.push(use_for_check(&firewall, budget));
+    used
+}
+
+fn use_for_diff(
+    command: &'static str,
+    before: &Firewall,
+    after: &Firewall,
+    budget: CommandBudget,
+) -> Option<UsedBudget> {
+    let start = Instant::now();
+    let options = CompareOptions {
+        steps_max: budget.steps,
+        memory_bytes: budget.memory_bytes,
+        stateful_pairing: StatefulTestPairing::ByRuleText,
+        regions_max: 1,
+        ..CompareOptions::default()
+    };
+    // An edit may make a ruleset that the kernel refuses.
+    let comparison: Comparison = compare_firewalls(before, after, &options).ok()?;
+    Some(UsedBudget {
+        command,
+        steps: Some(comparison.steps),
+        memory_bytes: comparison.parts.iter().map(|part| part.statistics.memory_bytes).max(),
+        is_decided: comparison.undecided_comparisons().next().is_none(),
+        time: start.elapsed(),
+    })
+}
+
+fn use_for_passes(
+    command: &'static str,
+    names: &[&str],
+    firewall: &Firewall,
+    budget: CommandBudget,
+) -> UsedBudget {
+    let start = Instant::now();
+    let all: Vec<&dyn Pass> =
+        names.iter().map(|name| passes::find_pass(name).expect("the pass is there")).collect();
+    let options = CheckedPassesOptions {
+        check: PacketCheckOptions { seed: 1, packets: budget.packets },
+        proof_steps: budget.steps,
+        proof_bytes: budget.memory_bytes,
+        ..CheckedPassesOptions::default()
+    };
+    let run = run_passes_until_first_refusal(firewall, &all, &options, &mut |_, _| {})
+        .expect("passes are right");
+    UsedBudget {
+        command,
+        steps: Some(run.proof_budget.steps_spent()),
+        memory_bytes: None,
+        is_decided: run
+            .steps
+            .iter()
+            .all(|step| !matches!(step.evidence, weir_artefact::Evidence::ComparedPackets(..))),
+        time: start.elapsed(),
+    }
+}
+
+fn use_for_nft(firewall: &Firewall, budget: CommandBudget) -> UsedBudget {
+    let start = Instant::now();
+    let options = CompileOptions {
+        check_packets: budget.packets,
+        proof_steps: budget.steps,
+        proof_bytes: budget.memory_bytes,
+        ..CompileOptions::default()
+    };
+    let made = compile(firewall, Form::Nft, &options, &mut |_, _| {});
+    let is_decided = made.is_ok_and(|artefact| {
+        let mut steps = artefact.manifest.checked.passes.iter();
+        steps.all(|step| !matches!(step.evidence, weir_artefact::Evidence::ComparedPackets(..)))
+    });
+    UsedBudget {
+        command: "compile to nft",
+        steps: None,
+        memory_bytes: None,
+        is_decided,
+        time: start.elapsed(),
+    }
+}
+
+fn use_for_check(firewall: &Firewall, budget: CommandBudget) -> UsedBudget {
+    let start = Instant::now();
+    let options = LintOptions { examined_boxes_max: budget.steps, ..LintOptions::default() };
+    let report = lint_firewall(firewall, &options);
+    UsedBudget {
+        command: "check",
+        steps: Some(report.examined_boxes),
+        memory_bytes: None,
+        is_decided: report.unfinished_tables.is_empty(),
+        time: start.elapsed(),
+    }
+}

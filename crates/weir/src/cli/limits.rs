@@ -1,0 +1,38 @@
+//! Limits of proofs, and of the time that a command may take.
+
+use clap::Args;
+
+/// The time that a command may take.
+#[derive(Clone, Debug, Args)]
+pub struct TimeLimitArgs {
+    /// End with exit status 2 after so many seconds, without writing anything.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: Option<u64>,
+}
+
+/// What the proofs of a command may take.
+#[derive(Clone, Debug, Args)]
+pub struct ProofLimitArgs {
+    /// Steps of all proofs of the command, in millions; independent of the machine's speed. The
+    /// default takes about a minute at most. What is not proven is checked on packets.
+    #[arg(long, default_value_t = 200, value_name = "MILLIONS")]
+    pub steps: u64,
+    /// Memory limit of the diagrams of one family and path, in MB.
+    #[arg(long, default_value_t = 2048, value_name = "MB")]
+    pub memory: usize,
+    /// The time that all of it may take.
+    #[command(flatten)]
+    pub time: TimeLimitArgs,
+}
+
+impl ProofLimitArgs {
+    /// The steps as a number.
+    pub const fn step_count(&self) -> u64 {
+        self.steps.saturating_mul(1_000_000)
+    }
+
+    /// The memory in bytes.
+    pub const fn memory_bytes(&self) -> usize {
+        self.memory.saturating_mul(1 << 20)
+    }
+}
