@@ -91,13 +91,16 @@ pub(crate) struct TerminalTable {
     pub with_effects: bool,
 }
 
-/// Elements of lists that take about as long as a requested node.
-const ELEMENTS_PER_STEP: usize = 8;
-/// Memory of an element, of a list or change without elements, and of what is known about a pair:
-/// values are kept twice, as keys and by number.
-const ELEMENT_BYTES: usize = 2 * size_of::<StatefulQuestion>();
+/// Steps that composing a pair of terminals takes, and elements of lists per further step: lists are
+/// copied and hashed.
+const STEPS_PER_PAIR: u64 = 4;
+const ELEMENTS_PER_STEP: usize = 2;
+/// Memory of a kept value without its elements, and of what is known about a pair: values are kept
+/// twice, as keys and by number.
 const VALUE_BYTES: usize = 128;
 const PAIR_BYTES: usize = 32;
+/// A written bit: a node of a tree, and a list of levels.
+const BIT_SOURCE_BYTES: usize = 64;
 
 /// A leaf that another diagram replaces.
 pub(crate) const PLACEHOLDER_LEAF: DiagramRef = DiagramRef::ONE;
@@ -202,7 +205,7 @@ impl TerminalTable {
         if let Some(both) = self.composed_pairs.get(&pair) {
             return DiagramRef::leaf(*both);
         }
-        let kept_before = self.count_kept_values();
+        let known = (self.effect_lists.len(), self.question_lists.len());
         let (a, b) = (self.terminal_of_leaf(first), self.terminal_of_leaf(second));
         let mut effects = self.effect_lists.get(a.effects).clone();
         effects.extend_from_slice(self.effect_lists.get(b.effects));
@@ -223,8 +226,12 @@ impl TerminalTable {
             change: self.compose_changes(a.change, b.change, a.stateful_questions, questions),
         };
         let leaf = self.intern_leaf(both);
-        let elements = effects.len() + asked.len();
-        self.count_elements(elements, self.count_kept_values() - kept_before);
+        let effects_bytes = size_of_val(&effects[..]);
+        let has_new_effects = self.effect_lists.len() > known.0;
+        self.count_composed_pair(effects.len(), has_new_effects.then_some(effects_bytes));
+        let questions_bytes = size_of_val(&asked[..]);
+        let has_new_questions = self.question_lists.len() > known.1;
+        self.count_composed_pair(asked.len(), has_new_questions.then_some(questions_bytes));
         self.composed_pairs.insert(pair, leaf.terminal_number().unwrap_or(0));
         leaf
     }
@@ -234,15 +241,12 @@ impl TerminalTable {
         std::mem::take(&mut self.side_work)
     }
 
-    /// Lists of so many elements were handled, and so many new values, with as many elements each,
-    /// are kept.
-    fn count_elements(&mut self, elements: usize, kept_values: usize) {
-        self.side_work.steps += (elements / ELEMENTS_PER_STEP) as u64;
-        self.side_work.bytes += PAIR_BYTES + kept_values * (VALUE_BYTES + elements * ELEMENT_BYTES);
-    }
-
-    fn count_kept_values(&self) -> usize {
-        self.effect_lists.len() + self.question_lists.len() + self.terminals.len()
+    /// A pair was composed to lists or a change of so many elements; a new value of so many bytes is
+    /// kept, or none.
+    fn count_composed_pair(&mut self, elements: usize, kept_bytes: Option<usize>) {
+        self.side_work.steps += STEPS_PER_PAIR + (elements / ELEMENTS_PER_STEP) as u64;
+        let kept = kept_bytes.map_or(0, |bytes| VALUE_BYTES + 2 * bytes);
+        self.side_work.bytes += PAIR_BYTES + kept;
     }
 
     /// Sequential composition of changes. `asked` is the list of questions up to the end of the
@@ -266,7 +270,8 @@ impl TerminalTable {
         let number = self.changes.intern(&both);
         let bits = both.bit_sources.values().map(|source| 1 + source.xor_levels.len());
         let elements = bits.sum::<usize>() + both.unmodelled_targets.len();
-        self.count_elements(elements, self.changes.len() - known);
+        let bytes = elements * BIT_SOURCE_BYTES;
+        self.count_composed_pair(elements, (self.changes.len() > known).then_some(bytes));
         number
     }
 

@@ -14,7 +14,7 @@ use weir_syntax::ipset;
 use weir_syntax::iptables::{self, ParserSettings};
 use weir_testkit::adversarial_ruleset::AdversarialRuleset;
 use weir_testkit::random_ruleset::{
-    TestRng, make_meaning_preserving_edit, make_probably_meaning_changing_edit,
+    RandomRulesetEdit, TestRng, make_meaning_preserving_edit, make_probably_meaning_changing_edit,
 };
 
 /// What every command may use.
@@ -55,6 +55,19 @@ fn parse_firewall(rules: &str, sets: &str) -> Option<Firewall> {
     Some(Firewall { v4: Some(v4), v6: None, sets: ipset::parse(sets).ok()? })
 }
 
+/// Rules that an edit is tried on: not every rule can be edited.
+const EDITS_TRIED: usize = 20;
+
+/// The text without the rule in its middle.
+fn remove_middle_rule(text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    let rules: Vec<usize> = (0..lines.len()).filter(|i| lines[*i].starts_with("-A")).collect();
+    if let Some(middle) = rules.get(rules.len() / 2) {
+        lines.remove(*middle);
+    }
+    lines.join("\n") + "\n"
+}
+
 /// Checks the ruleset, compiles it to each form, and compares it with edited ones.
 pub fn use_budgets(
     ruleset: &AdversarialRuleset,
@@ -64,12 +77,17 @@ pub fn use_budgets(
     let firewall = parse_adversarial_ruleset(ruleset);
     let mut rng = TestRng::new(seed);
     let mut used = Vec::new();
+    let mut try_edit = |edit: fn(&str, &mut TestRng) -> Option<RandomRulesetEdit>| {
+        let edited = (0..EDITS_TRIED).find_map(|_| edit(&ruleset.rules, &mut rng));
+        edited.map(|edited| edited.edited_text)
+    };
     let edits = [
-        ("diff after an edit", make_probably_meaning_changing_edit(&ruleset.rules, &mut rng)),
-        ("diff after an equal edit", make_meaning_preserving_edit(&ruleset.rules, &mut rng)),
+        ("diff after an edit", try_edit(make_probably_meaning_changing_edit)),
+        ("diff after an equal edit", try_edit(make_meaning_preserving_edit)),
+        ("diff without a rule", Some(remove_middle_rule(&ruleset.rules))),
     ];
-    for (command, edit) in edits {
-        let edited = edit.and_then(|edit| parse_firewall(&edit.edited_text, &ruleset.sets));
+    for (command, edited) in edits {
+        let edited = edited.and_then(|text| parse_firewall(&text, &ruleset.sets));
         used.extend(edited.and_then(|edited| use_for_diff(command, &firewall, &edited, budget)));
     }
     let tree: &[&str] = &["chain_tree"];
