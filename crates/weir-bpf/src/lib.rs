@@ -6,8 +6,8 @@
 mod error;
 pub mod object;
 pub mod per_cpu_map;
+mod stopped_test_run_interrupter;
 pub mod test_run;
-mod test_run_silence_watcher;
 
 pub use error::BpfError;
-pub use test_run_silence_watcher::TestRunSilenceWatcher;
+pub use stopped_test_run_interrupter::StoppedTestRunInterrupter;

@@ -1,5 +1,5 @@
 //! Calls of `BPF_PROG_TEST_RUN` with live frames: one call per trial, which the program paces
-//! (`bpf/pace.h`) and a [`TestRunSilenceWatcher`] ends.
+//! (`bpf/pace.h`) and a [`StoppedTestRunInterrupter`] ends.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use libbpf_rs::{ProgramInput, ProgramMut};
 use weir_kernel::Namespace;
 
 use crate::BpfError;
-use crate::test_run_silence_watcher::TestRunSilenceWatcher;
+use crate::stopped_test_run_interrupter::StoppedTestRunInterrupter;
 
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 const LIVE_FRAMES_FLAG: u32 = 1 << 1;
@@ -39,7 +39,7 @@ pub fn count_pages_for_trial(duration: Duration, rate: u64, most: u64) -> u64 {
 /// Where the kernel refuses the call.
 pub fn run_live_frames_until_silent(
     program: &ProgramMut<'_>,
-    watcher: &TestRunSilenceWatcher,
+    watcher: &StoppedTestRunInterrupter,
     namespace: &Namespace,
     duration: Duration,
     page: &[u8],

@@ -14,7 +14,7 @@ use weir_packet::Mac;
 use crate::device_name::check_batch_safe_device_name;
 use crate::device_return::starting_netns_mount_path;
 use crate::ethtool::has_gro;
-use crate::rtnetlink::{LinkAddress, LinkInfo, LinkSocket};
+use crate::rtnetlink::{InterfaceAddress, LinkInfo, LinkSocket};
 use crate::session_record::BorrowedDevice;
 use crate::{KernelError, Namespace, Session};
 
@@ -54,12 +54,12 @@ impl EthernetDeviceInfo {
     fn from_link(
         link: &LinkInfo,
         master: Option<&str>,
-        addresses: &[LinkAddress],
+        addresses: &[InterfaceAddress],
     ) -> Option<EthernetDeviceInfo> {
         let with_address = addresses.iter().find(|address| address.scope != libc::RT_SCOPE_LINK);
         let in_use = match (master, with_address) {
             (Some(master), _) => Some(format!("it is a port of {master}")),
-            (None, Some(LinkAddress { ip, .. })) => {
+            (None, Some(InterfaceAddress { ip, .. })) => {
                 Some(format!("it has the address {ip}, which it would lose"))
             }
             (None, None) => None,
@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn a_device_with_an_address_is_in_use_and_one_with_its_own_only_is_not() {
-        let own: LinkAddress = "fe80::7/64".parse().unwrap();
-        let own = [LinkAddress { scope: libc::RT_SCOPE_LINK, ..own }];
+        let own: InterfaceAddress = "fe80::7/64".parse().unwrap();
+        let own = [InterfaceAddress { scope: libc::RT_SCOPE_LINK, ..own }];
         let device = EthernetDeviceInfo::from_link(&link(), None, &own).unwrap();
         assert_eq!((device.mac, device.in_use_reason), ([2, 0, 0, 0, 0, 7], None));
         assert!(device.is_up && device.has_carrier);

@@ -79,7 +79,7 @@ pub(crate) struct LinkInfo {
 
 /// An address of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LinkAddress {
+pub(crate) struct InterfaceAddress {
     /// The address.
     pub ip: IpAddr,
     /// Bits of the network's prefix.
@@ -188,7 +188,7 @@ impl LinkSocket {
     pub(crate) fn add_address(
         &mut self,
         device: &str,
-        address: LinkAddress,
+        address: InterfaceAddress,
     ) -> Result<(), NetlinkError> {
         let index = self.link_by_name(device)?.index;
         let (family, bytes, flags) = match address.ip {
@@ -205,7 +205,10 @@ impl LinkSocket {
     }
 
     /// The addresses of a link.
-    pub(crate) fn link_addresses(&mut self, index: u32) -> Result<Vec<LinkAddress>, NetlinkError> {
+    pub(crate) fn link_addresses(
+        &mut self,
+        index: u32,
+    ) -> Result<Vec<InterfaceAddress>, NetlinkError> {
         let request = NetlinkRequest::new(libc::RTM_GETADDR, NLM_F_DUMP, &[0; IFADDRMSG_BYTES]);
         self.socket.fold_dumped_objects(&request, DUMP_TIMEOUT, Vec::new, |addresses, message| {
             let [family, prefix, _, scope, i0, i1, i2, i3] = message.fixed_header()?;
@@ -220,17 +223,17 @@ impl LinkSocket {
                 (Some(local), libc::AF_INET6) => IpAddr::from(local.fixed_bytes::<16>()?),
                 _ => return Ok(()),
             };
-            addresses.push(LinkAddress { ip, prefix, scope });
+            addresses.push(InterfaceAddress { ip, prefix, scope });
             Ok(())
         })
     }
 }
 
-impl FromStr for LinkAddress {
+impl FromStr for InterfaceAddress {
     type Err = &'static str;
 
     /// An address with the length of its prefix, `198.51.100.1/24`; without one it is a host's.
-    fn from_str(text: &str) -> Result<LinkAddress, &'static str> {
+    fn from_str(text: &str) -> Result<InterfaceAddress, &'static str> {
         let (ip, prefix) = text.split_once('/').map_or((text, None), |(ip, p)| (ip, Some(p)));
         let ip: IpAddr = ip.parse().map_err(|_| "it is no IPv4 or IPv6 address")?;
         let most = if ip.is_ipv4() { 32 } else { 128 };
@@ -239,7 +242,7 @@ impl FromStr for LinkAddress {
             Ok(prefix) if prefix <= most => {
                 let is_host = ip.is_ipv4() && ip.is_loopback();
                 let scope = if is_host { libc::RT_SCOPE_HOST } else { libc::RT_SCOPE_UNIVERSE };
-                Ok(LinkAddress { ip, prefix, scope })
+                Ok(InterfaceAddress { ip, prefix, scope })
             }
             _ => Err("its prefix is too long"),
         }
@@ -297,7 +300,7 @@ mod tests {
 
     #[test]
     fn an_address_has_a_prefix_of_at_most_its_bits() {
-        let read = |text: &str| LinkAddress::from_str(text);
+        let read = |text: &str| InterfaceAddress::from_str(text);
         let address = read("198.51.100.1/24").unwrap();
         assert_eq!((address.prefix, address.scope), (24, libc::RT_SCOPE_UNIVERSE));
         assert_eq!(read("2001:db8::1").unwrap().prefix, 128);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weir_model::{Family, Firewall};
 
-use crate::context::{LintContext, TableContext};
+use crate::context::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::Severity;
 use crate::lint_levels::LintLevel;
@@ -65,7 +65,7 @@ pub fn lint_except_known(
 /// Runs the lints; each finding is about one rule, chain or set.
 pub fn lint_without_grouping(firewall: &Firewall, options: &LintOptions) -> CheckReport {
     let mut all = Vec::new();
-    let context = LintContext::new(firewall, options);
+    let context = AnalyzedFirewall::new(firewall, options);
     for family in LINT_FAMILIES {
         (family.run_lints)(&context, &mut all);
     }
@@ -81,7 +81,7 @@ pub fn lint_without_grouping(firewall: &Firewall, options: &LintOptions) -> Chec
     CheckReport { findings, suppressed_count: suppressed, unfinished_tables, examined_boxes }
 }
 
-fn list_unfinished_tables(context: &LintContext<'_>) -> Vec<IncompletelySearchedTable> {
+fn list_unfinished_tables(context: &AnalyzedFirewall<'_>) -> Vec<IncompletelySearchedTable> {
     let unfinished = context.tables.iter().filter(|t| t.flow.is_over_budget());
     let name = |t: &TableContext<'_>| IncompletelySearchedTable {
         family: if t.family() == Family::V4 { "v4" } else { "v6" },

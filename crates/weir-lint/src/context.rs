@@ -14,7 +14,7 @@ use crate::lint_options::LintOptions;
 use crate::packet_set_flow::{PacketSetFlow, RulePosition};
 
 /// A firewall that is checked.
-pub(crate) struct LintContext<'a> {
+pub(crate) struct AnalyzedFirewall<'a> {
     pub firewall: &'a Firewall,
     pub options: &'a LintOptions,
     pub tables: Vec<TableContext<'a>>,
@@ -33,7 +33,7 @@ pub(crate) struct TableContext<'a> {
     pub chains_behind_catch_all: Vec<Option<usize>>,
 }
 
-impl<'a> LintContext<'a> {
+impl<'a> AnalyzedFirewall<'a> {
     /// Lowers every rule once.
     pub fn new(firewall: &'a Firewall, options: &'a LintOptions) -> Self {
         let tables = firewall.rulesets().flat_map(|r| r.tables.iter().map(move |t| (r, t)));
@@ -58,7 +58,7 @@ impl<'a> LintContext<'a> {
                 reachable_chains: reachable,
             }
         });
-        LintContext { firewall, options, tables: tables.collect() }
+        AnalyzedFirewall { firewall, options, tables: tables.collect() }
     }
 }
 

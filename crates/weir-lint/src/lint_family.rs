@@ -1,11 +1,11 @@
 //! Lints that analyse a firewall together.
 
-use crate::context::LintContext;
+use crate::context::AnalyzedFirewall;
 use crate::finding::Finding;
 use crate::lint::Lint;
 
 /// Lints that are looked for together.
 pub(crate) struct LintFamily {
     pub lints: &'static [&'static Lint],
-    pub run_lints: fn(&LintContext<'_>, &mut Vec<Finding>),
+    pub run_lints: fn(&AnalyzedFirewall<'_>, &mut Vec<Finding>),
 }

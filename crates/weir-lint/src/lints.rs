@@ -21,10 +21,13 @@ pub(crate) mod unreachable_and_empty_chains;
 pub(crate) mod unused_and_full_sets;
 
 pub use self::linear_rule_runs::LINEAR_ADDRESS_RULES_THRESHOLD;
-use crate::context::LintContext;
+use crate::context::AnalyzedFirewall;
 use crate::finding::Finding;
 
 /// What follows from what was found.
-pub(crate) fn run_follow_up_lints(context: &LintContext<'_>, found: &[Finding]) -> Vec<Finding> {
+pub(crate) fn run_follow_up_lints(
+    context: &AnalyzedFirewall<'_>,
+    found: &[Finding],
+) -> Vec<Finding> {
     unneeded_conntrack::find_conntrack_of_removable_rules(context, found)
 }

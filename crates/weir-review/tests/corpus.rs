@@ -15,7 +15,7 @@ use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, Outcome, Seede
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::testdata;
 use weir_traffic::{
-    PatternOptions, TrafficOptions, TrafficPattern, generate_pattern_packets,
+    PacketPatternOptions, TrafficOptions, TrafficPattern, generate_pattern_packets,
     generate_rule_boundary_packets,
 };
 
@@ -231,7 +231,8 @@ fn patterns_meet_the_verdict_they_say() {
         let Some(family) = firewall.rulesets().next().map(|r| r.family) else { continue };
         let interpreter = Interpreter::new(&firewall);
         for pattern in TrafficPattern::ALL {
-            let options = PatternOptions { pattern, family, max_packets: 64, ..Default::default() };
+            let options =
+                PacketPatternOptions { pattern, family, max_packets: 64, ..Default::default() };
             let all = generate_pattern_packets(&firewall, &options);
             println!("{name}: {} of {}", all.len(), pattern.as_str());
             for (packet, verdict) in all {

@@ -95,7 +95,7 @@ impl LabHostsFile {
             std::fs::read_to_string(path).map_err(StudyError::file_access_error("read", path))?;
         let LabHostsDefinition { ends, firewall } = parse_toml(path, &text, HOSTS_ROWS)?;
         let hosts = LabHostsFile { path: path.to_owned(), text, tester: ends, firewall };
-        hosts.check_hosts()?;
+        hosts.refuse_contradictory_host_settings()?;
         Ok(hosts)
     }
 
@@ -105,7 +105,7 @@ impl LabHostsFile {
         LabHostsFile::read(path)
     }
 
-    fn check_hosts(&self) -> Result<(), StudyError> {
+    fn refuse_contradictory_host_settings(&self) -> Result<(), StudyError> {
         let LabHostsFile { tester: ends, firewall, .. } = self;
         if let Some(host) = &ends.host {
             let message = "ends on another machine are not implemented: start weir on that machine";

@@ -25,4 +25,4 @@ mod traffic_pattern;
 
 pub use self::packet_maker::generate_rule_boundary_packets;
 pub use self::traffic_options::TrafficOptions;
-pub use self::traffic_pattern::{PatternOptions, TrafficPattern, generate_pattern_packets};
+pub use self::traffic_pattern::{PacketPatternOptions, TrafficPattern, generate_pattern_packets};

@@ -64,7 +64,7 @@ impl TrafficPattern {
 
 /// What packets are wanted.
 #[derive(Clone, Debug)]
-pub struct PatternOptions {
+pub struct PacketPatternOptions {
     /// Which.
     pub pattern: TrafficPattern,
     /// Family of the packets.
@@ -82,9 +82,9 @@ pub struct PatternOptions {
     pub default_proto: u8,
 }
 
-impl Default for PatternOptions {
+impl Default for PacketPatternOptions {
     fn default() -> Self {
-        PatternOptions {
+        PacketPatternOptions {
             pattern: TrafficPattern::Miss,
             family: Family::V4,
             seed: 1,
@@ -100,7 +100,7 @@ impl Default for PatternOptions {
 /// does not have as many, none if it does not have the pattern at all.
 pub fn generate_pattern_packets(
     firewall: &Firewall,
-    options: &PatternOptions,
+    options: &PacketPatternOptions,
 ) -> Vec<(Packet, Verdict)> {
     let Some(ruleset) = firewall.ruleset(options.family) else { return Vec::new() };
     let sets: HashMap<&str, &IpSet> = firewall.sets.iter().map(|s| (&*s.name, s)).collect();
@@ -133,7 +133,7 @@ pub fn generate_pattern_packets(
 const TRIES_PER_PACKET: usize = 32;
 
 struct PatternPacketMaker<'a> {
-    options: &'a PatternOptions,
+    options: &'a PacketPatternOptions,
     sets_by_name: &'a HashMap<&'a str, &'a IpSet>,
     defaults: DefaultDevicesAndMaxBytes,
     interpreter: Interpreter<'a>,

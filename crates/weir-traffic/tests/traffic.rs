@@ -7,7 +7,7 @@ use weir_packet::Transport;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, SeededOracle, Verdict};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_traffic::{
-    PatternOptions, TrafficOptions, TrafficPattern, generate_pattern_packets,
+    PacketPatternOptions, TrafficOptions, TrafficPattern, generate_pattern_packets,
     generate_rule_boundary_packets,
 };
 
@@ -170,7 +170,8 @@ const ROWS: &str = "*filter\n:FORWARD DROP [0:0]\n\
     -A FORWARD -s 10.2.0.3/32 -j ACCEPT\n-A FORWARD -p udp -j ACCEPT\nCOMMIT\n";
 
 fn pattern(pattern: TrafficPattern) -> Vec<(Packet, Verdict)> {
-    let options = PatternOptions { pattern, max_packets: 64, ..PatternOptions::default() };
+    let options =
+        PacketPatternOptions { pattern, max_packets: 64, ..PacketPatternOptions::default() };
     generate_pattern_packets(&firewall(ROWS), &options)
 }
 

@@ -263,7 +263,7 @@ impl ChainEmitter {
                     if leaves_chain && !conds[..i].iter().any(NftCondition::is_stateful) =>
                 {
                     statements.push((**statement).clone());
-                    return self.emit_rule_unless_skipped(body, statements, conds, i, item);
+                    return self.emit_goto_rest_then_rule(body, statements, conds, i, item);
                 }
                 NftCondition::UnlessStatement(_) | NftCondition::AnyTest(_) => {
                     return self.emit_rule_rest_in_own_chain(
@@ -298,20 +298,21 @@ impl ChainEmitter {
         }
     }
 
-    /// A rule that leaves its chain unless the last of `skip` holds (the condition at `index`).
+    /// A rule that leaves its chain unless the last of `skip_statements` holds (the condition at
+    /// `negated_cond_index`).
     /// Such packets go to the rest of the chain first.
-    fn emit_rule_unless_skipped(
+    fn emit_goto_rest_then_rule(
         &mut self,
         body: &mut ChainDraft,
-        mut skip: Vec<Statement>,
+        mut skip_statements: Vec<Statement>,
         conds: &[NftCondition],
-        index: usize,
+        negated_cond_index: usize,
         item: &LoweredRule,
     ) {
         let rest = self.names.fresh_chain_name(&body.name);
-        skip.push(Statement::Verdict(Verdict::Goto(rest.clone())));
-        body.push_statements_as_rule(skip);
-        let others = [&conds[..index], &conds[index + 1..]].concat();
+        skip_statements.push(Statement::Verdict(Verdict::Goto(rest.clone())));
+        body.push_statements_as_rule(skip_statements);
+        let others = [&conds[..negated_cond_index], &conds[negated_cond_index + 1..]].concat();
         self.emit_rule_with_conditions(body, &others, item);
         self.split_chain_before(body, rest);
     }

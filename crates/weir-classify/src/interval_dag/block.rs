@@ -83,7 +83,7 @@ pub(super) enum HeaderWord {
 
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"weir");
 pub(super) const VERSION: u32 = 2;
-pub(super) const BYTE_ORDER: u32 = 0x0102_0304;
+pub(super) const BYTE_ORDER_MARK: u32 = 0x0102_0304;
 /// Lines of the header and of the kinds of words.
 pub(super) const PREAMBLE_LINES: usize = 3;
 

@@ -2,7 +2,7 @@
 
 use super::bit_vectors::{BitVectors, count_bitmap_and_summary_lines};
 use super::block::{
-    BIT_VECTOR_GROUP_KIND, BYTE_ORDER, CacheLine, HeaderWord, MAGIC, NO_BLOCK, PREAMBLE_LINES,
+    BIT_VECTOR_GROUP_KIND, BYTE_ORDER_MARK, CacheLine, HeaderWord, MAGIC, NO_BLOCK, PREAMBLE_LINES,
     ROOT_WORDS, SEARCH_GROUP_KIND, VERSION, checksum_lines,
 };
 use super::columns::FilterColumns;
@@ -77,7 +77,7 @@ pub(super) fn write_classifier_block(
     let mut put = |place: HeaderWord, value: usize| lines[0].0[place as usize] = value as u32;
     put(HeaderWord::Magic, MAGIC as usize);
     put(HeaderWord::Version, VERSION as usize);
-    put(HeaderWord::ByteOrder, BYTE_ORDER as usize);
+    put(HeaderWord::ByteOrder, BYTE_ORDER_MARK as usize);
     put(HeaderWord::KeyWordCount, kinds.len());
     put(HeaderWord::RuleCount, filters.rule_count());
     put(HeaderWord::FilterCount, filters.filter_count());

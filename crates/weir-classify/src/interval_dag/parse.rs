@@ -5,9 +5,9 @@ use thiserror::Error;
 
 use super::bit_vectors::{LINE_BITS, count_bitmap_and_summary_lines};
 use super::block::{
-    BIT_VECTOR_GROUP_KIND, BYTE_ORDER, BitVectorGroup, BitVectorWord, CacheLine, ClassifierBlock,
-    HeaderWord, MAGIC, NO_BLOCK, PREAMBLE_LINES, ROOT_WORDS, SEARCH_GROUP_KIND, SearchGroup,
-    SearchRoot, VERSION, checksum_lines,
+    BIT_VECTOR_GROUP_KIND, BYTE_ORDER_MARK, BitVectorGroup, BitVectorWord, CacheLine,
+    ClassifierBlock, HeaderWord, MAGIC, NO_BLOCK, PREAMBLE_LINES, ROOT_WORDS, SEARCH_GROUP_KIND,
+    SearchGroup, SearchRoot, VERSION, checksum_lines,
 };
 use super::columns::{COUNTS_ONLY_RANK_FLAG, RULE_NUMBER_MAX};
 use super::dag::bucket_of_leaf;
@@ -68,7 +68,7 @@ impl ClassifierBlock {
         let header = lines.first().ok_or(BlockError::Length)?.0;
         let word = |place: HeaderWord| header[place as usize];
         match (word(HeaderWord::Magic), word(HeaderWord::ByteOrder)) {
-            (MAGIC, BYTE_ORDER) => {}
+            (MAGIC, BYTE_ORDER_MARK) => {}
             (MAGIC, _) => return Err(BlockError::ByteOrder),
             _ => return Err(BlockError::NoBlock),
         }

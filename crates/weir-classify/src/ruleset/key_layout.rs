@@ -91,7 +91,7 @@ impl KeyLayout {
     pub(super) fn filters_of_box(&self, packets: &HyperRect) -> Vec<Vec<WordTest>> {
         let mut filters: Vec<Vec<WordTest>> = vec![Vec::new()];
         for part in &self.parts {
-            let choices = self.tests_of_part(part, packets);
+            let choices = self.alternative_tests_of_part(part, packets);
             let extended = |begun: &Vec<WordTest>| -> Vec<Vec<WordTest>> {
                 choices.iter().map(|tests| [&begun[..], &tests[..]].concat()).collect()
             };
@@ -100,7 +100,7 @@ impl KeyLayout {
         filters
     }
 
-    fn tests_of_part(&self, part: &KeyPart, packets: &HyperRect) -> Vec<Vec<WordTest>> {
+    fn alternative_tests_of_part(&self, part: &KeyPart, packets: &HyperRect) -> Vec<Vec<WordTest>> {
         match part {
             KeyPart::Number { field, words } => {
                 let interval = packets.interval_of_field(*field);

@@ -18,7 +18,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use weir_bpf::test_run::{
     MAX_CATCH_UP_FRAMES, count_pages_for_trial, run_live_frames_until_silent,
 };
-use weir_bpf::{TestRunSilenceWatcher, object};
+use weir_bpf::{StoppedTestRunInterrupter, object};
 use weir_kernel::Namespace;
 use weir_packet::Mac;
 
@@ -69,7 +69,7 @@ pub struct FrameGenerator {
     bpf_skeleton: GeneratorSkel<'static>,
     table: FrameTableSize,
     frames: u32,
-    watcher: TestRunSilenceWatcher,
+    watcher: StoppedTestRunInterrupter,
 }
 
 /// The table that frames are in.
@@ -135,7 +135,11 @@ impl FrameGenerator {
             bpf_skeleton: skeleton,
             table,
             frames: 0,
-            watcher: TestRunSilenceWatcher::new(map, offset, raise_priority_above_generator)?,
+            watcher: StoppedTestRunInterrupter::spawn_thread(
+                map,
+                offset,
+                raise_priority_above_generator,
+            )?,
         })
     }
 

@@ -53,7 +53,7 @@ use weir_bpf::per_cpu_map::{self, PlainCStruct};
 use weir_bpf::test_run::{
     MAX_CATCH_UP_FRAMES, count_pages_for_trial, run_live_frames_until_silent,
 };
-use weir_bpf::{TestRunSilenceWatcher, object};
+use weir_bpf::{StoppedTestRunInterrupter, object};
 use weir_kernel::Namespace;
 use weir_packet::Mac;
 use weir_stats::{
@@ -170,7 +170,7 @@ fn endpoint_counts_from_bpf(of: &bpf_skeleton::types::member) -> EndpointCounts 
 /// Clients and servers, with their programs in the kernel.
 pub struct StatelessTcpEndpoints {
     bpf_skeleton: TcpSkel<'static>,
-    watcher: TestRunSilenceWatcher,
+    watcher: StoppedTestRunInterrupter,
     links: Vec<Link>,
 }
 
@@ -205,7 +205,11 @@ impl StatelessTcpEndpoints {
             + offset_of!(bpf_skeleton::types::paced, ended_ns);
         Ok(StatelessTcpEndpoints {
             bpf_skeleton: skeleton,
-            watcher: TestRunSilenceWatcher::new(map, offset, raise_priority_above_generator)?,
+            watcher: StoppedTestRunInterrupter::spawn_thread(
+                map,
+                offset,
+                raise_priority_above_generator,
+            )?,
             links: Vec::new(),
         })
     }

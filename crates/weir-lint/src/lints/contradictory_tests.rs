@@ -2,7 +2,7 @@
 
 use weir_model::{Field, Predicate, Test, lower_to_tests};
 
-use crate::context::LintContext;
+use crate::context::AnalyzedFirewall;
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -11,7 +11,7 @@ define_lint!(NEVER_MATCHES, "never-matches", Warning, fix);
 
 pub(crate) static LINT_FAMILY: LintFamily = LintFamily { lints: &[&NEVER_MATCHES], run_lints };
 
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
             let seen = describe_contradicting_tests(&lower_to_tests(rule, table.family()));

@@ -3,7 +3,7 @@
 use weir_model::effect::{ConntrackDemand, rule_conntrack_demand};
 use weir_model::{Family, Field, Policy, Rule, TableName, Target, Test, lower_to_tests};
 
-use crate::context::{LintContext, TableContext};
+use crate::context::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -13,7 +13,7 @@ define_lint!(FRAGMENTS_SLIP_THROUGH, "fragments-slip-through", Note);
 pub(crate) static LINT_FAMILY: LintFamily =
     LintFamily { lints: &[&FRAGMENTS_SLIP_THROUGH], run_lints };
 
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in context.tables.iter().filter(|t| t.table.name == TableName::Filter) {
         // Where conntrack, `-m socket` or TPROXY is in use, rules see whole datagrams.
         if table

@@ -2,7 +2,7 @@
 
 use weir_model::{Family, Policy, Rule, TableName, Target};
 
-use crate::context::{LintContext, TableContext};
+use crate::context::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -13,7 +13,7 @@ define_lint!(NEIGHBOURS_DROPPED, "neighbours-dropped", Warning);
 pub(crate) static LINT_FAMILY: LintFamily =
     LintFamily { lints: &[&FAMILIES_DIFFER, &NEIGHBOURS_DROPPED], run_lints };
 
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     let filter = |family| {
         let is = |t: &&TableContext<'_>| t.family() == family && t.table.name == TableName::Filter;
         context.tables.iter().find(is)

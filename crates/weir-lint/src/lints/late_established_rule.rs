@@ -4,7 +4,7 @@ use weir_model::rule_match::ct_state;
 use weir_model::{Match, Rule, TableName, Target};
 
 use super::linear_rule_runs::LINEAR_ADDRESS_RULES_THRESHOLD;
-use crate::context::LintContext;
+use crate::context::AnalyzedFirewall;
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -14,7 +14,7 @@ define_lint!(CONNTRACK_NOT_FIRST, "conntrack-not-first", Note);
 pub(crate) static LINT_FAMILY: LintFamily =
     LintFamily { lints: &[&CONNTRACK_NOT_FIRST], run_lints };
 
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in context.tables.iter().filter(|t| t.table.name == TableName::Filter) {
         for (at, chain) in table.table.chains.iter().enumerate() {
             if chain.policy.is_none() {

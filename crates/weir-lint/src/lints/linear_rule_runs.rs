@@ -3,7 +3,7 @@
 
 use weir_model::{Field, Predicate, Rule, Test, lower_to_tests};
 
-use crate::context::{LintContext, TableContext};
+use crate::context::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -20,7 +20,7 @@ pub const LINEAR_ADDRESS_RULES_THRESHOLD: usize = 16;
 /// The same for ports: below it, they fit into one multiport match.
 const LINEAR_PORT_RULES_THRESHOLD: usize = 8;
 
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for at in 0..table.table.chains.len() {
             let addresses = longest_reachable_run_start_length(table, at, &|r| {

@@ -5,7 +5,7 @@ use weir_model::{
     Family, Field, IfaceMatch, Predicate, Rule, TableName, Target, Test, lower_to_tests,
 };
 
-use crate::context::{LintContext, TableContext};
+use crate::context::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -18,7 +18,7 @@ define_lint!(TRANSLATES_EVERYTHING, "translates-everything", Note);
 pub(crate) static LINT_FAMILY: LintFamily =
     LintFamily { lints: &[&LOOPBACK, &DNAT_PASSES_INPUT, &TRANSLATES_EVERYTHING], run_lints };
 
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         match table.table.name {
             TableName::Filter => report_lo_forward_or_forged_source(table, out),
@@ -84,7 +84,7 @@ fn has_no_tests(rule: &Rule, table: &TableContext<'_>) -> bool {
 }
 
 /// Ports that DNAT sends on, and that a rule of INPUT drops in vain.
-fn report_dnat_bypassing_input(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn report_dnat_bypassing_input(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for nat in context.tables.iter().filter(|t| t.table.name == TableName::Nat) {
         let is =
             |t: &&TableContext<'_>| t.family() == nat.family() && t.table.name == TableName::Filter;

@@ -1,6 +1,6 @@
 //! Comments for weir that are malformed or have no effect.
 
-use crate::context::LintContext;
+use crate::context::AnalyzedFirewall;
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -12,4 +12,4 @@ pub(crate) static LINT_FAMILY: LintFamily =
     LintFamily { lints: &[&ALLOWS_NOTHING, &BAD_COMMENT], run_lints: run_no_lints };
 
 /// Comments are read where findings are sifted.
-fn run_no_lints(_: &LintContext<'_>, _: &mut Vec<Finding>) {}
+fn run_no_lints(_: &AnalyzedFirewall<'_>, _: &mut Vec<Finding>) {}

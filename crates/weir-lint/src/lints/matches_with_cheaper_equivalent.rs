@@ -6,7 +6,7 @@ use weir_model::rule_match::{
 };
 use weir_model::{Match, Rule, Target, Test, lower_to_tests};
 
-use crate::context::{LintContext, TableContext};
+use crate::context::{AnalyzedFirewall, TableContext};
 use crate::finding::{Finding, RulesetEdit};
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -22,7 +22,7 @@ pub(crate) static LINT_FAMILY: LintFamily = LintFamily {
     run_lints,
 };
 
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
             let say = |lint, message: String, help: &str| {

@@ -4,7 +4,7 @@
 use weir_model::{Policy, TableName, Target};
 
 use crate::chain_reachability::find_terminating_chains;
-use crate::context::LintContext;
+use crate::context::AnalyzedFirewall;
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -13,7 +13,7 @@ define_lint!(NO_FINAL_DROP, "no-final-drop", Warning);
 
 pub(crate) static LINT_FAMILY: LintFamily = LintFamily { lints: &[&NO_FINAL_DROP], run_lints };
 
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in context.tables.iter().filter(|t| t.table.name == TableName::Filter) {
         let closed = find_terminating_chains(table.family(), table.table, table.flow.chain_graph());
         for (at, chain) in table.table.chains.iter().enumerate() {

@@ -5,7 +5,7 @@
 use weir_model::Target;
 use weir_partition::HyperRect;
 
-use crate::context::{LintContext, TableContext};
+use crate::context::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -17,7 +17,7 @@ define_lint!(GENERALISED_RULE, "generalised-rule", Note, off);
 pub(crate) static LINT_FAMILY: LintFamily =
     LintFamily { lints: &[&CORRELATED_RULES, &GENERALISED_RULE], run_lints };
 
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     let asked = |lint| context.options.levels.effective_level(lint) != crate::LintLevel::Allow;
     if !asked(&CORRELATED_RULES) && !asked(&GENERALISED_RULE) {
         return;

@@ -1,6 +1,6 @@
 //! Rules after one that matches every packet.
 
-use crate::context::{LintContext, TableContext};
+use crate::context::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -12,7 +12,7 @@ define_lint!(RULE_AFTER_CATCH_ALL, "rule-after-catch-all", Warning, fix);
 pub(crate) static LINT_FAMILY: LintFamily =
     LintFamily { lints: &[&RULE_AFTER_CATCH_ALL], run_lints };
 
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for chain in (0..table.catch_all_rules.len()).filter(|c| table.reachable_chains[*c]) {
             report_rules_behind_catch_all(table, chain, out);

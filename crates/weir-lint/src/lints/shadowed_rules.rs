@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use weir_model::{Target, lower_to_tests};
 
 use super::contradictory_tests::NEVER_MATCHES;
-use crate::context::{LintContext, TableContext};
+use crate::context::{AnalyzedFirewall, TableContext};
 use crate::finding::{Finding, RelatedPlace};
 use crate::lint::{Lint, Severity, define_lint};
 use crate::lint_family::LintFamily;
@@ -22,7 +22,7 @@ pub(crate) static LINT_FAMILY: LintFamily = LintFamily {
     run_lints,
 };
 
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         let judged = |at: &RulePosition| {
             table.is_reachable_rule(*at)

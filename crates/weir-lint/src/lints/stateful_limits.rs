@@ -6,7 +6,7 @@ use weir_model::effect::match_module_name;
 use weir_model::rule_match::{ExtensionValue, StatefulMatch};
 use weir_model::{Match, Predicate, Rule, Target, Test, lower_to_tests};
 
-use crate::context::{LintContext, TableContext};
+use crate::context::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -27,7 +27,7 @@ const SLOW_LIMIT_BUCKET_FILL_MS: u64 = 3_600_000;
 /// `--limit-burst` if it is not named (net/netfilter/xt_limit.c's user side).
 const DEFAULT_LIMIT_BURST: u64 = 5;
 
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
             out.extend(find_limit_before_tests(table, chain, i, rule));
@@ -131,7 +131,7 @@ fn find_slow_bucket(
 }
 
 /// Lists that are tested, but that no rule fills.
-fn find_recent_never_set(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn find_recent_never_set(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     let list = |s: &StatefulMatch| {
         let named = s.options.iter().find(|o| o.name == "name").map(|o| &o.value);
         match named {

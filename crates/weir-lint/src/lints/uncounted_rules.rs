@@ -2,7 +2,7 @@
 
 use weir_model::{Chain, Counters, Target};
 
-use crate::context::LintContext;
+use crate::context::AnalyzedFirewall;
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -12,7 +12,7 @@ define_lint!(UNUSED_RULE, "unused-rule", Note);
 pub(crate) static LINT_FAMILY: LintFamily = LintFamily { lints: &[&UNUSED_RULE], run_lints };
 
 /// Tables whose rules never counted anything were not in force, and say nothing.
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     if !context.options.counters_are_real {
         return;
     }

@@ -3,7 +3,7 @@
 use weir_model::effect::match_module_name;
 use weir_model::{Match, Target};
 
-use crate::context::LintContext;
+use crate::context::AnalyzedFirewall;
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -13,7 +13,7 @@ define_lint!(OPAQUE_MODULE, "opaque-module", Note);
 
 pub(crate) static LINT_FAMILY: LintFamily = LintFamily { lints: &[&OPAQUE_MODULE], run_lints };
 
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
             let unknown = rule.matches.iter().find(|m| matches!(m, Match::Opaque(_)));

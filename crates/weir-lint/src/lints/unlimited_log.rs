@@ -2,7 +2,7 @@
 
 use weir_model::{Effect, Match, Rule, Target};
 
-use crate::context::{LintContext, TableContext};
+use crate::context::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -13,7 +13,7 @@ define_lint!(LOG_WITHOUT_LIMIT, "log-without-limit", Note);
 pub(crate) static LINT_FAMILY: LintFamily = LintFamily { lints: &[&LOG_WITHOUT_LIMIT], run_lints };
 
 /// The rules of one chain are one finding, because rulesets that log usually log in many places.
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (at, chain) in table.table.chains.iter().enumerate() {
             if has_only_limited_callers(table, at) {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::{Effect, Family, Rule, RuleId, TableName, Target, Test, lower_to_tests};
 
-use crate::context::{LintContext, TableContext};
+use crate::context::{AnalyzedFirewall, TableContext};
 use crate::finding::{Finding, RulesetEdit};
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -19,7 +19,7 @@ pub(crate) static LINT_FAMILY: LintFamily = LintFamily {
     run_lints: run_untracked_nat_lint,
 };
 
-fn run_untracked_nat_lint(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_untracked_nat_lint(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for raw in context.tables.iter().filter(|t| t.table.name == TableName::Raw) {
         let same =
             |t: &&TableContext<'_>| t.family() == raw.family() && t.table.name == TableName::Nat;
@@ -88,7 +88,7 @@ fn is_notrack_rule(rule: &Rule) -> bool {
 
 /// Families in which all rules that use conntrack can go, by what was found.
 pub(crate) fn find_conntrack_of_removable_rules(
-    context: &LintContext<'_>,
+    context: &AnalyzedFirewall<'_>,
     found: &[Finding],
 ) -> Vec<Finding> {
     let edits = found.iter().filter_map(|f| f.fix.as_ref()).flat_map(|x| &x.edits);

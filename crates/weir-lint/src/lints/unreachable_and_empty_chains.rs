@@ -3,7 +3,7 @@
 use weir_model::managing_programs::{ManagingProgram, program_of_chain_or_set};
 use weir_model::{Family, Target};
 
-use crate::context::{LintContext, TableContext};
+use crate::context::{AnalyzedFirewall, TableContext};
 use crate::finding::{Finding, RulesetEdit};
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -16,7 +16,7 @@ define_lint!(JUMP_LOOP, "jump-loop", Error);
 pub(crate) static LINT_FAMILY: LintFamily =
     LintFamily { lints: &[&UNREACHABLE_CHAIN, &JUMP_TO_EMPTY_CHAIN, &JUMP_LOOP], run_lints };
 
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         report_unreachable_chains(table, out);
         report_jumps_to_empty_chains(table, out);

@@ -7,7 +7,7 @@ use weir_model::ipset::{SetDataType, SetStorage};
 use weir_model::managing_programs::program_of_chain_or_set;
 use weir_model::{ChangingSets, ElementPart, IpSet, Match, SetOption, SharedName};
 
-use crate::context::LintContext;
+use crate::context::AnalyzedFirewall;
 use crate::finding::{Finding, RulesetEdit};
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -25,7 +25,7 @@ pub(crate) static LINT_FAMILY: LintFamily = LintFamily {
 };
 
 /// Sets are judged where there are any.
-fn run_lints(context: &LintContext<'_>, out: &mut Vec<Finding>) {
+fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     let firewall = context.firewall;
     if firewall.sets.is_empty() {
         return;

@@ -87,7 +87,7 @@ impl<'f> EquivalenceJudge<'f> {
                 was.first_difference(&is).map(describe_difference)
             }
             Equivalence::SummedCounters => {
-                self.compare_with_summed_credit(&was, &is, packet.family)
+                self.compare_merged_rules_as_one(&was, &is, packet.family)
             }
             Equivalence::EarlyDrop if is_dropped_early(&is) => {
                 let fate = match was.verdict {
@@ -119,7 +119,7 @@ impl<'f> EquivalenceJudge<'f> {
     }
 
     /// Everything but credit, then credit with each class of merged rules as one.
-    fn compare_with_summed_credit(
+    fn compare_merged_rules_as_one(
         &self,
         was: &Outcome<'_>,
         is: &Outcome<'_>,

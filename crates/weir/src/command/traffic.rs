@@ -8,7 +8,7 @@ use weir_model::{Family, Firewall, Packet};
 use weir_packet::{Mac, pcap};
 use weir_semantics::{AlwaysFalseOracle, Interpreter, Verdict};
 use weir_traffic::{
-    PatternOptions, TrafficOptions, TrafficPattern as Kind, generate_pattern_packets,
+    PacketPatternOptions, TrafficOptions, TrafficPattern as Kind, generate_pattern_packets,
     generate_rule_boundary_packets,
 };
 
@@ -83,14 +83,14 @@ fn generate_packets_with_verdicts(
         TrafficPatternArg::Near => Kind::Miss,
         TrafficPatternArg::Far => Kind::Far,
     };
-    let options = PatternOptions {
+    let options = PacketPatternOptions {
         pattern,
         family,
         seed: args.seed,
         max_packets: args.count,
         journey_kind: entry,
         fixed_devices: args.devices.clone(),
-        ..PatternOptions::default()
+        ..PacketPatternOptions::default()
     };
     generate_pattern_packets(firewall, &options)
 }

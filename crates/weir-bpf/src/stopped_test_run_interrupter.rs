@@ -36,7 +36,7 @@ impl CallEndFlag {
 }
 
 /// A thread that ends the calls of a program.
-pub struct TestRunSilenceWatcher {
+pub struct StoppedTestRunInterrupter {
     order_sender: Option<Sender<WatchRequest>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -57,27 +57,29 @@ impl Drop for WatchGuard {
     }
 }
 
-impl TestRunSilenceWatcher {
+impl StoppedTestRunInterrupter {
     /// Starts the thread. The program reports that it has stopped by a word that is not 0, at
-    /// `offset` of the only value of `map`. The thread calls `prepare` first: its priority must
+    /// `stopped_flag_offset` of the only value of `map`. The thread calls `prepare_thread` first: its priority must
     /// exceed that of the thread that runs the program, which it otherwise could not interrupt on a
     /// machine with one core.
     ///
     /// # Errors
     /// Where no thread can be started.
-    pub fn new(
+    pub fn spawn_thread(
         map: MapHandle,
-        offset: usize,
-        prepare: fn(),
-    ) -> Result<TestRunSilenceWatcher, BpfError> {
+        stopped_flag_offset: usize,
+        prepare_thread: fn(),
+    ) -> Result<StoppedTestRunInterrupter, BpfError> {
         install_signal_handler();
         let (orders, received) = mpsc::channel::<WatchRequest>();
         let is_silent = move || {
             let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-            value.is_some_and(|bytes| bytes[offset..offset + 8].iter().any(|byte| *byte != 0))
+            value.is_some_and(|bytes| {
+                bytes[stopped_flag_offset..stopped_flag_offset + 8].iter().any(|byte| *byte != 0)
+            })
         };
         let watch = move || {
-            prepare();
+            prepare_thread();
             received
                 .into_iter()
                 .for_each(|order| interrupt_call_when_program_silent(&order, &is_silent));
@@ -85,7 +87,7 @@ impl TestRunSilenceWatcher {
         let failed = |source| BpfError::Io { action: "start the watcher", source };
         let thread =
             std::thread::Builder::new().name("watcher".to_owned()).spawn(watch).map_err(failed)?;
-        Ok(TestRunSilenceWatcher { order_sender: Some(orders), thread: Some(thread) })
+        Ok(StoppedTestRunInterrupter { order_sender: Some(orders), thread: Some(thread) })
     }
 
     /// Watches the next call of the current thread.
@@ -102,7 +104,7 @@ impl TestRunSilenceWatcher {
     }
 }
 
-impl Drop for TestRunSilenceWatcher {
+impl Drop for StoppedTestRunInterrupter {
     fn drop(&mut self) {
         self.order_sender = None;
         if let Some(thread) = self.thread.take() {
