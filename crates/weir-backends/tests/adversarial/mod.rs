@@ -49,7 +49,7 @@ pub fn parse_adversarial_ruleset(ruleset: &AdversarialRuleset) -> Firewall {
 }
 
 /// `None` if the text is no ruleset: an edit may make one that the kernel refuses.
-fn parse_firewall(rules: &str, sets: &str) -> Option<Firewall> {
+pub fn parse_firewall(rules: &str, sets: &str) -> Option<Firewall> {
     let settings = ParserSettings { family: Some(Family::V4), ..ParserSettings::default() };
     let v4 = iptables::parse(rules, &settings).ok()?;
     Some(Firewall { v4: Some(v4), v6: None, sets: ipset::parse(sets).ok()? })

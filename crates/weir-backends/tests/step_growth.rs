@@ -1,0 +1,45 @@
+//! What proofs take grows with the rules of a table, not with their combinations or pairs: steps are
+//! counted, so a busy machine changes nothing.
+
+#[expect(dead_code, reason = "only the parser is used")]
+mod adversarial;
+
+use weir_diagram::{CompareOptions, StatefulTestPairing, compare_firewalls};
+use weir_testkit::adversarial_ruleset::{AdversarialShape, generate_adversarial_shape};
+
+use self::adversarial::parse_firewall;
+
+/// The exponent of steps that is allowed: 1 is linear, 2 is quadratic.
+const EXPONENT_MAX: f64 = 1.2;
+
+/// Steps of the proof that a ruleset is equal to one with a last rule that changes nothing.
+fn steps_to_prove(shape: AdversarialShape, size: usize) -> u64 {
+    let ruleset = generate_adversarial_shape(shape, size);
+    let (rules, end) = ruleset.rules.rsplit_once("COMMIT").expect("a table");
+    let longer = format!("{rules}-A FORWARD -s 192.0.2.0/24 -j ACCEPT\nCOMMIT{end}");
+    let [before, after] = [&ruleset.rules, &longer]
+        .map(|text| parse_firewall(text, &ruleset.sets).expect("a good ruleset"));
+    let options = CompareOptions {
+        stateful_pairing: StatefulTestPairing::ByRuleText,
+        ..CompareOptions::default()
+    };
+    let comparison = compare_firewalls(&before, &after, &options).expect("both load");
+    assert!(comparison.is_equal(), "{size} of {shape:?} are proven");
+    comparison.steps
+}
+
+#[test]
+fn steps_of_proofs_grow_with_the_rules() {
+    for shape in [
+        AdversarialShape::LimitedLogs,
+        AdversarialShape::LimitedMarks,
+        AdversarialShape::U32Marks,
+        AdversarialShape::NegatedMultiports,
+    ] {
+        let sizes = [50, 200];
+        let steps = sizes.map(|size| steps_to_prove(shape, size) as f64);
+        let exponent = (steps[1] / steps[0]).ln() / (sizes[1] as f64 / sizes[0] as f64).ln();
+        println!("{shape:?}: {steps:?} steps, exponent {exponent:.2}");
+        assert!(exponent <= EXPONENT_MAX, "{shape:?}: {steps:?} steps, exponent {exponent:.2}");
+    }
+}
