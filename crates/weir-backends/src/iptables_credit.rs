@@ -30,7 +30,7 @@ pub fn build_credit_map(before: &Firewall, after: &Firewall, own: &[(Family, IpS
             add(&rule.credit, CounterLocation::from(&id));
         }
         for (_, set) in own.iter().filter(|(f, _)| *f == family) {
-            for element in &set.elements {
+            for element in set.elements.iter() {
                 let counter = CounterLocation::Element {
                     set: set.name.to_string(),
                     element: print_element_without_counts(set, element),
@@ -58,7 +58,8 @@ pub fn extract_summed_counter_groups(
     for ruleset in before.rulesets() {
         let Some(after) = after.ruleset(ruleset.family) else { continue };
         let mut members: BTreeMap<RuleIndex, BTreeSet<RuleIndex>> = BTreeMap::new();
-        let sets = own.iter().filter(|(f, _)| *f == ruleset.family).flat_map(|(_, s)| &s.elements);
+        let sets =
+            own.iter().filter(|(f, _)| *f == ruleset.family).flat_map(|(_, s)| s.elements.iter());
         let rules = after.rules_with_table_and_chain().map(|(_, _, r)| &r.credit[..]);
         for (id, first) in group_merged_rules(rules.chain(sets.map(|e| &e.credit[..]))) {
             members.entry(first).or_default().insert(id);

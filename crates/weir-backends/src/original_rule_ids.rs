@@ -5,6 +5,7 @@
 //! for counters and for stateful matches.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use crate::iptables_credit::print_element_without_counts;
 use weir_model::nft::{self, CreditedOriginal, Statement};
@@ -105,7 +106,7 @@ fn credit_set_elements(
     for set in &mut firewall.sets {
         let words: Vec<String> =
             set.elements.iter().map(|e| print_element_without_counts(set, e)).collect();
-        for (element, text) in set.elements.iter_mut().zip(words) {
+        for (element, text) in Arc::make_mut(&mut set.elements).iter_mut().zip(words) {
             let counter = CounterLocation::Element { set: set.name.to_string(), element: text };
             element.credit = collect_credited_rule_indices(of.get(&counter));
         }

@@ -5,7 +5,7 @@
 //! printer omits would otherwise open the firewall.
 
 use weir_model::ipset::SetStorage;
-use weir_model::{Firewall, IpSet, Rule, Ruleset, Span, iptables_tool_name, nft};
+use weir_model::{Element, Firewall, IpSet, Rule, Ruleset, iptables_tool_name, nft};
 use weir_syntax::iptables::ParserSettings;
 use weir_syntax::{ipset, iptables};
 
@@ -76,27 +76,30 @@ fn check_sets_read_back(sets: &[IpSet]) -> Result<(), String> {
     let back = ipset::parse(&text).map_err(|errors| {
         format!("ipset text is refused: {}", errors.first().map_or("", |d| d.message.as_str()))
     })?;
-    let plain = |set: &IpSet| {
-        let mut set = set.clone();
-        set.span = Span::NONE;
-        set.leading_comments.clear();
-        if set.kind.storage == SetStorage::Bitmap {
-            // Its `create` line has no family: addresses of a bitmap are IPv4.
-            set.family = None;
-        }
-        for element in &mut set.elements {
-            element.span = Span::NONE;
-            element.credit.clear();
-            // What an element counted is printed where it is known; that is no part of its meaning.
-            element.counters = None;
-        }
-        set
-    };
-    match sets.iter().zip(&back).find(|(a, b)| plain(a) != plain(b)) {
+    match sets.iter().zip(&back).find(|(a, b)| !are_same_sets(a, b)) {
         Some((set, _)) => Err(format!("set {} is a different set", set.name)),
         None if sets.len() != back.len() => Err("some sets are missing".to_owned()),
         None => Ok(()),
     }
+}
+
+/// Whether sets mean the same. Written field by field, so that a new field is not forgotten.
+fn are_same_sets(a: &IpSet, b: &IpSet) -> bool {
+    let IpSet { name, kind, family, options, elements, span: _, leading_comments: _ } = a;
+    // The `create` line of a bitmap has no family: its addresses are IPv4.
+    let same_family = kind.storage == SetStorage::Bitmap || *family == b.family;
+    (name, kind, options) == (&b.name, &b.kind, &b.options)
+        && same_family
+        && elements.len() == b.elements.len()
+        && elements.iter().zip(b.elements.iter()).all(|(a, b)| are_same_elements(a, b))
+}
+
+fn are_same_elements(a: &Element, b: &Element) -> bool {
+    // What an element counted is printed where it is known; that is no part of its meaning.
+    let Element { parts, nomatch, timeout, comment, other_words, counters: _, span: _, credit: _ } =
+        a;
+    (parts, nomatch, timeout) == (&b.parts, &b.nomatch, &b.timeout)
+        && (comment, other_words) == (&b.comment, &b.other_words)
 }
 
 #[cfg(test)]

@@ -207,7 +207,7 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// The diagram where one way of leaving is another.
-    fn replace_exit_by_other_exit(
+    pub fn replace_exit_by_other_exit(
         &mut self,
         f: DiagramRef,
         from: RuleExit,
@@ -225,7 +225,7 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// The end of a built-in chain is its policy; what a table accepts continues.
-    fn apply_chain_policy(
+    pub fn apply_chain_policy(
         &mut self,
         f: DiagramRef,
         policy: Option<Policy>,

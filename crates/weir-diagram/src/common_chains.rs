@@ -404,11 +404,25 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         let number = self.numbers[0][at[0]];
         let first = self.build_rules(0, chains[0])?;
         let second = self.build_rules(1, chains[1])?;
+        let [a, b] = [self.end_chain(chains[0], first)?, self.end_chain(chains[1], second)?];
         let store = &mut self.context.space.store;
-        let differ = store.disagreement(first, second)?;
+        let differ = store.disagreement(a, b)?;
         let is_equal = store.and(differ, self.context.space.possible_packets)? == DiagramRef::ZERO
             && (0..2).all(|side| self.uses_no_field_written_by_calls(number, side));
         Ok(ChainPairEquality { is_equal, diagrams: Some([first, second]) })
+    }
+
+    /// What a chain does if it is left without a verdict: whether by RETURN, after `-g` or at its end
+    /// is the same for those who jump to it.
+    fn end_chain(&mut self, chain: &Chain, rules: DiagramRef) -> Result<DiagramRef, BuildError> {
+        match chain.policy {
+            Some(_) => self.context.apply_chain_policy(rules, chain.policy),
+            None => Ok(self.context.replace_exit_by_other_exit(
+                rules,
+                RuleExit::Return,
+                RuleExit::Continue,
+            )?),
+        }
     }
 
     /// Whether the rules of two chains have the same tests, targets and stateful tests, and lead to

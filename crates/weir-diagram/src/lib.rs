@@ -82,6 +82,7 @@ mod sequence_agreement;
 mod sequence_build;
 mod sequence_comparison;
 mod set_membership;
+mod sorted_set_elements;
 mod stateful_branches;
 mod stateful_test_id;
 mod table_evaluation_point;

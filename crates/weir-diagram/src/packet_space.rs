@@ -401,7 +401,7 @@ fn collect_device_names(firewall: &Firewall, family: Family) -> Vec<(String, boo
             out.push((m.name.to_string(), m.is_prefix));
         }
     }
-    for element in firewall.sets.iter().flat_map(|s| &s.elements) {
+    for element in firewall.sets.iter().flat_map(|s| s.elements.iter()) {
         for part in &element.parts {
             if let ElementPart::Iface { name, .. } = part {
                 let wildcard = element.other_words.iter().any(|w| w == "wildcard");

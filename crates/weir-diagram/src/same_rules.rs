@@ -20,7 +20,10 @@ pub(crate) fn have_same_tests(
         return true;
     }
     let family = space.layout.family;
-    let lowered = rules.map(|rule| lower_to_tests_with_match_index(rule, family));
+    let mut lowered = rules.map(|rule| lower_to_tests_with_match_index(rule, family));
+    if headers_are_whole {
+        lowered.iter_mut().for_each(drop_implied_first_fragment_test);
+    }
     let is_multiport = |rule: &Rule, from: Option<usize>| {
         from.is_some_and(|i| matches!(rule.matches[i], Match::Multiport { .. }))
     };
@@ -39,6 +42,27 @@ pub(crate) fn have_same_tests(
             }
         };
     lowered[0].len() == lowered[1].len() && lowered[0].iter().zip(&lowered[1]).all(is_same)
+}
+
+/// Removes the test that a packet is no later fragment if another one reads its header, which a later
+/// fragment does not have: nft needs both.
+fn drop_implied_first_fragment_test(tests: &mut Vec<(Option<usize>, Test)>) {
+    let reads_header = |test: &Test| match test {
+        Test::Field { field, .. } => {
+            matches!(field, Field::Sport | Field::Dport | Field::TcpFlags | Field::IcmpTypeAndCode)
+        }
+        Test::EitherPort { .. } => true,
+        _ => false,
+    };
+    if tests.iter().any(|(_, test)| reads_header(test)) {
+        tests.retain(|(_, test)| {
+            let Test::Field { field: Field::IsLaterFragment, predicate, negated: true } = test
+            else {
+                return true;
+            };
+            *predicate != Predicate::InSpans(vec![(1, 1)])
+        });
+    }
 }
 
 /// The field of a test that holds for all of its values.

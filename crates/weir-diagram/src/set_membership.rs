@@ -20,12 +20,18 @@ use crate::presence::{
     PacketPartPresence, build_device_predicate, build_masked_predicate, build_span_union_predicate,
     icmp_protocol,
 };
+use crate::sorted_set_elements::{build_multipart_membership, build_single_address_membership};
 use crate::variable_layout::VariableLayout;
 
 /// Terminals of a membership diagram; 0 is *not in it*.
 const MEMBER_LEAF: DiagramRef = DiagramRef::leaf(1);
 const NOMATCH_LEAF: DiagramRef = DiagramRef::leaf(2);
 const UNKNOWN_MEMBERSHIP_LEAF: DiagramRef = DiagramRef::leaf(3);
+
+/// What an element means for the packets in it.
+pub(crate) const fn select_element_terminal(element: &Element) -> DiagramRef {
+    if element.nomatch { NOMATCH_LEAF } else { MEMBER_LEAF }
+}
 
 /// What the options of a `-m set` require.
 #[derive(Clone, Copy, Debug, Default)]
@@ -137,7 +143,7 @@ impl PacketSpace<'_> {
     ) -> Result<DiagramRef, LimitReached> {
         let (mut inside, mut unknown) = (DiagramRef::ZERO, DiagramRef::ZERO);
         let all = self.sets_by_firewall[self.active_firewall];
-        for element in &list.elements {
+        for element in list.elements.iter() {
             let member = match &element.parts[..] {
                 [ElementPart::MemberSet(name)] => all.iter().position(|s| s.name == *name),
                 _ => None,
@@ -173,6 +179,32 @@ impl PacketSpace<'_> {
                 return self.store.and(readable, UNKNOWN_MEMBERSHIP_LEAF);
             }
         }
+        let found = match self.build_sorted_set_membership(set, dirs)? {
+            Some(found) => found,
+            None => self.merge_set_elements(set, dirs)?,
+        };
+        self.store.and(readable, found)
+    }
+
+    /// From the sorted elements, if they allow it.
+    pub(crate) fn build_sorted_set_membership(
+        &mut self,
+        set: &IpSet,
+        dirs: &[bool],
+    ) -> Result<Option<DiagramRef>, LimitReached> {
+        let (store, layout) = (&mut self.store, &self.layout);
+        match build_single_address_membership(store, layout, set, dirs)? {
+            Some(found) => Ok(Some(found)),
+            None => build_multipart_membership(store, layout, &self.presence, set, dirs),
+        }
+    }
+
+    /// Elements that test devices, or one field twice: a diagram for each.
+    pub(crate) fn merge_set_elements(
+        &mut self,
+        set: &IpSet,
+        dirs: &[bool],
+    ) -> Result<DiagramRef, LimitReached> {
         let mut order: Vec<_> = set.elements.iter().collect();
         // Stable: elements of equal prefixes, with other devices, stay in the order of the text.
         order.sort_by_cached_key(|e| {
@@ -182,19 +214,16 @@ impl PacketSpace<'_> {
         });
         let presence = self.presence;
         let layout = &self.layout;
-        let found =
-            self.store.build_and_merge_diagrams(OverlayOperator, order.len(), |store, i| {
-                let element = order[i];
-                let mut out = if element.nomatch { NOMATCH_LEAF } else { MEMBER_LEAF };
-                for (part, src) in element.parts.iter().zip(dirs).rev() {
-                    let reader =
-                        IpsetElementPartLowering { layout, presence, set, is_source: *src };
-                    let holds = reader.lower_element_part(store, element, part)?;
-                    out = store.and(holds, out)?;
-                }
-                Ok(out)
-            })?;
-        self.store.and(readable, found)
+        self.store.build_and_merge_diagrams(OverlayOperator, order.len(), |store, i| {
+            let element = order[i];
+            let mut out = select_element_terminal(element);
+            for (part, src) in element.parts.iter().zip(dirs).rev() {
+                let reader = IpsetElementPartLowering { layout, presence, set, is_source: *src };
+                let holds = reader.lower_element_part(store, element, part)?;
+                out = store.and(holds, out)?;
+            }
+            Ok(out)
+        })
     }
 
     /// Where a part of the packet can be read at all; of ports, each element says more.
@@ -235,7 +264,8 @@ impl PacketSpace<'_> {
     }
 }
 
-const fn select_address_field(src: bool) -> Field {
+/// The address that a direction of `-m set` tests.
+pub(crate) const fn select_address_field(src: bool) -> Field {
     if src { Field::Saddr } else { Field::Daddr }
 }
 
@@ -248,12 +278,21 @@ fn get_part_addr_or_zero(part: &ElementPart) -> u128 {
 }
 
 /// Bits of an address that the set tests.
-fn find_set_netmask(set: &IpSet, family: Family) -> u128 {
+pub(crate) fn find_set_netmask(set: &IpSet, family: Family) -> u128 {
     let netmask = set.options.iter().find_map(|o| match o {
         SetOption::Netmask(len) => Some(family.netmask((*len).into())),
         _ => None,
     });
     netmask.unwrap_or(family.max_addr())
+}
+
+/// Bits of a mark that the set tests.
+pub(crate) fn find_set_mark_mask(set: &IpSet) -> u128 {
+    let mask = set.options.iter().find_map(|o| match o {
+        SetOption::MarkMask(mask) => Some(*mask),
+        _ => None,
+    });
+    mask.unwrap_or(u32::MAX).into()
 }
 
 /// Reads the parts of a packet that an element needs.
@@ -294,19 +333,12 @@ impl IpsetElementPartLowering<'_> {
                     (1 << 48) - 1,
                 )
             }
-            ElementPart::Mark(mark) => {
-                let mask = self.set.options.iter().find_map(|o| match o {
-                    SetOption::MarkMask(mask) => Some(*mask),
-                    _ => None,
-                });
-                let mask = mask.unwrap_or(u32::MAX).into();
-                build_masked_predicate(
-                    store,
-                    self.layout.field_levels(Field::Mark),
-                    (*mark).into(),
-                    mask,
-                )
-            }
+            ElementPart::Mark(mark) => build_masked_predicate(
+                store,
+                self.layout.field_levels(Field::Mark),
+                (*mark).into(),
+                find_set_mark_mask(self.set),
+            ),
             // Bridge ports never hold a routed packet.
             ElementPart::Iface { physdev: true, .. } | ElementPart::MemberSet(_) => {
                 Ok(DiagramRef::ZERO)

@@ -133,3 +133,52 @@ fn rules_after_a_chain_that_may_write_the_address_keep_their_order() {
     assert!(is_equal("MARK --set-xmark 0x1/0x1"), "disjoint rules commute");
     assert!(!is_equal("UNKNOWN --opt"), "the target may write the other rule's address");
 }
+
+/// Networks with a chain each; a chain tests ports and a source. `prefix` precedes its rules' tests.
+fn networks(count: usize, in_tree: bool, prefix: &str) -> Firewall {
+    let (mut names, mut rules) = (String::new(), String::new());
+    for i in 0..count {
+        let (high, low) = (i / 256, i % 256);
+        let from = if in_tree { format!("t{}", i / 16) } else { "FORWARD".to_owned() };
+        if in_tree && i % 16 == 0 {
+            names += &format!(":{from} - [0:0]\n");
+            rules += &format!("-A FORWARD -d 20.{high}.{low}.0/20 -g {from}\n");
+        }
+        names += &format!(":c{i} - [0:0]\n");
+        rules += &format!(
+            "-A {from} -d 20.{high}.{low}.0/24 -j c{i}\n\
+             -A c{i} {prefix} -p tcp -m tcp --dport {} -j ACCEPT\n\
+             -A c{i} -s 30.{high}.{low}.1/32 -j ACCEPT\n\
+             -A c{i} {prefix} -p udp -m udp --dport 53 -j DROP\n",
+            1000 + i
+        );
+    }
+    firewall(&format!("*filter\n:FORWARD DROP [0:0]\n{names}{rules}COMMIT\n"))
+}
+
+#[test]
+fn a_tree_over_chains_is_compared_by_calls() {
+    let steps = [1000, 2000].map(|count| {
+        let comparison = compared(&networks(count, false, ""), &networks(count, true, ""));
+        assert!(comparison.is_equal(), "{count} networks");
+        steps(&comparison)
+    });
+    assert!(steps[1] < steps[0] * 3 && steps[0] < 1000 * 300, "{steps:?}");
+}
+
+#[test]
+fn a_test_for_whole_packets_next_to_ports_is_the_same_if_headers_are_whole() {
+    let options = |exclude_truncated| CompareOptions {
+        exclude_truncated,
+        steps_max: 20_000_000,
+        ..CompareOptions::default()
+    };
+    let compare = |count, exclude| {
+        let (plain, first) = (networks(count, false, ""), networks(count, false, "! -f"));
+        compare_firewalls(&plain, &first, &options(exclude)).expect("both load")
+    };
+    let differ = compare(10, false);
+    assert!(!differ.is_equal(), "a fragment at offset 1 of TCP is dropped by --dport alone");
+    let equal = compare(1000, true);
+    assert!(equal.is_equal() && steps(&equal) == 0, "{} steps", steps(&equal));
+}

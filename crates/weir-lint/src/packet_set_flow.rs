@@ -39,6 +39,21 @@ const MAX_DECIDED_BOXES_PER_CHAIN: usize = 8;
 const MAX_JUMP_DEPTH: usize = 12;
 /// Jumps to a chain that are distinguished.
 const MAX_CALLERS_FOLLOWED: usize = 16;
+/// Cuts a box out of others; whether any of them had packets of it. Those that had none are not
+/// moved: a box has hundreds of bytes.
+fn subtract_box(boxes: &mut Vec<HyperRect>, taken: &HyperRect) -> bool {
+    let mut parts = Vec::new();
+    let whole = boxes.len();
+    for i in (0..whole).rev() {
+        if boxes[i].intersects(taken) {
+            boxes.swap_remove(i).minus(taken, &mut parts);
+        }
+    }
+    let is_cut = boxes.len() < whole;
+    boxes.append(&mut parts);
+    is_cut
+}
+
 /// A rule: chain and index.
 pub(crate) type RulePosition = (usize, usize);
 
@@ -255,12 +270,7 @@ impl<'a> PacketSetFlow<'a> {
             let rule = (at.0, rule);
             let mut cut = false;
             self.visit_boxes_removed_by_rule(rule, &cell, &mut |taken| {
-                if left.iter().any(|l| l.intersects(taken)) {
-                    cut = true;
-                    let mut next = Vec::new();
-                    left.iter().for_each(|l| l.minus(taken, &mut next));
-                    left = next;
-                }
+                cut |= subtract_box(&mut left, taken);
                 left.is_empty() || left.len() > MAX_BOXES_PER_SET
             });
             if cut {

@@ -1,5 +1,7 @@
 //! ipsets.
 
+use std::sync::Arc;
+
 use crate::{Addr, Counters, Family, Mac, SharedName, Span};
 
 /// A set, as `ipset save` prints it.
@@ -13,8 +15,8 @@ pub struct IpSet {
     pub family: Option<Family>,
     /// The other words of its `create` line, in order.
     pub options: Vec<SetOption>,
-    /// Elements in the order of the text.
-    pub elements: Vec<Element>,
+    /// Elements in the order of the text. Rulesets that are made of one another share them.
+    pub elements: Arc<Vec<Element>>,
     /// The position of its `create` line.
     pub span: Span,
     /// Comment lines before it.

@@ -13,6 +13,7 @@ mod counters;
 pub mod credit;
 pub mod effect;
 pub mod field;
+pub mod index_table;
 pub mod ipset;
 pub mod managing_programs;
 pub mod nft;

@@ -126,7 +126,7 @@ fn check_no_credit_lost(
     context: &PassContext<'_>,
 ) -> Result<(), StructureViolation> {
     let mut left = collect_ids_credited_by_rules(after);
-    left.extend(context.sets.iter().flat_map(|s| &s.elements).flat_map(|e| &e.credit));
+    left.extend(context.sets.iter().flat_map(|s| s.elements.iter()).flat_map(|e| &e.credit));
     left.extend(dead);
     match collect_ids_credited_by_rules(before).iter().find(|id| !left.contains(id)) {
         Some(id) => Err(StructureViolation::LostCredit(context.rule_ids.rule_id_text(*id))),

@@ -9,9 +9,10 @@
 //! contain the packet; unlike for a port test, the negated match is then true (xt_set.c,
 //! `match_set`).
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasherDefault;
 
+use weir_model::index_table::{IndexTable, MultiplicativeHasher, hash_for_index_table};
 use weir_model::ipset::{SetDataType, SetStorage};
 use weir_model::{Element, ElementPart, Family, IpSet, Packet, SetOption};
 use weir_packet::Transport;
@@ -29,7 +30,25 @@ pub(crate) enum SetMembership {
     Unknown,
 }
 
-type ElementKeyPartValues = [u128; 3];
+/// What the kernel looks an element up by: devices are compared afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct ElementKey {
+    prefix_lens: [u8; 3],
+    values: [u128; 3],
+}
+
+impl ElementKey {
+    fn from_parts(parts: &[ElementPart]) -> ElementKey {
+        ElementKey {
+            prefix_lens: element_prefix_lens(parts),
+            values: read_element_key_part_values(parts),
+        }
+    }
+}
+
+fn set_element_key(set: &IpSet, index: u32) -> ElementKey {
+    ElementKey::from_parts(&set.elements[index as usize].parts)
+}
 
 /// A set, prepared for lookups.
 #[derive(Debug)]
@@ -38,8 +57,7 @@ pub(crate) struct IpsetIndex<'f> {
     /// Combinations of prefix lengths, in the order the kernel tries them.
     prefix_lens: Vec<[u8; 3]>,
     /// First element under a key; further ones (other devices) in `next`.
-    first_element_by_key:
-        HashMap<(usize, ElementKeyPartValues), u32, BuildHasherDefault<MultiplicativeHasher>>,
+    first_element_by_key: IndexTable,
     next_with_same_key: Vec<u32>,
     /// Members of a list, by their index; `None` for a set that is not known.
     members: Vec<Option<usize>>,
@@ -61,7 +79,7 @@ impl<'f> IpsetIndex<'f> {
         let mut index = IpsetIndex {
             set,
             prefix_lens: Vec::new(),
-            first_element_by_key: HashMap::default(),
+            first_element_by_key: IndexTable::with_capacity(set.elements.len()),
             next_with_same_key: vec![NO_ELEMENT; set.elements.len()],
             members: Vec::new(),
             netmask: None,
@@ -83,19 +101,19 @@ impl<'f> IpsetIndex<'f> {
             index.members = set.elements.iter().map(name).collect();
             return index;
         }
-        index.prefix_lens = set.elements.iter().map(|e| element_prefix_lens(&e.parts)).collect();
+        let combinations: HashSet<[u8; 3], BuildHasherDefault<MultiplicativeHasher>> =
+            set.elements.iter().map(|e| element_prefix_lens(&e.parts)).collect();
+        index.prefix_lens = combinations.into_iter().collect();
         index.prefix_lens.sort_unstable_by(|a, b| b.cmp(a));
-        index.prefix_lens.dedup();
-        let at: HashMap<[u8; 3], usize> =
-            index.prefix_lens.iter().enumerate().map(|(i, l)| (*l, i)).collect();
         // Later elements first, so that a chain of equal keys is in the order of the text.
         for (i, element) in set.elements.iter().enumerate().rev() {
-            let key = (
-                at[&element_prefix_lens(&element.parts)],
-                read_element_key_part_values(&element.parts),
+            let key = ElementKey::from_parts(&element.parts);
+            let next = index.first_element_by_key.insert_or_replace(
+                i as u32,
+                |other| hash_for_index_table(&set_element_key(set, other)),
+                |other| set_element_key(set, other) == key,
             );
-            let slot = index.first_element_by_key.entry(key).or_insert(NO_ELEMENT);
-            index.next_with_same_key[i] = std::mem::replace(slot, i as u32);
+            index.next_with_same_key[i] = next.unwrap_or(NO_ELEMENT);
         }
         index
     }
@@ -147,7 +165,7 @@ impl IpsetIndex<'_> {
                 SetKeyPartValue::Unknown => return SetMembership::Unknown,
             }
         }
-        for (i, lens) in self.prefix_lens.iter().enumerate() {
+        for lens in &self.prefix_lens {
             let mut key = parts;
             for (value, (part, len)) in
                 key.iter_mut().zip(self.set.kind.data_types.iter().zip(lens))
@@ -156,8 +174,11 @@ impl IpsetIndex<'_> {
                     *value &= packet.family.netmask((*len).into());
                 }
             }
-            let mut element =
-                self.first_element_by_key.get(&(i, key)).copied().unwrap_or(NO_ELEMENT);
+            let key = ElementKey { prefix_lens: *lens, values: key };
+            let found = self
+                .first_element_by_key
+                .find(hash_for_index_table(&key), |other| set_element_key(self.set, other) == key);
+            let mut element = found.unwrap_or(NO_ELEMENT);
             while element != NO_ELEMENT {
                 let found = &self.set.elements[element as usize];
                 if self.matches_device(found, packet, dirs) {
@@ -255,7 +276,7 @@ fn element_prefix_lens(parts: &[ElementPart]) -> [u8; 3] {
     lens
 }
 
-fn read_element_key_part_values(parts: &[ElementPart]) -> ElementKeyPartValues {
+fn read_element_key_part_values(parts: &[ElementPart]) -> [u128; 3] {
     let mut key = [0; 3];
     for (value, part) in key.iter_mut().zip(parts) {
         *value = match part {
@@ -269,35 +290,4 @@ fn read_element_key_part_values(parts: &[ElementPart]) -> ElementKeyPartValues {
         };
     }
     key
-}
-
-/// A multiplicative hash: keys are addresses and ports, and there is no attacker.
-#[derive(Debug, Default)]
-pub(crate) struct MultiplicativeHasher(u64);
-
-impl Hasher for MultiplicativeHasher {
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u64(&mut self, n: u64) {
-        self.0 = (self.0.rotate_left(5) ^ n).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-
-    fn write_usize(&mut self, n: usize) {
-        self.write_u64(n as u64);
-    }
-
-    fn write_u128(&mut self, n: u128) {
-        self.write_u64(n as u64);
-        self.write_u64((n >> 64) as u64);
-    }
 }

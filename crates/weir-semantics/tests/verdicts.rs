@@ -135,7 +135,7 @@ fn hit_word(firewall: &Firewall, hit: &CounterHitWithCredit<'_>) -> String {
         return id.path_in_family();
     }
     let CountedObject::Element { set, element } = hit.counted_object else { return String::new() };
-    let elements = firewall.find_set(set).map_or(&[][..], |s| &s.elements);
+    let elements = firewall.find_set(set).map_or(&[][..], |s| &s.elements[..]);
     let number = elements.iter().position(|e| std::ptr::eq(e, element));
     format!("set/{set}/{}", number.map_or(0, |i| i + 1))
 }

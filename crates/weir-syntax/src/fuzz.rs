@@ -118,7 +118,7 @@ fn strip_spans_and_use_print_order(mut sets: Vec<IpSet>) -> Vec<IpSet> {
     for set in &mut sets {
         set.span = Span::NONE;
         set.options.sort_by_key(ipset::create_line_option_position);
-        for element in &mut set.elements {
+        for element in std::sync::Arc::make_mut(&mut set.elements) {
             element.span = Span::NONE;
         }
     }

@@ -51,7 +51,9 @@ impl RulesetValuePool {
             }
         }
         for set in sets.iter().filter(|s| s.family.is_none_or(|f| f == family)) {
-            for part in set.elements.iter().flat_map(|e| &e.parts) {
+            // Of each further element, the values would not be kept.
+            let kept = set.elements.iter().take(MAX_VALUES_PER_FIELD);
+            for part in kept.flat_map(|e| &e.parts) {
                 pool.add_element_part(part);
             }
         }

@@ -381,7 +381,7 @@ impl ListedAddrs {
             }
         }
         let sets = firewall.sets.iter().filter(|s| s.family == Some(family));
-        for part in sets.flat_map(|s| &s.elements).flat_map(|e| &e.parts) {
+        for part in sets.flat_map(|s| s.elements.iter()).flat_map(|e| &e.parts) {
             if let ElementPart::AddrOrPrefix { addr, len } = part {
                 let mask = family.netmask((*len).into());
                 let predicate = Predicate::Masked { value: addr.0 & mask, mask };

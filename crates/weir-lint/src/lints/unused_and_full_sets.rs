@@ -72,7 +72,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
             }
         }
     }
-    let members = firewall.sets.iter().flat_map(|s| &s.elements).flat_map(|e| &e.parts);
+    let members = firewall.sets.iter().flat_map(|s| s.elements.iter()).flat_map(|e| &e.parts);
     used.extend(members.filter_map(|p| match p {
         ElementPart::MemberSet(name) => Some(name.clone()),
         _ => None,

@@ -6,7 +6,10 @@ use std::collections::{BTreeSet, HashSet};
 use weir_model::{Policy, Target};
 use weir_partition::HyperRect;
 
-use super::{MAX_BOXES_PER_SET, MAX_CALLERS_FOLLOWED, MAX_JUMP_DEPTH, PacketSetFlow, RulePosition};
+use super::{
+    MAX_BOXES_PER_SET, MAX_CALLERS_FOLLOWED, MAX_JUMP_DEPTH, PacketSetFlow, RulePosition,
+    subtract_box,
+};
 
 /// Rules after one that are compared with it without a search.
 const MAX_RULES_SCANNED_WITHOUT_INDEX: usize = 256;
@@ -235,9 +238,7 @@ fn do_box_lists_overlap(a: &[HyperRect], b: &[HyperRect]) -> bool {
 fn subtract_boxes(cells: &[HyperRect], others: &[HyperRect]) -> Vec<HyperRect> {
     let mut left = cells.to_vec();
     for other in others {
-        let mut next = Vec::new();
-        left.iter().for_each(|cell| cell.minus(other, &mut next));
-        left = next;
+        subtract_box(&mut left, other);
     }
     left
 }

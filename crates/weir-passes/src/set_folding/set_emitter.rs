@@ -1,6 +1,7 @@
 //! Turns a group into sets and the rules that use them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use weir_model::ipset::{SetDataType, SetStorage};
 use weir_model::rule_match::{Match, SetMatch};
@@ -150,10 +151,12 @@ impl SetFolder<'_> {
             kind: SetKind { storage: method, data_types: vec![part] },
             family: (!bitmap).then_some(family),
             options,
-            elements: elements
-                .into_iter()
-                .map(|(p, credit)| build_set_element(p, None, credit))
-                .collect(),
+            elements: Arc::new(
+                elements
+                    .into_iter()
+                    .map(|(p, credit)| build_set_element(p, None, credit))
+                    .collect(),
+            ),
             span: Span::NONE,
             leading_comments: Vec::new(),
         });
@@ -182,10 +185,9 @@ impl SetFolder<'_> {
             kind: SetKind { storage: SetStorage::Hash, data_types: vec![part, SetDataType::Port] },
             family: Some(family),
             options,
-            elements: elements
-                .into_iter()
-                .map(|((p, port), c)| build_set_element(p, port, c))
-                .collect(),
+            elements: Arc::new(
+                elements.into_iter().map(|((p, port), c)| build_set_element(p, port, c)).collect(),
+            ),
             span: Span::NONE,
             leading_comments: Vec::new(),
         });

@@ -1,5 +1,7 @@
 //! Wrong variants of passes that merge rules or tests.
 
+use std::sync::Arc;
+
 use weir_model::rule_match::{Match, Negatable, TcpFlagsMatch};
 
 use crate::{List, chain, forward};
@@ -71,11 +73,11 @@ pub fn sets(list: &mut List) {
     }
     let rules = forward(&(hosts + "-A FORWARD -s 192.0.2.0/24 -j LOG\n"));
     list.refused("fold_into_set", "an element is forgotten", &rules, |made| {
-        let element = made.sets[0].elements.pop().unwrap();
+        let element = Arc::make_mut(&mut made.sets[0].elements).pop().unwrap();
         made.dead_rules.extend(element.credit);
     });
     list.refused("fold_into_set", "an element of the neighbour", &rules, |made| {
-        let elements = &mut made.sets[0].elements;
+        let elements = Arc::make_mut(&mut made.sets[0].elements);
         let credit = elements[0].credit.clone();
         elements[0].credit = std::mem::replace(&mut elements[1].credit, credit);
     });

@@ -15,11 +15,12 @@ use std::hash::BuildHasherDefault;
 
 use weir_model::Field;
 
+use weir_model::index_table::MultiplicativeHasher;
+
 use super::packet_view::{
     MULTIPORT_DPORT_SLOT, MULTIPORT_SPORT_SLOT, PacketView, read_address_or_mac_value,
 };
 use super::rule_lowering::{ChainRuleRange, CompactTest, LoweredTable};
-use crate::set_membership::MultiplicativeHasher;
 
 /// Rules that are evaluated one by one before the next is looked up.
 const FAILURES_BEFORE_SKIP: u32 = 4;

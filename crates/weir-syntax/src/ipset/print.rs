@@ -17,7 +17,7 @@ pub fn print(sets: &[IpSet]) -> String {
             out.push('\n');
         }
         print_create_line(&mut out, set);
-        for element in &set.elements {
+        for element in set.elements.iter() {
             out.push_str("add ");
             out.push_str(&set.name);
             out.push(' ');

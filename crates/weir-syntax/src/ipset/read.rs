@@ -1,7 +1,9 @@
 //! The lines of `ipset save`.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
+use weir_model::index_table::{IndexTable, hash_for_index_table};
 use weir_model::ipset::SetStorage;
 use weir_model::{Counters, Element, ElementPart, IpSet, SetOption, SharedName, Span};
 
@@ -25,7 +27,16 @@ pub(super) fn read_ipset_save(text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>>
         }
         start = end + 1;
     }
+    reader.remove_replaced_elements();
     if reader.errors.is_empty() { Ok(reader.sets) } else { Err(reader.errors) }
+}
+
+/// The elements of a set by what makes them the same.
+#[derive(Default)]
+struct SeenElements {
+    by_content: IndexTable,
+    /// Added again with -exist: to be removed in the end.
+    replaced: HashSet<u32>,
 }
 
 #[derive(Default)]
@@ -33,7 +44,7 @@ struct IpsetSaveReader {
     sets: Vec<IpSet>,
     set_index_by_name: HashMap<SharedName, usize>,
     /// Elements of each set, to detect duplicates.
-    seen_elements: Vec<HashSet<Vec<ElementPart>>>,
+    seen_elements: Vec<SeenElements>,
     /// Sets whose `create` line was refused: their elements are no further errors.
     refused_sets: HashSet<String>,
     pending_comments: Vec<String>,
@@ -95,7 +106,7 @@ impl IpsetSaveReader {
         }
         self.set_index_by_name.insert(set.name.clone(), self.sets.len());
         self.sets.push(set);
-        self.seen_elements.push(HashSet::new());
+        self.seen_elements.push(SeenElements::default());
         Ok(())
     }
 
@@ -118,7 +129,7 @@ impl IpsetSaveReader {
             kind: created.kind,
             family: created.family,
             options: created.options,
-            elements: Vec::new(),
+            elements: Arc::default(),
             span,
             leading_comments: std::mem::take(&mut self.pending_comments),
         })
@@ -146,30 +157,44 @@ impl IpsetSaveReader {
             self.check_list_member(member, value)?;
         }
         let max = element_expansion::maxelem_or_default(&self.sets[at]);
+        let seen = &mut self.seen_elements[at];
+        let elements = Arc::make_mut(&mut self.sets[at].elements);
         for parts in expanded {
-            if !self.seen_elements[at].insert(element_key_without_bitmap_mac(&parts)) {
-                if exist {
-                    self.sets[at].elements.retain(|e| {
-                        element_key_without_bitmap_mac(&e.parts)
-                            != element_key_without_bitmap_mac(&parts)
-                    });
-                } else {
-                    return Diagnostic::new(
-                        format!("{} is in the set already", value.text),
-                        value.span,
-                    )
-                    .with_help("remove the line")
-                    .into_err();
-                }
+            let index = elements.len() as u32;
+            elements.push(Element { parts, ..plain.clone() });
+            let key = |i: u32| element_key_without_bitmap_mac(&elements[i as usize].parts);
+            let replaced = seen.by_content.insert_or_replace(
+                index,
+                |i| hash_for_index_table(key(i)),
+                |i| key(i) == key(index),
+            );
+            seen.replaced.extend(replaced);
+            if replaced.is_some() && !exist {
+                return Diagnostic::new(
+                    format!("{} is in the set already", value.text),
+                    value.span,
+                )
+                .with_help("remove the line")
+                .into_err();
             }
-            self.sets[at].elements.push(Element { parts, ..plain.clone() });
         }
-        if self.sets[at].elements.len() > max {
+        if elements.len() - seen.replaced.len() > max {
             return Diagnostic::new(format!("more than {max} elements"), span)
                 .with_help("raise maxelem in the create line")
                 .into_err();
         }
         Ok(())
+    }
+
+    /// The last of equal elements remains, at its place.
+    fn remove_replaced_elements(&mut self) {
+        for (set, seen) in self.sets.iter_mut().zip(&self.seen_elements) {
+            if !seen.replaced.is_empty() {
+                let mut index = 0..;
+                let elements = Arc::make_mut(&mut set.elements);
+                elements.retain(|_| index.next().is_some_and(|i| !seen.replaced.contains(&i)));
+            }
+        }
     }
 
     fn check_list_member(&self, member: &SharedName, value: &Word) -> ParseResult<()> {
@@ -188,10 +213,10 @@ impl IpsetSaveReader {
 }
 
 /// What makes an element the same: of bitmap:ip,mac the address alone.
-fn element_key_without_bitmap_mac(parts: &[ElementPart]) -> Vec<ElementPart> {
+fn element_key_without_bitmap_mac(parts: &[ElementPart]) -> &[ElementPart] {
     match parts {
-        [address @ ElementPart::AddrOrPrefix { .. }, ElementPart::Mac(_)] => vec![address.clone()],
-        _ => parts.to_vec(),
+        [ElementPart::AddrOrPrefix { .. }, ElementPart::Mac(_)] => &parts[..1],
+        _ => parts,
     }
 }
 
