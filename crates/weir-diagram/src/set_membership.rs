@@ -75,6 +75,11 @@ impl PacketSpace<'_> {
             self.sets_by_firewall[self.active_firewall][set].kind.can_hold_exceptions()
         };
         let inverts = options.return_nomatch && known.is_some_and(can_hold_exceptions);
+        if known.is_some_and(|set| self.has_only_member_terminals(set, &m.src_directions))
+            && !inverts
+        {
+            return Ok(found);
+        }
         let outcome = |leaf: DiagramRef| match leaf {
             MEMBER_LEAF => !inverts,
             NOMATCH_LEAF => inverts,
@@ -95,6 +100,14 @@ impl PacketSpace<'_> {
         let asked = self.free_variable_of_match(variable, || plain)?;
         let asked = self.store.and(unknown, asked)?;
         self.store.overlay(inside, asked)
+    }
+
+    /// Whether the membership is boolean: no exceptions, nothing unknown.
+    fn has_only_member_terminals(&self, set: usize, dirs: &[bool]) -> bool {
+        let set = &self.sets_by_firewall[self.active_firewall][set];
+        let parts = &mut set.kind.data_types.iter().zip(dirs);
+        parts.all(|(part, src)| *part != SetDataType::Set && (*part != SetDataType::Mac || *src))
+            && set.elements.iter().all(|element| !element.nomatch)
     }
 
     /// True where a diagram ends in a terminal for which `holds` says yes.

@@ -11,6 +11,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_model::index_table::{IndexTable, MultiplicativeHasher, hash_for_index_table};
 use weir_model::ipset::{SetDataType, SetStorage};
@@ -54,17 +56,29 @@ fn set_element_key(set: &IpSet, index: u32) -> ElementKey {
 #[derive(Debug)]
 pub(crate) struct IpsetIndex<'f> {
     pub set: &'f IpSet,
-    /// Combinations of prefix lengths, in the order the kernel tries them.
-    prefix_lens: Vec<[u8; 3]>,
-    /// First element under a key; further ones (other devices) in `next`.
-    first_element_by_key: IndexTable,
-    next_with_same_key: Vec<u32>,
+    /// Built when lookups pay for it.
+    element_index: OnceLock<ElementIndex>,
+    scans: AtomicU32,
     /// Members of a list, by their index; `None` for a set that is not known.
     members: Vec<Option<usize>>,
     netmask: Option<u8>,
     markmask: u32,
     pub counters: bool,
 }
+
+/// The hash table of a set.
+#[derive(Debug)]
+struct ElementIndex {
+    /// Combinations of prefix lengths, in the order the kernel tries them.
+    prefix_lens: Vec<[u8; 3]>,
+    /// First element under a key; further ones (other devices) in `next`.
+    first_element_by_key: IndexTable,
+    next_with_same_key: Vec<u32>,
+}
+
+/// Lookups without an index, which costs about as much as they do. Most interpreters judge many
+/// packets; some confirm a single one.
+const SCANS_BEFORE_INDEX: u32 = 8;
 
 const NO_ELEMENT: u32 = u32::MAX;
 
@@ -78,9 +92,8 @@ impl<'f> IpsetIndex<'f> {
     pub fn new(set: &'f IpSet, set_at: &HashMap<&str, usize>) -> Self {
         let mut index = IpsetIndex {
             set,
-            prefix_lens: Vec::new(),
-            first_element_by_key: IndexTable::with_capacity(set.elements.len()),
-            next_with_same_key: vec![NO_ELEMENT; set.elements.len()],
+            element_index: OnceLock::new(),
+            scans: AtomicU32::new(0),
             members: Vec::new(),
             netmask: None,
             markmask: u32::MAX,
@@ -99,27 +112,34 @@ impl<'f> IpsetIndex<'f> {
                 _ => None,
             };
             index.members = set.elements.iter().map(name).collect();
-            return index;
-        }
-        let combinations: HashSet<[u8; 3], BuildHasherDefault<MultiplicativeHasher>> =
-            set.elements.iter().map(|e| element_prefix_lens(&e.parts)).collect();
-        index.prefix_lens = combinations.into_iter().collect();
-        index.prefix_lens.sort_unstable_by(|a, b| b.cmp(a));
-        // Later elements first, so that a chain of equal keys is in the order of the text.
-        for (i, element) in set.elements.iter().enumerate().rev() {
-            let key = ElementKey::from_parts(&element.parts);
-            let next = index.first_element_by_key.insert_or_replace(
-                i as u32,
-                |other| hash_for_index_table(&set_element_key(set, other)),
-                |other| set_element_key(set, other) == key,
-            );
-            index.next_with_same_key[i] = next.unwrap_or(NO_ELEMENT);
         }
         index
     }
 
     fn matches_family(&self, packet: &Packet) -> bool {
         self.set.family.is_none_or(|f| f == packet.family)
+    }
+}
+
+impl ElementIndex {
+    fn new(set: &IpSet) -> ElementIndex {
+        let combinations: HashSet<[u8; 3], BuildHasherDefault<MultiplicativeHasher>> =
+            set.elements.iter().map(|e| element_prefix_lens(&e.parts)).collect();
+        let mut prefix_lens: Vec<[u8; 3]> = combinations.into_iter().collect();
+        prefix_lens.sort_unstable_by(|a, b| b.cmp(a));
+        let mut first_element_by_key = IndexTable::with_capacity(set.elements.len());
+        let mut next_with_same_key = vec![NO_ELEMENT; set.elements.len()];
+        // Later elements first, so that a chain of equal keys is in the order of the text.
+        for (i, element) in set.elements.iter().enumerate().rev() {
+            let key = ElementKey::from_parts(&element.parts);
+            let next = first_element_by_key.insert_or_replace(
+                i as u32,
+                |other| hash_for_index_table(&set_element_key(set, other)),
+                |other| set_element_key(set, other) == key,
+            );
+            next_with_same_key[i] = next.unwrap_or(NO_ELEMENT);
+        }
+        ElementIndex { prefix_lens, first_element_by_key, next_with_same_key }
     }
 }
 
@@ -165,32 +185,69 @@ impl IpsetIndex<'_> {
                 SetKeyPartValue::Unknown => return SetMembership::Unknown,
             }
         }
-        for lens in &self.prefix_lens {
-            let mut key = parts;
-            for (value, (part, len)) in
-                key.iter_mut().zip(self.set.kind.data_types.iter().zip(lens))
-            {
-                if matches!(part, SetDataType::Ip | SetDataType::Net) {
-                    *value &= packet.family.netmask((*len).into());
-                }
+        let is_indexed = self.element_index.get().is_some()
+            || self.scans.fetch_add(1, Ordering::Relaxed) >= SCANS_BEFORE_INDEX;
+        let element = match is_indexed {
+            true => self.find_by_index(parts, packet, dirs),
+            false => self.find_by_scan(parts, packet, dirs),
+        };
+        match element {
+            None => SetMembership::NotMember,
+            Some(element) if self.set.elements[element as usize].nomatch => {
+                SetMembership::NomatchElement { set: at, element }
             }
-            let key = ElementKey { prefix_lens: *lens, values: key };
-            let found = self
+            Some(element) => SetMembership::Member { set: at, element },
+        }
+    }
+
+    /// The first element that matches, of those with the longest prefixes.
+    fn find_by_index(&self, parts: [u128; 3], packet: &Packet, dirs: &[bool]) -> Option<u32> {
+        let index = self.element_index.get_or_init(|| ElementIndex::new(self.set));
+        for lens in &index.prefix_lens {
+            let key = self.mask_key_parts(parts, *lens, packet.family);
+            let found = index
                 .first_element_by_key
                 .find(hash_for_index_table(&key), |other| set_element_key(self.set, other) == key);
             let mut element = found.unwrap_or(NO_ELEMENT);
             while element != NO_ELEMENT {
-                let found = &self.set.elements[element as usize];
-                if self.matches_device(found, packet, dirs) {
-                    return match found.nomatch {
-                        true => SetMembership::NomatchElement { set: at, element },
-                        false => SetMembership::Member { set: at, element },
-                    };
+                if self.matches_device(&self.set.elements[element as usize], packet, dirs) {
+                    return Some(element);
                 }
-                element = self.next_with_same_key[element as usize];
+                element = index.next_with_same_key[element as usize];
             }
         }
-        SetMembership::NotMember
+        None
+    }
+
+    /// The same without the index.
+    fn find_by_scan(&self, parts: [u128; 3], packet: &Packet, dirs: &[bool]) -> Option<u32> {
+        let mut best: Option<([u8; 3], u32)> = None;
+        for (element, i) in self.set.elements.iter().zip(0..) {
+            let key = ElementKey::from_parts(&element.parts);
+            if best.is_none_or(|(lens, _)| key.prefix_lens > lens)
+                && self.mask_key_parts(parts, key.prefix_lens, packet.family) == key
+                && self.matches_device(element, packet, dirs)
+            {
+                best = Some((key.prefix_lens, i));
+            }
+        }
+        best.map(|(_, i)| i)
+    }
+
+    /// What elements of these prefix lengths have if the packet is in them.
+    fn mask_key_parts(
+        &self,
+        mut values: [u128; 3],
+        prefix_lens: [u8; 3],
+        family: Family,
+    ) -> ElementKey {
+        let kinds = self.set.kind.data_types.iter();
+        for (value, (part, len)) in values.iter_mut().zip(kinds.zip(prefix_lens)) {
+            if matches!(part, SetDataType::Ip | SetDataType::Net) {
+                *value &= family.netmask(len.into());
+            }
+        }
+        ElementKey { prefix_lens, values }
     }
 
     fn read_key_part(&self, part: SetDataType, packet: &Packet, src: bool) -> SetKeyPartValue {
@@ -290,4 +347,34 @@ fn read_element_key_part_values(parts: &[ElementPart]) -> [u128; 3] {
         };
     }
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_model::Addr;
+
+    use super::*;
+
+    #[test]
+    fn a_scan_finds_the_element_that_the_index_finds() {
+        let text = "create s hash:net,iface family inet\n\
+                    add s 10.0.0.0/8,eth0\nadd s 10.1.0.0/16,eth1\nadd s 10.1.0.0/16,eth0 nomatch\n\
+                    add s 10.1.2.0/24,eth wildcard\nadd s 10.1.2.0/24,eth1 nomatch\n";
+        let sets = weir_syntax::ipset::parse(text).expect("a set");
+        let index = IpsetIndex::new(&sets[0], &HashMap::new());
+        let mut found = Vec::new();
+        for addr in [0x0a01_0203, 0x0a01_0300, 0x0a02_0000, 0x0b00_0000_u128] {
+            for device in ["eth0", "eth1", "lo"] {
+                let mut packet = Packet::new(Family::V4, Addr(addr), Addr(1), 6);
+                packet.iif = device.to_owned();
+                let parts = [addr, 0, 0];
+                let scanned = index.find_by_scan(parts, &packet, &[true, true]);
+                assert_eq!(index.find_by_index(parts, &packet, &[true, true]), scanned);
+                found.push(scanned);
+            }
+        }
+        let want = [3, 3, u32::MAX, 2, 1, u32::MAX, 0].map(|i| Some(i).filter(|i| *i != u32::MAX));
+        assert_eq!(found[..7], want);
+        assert!(found[7..].iter().all(Option::is_none));
+    }
 }
