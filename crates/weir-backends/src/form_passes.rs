@@ -76,7 +76,6 @@ pub(crate) fn run_form_passes(
         proof_steps: options.proof_steps,
         proof_bytes: options.proof_bytes,
         proof_follows: form == Form::Nft,
-        ..CheckedPassesOptions::default()
     };
     Ok(run_passes_until_first_refusal(firewall, &passes, &options, progress)?)
 }

@@ -11,6 +11,9 @@ use self::adversarial::parse_firewall;
 
 /// The exponent of steps that is allowed: 1 is linear, 2 is quadratic.
 const EXPONENT_MAX: f64 = 1.2;
+/// The same for rules that write marks after tests of which each may have either result: a bit of
+/// the mark is a function of all results before, which each rule rebuilds.
+const MARK_EXPONENT_MAX: f64 = 1.6;
 
 /// Steps of the proof that a ruleset is equal to one with a last rule that changes nothing.
 fn steps_to_prove(shape: AdversarialShape, size: usize) -> u64 {
@@ -30,16 +33,21 @@ fn steps_to_prove(shape: AdversarialShape, size: usize) -> u64 {
 
 #[test]
 fn steps_of_proofs_grow_with_the_rules() {
-    for shape in [
-        AdversarialShape::LimitedLogs,
-        AdversarialShape::LimitedMarks,
-        AdversarialShape::U32Marks,
-        AdversarialShape::NegatedMultiports,
+    let mut too_steep = Vec::new();
+    for (shape, exponent_max) in [
+        (AdversarialShape::LimitedLogs, EXPONENT_MAX),
+        (AdversarialShape::NegatedMultiports, EXPONENT_MAX),
+        (AdversarialShape::LimitedMarks, MARK_EXPONENT_MAX),
+        (AdversarialShape::U32Marks, MARK_EXPONENT_MAX),
     ] {
         let sizes = [50, 200];
         let steps = sizes.map(|size| steps_to_prove(shape, size) as f64);
         let exponent = (steps[1] / steps[0]).ln() / (sizes[1] as f64 / sizes[0] as f64).ln();
-        println!("{shape:?}: {steps:?} steps, exponent {exponent:.2}");
-        assert!(exponent <= EXPONENT_MAX, "{shape:?}: {steps:?} steps, exponent {exponent:.2}");
+        let found = format!("{shape:?}: {steps:?} steps, exponent {exponent:.2}");
+        println!("{found}");
+        if exponent > exponent_max {
+            too_steep.push(found);
+        }
     }
+    assert!(too_steep.is_empty(), "{too_steep:?}");
 }

@@ -103,7 +103,7 @@ fn write_adversarial_ruleset(
         for chain in *builtin {
             let _ = writeln!(rules, ":{chain} ACCEPT [0:0]");
         }
-        let _ = write!(rules, "{chains}{lines}COMMIT\n");
+        let _ = writeln!(rules, "{chains}{lines}COMMIT");
     }
     AdversarialRuleset { shapes: shapes.to_vec(), rules, sets: writer.sets }
 }

@@ -47,19 +47,7 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<YesNoExitStatus> {
         diff_operand::merge_nft_into_firewall(&a, &b.firewall)?,
         diff_operand::merge_nft_into_firewall(&b, &a.firewall)?,
     );
-    let options = CompareOptions {
-        level: if args.verdict { CompareLevel::Verdict } else { CompareLevel::Effects },
-        scope: args
-            .hook
-            .map_or(CompareScope::Journey, |h| CompareScope::OneHook(h.to_model_hook())),
-        stateful_pairing: identity,
-        memory_bytes: args.limits.memory_bytes(),
-        steps_max: args.limits.step_count(),
-        regions_max: args.regions,
-        conntrack_in_use: args.conntrack,
-        exclude_truncated: by_nft,
-        ..CompareOptions::default()
-    };
+    let options = compare_options(args, identity, by_nft);
     progress.show_done_fraction("comparing all packets", 0.1);
     let comparison = compare_with_progress(&before, &after, &options, &mut |family, path| {
         progress.show_done_fraction(&format!("proving {} {path}", family_words(family)), 0.1);
@@ -101,6 +89,22 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<YesNoExitStatus> {
     write_example_pcap(args, &review)?;
     print_review(args, &review)?;
     exit_answer_of_review(&review)
+}
+
+fn compare_options(args: &DiffArgs, pairing: StatefulTestPairing, by_nft: bool) -> CompareOptions {
+    CompareOptions {
+        level: if args.verdict { CompareLevel::Verdict } else { CompareLevel::Effects },
+        scope: args
+            .hook
+            .map_or(CompareScope::Journey, |h| CompareScope::OneHook(h.to_model_hook())),
+        stateful_pairing: pairing,
+        memory_bytes: args.limits.memory_bytes(),
+        steps_max: args.limits.step_count(),
+        regions_max: args.regions,
+        conntrack_in_use: args.conntrack,
+        exclude_truncated: by_nft,
+        ..CompareOptions::default()
+    }
 }
 
 /// Both operands, in the order of the command line.
