@@ -55,8 +55,11 @@ pub(crate) fn rank_variable_orders(
     orders.sort_by_cached_key(|order| {
         let (result, steps) = count_build_steps(family, *order, &thin, paths, fewest);
         total += steps;
+        if result.is_err() {
+            return u64::MAX;
+        }
         fewest = fewest.min(steps);
-        if result.is_ok() { steps } else { u64::MAX }
+        steps
     });
     RankedOrders { orders, steps: total }
 }
