@@ -217,7 +217,7 @@ fn a_set_with_elements_is_the_rules_it_stands_for() {
     let text = "create s hash:net family inet\nadd s 10.0.0.0/8\nadd s 192.0.2.7\n";
     sets.sets = weir_syntax::ipset::parse(text).expect("good sets");
     assert_equal(&filter(rules), &sets);
-    sets.sets[0].elements.pop();
+    std::sync::Arc::make_mut(&mut sets.sets[0].elements).pop();
     let found = differs(&filter(rules), &sets, &by_text());
     assert_eq!(found.witness.packet.saddr.0, 0xc000_0207);
 }

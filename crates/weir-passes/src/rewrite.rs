@@ -13,8 +13,8 @@ use crate::RewrittenRuleset;
 use crate::pass::{PassContext, find_chain_mut};
 use weir_model::managing_programs::find_preserved_program_of_chain;
 
-/// Adds to a report the rules of chains that stay because they are another program's.
-pub(crate) fn record_rules_of_program_chains(
+/// Adds to a report the chains that stay because they are another program's.
+pub(crate) fn record_program_chains_as_unchanged(
     ruleset: &Ruleset,
     context: &PassContext<'_>,
     made: &mut RewrittenRuleset,

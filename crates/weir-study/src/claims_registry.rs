@@ -116,7 +116,7 @@ fn evaluate_statements_of_study(folder: &Path) -> Result<StudyStatements, StudyE
         true => Some(load_study(folder)?.study),
         false => None,
     };
-    let run = find_newest_complete_run(folder)?;
+    let run = find_newest_complete_run_path_in_study(folder)?;
     let outcomes = match (&loaded, &run) {
         (Some(study), Some(run)) => Some(evaluate_study_claims(study, &folder.join(run))?),
         _ => None,
@@ -172,7 +172,7 @@ fn read_aa_test(folder: &Path) -> Result<Option<AaTestRecord>, StudyError> {
 }
 
 /// The newest complete run of a study: folders under `runs` begin with their date.
-fn find_newest_complete_run(study: &Path) -> Result<Option<String>, StudyError> {
+fn find_newest_complete_run_path_in_study(study: &Path) -> Result<Option<String>, StudyError> {
     let Ok(entries) = fs::read_dir(study.join("runs")) else { return Ok(None) };
     let mut runs: Vec<PathBuf> =
         entries.flatten().map(|e| e.path()).filter(|run| run.join("run.json").is_file()).collect();

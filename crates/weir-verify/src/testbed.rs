@@ -96,7 +96,7 @@ impl Testbed {
     ) -> Result<Testbed, VerifyError> {
         let firewall = session.create_namespace(&format!("fw-{name}"))?;
         let world = session.create_namespace(&format!("world-{name}"))?;
-        rename_lo_and_set_sysctls(&firewall, &world, families)?;
+        rename_firewall_lo_and_set_sysctls(&firewall, &world, families)?;
         let devices = ["weir-in".to_owned(), "weir-out".to_owned()];
         for (i, device) in devices.iter().enumerate() {
             let mac = if i == 0 { Some(FIREWALL_INPUT_MAC) } else { None };
@@ -346,7 +346,7 @@ fn ip_option_and_gateway(family: Family) -> (&'static str, &'static str) {
 }
 
 /// Sysctls before there are links: forwarding, no checks, no packets of the host itself.
-fn rename_lo_and_set_sysctls(
+fn rename_firewall_lo_and_set_sysctls(
     firewall: &Namespace,
     world: &Namespace,
     families: &[Family],

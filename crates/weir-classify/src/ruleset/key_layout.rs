@@ -178,7 +178,10 @@ impl KeyPart {
 }
 
 /// How many conjunctions the numbers of a box become.
-pub(super) fn count_number_filters(packets: &HyperRect, all_packets: &HyperRect) -> usize {
+pub(super) fn count_conjunctions_for_number_fields(
+    packets: &HyperRect,
+    all_packets: &HyperRect,
+) -> usize {
     let pieces = |field: &Field| {
         let (_, max) = all_packets.interval_of_field(*field);
         split_interval(packets.interval_of_field(*field), word_count(max)).len()

@@ -9,7 +9,7 @@ use weir_model::{
 };
 use weir_partition::{BarrierReason, BoxLowering, HyperRect, find_barrier_reason};
 
-use super::key_layout::count_number_filters;
+use super::key_layout::count_conjunctions_for_number_fields;
 
 /// The most filters that the look-up of one rule may take.
 const FILTERS_PER_RULE_MAX: usize = 256;
@@ -110,7 +110,7 @@ fn find_evaluation_reason(rule: &Rule, family: Family) -> EvaluationReason {
 
 fn fits_filter_limits(lowering: &BoxLowering<'_>, boxes: &[HyperRect]) -> bool {
     let all = lowering.all_packets_with_valid_codes();
-    let filters = boxes.iter().map(|packets| count_number_filters(packets, &all));
+    let filters = boxes.iter().map(|packets| count_conjunctions_for_number_fields(packets, &all));
     boxes.len() <= FILTERS_PER_RULE_MAX && filters.sum::<usize>() <= FILTERS_PER_RULE_MAX
 }
 

@@ -27,7 +27,7 @@ use crate::schedule::run_state::RunState;
 use crate::schedule::{load, packet_trials, probe_trials, subject_rate_search};
 use crate::topology::Topology;
 use crate::trial::runner::TrialRunner;
-use crate::workload::sockets::socket_plan::raise_nofile_and_describe_limits;
+use crate::workload::sockets::socket_plan::raise_nofile_and_describe_client_rate_limits;
 use weir_study::LabHostsFile;
 use weir_study::ProbeKindAndLoad;
 use weir_study::{self, LoadedStudy, PresetDefinition, ProgramSearchPath};
@@ -179,7 +179,7 @@ impl RunState<'_> {
             return Ok(());
         }
         self.set_up_all_firewalls(&rulesets)?;
-        for said in raise_nofile_and_describe_limits(
+        for said in raise_nofile_and_describe_client_rate_limits(
             &self.runner.resources.topology,
             self.loaded_study,
             &points,

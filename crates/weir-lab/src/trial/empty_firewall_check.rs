@@ -18,7 +18,7 @@ pub(crate) fn check_empty_firewall(
     trial: &TrialParameters<'_>,
 ) -> Result<(), LabError> {
     let mut last = Ok(());
-    for _ in 0..planner.max_empty_firewall_tries() {
+    for _ in 0..planner.max_empty_firewall_check_tries() {
         let mut workload = planner.plan_empty_firewall_trial(&mut runner.resources, trial)?;
         let seen = runner.run_trial(firewall, &mut *workload, DropCountSource::NotCounted)?;
         let TrialObservation { send_result, arrived, measured, dropped, .. } = seen;

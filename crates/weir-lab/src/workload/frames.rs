@@ -72,7 +72,7 @@ impl<'a> WorkloadPlanner<'a> for FrameWorkloadPlanner {
         })))
     }
 
-    fn max_empty_firewall_tries(&self) -> u32 {
+    fn max_empty_firewall_check_tries(&self) -> u32 {
         NEW_LINK_CHECK_TRIES_MAX
     }
 

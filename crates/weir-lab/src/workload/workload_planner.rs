@@ -50,7 +50,7 @@ pub(crate) trait WorkloadPlanner<'a> {
     ) -> Result<Box<dyn Workload + 'a>, LabError>;
 
     /// How often that trial is attempted before the firewall is considered broken.
-    fn max_empty_firewall_tries(&self) -> u32 {
+    fn max_empty_firewall_check_tries(&self) -> u32 {
         1
     }
 

@@ -8,7 +8,7 @@ use weir_model::Ruleset;
 use crate::RewrittenRuleset;
 use crate::pass::{CounterPreservation, Pass, PassContext};
 use crate::prefix_tree::{self, TreeOptions};
-use crate::rewrite::record_rules_of_program_chains;
+use crate::rewrite::record_program_chains_as_unchanged;
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ impl Pass for ChainTreePass {
         let mut made = prefix_tree::build_prefix_trees(ruleset, &options, context.rule_ids, &|c| {
             context.may_rewrite(c)
         });
-        record_rules_of_program_chains(ruleset, context, &mut made);
+        record_program_chains_as_unchanged(ruleset, context, &mut made);
         made
     }
 }

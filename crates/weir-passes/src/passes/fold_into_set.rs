@@ -9,7 +9,7 @@ use weir_model::{Ruleset, iptables_tool_name};
 
 use crate::RewrittenRuleset;
 use crate::pass::{CounterPreservation, Pass, PassContext, format_family_set_name_prefix};
-use crate::rewrite::record_rules_of_program_chains;
+use crate::rewrite::record_program_chains_as_unchanged;
 use crate::set_folding::{self, SetFoldCostsAndNames};
 
 /// The pass.
@@ -45,7 +45,7 @@ impl Pass for FoldIntoSetPass {
         let mut made = set_folding::fold_into_sets(ruleset, &options, context.rule_ids, &|c| {
             context.may_rewrite(c)
         });
-        record_rules_of_program_chains(ruleset, context, &mut made);
+        record_program_chains_as_unchanged(ruleset, context, &mut made);
         made
     }
 }

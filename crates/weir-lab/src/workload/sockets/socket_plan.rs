@@ -81,7 +81,7 @@ pub(crate) fn read_client_resources(
 
 /// Raises the number of descriptors as far as the process may; returns the clients' limits to print
 /// before the measurement, one text per number of clients.
-pub(crate) fn raise_nofile_and_describe_limits(
+pub(crate) fn raise_nofile_and_describe_client_rate_limits(
     topology: &Topology,
     loaded: &LoadedStudy,
     points: &[Scenario],
