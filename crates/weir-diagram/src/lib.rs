@@ -81,6 +81,7 @@ mod same_rules;
 mod sequence_agreement;
 mod sequence_build;
 mod sequence_comparison;
+mod set_element_bits;
 mod set_membership;
 mod sorted_set_elements;
 mod stateful_branches;

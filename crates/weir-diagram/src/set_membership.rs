@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use weir_model::ipset::{SetDataType, SetStorage};
 use weir_model::rule_match::SetMatch;
-use weir_model::{Element, ElementPart, Family, Field, IpSet, Match, SetOption};
+use weir_model::{Element, ElementPart, Family, Field, IpSet, Match};
 use weir_semantics::question_digest::digest_debug_text;
 
 use crate::PacketSpace;
@@ -20,18 +20,15 @@ use crate::presence::{
     PacketPartPresence, build_device_predicate, build_masked_predicate, build_span_union_predicate,
     icmp_protocol,
 };
+use crate::set_element_bits::{
+    MEMBER_LEAF, NOMATCH_LEAF, find_set_mark_mask, find_set_netmask, select_address_field,
+    select_element_terminal,
+};
 use crate::sorted_set_elements::{build_multipart_membership, build_single_address_membership};
 use crate::variable_layout::VariableLayout;
 
-/// Terminals of a membership diagram; 0 is *not in it*.
-const MEMBER_LEAF: DiagramRef = DiagramRef::leaf(1);
-const NOMATCH_LEAF: DiagramRef = DiagramRef::leaf(2);
+/// The packet does not determine whether it is in the set.
 const UNKNOWN_MEMBERSHIP_LEAF: DiagramRef = DiagramRef::leaf(3);
-
-/// What an element means for the packets in it.
-pub(crate) const fn select_element_terminal(element: &Element) -> DiagramRef {
-    if element.nomatch { NOMATCH_LEAF } else { MEMBER_LEAF }
-}
 
 /// What the options of a `-m set` require.
 #[derive(Clone, Copy, Debug, Default)]
@@ -277,35 +274,12 @@ impl PacketSpace<'_> {
     }
 }
 
-/// The address that a direction of `-m set` tests.
-pub(crate) const fn select_address_field(src: bool) -> Field {
-    if src { Field::Saddr } else { Field::Daddr }
-}
-
 fn get_part_prefix_len_or_zero(part: &ElementPart) -> u8 {
     if let ElementPart::AddrOrPrefix { len, .. } = part { *len } else { 0 }
 }
 
 fn get_part_addr_or_zero(part: &ElementPart) -> u128 {
     if let ElementPart::AddrOrPrefix { addr, .. } = part { addr.0 } else { 0 }
-}
-
-/// Bits of an address that the set tests.
-pub(crate) fn find_set_netmask(set: &IpSet, family: Family) -> u128 {
-    let netmask = set.options.iter().find_map(|o| match o {
-        SetOption::Netmask(len) => Some(family.netmask((*len).into())),
-        _ => None,
-    });
-    netmask.unwrap_or(family.max_addr())
-}
-
-/// Bits of a mark that the set tests.
-pub(crate) fn find_set_mark_mask(set: &IpSet) -> u128 {
-    let mask = set.options.iter().find_map(|o| match o {
-        SetOption::MarkMask(mask) => Some(*mask),
-        _ => None,
-    });
-    mask.unwrap_or(u32::MAX).into()
 }
 
 /// Reads the parts of a packet that an element needs.

@@ -19,7 +19,7 @@ use weir_model::{Element, ElementPart, Family, Field, IpSet};
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::operators::OverlayOperator;
 use crate::presence::{PacketPartPresence, icmp_protocol};
-use crate::set_membership::{
+use crate::set_element_bits::{
     find_set_mark_mask, find_set_netmask, select_address_field, select_element_terminal,
 };
 use crate::variable_layout::{LevelRange, VariableLayout};
