@@ -200,9 +200,9 @@ fn group_set_points(
         let (tcp_and_udp, own) = ([6, 17], [port_part.flatten().unwrap_or(0)]);
         let protos = if port_part == Some(None) { &tcp_and_udp[..] } else { &own[..] };
         for proto in protos {
-            match lower_element_to_point(layout, set, dirs, element, *proto)? {
-                LoweredElement::Point(group, point) => groups.entry(group).or_default().push(point),
-                LoweredElement::NoPacket => {}
+            let lowered = lower_element_to_point(layout, set, dirs, element, *proto)?;
+            if let Some((group, point)) = lowered.point {
+                groups.entry(group).or_default().push(point);
             }
         }
     }
@@ -211,11 +211,10 @@ fn group_set_points(
     Some(groups)
 }
 
-/// An element as a point.
-enum LoweredElement {
-    Point(PointGroup, SetPoint),
-    /// No packet is in it.
-    NoPacket,
+/// An element that is a point.
+struct LoweredElement {
+    /// `None` if no packet is in it.
+    point: Option<(PointGroup, SetPoint)>,
 }
 
 /// An element with the protocol of its port part; `None` if it is no point.
@@ -249,7 +248,7 @@ fn lower_element_to_point(
                 match header {
                     RequiredHeader::Ports => fix(ports, (*port).into(), 0xffff)?,
                     RequiredHeader::Icmp => fix(Field::IcmpTypeAndCode, (*port).into(), 0xffff)?,
-                    _ if *port != 0 => return Some(LoweredElement::NoPacket),
+                    _ if *port != 0 => return Some(LoweredElement { point: None }),
                     _ => {}
                 }
             }
@@ -269,7 +268,7 @@ fn lower_element_to_point(
         return None;
     }
     if tests.iter().any(|(_, value, mask)| value & !mask != 0) {
-        return Some(LoweredElement::NoPacket);
+        return Some(LoweredElement { point: None });
     }
     let mut fixed = [None; ELEMENT_FIELDS_MAX];
     let mut values = [0; ELEMENT_FIELDS_MAX];
@@ -280,7 +279,7 @@ fn lower_element_to_point(
     }
     let group = PointGroup { prefix_lens: Reverse(prefix_lens), header, fixed };
     let point = SetPoint { values, terminal: select_element_terminal(element) };
-    Some(LoweredElement::Point(group, point))
+    Some(LoweredElement { point: Some((group, point)) })
 }
 
 /// ip_set_getport.c, `get_port`.
