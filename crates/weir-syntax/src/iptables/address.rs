@@ -1,5 +1,7 @@
 //! Addresses, masks and networks as iptables reads them.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use weir_model::{Addr, Family};
 
 use crate::strtoul;
@@ -10,7 +12,7 @@ use crate::strtoul;
 pub(crate) fn parse_xtables_numeric_addr(text: &str, family: Family) -> Option<Addr> {
     match family {
         Family::V4 => parse_dotted_ipv4(text, false).map(|a| Addr(a.into())),
-        Family::V6 => text.parse::<std::net::Ipv6Addr>().ok().map(Addr::from),
+        Family::V6 => text.parse::<Ipv6Addr>().ok().map(Addr::from),
     }
 }
 
@@ -32,7 +34,7 @@ pub(crate) fn parse_inet_aton_or_ipv6_net(
 /// An address in its standard form only (`inet_pton`).
 pub(crate) fn parse_inet_pton(text: &str, family: Family) -> Option<Addr> {
     match family {
-        Family::V4 => text.parse::<std::net::Ipv4Addr>().ok().map(Addr::from),
+        Family::V4 => text.parse::<Ipv4Addr>().ok().map(Addr::from),
         Family::V6 => parse_xtables_numeric_addr(text, family),
     }
 }
@@ -57,17 +59,14 @@ pub(crate) fn parse_inet_aton_or_ipv6(text: &str, family: Family) -> Option<Addr
 }
 
 fn parse_dotted_ipv4(text: &str, whole: bool) -> Option<u32> {
+    // Four decimal numbers without leading zeros: the only spelling that iptables-save prints.
+    if let Ok(addr) = text.parse::<Ipv4Addr>() {
+        return Some(addr.into());
+    }
     let mut out = 0u32;
     let mut parts = 0;
     for part in text.splitn(4, '.') {
-        let bytes = part.as_bytes();
-        let value = match bytes {
-            // The common spelling: up to three decimal digits without a leading zero.
-            [a @ b'0'..=b'9'] => u32::from(a - b'0'),
-            [a @ b'1'..=b'9', b @ b'0'..=b'9'] => u32::from(a - b'0') * 10 + u32::from(b - b'0'),
-            _ => strtoul::parse_number_in_range(part, 0, 255)? as u32,
-        };
-        out = out << 8 | value;
+        out = out << 8 | strtoul::parse_number_in_range(part, 0, 255)? as u32;
         parts += 1;
     }
     if parts < 4 {
@@ -127,8 +126,8 @@ pub(crate) fn parse_xtables_addr_and_mask(
 /// Why a word is not an address of the family.
 pub(crate) fn classify_bad_addr(name: &str, family: Family) -> BadAddr {
     let other = match family {
-        Family::V4 => name.parse::<std::net::Ipv6Addr>().is_ok(),
-        Family::V6 => name.parse::<std::net::Ipv4Addr>().is_ok(),
+        Family::V4 => name.parse::<Ipv6Addr>().is_ok(),
+        Family::V6 => name.parse::<Ipv4Addr>().is_ok(),
     };
     if other { BadAddr::WrongFamily } else { BadAddr::NotAnAddress }
 }
