@@ -63,7 +63,7 @@ impl<'f> ComparedPair<'f> {
         known: &mut EqualTables,
         statistics: &mut DiagramSizeAndSteps,
     ) -> bool {
-        let sides = self.compared_rulesets();
+        let sides = self.sides;
         // What conntrack does between the tables depends on whether it is in use.
         if self.path == ComparedPath::ReassembledInput
             || self.options.level != CompareLevel::Effects
@@ -71,7 +71,7 @@ impl<'f> ComparedPair<'f> {
         {
             return false;
         }
-        let stages = list_journey_stages(self.path, &sides);
+        let stages = list_journey_stages(self.path, sides);
         if stages.iter().any(|stage| known.get(stage) == Some(&false)) {
             return false;
         }
@@ -80,7 +80,7 @@ impl<'f> ComparedPair<'f> {
         for (is_ranked, steps) in [(false, usual_order_steps), (true, best_order_steps)] {
             let order = if is_ranked { orders()[0] } else { usual };
             statistics.order = order;
-            match self.compare_unknown_tables(&sides, &stages, known, steps, statistics) {
+            match self.compare_unknown_tables(sides, &stages, known, steps, statistics) {
                 Err(BuildError::LimitReached(_)) => {}
                 Ok(()) | Err(BuildError::OtherReason(_)) => break,
             }

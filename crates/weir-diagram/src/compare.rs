@@ -8,11 +8,13 @@ use weir_semantics::JourneyKind;
 
 use crate::chain::BuildError;
 use crate::common_chains::EqualTables;
-use crate::compared_pair::ComparedPair;
+use crate::compared_pair::{ComparedPair, make_compared_rulesets};
 use crate::comparison_types::{
     CompareError, CompareOptions, CompareScope, ComparedPath, Comparison, ComparisonVerdict,
     DiagramSizeAndSteps, FamilyPathComparison,
 };
+use crate::difference_slice::slice_to_difference;
+use crate::journey::ComparedRuleset;
 use crate::node_store::LimitReached;
 use crate::proof_budget::ProofBudget;
 use crate::reassembly_difference::find_reassembly_difference;
@@ -83,17 +85,22 @@ pub fn compare_with_progress(
     };
     check_same_shared_object_errors(before, after)?;
     let mut parts = Vec::new();
-    let rules =
-        |f: &Firewall| f.rulesets().map(|r| r.rules_with_table_and_chain().count()).sum::<usize>();
+    let has_same_sets = before.sets == after.sets;
     let is_compared = |family: &Family| {
         let there = before.ruleset(*family).is_some() || after.ruleset(*family).is_some();
         there && options.family.is_none_or(|f| f == *family)
     };
     let families: Vec<Family> = [Family::V4, Family::V6].into_iter().filter(is_compared).collect();
     for (number, family) in families.iter().copied().enumerate() {
-        let larger = if rules(before) < rules(after) { after } else { before };
-        let whole =
-            ComparedPair { before, after, options, family, path: ComparedPath::ReassembledInput };
+        let mut sides = make_compared_rulesets([before, after], family, options);
+        let slices = slice_to_difference(&sides, &ways, (family, has_same_sets));
+        for (side, slice) in sides.iter_mut().zip(slices.iter().flatten()) {
+            side.replace_rules_by_slice(slice);
+        }
+        let rulesets = sides.iter().filter_map(ComparedRuleset::ruleset);
+        let larger = rulesets.max_by_key(|r| r.rules_with_table_and_chain().count());
+        let path = ComparedPath::ReassembledInput;
+        let whole = ComparedPair { before, after, sides: &sides, options, family, path };
         let orders = OnceCell::new();
         let mut plan = FamilyComparisonState::new(&whole);
         let most = if plan.is_multiplied_out { plan.usual_steps } else { u64::MAX };

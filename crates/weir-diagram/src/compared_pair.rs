@@ -24,12 +24,29 @@ use crate::variable_layout::VariableOrder;
 use crate::witness::{Assumption, Witness};
 
 /// What is compared in one part.
+#[derive(Clone, Copy)]
 pub(crate) struct ComparedPair<'f> {
+    /// The whole firewalls: single packets are sent through these.
     pub before: &'f Firewall,
     pub after: &'f Firewall,
+    /// The rules of which diagrams are built.
+    pub sides: &'f [ComparedRuleset<'f>; 2],
     pub options: &'f CompareOptions,
     pub family: Family,
     pub path: ComparedPath,
+}
+
+/// Both sides of a comparison, with all of their rules.
+pub(crate) fn make_compared_rulesets<'f>(
+    firewalls: [&'f Firewall; 2],
+    family: Family,
+    options: &CompareOptions,
+) -> [ComparedRuleset<'f>; 2] {
+    [0, 1].map(|side| {
+        let firewall = firewalls[side];
+        let state_ids = StatefulTestIdResolver::new(firewall, options.stateful_pairing);
+        ComparedRuleset::new(firewall, family, side, state_ids, options.conntrack_in_use)
+    })
 }
 
 impl<'f> ComparedPair<'f> {
@@ -102,19 +119,6 @@ impl<'f> ComparedPair<'f> {
         Ok(space)
     }
 
-    pub fn compared_rulesets(&self) -> [ComparedRuleset<'f>; 2] {
-        [(0, self.before), (1, self.after)].map(|(number, firewall)| {
-            let state_ids = StatefulTestIdResolver::new(firewall, self.options.stateful_pairing);
-            ComparedRuleset::new(
-                firewall,
-                self.family,
-                number,
-                state_ids,
-                self.options.conntrack_in_use,
-            )
-        })
-    }
-
     fn decide_equality(
         &self,
         context: &mut DiagramContext<'f>,
@@ -123,11 +127,11 @@ impl<'f> ComparedPair<'f> {
         let dead = self.find_unreassembled_datagrams(context)?;
         let all_ways = dead[0] != dead[1];
         let from = context.space.store.node_count();
-        let sides = self.compared_rulesets();
-        let pieces = list_journey_stages(self.path, &sides);
+        let sides = self.sides;
+        let pieces = list_journey_stages(self.path, sides);
         // Table by table: if all are equal, so is the journey.
         let mut live_diagrams = Vec::new();
-        for side in &sides {
+        for side in sides {
             for piece in &pieces {
                 let made = context.build_stage(side, *piece, &mut live_diagrams, from)?;
                 live_diagrams.push(made);

@@ -14,6 +14,7 @@ use crate::chain::BuildError;
 use crate::chain_cache::ChainCache;
 use crate::comparison_types::{CompareLevel, ComparedPath};
 use crate::compose::DiagramContext;
+use crate::difference_slice::RulesetSlice;
 use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::{FreeVariable, UndeterminedTargetBit};
 use crate::node_store::{DiagramRef, LimitReached};
@@ -32,6 +33,8 @@ pub(crate) struct ComparedRuleset<'f> {
     state_ids: StatefulTestIdResolver,
     /// Conntrack is in use: nat is consulted.
     pub conntrack_in_use: bool,
+    /// Some rule sends packets to this host.
+    has_redirect_target: bool,
     /// Which of the space's firewalls it is.
     side_index: usize,
 }
@@ -54,7 +57,20 @@ impl<'f> ComparedRuleset<'f> {
             ruleset,
             state_ids,
             conntrack_in_use: conntrack || uses(),
+            has_redirect_target: ruleset.is_some_and(has_redirect_target),
             side_index: number,
+        }
+    }
+
+    /// The rules that are compared.
+    pub fn ruleset(&self) -> Option<&'f Ruleset> {
+        self.ruleset
+    }
+
+    /// Only these of its rules are compared; what conntrack and routing do is decided by all.
+    pub fn replace_rules_by_slice(&mut self, slice: &'f RulesetSlice) {
+        if let Some(whole) = self.ruleset.replace(&slice.ruleset) {
+            self.state_ids.add_copies(slice.originals_and_copies(whole));
         }
     }
 
@@ -78,16 +94,15 @@ impl<'f> ComparedRuleset<'f> {
         &self.state_ids
     }
 
-    /// Whether some rule sends packets to this host.
-    fn has_redirect_target(&self) -> bool {
-        let is_redirect = |t: &Target| match t {
-            Target::Nat(nat) => matches!(**nat, NatTarget::Redirect(_)),
-            _ => false,
-        };
-        self.ruleset.is_some_and(|r| {
-            r.rules_with_table_and_chain().any(|(_, _, rule)| is_redirect(&rule.target))
-        })
-    }
+}
+
+/// Whether some rule sends packets to this host.
+fn has_redirect_target(ruleset: &Ruleset) -> bool {
+    let is_redirect = |t: &Target| match t {
+        Target::Nat(nat) => matches!(**nat, NatTarget::Redirect(_)),
+        _ => false,
+    };
+    ruleset.rules_with_table_and_chain().any(|(_, _, rule)| is_redirect(&rule.target))
 }
 
 /// A table at a hook: a part of a journey.
@@ -102,7 +117,7 @@ pub(crate) fn list_journey_stages(
     path: ComparedPath,
     sides: &[ComparedRuleset<'_>],
 ) -> Vec<(TableAtHook, EvaluationPoint)> {
-    let redirects = sides.iter().any(ComparedRuleset::has_redirect_target);
+    let redirects = sides.iter().any(|side| side.has_redirect_target);
     let hooks: &[Hook] = match path {
         ComparedPath::Hook(Hook::Prerouting) => &[Hook::Prerouting],
         ComparedPath::Hook(Hook::Input) | ComparedPath::ReassembledInput => &[Hook::Input],

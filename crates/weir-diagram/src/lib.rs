@@ -42,6 +42,7 @@
 
 #[cfg(test)]
 mod agreement;
+mod aligned_rules;
 mod balanced_merge;
 mod chain;
 mod chain_cache;
@@ -53,6 +54,7 @@ mod compose;
 mod corner_case;
 mod diagram_lookup;
 mod difference;
+mod difference_slice;
 mod encode;
 mod evaluation_point;
 mod fragment_drops;

@@ -8,7 +8,7 @@ use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::random_ruleset::TestRng;
 
 use crate::agreement::{IPSET_SAVE_TEXT, generate_random_ruleset};
-use crate::compared_pair::ComparedPair;
+use crate::compared_pair::{ComparedPair, make_compared_rulesets};
 use crate::comparison_types::{
     CompareLevel, CompareOptions, ComparedPath, ComparisonVerdict, DiagramSizeAndSteps,
     StatefulTestPairing,
@@ -125,10 +125,12 @@ fn compare_as_sequences_and_whole_diagrams(
             steps_max: 200_000,
             ..CompareOptions::default()
         };
+        let sides = make_compared_rulesets([&before, &after], Family::V4, &options);
         for path in paths {
             let pair = ComparedPair {
                 before: &before,
                 after: &after,
+                sides: &sides,
                 options: &options,
                 family: Family::V4,
                 path: *path,

@@ -41,7 +41,7 @@ impl<'f> ComparedPair<'f> {
     /// Whether a packet may meet many rules of one table that do something after a test that the
     /// packet's fields do not decide, and let the packet go on.
     pub fn is_multiplied_out_by_tests(&self) -> bool {
-        let rulesets = [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
+        let rulesets = self.sides.iter().filter_map(ComparedRuleset::ruleset);
         rulesets
             .flat_map(|ruleset| &ruleset.tables)
             .any(|table| can_packet_reach_opaque_effects(table, self.family, MULTIPLIED_RULES_MIN))
@@ -50,7 +50,7 @@ impl<'f> ComparedPair<'f> {
     /// The steps that suffice for diagrams of most rulesets where answers to such tests do not
     /// multiply them.
     pub fn usual_diagram_steps(&self) -> u64 {
-        let rulesets = [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
+        let rulesets = self.sides.iter().filter_map(ComparedRuleset::ruleset);
         let rules = rulesets.map(|r| count_rules_without_opaque_effect(r, self.family));
         let steps = USUAL_STEPS_MIN + USUAL_STEPS_PER_RULE * rules.sum::<usize>() as u64;
         steps.min(self.options.steps_max)
@@ -67,9 +67,9 @@ impl<'f> ComparedPair<'f> {
         context.terminals.with_effects = self.options.level == CompareLevel::Effects;
         context.space.store.steps = statistics.steps;
         context.space.store.steps_max = self.options.steps_max / 4;
-        let sides = self.compared_rulesets();
-        let stages = list_journey_stages(self.path, &sides);
-        let is_equal = context.are_tables_equal_as_sequences(&sides, &stages) == Ok(true);
+        let sides = self.sides;
+        let stages = list_journey_stages(self.path, sides);
+        let is_equal = context.are_tables_equal_as_sequences(sides, &stages) == Ok(true);
         statistics.record_context_size_and_steps(&context);
         is_equal
     }

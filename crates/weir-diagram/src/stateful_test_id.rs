@@ -43,6 +43,18 @@ impl StatefulTestIdResolver {
         StatefulTestIdResolver { ids_by_rule: Some(by_rule), configured_objects: configured }
     }
 
+    /// Copies of rules have the identity of the originals, also where they are in memory.
+    pub fn add_copies<'r>(&mut self, copies: impl Iterator<Item = (&'r Rule, &'r Rule)>) {
+        for (original, copy) in copies {
+            if let Some(ids) = &mut self.ids_by_rule
+                && let Some(id) = ids.get(&rule_memory_address(original)).copied()
+            {
+                ids.insert(rule_memory_address(copy), id);
+            }
+            self.configured_objects.add_copy(original, copy);
+        }
+    }
+
     /// The identity of a rule's tests, and what configures the objects that they use: a bucket that
     /// another rule created is a different bucket.
     pub fn stateful_test_id(&self, rule: &Rule) -> u64 {
@@ -59,7 +71,7 @@ impl StatefulTestIdResolver {
 
 /// Whether answers or effects of a rule may depend on packets before; or on a set, which rules may
 /// change.
-fn can_rule_depend_on_state(rule: &Rule, family: Family) -> bool {
+pub(crate) fn can_rule_depend_on_state(rule: &Rule, family: Family) -> bool {
     let row = target_effects(&rule.target);
     row.stateful
         || row.set_writes != IpsetWrites::None

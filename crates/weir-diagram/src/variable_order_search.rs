@@ -33,14 +33,12 @@ pub(crate) struct RankedOrders {
 /// take at most `steps_max`.
 pub(crate) fn rank_variable_orders(
     family: Family,
-    firewall: &Firewall,
+    ruleset: Option<&Ruleset>,
     paths: &[ComparedPath],
     steps_max: u64,
 ) -> RankedOrders {
     let mut orders = VariableOrder::ALL.to_vec();
-    let Some(ruleset) =
-        firewall.ruleset(family).filter(|r| r.rules_with_table_and_chain().count() > 16)
-    else {
+    let Some(ruleset) = ruleset.filter(|r| r.rules_with_table_and_chain().count() > 16) else {
         return RankedOrders { orders, steps: 0 };
     };
     let thin = thin_ruleset(ruleset);

@@ -43,7 +43,10 @@ pub use rule_match::{
     AddrMatch, BaseMatch, FragmentMatch, IfaceMatch, Match, PortSpan, ProtoMatch,
 };
 pub use rule_place::RulePlaceInTable;
-pub use rule_test::{Predicate, RuleTests, Test, lower_to_tests, lower_to_tests_with_match_index};
+pub use rule_test::{
+    Predicate, RuleTests, Test, lower_base_to_tests, lower_to_tests,
+    lower_to_tests_with_match_index,
+};
 pub use ruleset::{Chain, Firewall, Hook, Policy, Rule, Ruleset, Table, TableName};
 pub use shared_name::SharedName;
 pub use span::Span;

@@ -125,6 +125,13 @@ pub fn lower_to_tests_with_match_index(rule: &Rule, family: Family) -> Vec<(Opti
     out
 }
 
+/// The base tests of a rule (`-s -d -i -o -p -f`): the first of [`lower_to_tests`].
+pub fn lower_base_to_tests(rule: &Rule) -> RuleTests {
+    let mut out = Vec::new();
+    push_base_tests(&mut out, rule);
+    out
+}
+
 fn push_base_tests(out: &mut RuleTests, rule: &Rule) {
     let base = &rule.base;
     push_optional_masked_addr_test(out, Field::Saddr, base.saddr);

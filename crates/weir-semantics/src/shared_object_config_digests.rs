@@ -37,6 +37,14 @@ impl SharedObjectConfigDigests {
         SharedObjectConfigDigests { digest_by_rule_address: by_rule }
     }
 
+    /// A copy of a rule shares the objects of the original.
+    pub fn add_copy(&mut self, original: &Rule, copy: &Rule) {
+        let digest = self.digest_for_rule(original);
+        if digest != 0 {
+            self.digest_by_rule_address.insert(rule_memory_address(copy), digest);
+        }
+    }
+
     /// The digest of what configures the objects of a rule; 0 where it shares none.
     pub fn digest_for_rule(&self, rule: &Rule) -> u64 {
         match self.digest_by_rule_address.is_empty() {
