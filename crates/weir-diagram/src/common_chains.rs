@@ -99,7 +99,7 @@ impl<'f> ComparedPair<'f> {
     ) -> Result<(), BuildError> {
         let mut context = DiagramContext::new(self.make_packet_space(statistics.order)?);
         context.space.store.steps = statistics.steps;
-        context.space.store.steps_max = (statistics.steps + steps).min(self.options.steps_max);
+        context.space.store.steps_max = (statistics.steps + steps).min(self.steps_max);
         let mut result = Ok(());
         for (piece, point) in stages {
             if known.get(&(*piece, *point)) == Some(&true) {

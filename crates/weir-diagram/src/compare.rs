@@ -100,7 +100,11 @@ pub fn compare_with_progress(
         let rulesets = sides.iter().filter_map(ComparedRuleset::ruleset);
         let larger = rulesets.max_by_key(|r| r.rules_with_table_and_chain().count());
         let path = ComparedPath::ReassembledInput;
-        let whole = ComparedPair { before, after, sides: &sides, options, family, path };
+        let interpreters = OnceCell::new();
+        let (sides, interpreters) = (&sides, &interpreters);
+        let steps_max = options.steps_max;
+        let whole =
+            ComparedPair { before, after, sides, interpreters, options, steps_max, family, path };
         let orders = OnceCell::new();
         let mut plan = FamilyComparisonState::new(&whole);
         let most = if plan.is_multiplied_out { plan.usual_steps } else { u64::MAX };
@@ -110,8 +114,7 @@ pub fn compare_with_progress(
         let mut compare = |path, more_follow, plan: &mut FamilyComparisonState| {
             progress(family, path);
             let steps_max = budget.steps_for_next_proof(more_follow);
-            let options = CompareOptions { steps_max, ..options.clone() };
-            let pair = ComparedPair { options: &options, path, ..whole };
+            let pair = ComparedPair { steps_max, path, ..whole };
             let part = compare_pair_trying_orders(&pair, &orders_by_rank, plan)?;
             budget.spend(part.statistics.steps);
             steps += part.statistics.steps;
@@ -192,16 +195,15 @@ fn compare_pair_trying_orders<'o>(
 ) -> Result<FamilyPathComparison, CompareError> {
     let mut statistics = DiagramSizeAndSteps::default();
     let ranked_steps =
-        if plan.is_multiplied_out { plan.usual_steps } else { pair.options.steps_max / 4 };
+        if plan.is_multiplied_out { plan.usual_steps } else { pair.steps_max / 4 };
     let steps = [plan.usual_steps, ranked_steps];
     if pair.are_equal_with_common_chains(orders, steps, &mut plan.equal_tables, &mut statistics) {
         return Ok(pair.make_family_path_comparison(ComparisonVerdict::Equal, statistics));
     }
     if plan.is_multiplied_out {
-        let steps_max = (statistics.steps + plan.usual_steps).min(pair.options.steps_max);
-        let few_steps = CompareOptions { steps_max, ..pair.options.clone() };
+        let steps_max = (statistics.steps + plan.usual_steps).min(pair.steps_max);
         statistics.order = orders()[0];
-        let quick = ComparedPair { options: &few_steps, ..*pair };
+        let quick = ComparedPair { steps_max, ..*pair };
         if let Ok(answer) = quick.compare_with_variable_order(statistics.order, &mut statistics) {
             return Ok(pair.make_family_path_comparison(answer?, statistics));
         }
@@ -219,7 +221,7 @@ fn compare_pair_trying_orders<'o>(
                 why = format!("the diagrams need more than the allowed {mib} MiB");
             }
             Err(BuildError::LimitReached(LimitReached::Steps)) => {
-                let millions = pair.options.steps_max as f64 / 1e6;
+                let millions = pair.steps_max as f64 / 1e6;
                 why = format!("not proven within {millions} million steps");
                 break;
             }

@@ -1,5 +1,7 @@
 //! Decides whether two rulesets are equal on one path and, if not, for which packet they differ.
 
+use std::cell::OnceCell;
+
 use weir_model::effect::{ConntrackDemand, total_conntrack_demand};
 use weir_model::{Family, Field, Firewall, Hook, Policy, Ruleset, TableName, match_effects};
 use weir_semantics::Interpreter;
@@ -31,7 +33,11 @@ pub(crate) struct ComparedPair<'f> {
     pub after: &'f Firewall,
     /// The rules of which diagrams are built.
     pub sides: &'f [ComparedRuleset<'f>; 2],
+    /// Of the whole firewalls, made when the first packet is sent.
+    pub interpreters: &'f OnceCell<[Interpreter<'f>; 2]>,
     pub options: &'f CompareOptions,
+    /// The steps of this part: of those of the options, what it may use.
+    pub steps_max: u64,
     pub family: Family,
     pub path: ComparedPath,
 }
@@ -96,7 +102,7 @@ impl<'f> ComparedPair<'f> {
         let space = self.make_packet_space(order)?;
         let mut context = DiagramContext::new(space);
         context.space.store.steps = statistics.steps;
-        context.space.store.steps_max = self.options.steps_max;
+        context.space.store.steps_max = self.steps_max;
         let answer = self.decide_equality(&mut context);
         statistics.record_context_size_and_steps(&context);
         answer
@@ -271,12 +277,18 @@ impl<'f> ComparedPair<'f> {
         &self,
         witness: &Witness,
     ) -> Option<(OutcomeDifference, (Verdict, Verdict))> {
-        let run = |firewall: &'f Firewall, other: &Firewall| {
-            let mut interpreter = Interpreter::new_with_sets_changed_by(firewall, other);
-            if self.options.conntrack_in_use {
-                interpreter = interpreter.with_conntrack_in_use();
-            }
-            let mut answers = witness.to_oracle(firewall, self.options.stateful_pairing);
+        let interpreters = self.interpreters.get_or_init(|| {
+            [(self.before, self.after), (self.after, self.before)].map(|(firewall, other)| {
+                let interpreter = Interpreter::new_with_sets_changed_by(firewall, other);
+                match self.options.conntrack_in_use {
+                    true => interpreter.with_conntrack_in_use(),
+                    false => interpreter,
+                }
+            })
+        });
+        let run = |side: usize, firewall: &'f Firewall| {
+            let interpreter = &interpreters[side];
+            let mut answers = witness.to_oracle(self.sides[side].state_ids());
             if self.path == ComparedPath::ReassembledInput
                 && is_dropped_before_reassembly(firewall, &witness.packet)
             {
@@ -308,8 +320,8 @@ impl<'f> ComparedPair<'f> {
             };
             (outcome, answers.stateful_evaluations)
         };
-        let (a, asked_a) = run(self.before, self.after);
-        let (b, asked_b) = run(self.after, self.before);
+        let (a, asked_a) = run(0, self.before);
+        let (b, asked_b) = run(1, self.after);
         let difference = if a.verdict != b.verdict {
             OutcomeDifference::Verdict
         } else if self.options.level == CompareLevel::Verdict {

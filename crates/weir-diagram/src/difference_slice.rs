@@ -20,6 +20,8 @@
 //! both slices, which have the same rules for it. What conntrack and routing do between the tables
 //! is decided by the whole rulesets.
 
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
 use weir_model::effect::{collect_fields_changed_within_table, match_effects, target_effects};
 use weir_model::{
     Chain, ChainGraph, Family, Field, FieldSet, Hook, Match, Policy, Rule, Ruleset, Table,
@@ -88,7 +90,7 @@ pub(crate) fn slice_to_difference(
 /// What a packet passes on the way to a changed rule.
 type RegionTests = Vec<Test>;
 
-/// The regions of a table, as seen from it.
+/// The regions of all stages, as seen from one.
 enum VisibleRegions {
     Some(Vec<RegionTests>),
     /// There are too many, or a region of which nothing is visible.
@@ -102,8 +104,8 @@ struct TablePair<'f> {
     changed_within: FieldSet,
     /// Fields that may be different after the table.
     written: FieldSet,
-    /// What matters here, from any stage.
-    regions: VisibleRegions,
+    /// What matters at each hook, from any stage.
+    regions: BTreeMap<Hook, VisibleRegions>,
 }
 
 /// A table of one ruleset.
@@ -142,7 +144,7 @@ impl<'f> TablePair<'f> {
         let mut paired = tables.map(|table| table.map(TableSide::new));
         let names = tables.into_iter().flatten().flat_map(|table| &table.chains).map(|c| &c.name);
         let mut changed_count = 0;
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         for name in names.filter(|name| seen.insert(&***name)) {
             let at = paired.each_ref().map(|side| side.as_ref()?.graph.chain_index(name));
             let chains = [0, 1].map(|side| Some(&tables[side]?.chains[at[side]?]));
@@ -171,7 +173,7 @@ impl<'f> TablePair<'f> {
         Some(TablePair {
             changed_within: union(&collect_fields_changed_within_table),
             written: union(&collect_fields_written_by_table),
-            regions: VisibleRegions::Some(Vec::new()),
+            regions: BTreeMap::new(),
             sides: paired,
         })
     }
@@ -180,8 +182,7 @@ impl<'f> TablePair<'f> {
     fn regions_at_hook(&self, hook: Hook, family: Family) -> Option<Vec<RegionTests>> {
         let mut regions = Vec::new();
         for side in self.sides.iter().flatten() {
-            let is_base = |c: &Chain| c.policy.is_some() && &*c.name == hook.chain_name();
-            if let Some(base) = side.table.chains.iter().position(is_base) {
+            if let Some(base) = find_base_chain(side.table, hook) {
                 side.collect_regions(base, &Vec::new(), family, &mut regions)?;
             }
         }
@@ -191,16 +192,46 @@ impl<'f> TablePair<'f> {
         Some(regions)
     }
 
-    fn add_region(&mut self, mut region: RegionTests) {
+    fn add_region(&mut self, hook: Hook, mut region: RegionTests) {
         retain_unwritten_fields(&mut region, self.changed_within);
-        let VisibleRegions::Some(regions) = &mut self.regions else { return };
+        let visible = self.regions.entry(hook).or_insert(VisibleRegions::Some(Vec::new()));
+        let VisibleRegions::Some(regions) = visible else { return };
         if regions.contains(&region) {
             return;
         }
         regions.push(region);
         if regions.len() > REGIONS_MAX || regions.last().is_some_and(Vec::is_empty) {
-            self.regions = VisibleRegions::Everything;
+            *visible = VisibleRegions::Everything;
         }
+    }
+
+    /// Which rules of each chain of a side may match a packet that matters.
+    fn find_rules_that_matter(&self, side: usize, family: Family) -> Vec<Vec<usize>> {
+        let Some(TableSide { table, graph, .. }) = &self.sides[side] else { return Vec::new() };
+        let algebra = TestAlgebra::for_table(table, family);
+        let mut kept = vec![BTreeSet::new(); table.chains.len()];
+        for (hook, regions) in &self.regions {
+            let may_matter = |rule: &Rule| match regions {
+                VisibleRegions::Everything => true,
+                VisibleRegions::Some(regions) => {
+                    let tests = list_base_tests(rule, family);
+                    regions.iter().any(|region| !algebra.is_disjoint(region, &tests))
+                }
+            };
+            let mut open: Vec<usize> = find_base_chain(table, *hook).into_iter().collect();
+            let mut is_entered = vec![false; table.chains.len()];
+            while let Some(at) = open.pop() {
+                if std::mem::replace(&mut is_entered[at], true) {
+                    continue;
+                }
+                let rules = table.chains[at].rules.iter().enumerate();
+                for (number, _) in rules.filter(|(_, rule)| may_matter(rule)) {
+                    kept[at].insert(number);
+                    open.extend(graph.chain_entered_by_rule(at, number));
+                }
+            }
+        }
+        kept.into_iter().map(|rules| rules.into_iter().collect()).collect()
     }
 }
 
@@ -282,7 +313,7 @@ impl DifferenceSlicer<'_, '_> {
                     let region = self.region_seen_from(region, between);
                     let pair = self.tables.iter_mut().find(|(table, _)| *table == other.table);
                     if let Some((_, pair)) = pair {
-                        pair.add_region(region);
+                        pair.add_region(other.hook, region);
                     }
                 }
             }
@@ -306,33 +337,8 @@ impl DifferenceSlicer<'_, '_> {
         let mut original_indexes = Vec::new();
         for table in &ruleset.tables {
             let pair = self.table_pair(table.name);
-            let regions = pair.and_then(|pair| match &pair.regions {
-                VisibleRegions::Some(regions) => Some(regions),
-                VisibleRegions::Everything => None,
-            });
-            let algebra = TestAlgebra::for_table(table, self.family);
-            let may_matter = |rule: &Rule| {
-                let Some(regions) = regions else { return true };
-                let tests = list_base_tests(rule, self.family);
-                regions.iter().any(|region| !algebra.is_disjoint(region, &tests))
-            };
-            let mut kept: Vec<Vec<usize>> = vec![Vec::new(); table.chains.len()];
-            let graph = pair.and_then(|pair| Some(&pair.sides[side].as_ref()?.graph));
-            let mut is_entered = vec![false; table.chains.len()];
-            let mut open: Vec<usize> =
-                (0..table.chains.len()).filter(|at| table.chains[*at].policy.is_some()).collect();
-            open.iter().for_each(|at| is_entered[*at] = true);
-            while let Some(at) = open.pop() {
-                let rules = table.chains[at].rules.iter().enumerate();
-                kept[at] = rules.filter(|(_, rule)| may_matter(rule)).map(|(i, _)| i).collect();
-                for rule in &kept[at] {
-                    let callee = graph.and_then(|graph| graph.chain_entered_by_rule(at, *rule));
-                    if let Some(callee) = callee.filter(|to| !is_entered[*to]) {
-                        is_entered[callee] = true;
-                        open.push(callee);
-                    }
-                }
-            }
+            let mut kept =
+                pair.map_or_else(Vec::new, |pair| pair.find_rules_that_matter(side, self.family));
             let chains = table.chains.iter().zip(&kept).map(|(chain, kept)| {
                 let mut slice = Chain::new(chain.name.clone(), chain.policy);
                 slice.rules = kept.iter().map(|rule| chain.rules[*rule].clone()).collect();
@@ -348,6 +354,10 @@ impl DifferenceSlicer<'_, '_> {
         }
         RulesetSlice { ruleset: slice, original_indexes }
     }
+}
+
+fn find_base_chain(table: &Table, hook: Hook) -> Option<usize> {
+    table.chains.iter().position(|c| c.policy.is_some() && &*c.name == hook.chain_name())
 }
 
 /// A chain that does not exist accepts.

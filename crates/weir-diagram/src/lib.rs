@@ -117,6 +117,7 @@ pub use self::paired_oracle::PairedSeededOracle;
 pub use self::proof_budget::ProofBudget;
 pub use self::reassembly_difference::ReassemblyDifference;
 pub use self::region::{ComparedExamplePacket, FieldValues, Region, RegionFieldSize};
+pub use self::stateful_test_id::StatefulTestIdResolver;
 pub use self::variable_layout::VariableOrder;
 pub use self::witness::{Assumption, Witness};
 pub use self::witness_oracle::WitnessOracle;

@@ -126,12 +126,15 @@ fn compare_as_sequences_and_whole_diagrams(
             ..CompareOptions::default()
         };
         let sides = make_compared_rulesets([&before, &after], Family::V4, &options);
+        let interpreters = std::cell::OnceCell::new();
         for path in paths {
             let pair = ComparedPair {
                 before: &before,
                 after: &after,
                 sides: &sides,
+                interpreters: &interpreters,
                 options: &options,
+                steps_max: options.steps_max,
                 family: Family::V4,
                 path: *path,
             };

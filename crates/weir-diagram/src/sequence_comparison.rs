@@ -53,7 +53,7 @@ impl<'f> ComparedPair<'f> {
         let rulesets = self.sides.iter().filter_map(ComparedRuleset::ruleset);
         let rules = rulesets.map(|r| count_rules_without_opaque_effect(r, self.family));
         let steps = USUAL_STEPS_MIN + USUAL_STEPS_PER_RULE * rules.sum::<usize>() as u64;
-        steps.min(self.options.steps_max)
+        steps.min(self.steps_max)
     }
 
     /// Whether the rulesets are proven equal as sequences, with at most a quarter of the steps.
@@ -66,7 +66,7 @@ impl<'f> ComparedPair<'f> {
         let mut context = DiagramContext::new(space);
         context.terminals.with_effects = self.options.level == CompareLevel::Effects;
         context.space.store.steps = statistics.steps;
-        context.space.store.steps_max = self.options.steps_max / 4;
+        context.space.store.steps_max = self.steps_max / 4;
         let sides = self.sides;
         let stages = list_journey_stages(self.path, sides);
         let is_equal = context.are_tables_equal_as_sequences(sides, &stages) == Ok(true);

@@ -13,14 +13,17 @@ use crate::comparison_types::StatefulTestPairing;
 use crate::packet_space::compute_original_rule_state_id;
 
 /// Identifies the stateful tests of a firewall's rules, and finds them again in another firewall.
+///
+/// Rules are known by where they are in memory: it is valid while the firewall stays there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct StatefulTestIdResolver {
+pub struct StatefulTestIdResolver {
     /// By the address of the rule, where its text alone does not say; else by its credit.
     ids_by_rule: Option<HashMap<usize, u64>>,
     configured_objects: SharedObjectConfigDigests,
 }
 
 impl StatefulTestIdResolver {
+    /// Of a firewall, paired with those of another in this way.
     pub fn new(firewall: &Firewall, identity: StatefulTestPairing) -> StatefulTestIdResolver {
         let configured = SharedObjectConfigDigests::from_rulesets(firewall.rulesets());
         if identity == StatefulTestPairing::ByCredit {
@@ -44,7 +47,7 @@ impl StatefulTestIdResolver {
     }
 
     /// Copies of rules have the identity of the originals, also where they are in memory.
-    pub fn add_copies<'r>(&mut self, copies: impl Iterator<Item = (&'r Rule, &'r Rule)>) {
+    pub(crate) fn add_copies<'r>(&mut self, copies: impl Iterator<Item = (&'r Rule, &'r Rule)>) {
         for (original, copy) in copies {
             if let Some(ids) = &mut self.ids_by_rule
                 && let Some(id) = ids.get(&rule_memory_address(original)).copied()
@@ -57,7 +60,7 @@ impl StatefulTestIdResolver {
 
     /// The identity of a rule's tests, and what configures the objects that they use: a bucket that
     /// another rule created is a different bucket.
-    pub fn stateful_test_id(&self, rule: &Rule) -> u64 {
+    pub(crate) fn stateful_test_id(&self, rule: &Rule) -> u64 {
         let state_id = match &self.ids_by_rule {
             Some(by_rule) => by_rule.get(&rule_memory_address(rule)).copied().unwrap_or(0),
             None => compute_original_rule_state_id(rule),

@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 
 use weir_model::rule_match::SetMatch;
-use weir_model::{Addr, Firewall, Hook, Match, Packet};
+use weir_model::{Addr, Hook, Match, Packet};
 use weir_semantics::interpreter::default_nat_mapping;
 use weir_semantics::question_digest::{digest_debug_text, digest_existing_nat_question};
 use weir_semantics::{
     ConnectionFact, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
 };
 
-use crate::comparison_types::StatefulTestPairing;
 use crate::free_variable::{FreeVariable, UndeterminedTargetBit};
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::witness::{Assumption, Witness};
@@ -22,7 +21,7 @@ use crate::witness::{Assumption, Witness};
 #[derive(Clone, Debug)]
 pub struct WitnessOracle<'w> {
     assumptions: &'w [Assumption],
-    state_ids: StatefulTestIdResolver,
+    state_ids: &'w StatefulTestIdResolver,
     evaluation_counts: HashMap<(u64, u64), u32>,
     /// Stateful tests that were evaluated, with their results.
     pub(crate) stateful_evaluations: Vec<AnsweredStatefulTest>,
@@ -40,16 +39,12 @@ pub(crate) struct AnsweredStatefulTest {
 }
 
 impl Witness {
-    /// The oracle for a journey through `firewall`, one of those that were compared, distinguished
-    /// as there.
-    pub fn to_oracle(
-        &self,
-        firewall: &Firewall,
-        identity: StatefulTestPairing,
-    ) -> WitnessOracle<'_> {
+    /// The oracle for a journey through one of the firewalls that were compared. `state_ids`: of
+    /// that firewall, with the pairing by which they were compared.
+    pub fn to_oracle<'w>(&'w self, state_ids: &'w StatefulTestIdResolver) -> WitnessOracle<'w> {
         WitnessOracle {
             assumptions: &self.assumptions,
-            state_ids: StatefulTestIdResolver::new(firewall, identity),
+            state_ids,
             evaluation_counts: HashMap::new(),
             stateful_evaluations: Vec::new(),
         }
@@ -264,7 +259,8 @@ mod tests {
             variable: FreeVariable::StatelessTargetBit { content, hook, change: 0, bit },
         };
         let witness = Witness { packet: packet.clone(), assumptions: vec![assumption] };
-        let mut answers = witness.to_oracle(&Firewall::default(), StatefulTestPairing::ByRuleText);
+        let state_ids = StatefulTestIdResolver::default();
+        let mut answers = witness.to_oracle(&state_ids);
         let mut chosen = |packet: &Packet| {
             answers.choose_nat_mapping(&NatQuestion { hook, target: &target, packet })
         };

@@ -2,7 +2,7 @@
 
 use weir_diagram::{
     CompareLevel, CompareOptions, CompareScope, ComparedPath, Comparison, ComparisonVerdict,
-    RulesetDifference, StatefulTestPairing, compare_firewalls,
+    RulesetDifference, StatefulTestIdResolver, StatefulTestPairing, compare_firewalls,
 };
 use weir_model::{Family, Firewall, Hook};
 use weir_semantics::{Interpreter, JourneyKind, OutcomeDifference, Verdict};
@@ -270,7 +270,8 @@ fn the_witness_shows_the_difference_to_whoever_runs_it() {
     for (part, found) in comparison.differences() {
         let weir_diagram::ComparedPath::WholeJourney(entry) = part.path else { continue };
         let run = |firewall| {
-            let mut answers = found.witness.to_oracle(firewall, StatefulTestPairing::ByRuleText);
+            let state_ids = StatefulTestIdResolver::new(firewall, StatefulTestPairing::ByRuleText);
+            let mut answers = found.witness.to_oracle(&state_ids);
             Interpreter::new(firewall).journey(&found.witness.packet, entry, &mut answers).verdict
         };
         assert_eq!((run(&one), run(&other)), found.verdicts);

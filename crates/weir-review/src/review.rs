@@ -16,9 +16,12 @@ mod render;
 mod review_types;
 mod undecided_paths;
 
+use std::cell::OnceCell;
+
 use weir_diagram::{
     ComparedExamplePacket, ComparedPath, Comparison, ComparisonVerdict, CornerCaseDifference,
-    CornerCaseKind, FamilyPathComparison, Region, RulesetDifference, StatefulTestPairing, Witness,
+    CornerCaseKind, FamilyPathComparison, Region, RulesetDifference, StatefulTestIdResolver,
+    StatefulTestPairing, Witness,
 };
 use weir_model::{Family, Hook};
 use weir_semantics::trace::{Trace, trace_at_hook, trace_journey};
@@ -48,10 +51,12 @@ impl Review {
         let [before, after] = sides;
         let mut changes = Vec::new();
         let mut parts = Vec::new();
+        let tracers = OnceCell::new();
         for part in &comparison.parts {
-            let reviewer = ComparedPartReviewer::new(part, sides, identity);
             let mut review = summarize_compared_part(part);
             if let ComparisonVerdict::Differs(differs) = &part.verdict {
+                let tracers = tracers.get_or_init(|| WitnessTracer::for_sides(sides, identity));
+                let reviewer = ComparedPartReviewer { part, sides, tracers };
                 let found = reviewer.review_changes(differs);
                 review.example = Some(reviewer.build_most_important_packet_paths(differs, &found));
                 changes.extend(found.into_iter().map(|(change, _)| change));
@@ -110,28 +115,33 @@ fn summarize_compared_part(part: &FamilyPathComparison) -> FamilyPathReview {
     review
 }
 
+/// Sends witnesses through one of the firewalls.
+struct WitnessTracer<'a> {
+    interpreter: Interpreter<'a>,
+    state_ids: StatefulTestIdResolver,
+}
+
+impl<'a> WitnessTracer<'a> {
+    fn for_sides(
+        sides: [ReviewedRuleset<'a>; 2],
+        identity: StatefulTestPairing,
+    ) -> [WitnessTracer<'a>; 2] {
+        let [a, b] = sides.map(|s| s.firewall);
+        [(a, b), (b, a)].map(|(firewall, other)| WitnessTracer {
+            interpreter: Interpreter::new_with_sets_changed_by(firewall, other),
+            state_ids: StatefulTestIdResolver::new(firewall, identity),
+        })
+    }
+}
+
 /// Words what one part of a comparison found.
 struct ComparedPartReviewer<'a> {
     part: &'a FamilyPathComparison,
     sides: [ReviewedRuleset<'a>; 2],
-    interpreters: [Interpreter<'a>; 2],
-    identity: StatefulTestPairing,
+    tracers: &'a [WitnessTracer<'a>; 2],
 }
 
-impl<'a> ComparedPartReviewer<'a> {
-    fn new(
-        part: &'a FamilyPathComparison,
-        sides: [ReviewedRuleset<'a>; 2],
-        identity: StatefulTestPairing,
-    ) -> ComparedPartReviewer<'a> {
-        let [a, b] = sides.map(|s| s.firewall);
-        let interpreters = [
-            Interpreter::new_with_sets_changed_by(a, b),
-            Interpreter::new_with_sets_changed_by(b, a),
-        ];
-        ComparedPartReviewer { part, sides, interpreters, identity }
-    }
-
+impl ComparedPartReviewer<'_> {
     /// Each change, with the packet that shows it best.
     fn review_changes<'d>(
         &self,
@@ -239,8 +249,8 @@ impl<'a> ComparedPartReviewer<'a> {
 
     fn trace_witness_through_both(&self, witness: &Witness) -> [Trace<'_>; 2] {
         [0, 1].map(|i| {
-            let mut answers = witness.to_oracle(self.sides[i].firewall, self.identity);
-            let (interpreter, packet) = (&self.interpreters[i], &witness.packet);
+            let WitnessTracer { interpreter, state_ids } = &self.tracers[i];
+            let (mut answers, packet) = (witness.to_oracle(state_ids), &witness.packet);
             match self.part.path {
                 ComparedPath::WholeJourney(entry) => {
                     trace_journey(interpreter, packet, entry, &mut answers)

@@ -24,7 +24,7 @@ use super::matches::OPAQUE_MATCH_ROWS;
 use super::opaque_module_row::OpaqueModuleRow;
 use super::option_text::{OptionText, convert_options_to_texts, parse_option_words};
 use super::targets::OPAQUE_TARGET_ROWS;
-use crate::rule_match::Match;
+use crate::rule_match::{ExtensionOption, Match};
 use crate::ruleset::{Chain, Hook, Rule, Ruleset, Table};
 use crate::target::{Effect, Target};
 
@@ -388,44 +388,57 @@ fn collect_object_uses(rule: &Rule, family: Family) -> Vec<ObjectUse> {
     let mut out = Vec::new();
     for m in &rule.matches {
         let (module, options) = match m {
-            Match::Stateful(s) => (s.module, convert_options_to_texts(&s.options)),
-            Match::UnmodelledInput(h) => (h.module, convert_options_to_texts(&h.options)),
-            Match::Opaque(o) => (&*o.name, parse_option_words(&o.words, &list_naming_options())),
+            Match::Stateful(s) => (s.module, ModuleOptions::Known(&s.options)),
+            Match::UnmodelledInput(h) => (h.module, ModuleOptions::Known(&h.options)),
+            Match::Opaque(o) => (&*o.name, ModuleOptions::Words(&o.words)),
             _ => continue,
         };
-        let known = !matches!(m, Match::Opaque(_));
-        push_module_uses(rule, family, (ModuleKind::Match, module, known), &options, &mut out);
+        push_module_uses(rule, family, (ModuleKind::Match, module), options, &mut out);
     }
     let (module, options) = match &rule.target {
-        Target::Opaque(o) => (&*o.name, parse_option_words(&o.words, &list_naming_options())),
-        Target::Divert(e) => (e.module, convert_options_to_texts(&e.options)),
+        Target::Opaque(o) => (&*o.name, ModuleOptions::Words(&o.words)),
+        Target::Divert(e) => (e.module, ModuleOptions::Known(&e.options)),
         Target::Effect(effect) => match &**effect {
-            Effect::Other(e) => (e.module, convert_options_to_texts(&e.options)),
+            Effect::Other(e) => (e.module, ModuleOptions::Known(&e.options)),
             _ => return out,
         },
         _ => return out,
     };
-    let known = !matches!(rule.target, Target::Opaque(_));
-    push_module_uses(rule, family, (ModuleKind::Target, module, known), &options, &mut out);
+    push_module_uses(rule, family, (ModuleKind::Target, module), options, &mut out);
     out
+}
+
+/// The options of a module in a rule.
+#[derive(Clone, Copy)]
+enum ModuleOptions<'r> {
+    /// Of a module that the model knows.
+    Known(&'r [ExtensionOption]),
+    /// Of a module that it keeps as text.
+    Words(&'r [String]),
 }
 
 fn push_module_uses(
     rule: &Rule,
     family: Family,
-    (side, module, known): (ModuleKind, &str, bool),
-    options: &[OptionText],
+    (side, module): (ModuleKind, &str),
+    options: ModuleOptions<'_>,
     out: &mut Vec<ObjectUse>,
 ) {
-    let Some(row) = SHARED_OBJECT_ROWS.iter().find(|r| r.module_kind == side && r.module == module)
-    else {
-        let opaque = match side {
-            ModuleKind::Match => OPAQUE_MATCH_ROWS,
-            ModuleKind::Target => OPAQUE_TARGET_ROWS,
-        };
-        if known || opaque.iter().any(|row| row.name == module) {
-            return;
-        }
+    let row = SHARED_OBJECT_ROWS.iter().find(|r| r.module_kind == side && r.module == module);
+    let opaque = match side {
+        ModuleKind::Match => OPAQUE_MATCH_ROWS,
+        ModuleKind::Target => OPAQUE_TARGET_ROWS,
+    };
+    let is_known =
+        matches!(options, ModuleOptions::Known(_)) || opaque.iter().any(|row| row.name == module);
+    if row.is_none() && is_known {
+        return;
+    }
+    let options = match options {
+        ModuleOptions::Known(options) => convert_options_to_texts(options),
+        ModuleOptions::Words(words) => parse_option_words(words, &list_naming_options()),
+    };
+    let Some(row) = row else {
         // What it keeps is not known: every rule of the module may configure it.
         let all: Vec<String> = options.iter().map(OptionText::to_string).collect();
         let object = SharedObjectId {

@@ -1,6 +1,8 @@
 //! Equality for all packets: both rulesets as diagrams.
 
-use weir_diagram::{CompareOptions, ComparedPath, Comparison, compare_with_progress};
+use weir_diagram::{
+    CompareOptions, ComparedPath, Comparison, StatefulTestIdResolver, compare_with_progress,
+};
 use weir_model::{Family, Firewall};
 use weir_semantics::{Interpreter, JourneyKind};
 
@@ -68,7 +70,8 @@ fn result_of_comparison(
     };
     let packet = differs.witness.packet.clone();
     let described = |f: &Firewall, other: &Firewall| {
-        let mut answers = differs.witness.to_oracle(f, options.stateful_pairing);
+        let state_ids = StatefulTestIdResolver::new(f, options.stateful_pairing);
+        let mut answers = differs.witness.to_oracle(&state_ids);
         describe_outcome(&Interpreter::new_with_sets_changed_by(f, other).journey(
             &packet,
             entry,
