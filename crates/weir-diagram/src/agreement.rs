@@ -62,8 +62,9 @@ impl<'f> InterpreterAgreement<'f> {
                 let made = context.build_stage(&side, *piece, &mut live_diagrams, from);
                 live_diagrams.push(made.expect("a diagram"));
             }
-            let made =
-                context.compose_stages(path, &pieces, &mut live_diagrams, from).expect("a diagram");
+            let made = context
+                .compose_stages((path, &pieces), None, &mut live_diagrams, from)
+                .expect("a diagram");
             (path, context.finalize_outcomes(made, CompareLevel::Effects).expect("room"))
         });
         let ways = ways.collect();

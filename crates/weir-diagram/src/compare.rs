@@ -194,8 +194,7 @@ fn compare_pair_trying_orders<'o>(
     plan: &mut FamilyComparisonState,
 ) -> Result<FamilyPathComparison, CompareError> {
     let mut statistics = DiagramSizeAndSteps::default();
-    let ranked_steps =
-        if plan.is_multiplied_out { plan.usual_steps } else { pair.steps_max / 4 };
+    let ranked_steps = if plan.is_multiplied_out { plan.usual_steps } else { pair.steps_max / 4 };
     let steps = [plan.usual_steps, ranked_steps];
     if pair.are_equal_with_common_chains(orders, steps, &mut plan.equal_tables, &mut statistics) {
         return Ok(pair.make_family_path_comparison(ComparisonVerdict::Equal, statistics));

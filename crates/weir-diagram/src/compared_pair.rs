@@ -157,14 +157,17 @@ impl<'f> ComparedPair<'f> {
             live_diagrams[count + i] = live_diagrams[i];
         }
         // If there is no other, all is the same outside of its difference.
+        let mut start = None;
         if let ([(only, differ)], false) = (&different[..], all_ways) {
             let (only, differ) = (*only, *differ);
+            start = Some(only);
             for i in [only, count + only] {
                 live_diagrams[i] = context.restrict_to_difference(live_diagrams[i], differ)?;
             }
         }
         for _ in 0..2 {
-            let way = context.compose_stages(self.path, &pieces, &mut live_diagrams, from)?;
+            let way =
+                context.compose_stages((self.path, &pieces), start, &mut live_diagrams, from)?;
             live_diagrams.insert(0, way);
         }
         let drop = context.terminals.exit_leaf(RuleExit::Verdict(Verdict::Drop));

@@ -73,7 +73,7 @@ impl<'f> DiagramLookup<'f> {
                 let made = context.build_stage(&side[0], *piece, &mut live_diagrams, from)?;
                 live_diagrams.push(made);
             }
-            let made = context.compose_stages(path, &pieces, &mut live_diagrams, from)?;
+            let made = context.compose_stages((path, &pieces), None, &mut live_diagrams, from)?;
             ways.push((entry, context.finalize_outcomes(made, CompareLevel::Effects)?));
             context.chain_cache = Default::default();
         }

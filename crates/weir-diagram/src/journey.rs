@@ -93,7 +93,6 @@ impl<'f> ComparedRuleset<'f> {
         space.active_firewall = self.side_index;
         &self.state_ids
     }
-
 }
 
 /// Whether some rule sends packets to this host.
@@ -194,55 +193,88 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// The way that some pieces make up: their diagrams are the last of `live_diagrams`, which is
-    /// emptied of them.
+    /// emptied of them. Composition begins with the piece `start`, or with the last one: it is
+    /// cheapest to begin with a piece that few packets leave.
     pub fn compose_stages(
         &mut self,
-        path: ComparedPath,
-        pieces: &[(TableAtHook, EvaluationPoint)],
+        (path, pieces): (ComparedPath, &[(TableAtHook, EvaluationPoint)]),
+        start: Option<usize>,
         live_diagrams: &mut Vec<DiagramRef>,
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
-        // From the end to the beginning. What waits is on `live_diagrams`: pieces, the way so far,
-        // and behind them what follows routing.
-        let forward = path == ComparedPath::WholeJourney(JourneyKind::Forward);
-        let mut out = DiagramRef::ZERO;
-        let mut through = None;
-        for (i, (piece, _)) in pieces.iter().enumerate().rev() {
-            let next_hook = pieces.get(i + 1).map(|(p, _)| p.hook);
-            if forward && next_hook.is_some_and(|n| n != piece.hook) {
-                match piece.hook {
-                    Hook::Input => {
-                        let hop = self.build_forward_ttl_decrement()?;
-                        through = Some(self.compose_sequential(hop, out)?);
-                        out = DiagramRef::ZERO;
-                    }
-                    Hook::Prerouting => {
-                        out = match through.take() {
-                            None => {
-                                let hop = self.build_forward_ttl_decrement()?;
-                                self.compose_sequential(hop, out)?
-                            }
-                            Some(through) => self.route_redirected_to_input(out, through)?,
-                        };
-                    }
-                    Hook::Forward | Hook::Output | Hook::Postrouting => {}
-                }
+        let kept = live_diagrams.len() - pieces.len();
+        let made = live_diagrams.split_off(kept);
+        let mut first_pieces = Vec::new();
+        for (number, (piece, diagram)) in pieces.iter().zip(made).enumerate() {
+            let is_first_of_hook = !pieces[..number].iter().any(|p| p.0.hook == piece.0.hook);
+            if let (true, Some(before)) =
+                (is_first_of_hook, self.build_step_before_hook(path, piece.0.hook)?)
+            {
+                live_diagrams.push(before);
+                first_pieces.push(number);
             }
-            let this = live_diagrams.pop().unwrap_or(DiagramRef::ZERO);
-            out = self.compose_sequential(this, out)?;
-            let is_first = i == 0 || pieces[i - 1].0.hook != piece.hook;
-            if is_first && piece.hook == Hook::Input {
-                out = self.hold_fragments_for_reassembly(out)?;
-            }
-            live_diagrams.push(out);
-            live_diagrams.extend(through);
-            self.sweep_if_needed(live_diagrams, from);
-            if through.is_some() {
-                through = live_diagrams.pop();
-            }
-            out = live_diagrams.pop().unwrap_or(out);
+            live_diagrams.push(diagram);
+            first_pieces.push(number);
         }
-        Ok(out)
+        let first_of = |hook| {
+            let first = pieces.iter().position(|piece| piece.0.hook == hook)?;
+            first_pieces.iter().position(|number| *number == first).map(|at| kept + at)
+        };
+        let is_forward = path == ComparedPath::WholeJourney(JourneyKind::Forward);
+        if let (true, Some(input), Some(forward)) =
+            (is_forward, first_of(Hook::Input), first_of(Hook::Forward))
+        {
+            let through = self.compose_last(live_diagrams, forward, None, from)?;
+            live_diagrams.insert(input, through);
+            let here = self.compose_last(live_diagrams, input + 1, None, from)?;
+            let through = live_diagrams.pop().unwrap_or(through);
+            live_diagrams.push(self.route_redirected_to_input(here, through)?);
+        }
+        let start = start.and_then(|start| first_pieces.iter().rposition(|first| *first <= start));
+        Ok(self.compose_last(live_diagrams, kept, start.map(|at| kept + at), from)?)
+    }
+
+    /// Composes the last of `live_diagrams`, those from `first`, which are removed: beginning with
+    /// `start`, or with the last one.
+    fn compose_last(
+        &mut self,
+        live_diagrams: &mut Vec<DiagramRef>,
+        first: usize,
+        start: Option<usize>,
+        from: usize,
+    ) -> Result<DiagramRef, LimitReached> {
+        let Some(last) = live_diagrams.len().checked_sub(1).filter(|last| *last >= first) else {
+            return Ok(DiagramRef::ZERO);
+        };
+        let start = start.unwrap_or(last).min(last);
+        // What is composed so far is behind them.
+        live_diagrams.push(live_diagrams[start]);
+        for at in (start + 1..=last).chain((first..start).rev()) {
+            let (next, composed) = (live_diagrams[at], live_diagrams[last + 1]);
+            live_diagrams[last + 1] = match at > start {
+                true => self.compose_sequential(composed, next)?,
+                false => self.compose_sequential(next, composed)?,
+            };
+            self.sweep_if_needed(live_diagrams, from);
+        }
+        let composed = live_diagrams[last + 1];
+        live_diagrams.truncate(first);
+        Ok(composed)
+    }
+
+    /// What the kernel does with every packet before the tables of a hook.
+    fn build_step_before_hook(
+        &mut self,
+        path: ComparedPath,
+        hook: Hook,
+    ) -> Result<Option<DiagramRef>, LimitReached> {
+        Ok(match hook {
+            Hook::Input => Some(self.hold_fragments_for_reassembly()?),
+            Hook::Forward if path == ComparedPath::WholeJourney(JourneyKind::Forward) => {
+                Some(self.build_forward_ttl_decrement()?)
+            }
+            _ => None,
+        })
     }
 
     /// INPUT for what was redirected, FORWARD for the rest.
@@ -349,16 +381,13 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// ip_local_deliver reassembles IPv4 datagrams before the INPUT hook: no fragment gets there.
-    fn hold_fragments_for_reassembly(
-        &mut self,
-        input: DiagramRef,
-    ) -> Result<DiagramRef, LimitReached> {
+    fn hold_fragments_for_reassembly(&mut self) -> Result<DiagramRef, LimitReached> {
         let DiagramContext { space, terminals, .. } = self;
         if space.layout.family == Family::V6 {
-            return Ok(input);
+            return Ok(DiagramRef::ZERO);
         }
         let waits = terminals.exit_leaf(RuleExit::Verdict(Verdict::HeldForReassembly));
-        space.store.ite(space.presence.later_fragment, waits, input)
+        space.store.and(space.presence.later_fragment, waits)
     }
 
     /// The raw table runs before conntrack: there is no entry yet, except over `lo`, where the

@@ -85,6 +85,8 @@ mod sequence_build;
 mod sequence_comparison;
 mod set_element_bits;
 mod set_membership;
+#[cfg(test)]
+mod slice_agreement;
 mod sorted_set_elements;
 mod stateful_branches;
 mod stateful_test_id;

@@ -63,7 +63,7 @@ fn generate_stateful_ruleset(seed: u64) -> String {
 }
 
 /// A copy with one edit of its rules; the edit.
-fn edit_ruleset(text: &str, rng: &mut TestRng) -> (&'static str, String) {
+pub(crate) fn edit_ruleset(text: &str, rng: &mut TestRng) -> (&'static str, String) {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let chain = |line: &str| line.split(' ').nth(1).unwrap_or("").to_owned();
     let rules: Vec<usize> = (0..lines.len()).filter(|i| lines[*i].starts_with("-A")).collect();
@@ -97,7 +97,7 @@ fn edit_ruleset(text: &str, rng: &mut TestRng) -> (&'static str, String) {
     (kind, lines.join("\n") + "\n")
 }
 
-fn parse_firewall_if_valid(text: &str) -> Option<Firewall> {
+pub(crate) fn parse_firewall_if_valid(text: &str) -> Option<Firewall> {
     let options = ParserSettings { family: Some(Family::V4), ..ParserSettings::default() };
     let sets = weir_syntax::ipset::parse(IPSET_SAVE_TEXT).ok()?;
     Some(Firewall { v4: Some(parse(text, &options).ok()?), v6: None, sets })
