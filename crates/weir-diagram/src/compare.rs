@@ -16,6 +16,7 @@ use crate::comparison_types::{
 use crate::difference_slice::slice_to_difference;
 use crate::journey::ComparedRuleset;
 use crate::node_store::LimitReached;
+use crate::packet_space::PacketSpaceBasis;
 use crate::proof_budget::ProofBudget;
 use crate::reassembly_difference::find_reassembly_difference;
 use crate::variable_layout::VariableOrder;
@@ -85,7 +86,6 @@ pub fn compare_with_progress(
     };
     check_same_shared_object_errors(before, after)?;
     let mut parts = Vec::new();
-    let has_same_sets = before.sets == after.sets;
     let is_compared = |family: &Family| {
         let there = before.ruleset(*family).is_some() || after.ruleset(*family).is_some();
         there && options.family.is_none_or(|f| f == *family)
@@ -93,7 +93,8 @@ pub fn compare_with_progress(
     let families: Vec<Family> = [Family::V4, Family::V6].into_iter().filter(is_compared).collect();
     for (number, family) in families.iter().copied().enumerate() {
         let mut sides = make_compared_rulesets([before, after], family, options);
-        let slices = slice_to_difference(&sides, &ways, (family, has_same_sets));
+        let space_basis = PacketSpaceBasis::of_firewalls(family, &[before, after]);
+        let slices = slice_to_difference(&sides, &ways, (family, space_basis.has_same_sets));
         for (side, slice) in sides.iter_mut().zip(slices.iter().flatten()) {
             side.replace_rules_by_slice(slice);
         }
@@ -101,10 +102,19 @@ pub fn compare_with_progress(
         let larger = rulesets.max_by_key(|r| r.rules_with_table_and_chain().count());
         let path = ComparedPath::ReassembledInput;
         let interpreters = OnceCell::new();
-        let (sides, interpreters) = (&sides, &interpreters);
+        let (sides, space_basis, interpreters) = (&sides, &space_basis, &interpreters);
         let steps_max = options.steps_max;
-        let whole =
-            ComparedPair { before, after, sides, interpreters, options, steps_max, family, path };
+        let whole = ComparedPair {
+            before,
+            after,
+            sides,
+            space_basis,
+            interpreters,
+            options,
+            steps_max,
+            family,
+            path,
+        };
         let orders = OnceCell::new();
         let mut plan = FamilyComparisonState::new(&whole);
         let most = if plan.is_multiplied_out { plan.usual_steps } else { u64::MAX };

@@ -18,7 +18,7 @@ use crate::evaluation_point::EvaluationPoint;
 use crate::fragment_drops::{find_leading_whole_datagram_drops, is_dropped_before_reassembly};
 use crate::journey::{ComparedRuleset, list_journey_stages};
 use crate::node_store::{DiagramRef, LimitReached};
-use crate::packet_space::{PacketSet, PacketSpace, PacketSpaceOptions};
+use crate::packet_space::{PacketSet, PacketSpace, PacketSpaceBasis, PacketSpaceOptions};
 use crate::region::{ComparedExamplePacket, Region};
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::terminal::RuleExit;
@@ -33,6 +33,8 @@ pub(crate) struct ComparedPair<'f> {
     pub after: &'f Firewall,
     /// The rules of which diagrams are built.
     pub sides: &'f [ComparedRuleset<'f>; 2],
+    /// Of the whole firewalls.
+    pub space_basis: &'f PacketSpaceBasis<'f>,
     /// Of the whole firewalls, made when the first packet is sent.
     pub interpreters: &'f OnceCell<[Interpreter<'f>; 2]>,
     pub options: &'f CompareOptions,
@@ -111,8 +113,7 @@ impl<'f> ComparedPair<'f> {
     /// The space of both rulesets, and its possible packets.
     pub fn make_packet_space(&self, order: VariableOrder) -> Result<PacketSpace<'f>, LimitReached> {
         let options = PacketSpaceOptions { order, memory_bytes: self.options.memory_bytes };
-        let mut space =
-            PacketSpace::for_firewalls(self.family, &[self.before, self.after], options)?;
+        let mut space = self.space_basis.make_space(options)?;
         if self.options.exclude_truncated {
             space.possible_packets =
                 space.store.minus(space.possible_packets, space.presence.unreadable_header)?;

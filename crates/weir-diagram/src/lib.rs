@@ -52,6 +52,7 @@ mod compared_pair;
 mod comparison_types;
 mod compose;
 mod corner_case;
+mod device_name_classes;
 mod diagram_lookup;
 mod difference;
 mod difference_slice;
@@ -106,15 +107,14 @@ pub use self::comparison_types::{
     FamilyPathComparison, RulesetDifference, StatefulTestPairing, VerdictChange,
 };
 pub use self::corner_case::CornerCaseKind;
+pub use self::device_name_classes::DeviceNameClasses;
 pub use self::diagram_lookup::{
     CONTRADICTORY_ANSWERS_REASON, DIAGRAM_TOO_LARGE_REASON, DiagramLookup, RecordedAnswers,
     RecordingOracle, UNREPRESENTABLE_PACKET_REASON,
 };
 pub use self::evaluation_point::EvaluationPoint;
 pub use self::node_store::LimitReached;
-pub use self::packet_space::{
-    PacketSet, PacketSpace, PacketSpaceOptions, describe_device_name_by_class,
-};
+pub use self::packet_space::{PacketSet, PacketSpace, PacketSpaceOptions};
 pub use self::paired_oracle::PairedSeededOracle;
 pub use self::proof_budget::ProofBudget;
 pub use self::reassembly_difference::ReassemblyDifference;

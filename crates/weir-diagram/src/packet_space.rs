@@ -5,10 +5,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use weir_model::rule_match::SetMatch;
 use weir_model::{
-    ChangingSets, ElementPart, Family, Firewall, Hook, IpSet, Match, Packet, Rule,
+    ChangingSets, Family, Firewall, Hook, IpSet, Match, Packet, Rule,
     lower_to_tests_with_match_index,
 };
 
+use crate::device_name_classes::DeviceNameClasses;
 use crate::encode::encode_packet;
 use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::{FreeVariable, FreeVariableTable};
@@ -16,7 +17,7 @@ use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::operators::OverlayOperator;
 use crate::possible_packets::build_packets_possible_anywhere;
 use crate::presence::PacketPartPresence;
-use crate::variable_layout::{DeviceNameClasses, VariableLayout, VariableOrder};
+use crate::variable_layout::{VariableLayout, VariableOrder};
 
 /// Which membership diagram: side, set, directions, place.
 type SetMembershipKey = (usize, usize, Vec<bool>, EvaluationPoint);
@@ -85,6 +86,48 @@ pub struct PacketSpace<'f> {
     pub(crate) memberships: HashMap<SetMembershipKey, DiagramRef>,
 }
 
+/// What the spaces of some firewalls have in common, for several of them.
+#[derive(Debug)]
+pub(crate) struct PacketSpaceBasis<'f> {
+    family: Family,
+    device_names: DeviceNameClasses,
+    sets_by_firewall: Vec<&'f [IpSet]>,
+    changing_sets: ChangingSets,
+    pub has_same_sets: bool,
+}
+
+impl<'f> PacketSpaceBasis<'f> {
+    pub fn of_firewalls(family: Family, firewalls: &[&'f Firewall]) -> PacketSpaceBasis<'f> {
+        let changing = firewalls.iter().map(|f| ChangingSets::from_firewall(f));
+        PacketSpaceBasis {
+            family,
+            device_names: DeviceNameClasses::of_firewalls(firewalls, family),
+            sets_by_firewall: firewalls.iter().map(|f| &f.sets[..]).collect(),
+            changing_sets: changing.fold(ChangingSets::default(), ChangingSets::union),
+            has_same_sets: firewalls.windows(2).all(|w| w[0].sets == w[1].sets),
+        }
+    }
+
+    pub fn make_space(&self, options: PacketSpaceOptions) -> Result<PacketSpace<'f>, LimitReached> {
+        let layout = VariableLayout::new(self.family, options.order, self.device_names.clone());
+        let mut store = NodeStore::new(options.memory_bytes);
+        let presence = PacketPartPresence::new(&mut store, &layout)?;
+        let possible = build_packets_possible_anywhere(&mut store, &layout)?;
+        Ok(PacketSpace {
+            store,
+            layout,
+            presence,
+            possible_packets: possible,
+            free_variables: FreeVariableTable::default(),
+            sets_by_firewall: self.sets_by_firewall.clone(),
+            active_firewall: 0,
+            changing_sets: self.changing_sets.clone(),
+            has_same_sets: self.has_same_sets,
+            memberships: HashMap::new(),
+        })
+    }
+}
+
 impl<'f> PacketSpace<'f> {
     /// A space for the rules of a firewall.
     pub fn new(family: Family, firewall: &'f Firewall) -> PacketSpace<'f> {
@@ -102,26 +145,7 @@ impl<'f> PacketSpace<'f> {
         firewalls: &[&'f Firewall],
         options: PacketSpaceOptions,
     ) -> Result<PacketSpace<'f>, LimitReached> {
-        let devices =
-            DeviceNameClasses::new(firewalls.iter().flat_map(|f| collect_device_names(f, family)));
-        let layout = VariableLayout::new(family, options.order, devices);
-        let mut store = NodeStore::new(options.memory_bytes);
-        let presence = PacketPartPresence::new(&mut store, &layout)?;
-        let possible = build_packets_possible_anywhere(&mut store, &layout)?;
-        let changing = firewalls.iter().map(|f| ChangingSets::from_firewall(f));
-        let changing = changing.fold(ChangingSets::default(), ChangingSets::union);
-        Ok(PacketSpace {
-            store,
-            layout,
-            presence,
-            possible_packets: possible,
-            free_variables: FreeVariableTable::default(),
-            sets_by_firewall: firewalls.iter().map(|f| &f.sets[..]).collect(),
-            active_firewall: 0,
-            changing_sets: changing,
-            has_same_sets: firewalls.windows(2).all(|w| w[0].sets == w[1].sets),
-            memberships: HashMap::new(),
-        })
+        PacketSpaceBasis::of_firewalls(family, firewalls).make_space(options)
     }
 
     /// From now on, sets are those of the firewall of that index.
@@ -374,42 +398,4 @@ pub(crate) fn compute_original_rule_state_id(rule: &Rule) -> u64 {
         false => rule.credit.hash(&mut hasher),
     }
     hasher.finish()
-}
-
-/// The meaning of a device name in the packets of a comparison: `any other device`, `ppp+`; the
-/// name itself if rules test it.
-pub fn describe_device_name_by_class(
-    firewalls: &[&Firewall],
-    family: Family,
-    name: &str,
-) -> String {
-    let devices =
-        DeviceNameClasses::new(firewalls.iter().flat_map(|f| collect_device_names(f, family)));
-    let class = devices.class_of_name(name);
-    class
-        .and_then(|class| devices.describe_device_class(class as usize))
-        .unwrap_or_else(|| name.to_owned())
-}
-
-/// Device names and prefixes (true) that a family's rules and the sets test.
-fn collect_device_names(firewall: &Firewall, family: Family) -> Vec<(String, bool)> {
-    let mut out = Vec::new();
-    for (_, _, rule) in
-        firewall.ruleset(family).into_iter().flat_map(|r| r.rules_with_table_and_chain())
-    {
-        for m in [&rule.base.iif, &rule.base.oif].into_iter().flatten() {
-            out.push((m.name.to_string(), m.is_prefix));
-        }
-    }
-    for element in firewall.sets.iter().flat_map(|s| s.elements.iter()) {
-        for part in &element.parts {
-            if let ElementPart::Iface { name, .. } = part {
-                let wildcard = element.other_words.iter().any(|w| w == "wildcard");
-                out.push((name.to_string(), wildcard));
-            }
-        }
-    }
-    out.sort_unstable();
-    out.dedup();
-    out
 }

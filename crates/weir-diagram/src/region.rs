@@ -12,6 +12,7 @@ use std::rc::Rc;
 use weir_model::{Field, Match};
 use weir_semantics::{OutcomeDifference, Verdict};
 
+use crate::device_name_classes::ANY_OTHER_DEVICE_PHRASE;
 use crate::match_and_field_descriptions::{
     describe_ct_states_with_nat, describe_value_span, format_packet_language_field_name,
     has_all_ct_states_but_invalid,
@@ -20,7 +21,7 @@ use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_share::{AssignmentShareCache, count_possible_five_tuples};
 use crate::packet_space::{PacketSet, PacketSpace};
 use crate::presence::build_span_union_predicate;
-use crate::variable_layout::{ANY_OTHER_DEVICE_PHRASE, LevelRange, VariableBlock};
+use crate::variable_layout::{LevelRange, VariableBlock};
 use crate::witness::{Witness, merge_bit_assumption_phrases};
 
 /// Packets that do not differ in any tested field.

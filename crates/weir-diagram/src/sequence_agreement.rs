@@ -13,6 +13,7 @@ use crate::comparison_types::{
     CompareLevel, CompareOptions, ComparedPath, ComparisonVerdict, DiagramSizeAndSteps,
     StatefulTestPairing,
 };
+use crate::packet_space::PacketSpaceBasis;
 use crate::variable_layout::VariableOrder;
 
 /// Few tests and targets, so that rules often see what others did.
@@ -126,12 +127,14 @@ fn compare_as_sequences_and_whole_diagrams(
             ..CompareOptions::default()
         };
         let sides = make_compared_rulesets([&before, &after], Family::V4, &options);
+        let space_basis = PacketSpaceBasis::of_firewalls(Family::V4, &[&before, &after]);
         let interpreters = std::cell::OnceCell::new();
         for path in paths {
             let pair = ComparedPair {
                 before: &before,
                 after: &after,
                 sides: &sides,
+                space_basis: &space_basis,
                 interpreters: &interpreters,
                 options: &options,
                 steps_max: options.steps_max,

@@ -14,6 +14,7 @@ use crate::comparison_types::{
 };
 use crate::difference_slice::slice_to_difference;
 use crate::journey::ComparedRuleset;
+use crate::packet_space::PacketSpaceBasis;
 use crate::sequence_agreement::{edit_ruleset, parse_firewall_if_valid};
 use crate::variable_layout::VariableOrder;
 
@@ -131,6 +132,7 @@ fn compare_all_paths(
         sides.iter().filter_map(ComparedRuleset::ruleset).map(count_rules).sum::<usize>()
     };
     let is_smaller = size(&sliced) < size(&whole);
+    let space_basis = PacketSpaceBasis::of_firewalls(family, &[before, after]);
     let interpreters = OnceCell::new();
     for path in paths {
         let [of_slices, of_whole] = [&sliced, &whole].map(|sides| {
@@ -138,6 +140,7 @@ fn compare_all_paths(
                 before,
                 after,
                 sides,
+                space_basis: &space_basis,
                 interpreters: &interpreters,
                 options,
                 steps_max: options.steps_max,

@@ -18,6 +18,8 @@
 
 use weir_model::{Family, Field};
 
+use crate::device_name_classes::DeviceNameClasses;
+
 /// A row of levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum VariableBlock {
@@ -136,9 +138,6 @@ impl LevelRange {
     }
 }
 
-/// The word for devices that no rule names.
-pub(crate) const ANY_OTHER_DEVICE_PHRASE: &str = "any other device";
-
 /// Bits of the conntrack block, lowest first: see [`encode`](super::encode).
 pub(crate) mod ct_bit {
     /// There is an entry.
@@ -212,144 +211,9 @@ impl VariableLayout {
     }
 }
 
-/// Classes of device names that no rule distinguishes.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct DeviceNameClasses {
-    /// Names, and prefixes (true), that rules test; sorted.
-    tested_names: Vec<(String, bool)>,
-    /// One name of each class; the first is the empty name.
-    class_names: Vec<String>,
-}
-
-impl DeviceNameClasses {
-    /// The classes of the tested names and prefixes. `lo` always has its own class.
-    pub fn new(asked: impl IntoIterator<Item = (String, bool)>) -> DeviceNameClasses {
-        let mut asked: Vec<_> = asked.into_iter().collect();
-        asked.push(("lo".to_owned(), false));
-        asked.sort();
-        asked.dedup();
-        let mut devices = DeviceNameClasses { tested_names: asked, class_names: Vec::new() };
-        // A class is known by the set of tests that hold for it: one example for each name, for
-        // each prefix something that no other test names, and something that none names at all.
-        let mut candidates = vec![String::new()];
-        candidates.extend(devices.find_untested_name_with_prefix(""));
-        for (name, prefix) in &devices.tested_names {
-            candidates.extend(if *prefix {
-                devices.find_untested_name_with_prefix(name)
-            } else {
-                Some(name.clone())
-            });
-        }
-        let mut seen = std::collections::HashSet::new();
-        for name in candidates {
-            // The empty name is apart: a missing device.
-            if seen.insert((name.is_empty(), devices.evaluate_name_tests(&name))) {
-                devices.class_names.push(name);
-            }
-        }
-        devices
-    }
-
-    /// A name with this prefix that no test names exactly nor by a longer prefix, if there is one.
-    fn find_untested_name_with_prefix(&self, prefix: &str) -> Option<String> {
-        let stem = if prefix.is_empty() { "eth" } else { prefix };
-        let numbered = (0..1000).map(|n| format!("{stem}{n}"));
-        let lettered = ('a'..='z').map(|c| format!("{prefix}{c}"));
-        let bare = (!prefix.is_empty()).then(|| prefix.to_owned());
-        numbered.chain(lettered).chain(bare).find(|name| {
-            self.tested_names.iter().all(|(asked, is_prefix)| match is_prefix {
-                false => asked != name,
-                true => asked.len() <= prefix.len() || !name.starts_with(asked.as_str()),
-            })
-        })
-    }
-
-    fn evaluate_name_tests(&self, name: &str) -> Vec<bool> {
-        let holds = |(asked, prefix): &(String, bool)| match prefix {
-            true => name.starts_with(asked.as_str()),
-            false => name == asked,
-        };
-        self.tested_names.iter().map(holds).collect()
-    }
-
-    /// Bits of a class's number.
-    pub fn class_number_bit_width(&self) -> u32 {
-        usize::BITS - (self.class_names.len() - 1).leading_zeros()
-    }
-
-    /// One name of each class.
-    pub fn class_example_names(&self) -> &[String] {
-        &self.class_names
-    }
-
-    /// A class in words: the name that rules test, `ppp+` for names that only the prefix matches.
-    pub fn describe_device_class(&self, class: usize) -> Option<String> {
-        let name = self.class_names.get(class)?;
-        if name.is_empty() {
-            return Some("none".to_owned());
-        }
-        if self.tested_names.iter().any(|(asked, prefix)| !prefix && asked == name) {
-            return Some(name.clone());
-        }
-        let prefixes =
-            self.tested_names.iter().filter(|(p, is_prefix)| *is_prefix && name.starts_with(p));
-        let Some((longest, _)) = prefixes.max_by_key(|(prefix, _)| prefix.len()) else {
-            return Some(ANY_OTHER_DEVICE_PHRASE.to_owned());
-        };
-        let narrower = |(asked, is_prefix): &(String, bool)| {
-            asked.starts_with(longest.as_str()) && !(*is_prefix && asked == longest)
-        };
-        let other = if self.tested_names.iter().any(narrower) { "other " } else { "" };
-        Some(format!("{other}{longest}+"))
-    }
-
-    /// The class of a name; `None` for one that is like no other and that no rule names, where
-    /// the prefixes that rules name leave hardly any.
-    pub fn class_of_name(&self, name: &str) -> Option<u32> {
-        let held = self.evaluate_name_tests(name);
-        let same =
-            |n: &String| n.is_empty() == name.is_empty() && self.evaluate_name_tests(n) == held;
-        self.class_names.iter().position(same).map(|i| i as u32)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_that_no_rule_tells_apart_share_a_class() {
-        let asked = [("eth0", false), ("eth", true), ("ppp", true), ("eth1", false)];
-        let devices = DeviceNameClasses::new(asked.map(|(n, p)| (n.to_owned(), p)));
-        let class = |name| devices.class_of_name(name);
-        assert_eq!(class("eth7"), class("eth123"));
-        assert_eq!(class("wlan0"), class("tun0"));
-        let apart = ["", "lo", "eth0", "eth1", "eth7", "ppp3", "wlan0"];
-        for (i, a) in apart.iter().enumerate() {
-            assert!(apart[i + 1..].iter().all(|b| class(a) != class(b)), "{a}");
-        }
-        for (i, name) in devices.class_example_names().iter().enumerate() {
-            assert_eq!(class(name), Some(i as u32), "{name}");
-        }
-    }
-
-    #[test]
-    fn a_class_is_worded_by_what_rules_ask_for_and_no_name_is_invented() {
-        let asked = [("eth0", false), ("eth", true), ("ppp", true)];
-        let devices = DeviceNameClasses::new(asked.map(|(n, p)| (n.to_owned(), p)));
-        let word = |name| {
-            devices.describe_device_class(devices.class_of_name(name).expect("a class") as usize)
-        };
-        for (name, want) in [
-            ("eth0", "eth0"),
-            ("eth7", "other eth+"),
-            ("ppp1", "ppp+"),
-            ("wlan0", "any other device"),
-            ("lo", "lo"),
-        ] {
-            assert_eq!(word(name).as_deref(), Some(want));
-        }
-    }
 
     #[test]
     fn levels_follow_one_another_without_a_gap() {

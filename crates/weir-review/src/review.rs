@@ -32,6 +32,7 @@ pub use self::compare_counters::compare_counters;
 use self::deciding_rules::find_deciding_rules;
 use self::path_lines::render_path_lines;
 pub use self::proof_limits::describe_uncovered_packets;
+use self::region_words::TestedDevices;
 pub use self::review_types::{
     CornerCaseReview, CounterComparison, CounterDifference, DecisionsBeforeAndAfter,
     ExamplePacketReview, FamilyPathReview, LocatedRuleOrPolicy, PathThroughRuleset,
@@ -56,7 +57,9 @@ impl Review {
             let mut review = summarize_compared_part(part);
             if let ComparisonVerdict::Differs(differs) = &part.verdict {
                 let tracers = tracers.get_or_init(|| WitnessTracer::for_sides(sides, identity));
-                let reviewer = ComparedPartReviewer { part, sides, tracers };
+                let firewalls = sides.map(|side| side.firewall);
+                let devices = TestedDevices::of_firewalls(firewalls, part.family);
+                let reviewer = ComparedPartReviewer { part, sides, tracers, devices: &devices };
                 let found = reviewer.review_changes(differs);
                 review.example = Some(reviewer.build_most_important_packet_paths(differs, &found));
                 changes.extend(found.into_iter().map(|(change, _)| change));
@@ -139,6 +142,7 @@ struct ComparedPartReviewer<'a> {
     part: &'a FamilyPathComparison,
     sides: [ReviewedRuleset<'a>; 2],
     tracers: &'a [WitnessTracer<'a>; 2],
+    devices: &'a TestedDevices,
 }
 
 impl ComparedPartReviewer<'_> {
@@ -233,11 +237,10 @@ impl ComparedPartReviewer<'_> {
     }
 
     fn review_example(&self, example: &ComparedExamplePacket) -> ExamplePacketReview {
-        let firewalls = self.sides.map(|s| s.firewall);
         region_words::build_example_review(
             &example.witness,
             example.difference,
-            firewalls,
+            self.devices,
             self.compared_path_and_family(),
         )
     }
@@ -283,11 +286,10 @@ impl ComparedPartReviewer<'_> {
             }
             _ => differs.difference,
         };
-        let firewalls = self.sides.map(|s| s.firewall);
         let example = region_words::build_example_review(
             witness,
             difference,
-            firewalls,
+            self.devices,
             self.compared_path_and_family(),
         );
         let [before, after] = self

@@ -6,11 +6,11 @@ use anyhow::Result;
 use weir_artefact::{Artefact, FileKind, IpsetTexts, Manifest, StoredArtefact};
 use weir_backends::nft::to_iptables::{self, OpaqueDictionary};
 use weir_backends::original_rule_ids::OriginalRuleIds;
-use weir_model::{Family, Firewall, Span, nft};
+use weir_model::{Family, Firewall, nft};
 
 use crate::cli::OperandOptionArgs;
 use crate::live_ruleset::{self, LiveRuleset};
-use crate::operand::{self, LoadedFirewall, RulesetTextKind, SourceText};
+use crate::operand::{self, LoadedFirewall, SourceText};
 use crate::ruleset_texts::{self, RulesetTexts};
 use crate::terminal;
 
@@ -151,13 +151,6 @@ fn format_error_count(errors: usize) -> String {
 }
 
 impl DiffOperand {
-    /// The text and line of what is at a span; `None` for what weir made of nft.
-    pub fn locate_line(&self, span: Span, family: Family) -> Option<(String, usize)> {
-        let source = self.sources.iter().find(|s| s.kind == RulesetTextKind::Rules(family))?;
-        let before = source.text.get(..span.byte_range()?.start)?;
-        Some((source.name.clone(), 1 + before.matches('\n').count()))
-    }
-
     /// The places of its rules.
     fn original_ids(&self) -> OriginalRuleIds {
         match &self.manifest {

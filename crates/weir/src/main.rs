@@ -14,6 +14,7 @@ mod operand;
 mod replaced_file;
 mod ruleset_texts;
 mod run_progress;
+mod source_locations;
 mod terminal;
 mod unified_diff;
 

@@ -1,6 +1,6 @@
 //! A region for readers: its fields, its size, and an example.
 
-use weir_diagram::{ComparedPath, FieldValues, Region, Witness, describe_device_name_by_class};
+use weir_diagram::{ComparedPath, DeviceNameClasses, FieldValues, Region, Witness};
 use weir_model::{Family, Field, Firewall, Hook, Match, match_effects};
 use weir_semantics::{JourneyKind, OutcomeDifference};
 use weir_syntax::iptables::print_match;
@@ -50,25 +50,46 @@ pub(super) fn region_words(fields: &[RegionFieldReview]) -> String {
     fields.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
+/// The devices that the rules of a comparison test.
+pub(super) struct TestedDevices {
+    classes: DeviceNameClasses,
+    is_iif_tested: bool,
+    is_oif_tested: bool,
+}
+
+impl TestedDevices {
+    pub(super) fn of_firewalls(firewalls: [&Firewall; 2], family: Family) -> TestedDevices {
+        let is_tested = |field| firewalls.iter().any(|f| has_rule_testing_device(f, family, field));
+        TestedDevices {
+            classes: DeviceNameClasses::of_firewalls(&firewalls, family),
+            is_iif_tested: is_tested(Field::Iif),
+            is_oif_tested: is_tested(Field::Oif),
+        }
+    }
+}
+
 /// A packet and what its devices represent.
 pub(super) fn build_example_review(
     witness: &Witness,
     difference: OutcomeDifference,
-    firewalls: [&Firewall; 2],
+    devices: &TestedDevices,
     (path, family): (ComparedPath, Family),
 ) -> ExamplePacketReview {
     let mut packet = witness.packet.clone();
     let mut stands_for = Vec::new();
-    for (field, name) in [(Field::Iif, &mut packet.iif), (Field::Oif, &mut packet.oif)] {
+    let names = [
+        (Field::Iif, devices.is_iif_tested, &mut packet.iif),
+        (Field::Oif, devices.is_oif_tested, &mut packet.oif),
+    ];
+    for (field, is_tested, name) in names {
         if !path_has_device(path, field) {
             name.clear();
         }
-        if !name.is_empty() && !firewalls.iter().any(|f| has_rule_testing_device(f, family, field))
-        {
+        if !name.is_empty() && !is_tested {
             name.clear();
             continue;
         }
-        let words = describe_device_name_by_class(&firewalls, family, name);
+        let words = devices.classes.describe_name(name);
         let said = format!("{name} stands for {words}");
         if !name.is_empty() && words != *name && !stands_for.contains(&said) {
             stands_for.push(said);

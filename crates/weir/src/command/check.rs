@@ -5,7 +5,6 @@ mod checked_ruleset;
 mod json_format;
 mod sarif_format;
 mod short_format;
-mod source_locations;
 mod text_format;
 
 use std::path::Path;

@@ -17,6 +17,8 @@ use crate::cli::{DiffArgs, DiffFormatArg, OperandOptionArgs};
 use crate::deadline::Deadline;
 use crate::diff_operand::{self, DiffOperand};
 use crate::json_output;
+use crate::operand::RulesetTextKind;
+use crate::source_locations::SourceLineIndex;
 use crate::terminal::{self, TerminalProgress, family_words};
 
 /// Where frames go: a locally administered address.
@@ -52,7 +54,14 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<YesNoExitStatus> {
     let comparison = compare_with_progress(&before, &after, &options, &mut |family, path| {
         progress.show_done_fraction(&format!("proving {} {path}", family_words(family)), 0.1);
     })?;
-    let lines = [&a, &b].map(|side| move |span, family| side.locate_line(span, family));
+    let indexes = [&a, &b].map(|side| SourceLineIndex::new(&side.sources));
+    let lines = indexes.each_ref().map(|index| {
+        move |span, family| {
+            let source = index.source_of_kind(RulesetTextKind::Rules(family))?;
+            let range = index.line_column_range(source, span)?;
+            Some((source.name.clone(), range.line))
+        }
+    });
     let original = |rule: &Rule| {
         let known = originals.as_ref().filter(|_| identity == StatefulTestPairing::ByCredit)?;
         known.rule_id_text(*rule.credit.first()?).map(str::to_owned)

@@ -5,8 +5,8 @@ use serde::Serialize;
 use weir_lint::{Finding, IncompletelySearchedTable, RulesetCounts, count_ruleset};
 
 use super::checked_ruleset::{CheckedRuleset, severity_word};
-use super::source_locations::SourceLineIndex;
 use crate::json_output;
+use crate::source_locations::SourceLineIndex;
 
 /// What is printed.
 #[derive(Serialize)]

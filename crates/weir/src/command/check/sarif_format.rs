@@ -12,8 +12,8 @@ use weir_lint::{Finding, Lint, all_lints};
 use weir_model::Span;
 
 use super::checked_ruleset::{CheckedRuleset, severity_word};
-use super::source_locations::SourceLineIndex;
 use crate::operand::SourceText;
+use crate::source_locations::SourceLineIndex;
 
 /// Where the pages can be read.
 const LINT_PAGES_URL: &str = "https://github.com/weir-fw/weir/blob/main/docs/lints";

@@ -3,7 +3,7 @@
 use weir_syntax::escape_control_chars;
 
 use super::checked_ruleset::{CheckedRuleset, severity_word};
-use super::source_locations::SourceLineIndex;
+use crate::source_locations::SourceLineIndex;
 
 /// Prints them, in the order of the texts.
 pub(super) fn render_finding_lines(all: &[CheckedRuleset]) -> String {

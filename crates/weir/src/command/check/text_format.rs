@@ -7,7 +7,7 @@ use weir_model::Firewall;
 use weir_syntax::{Diagnostic, DiagnosticSeverity, escape_control_chars};
 
 use super::checked_ruleset::{CheckedRuleset, format_severity_counts, severity_word};
-use super::source_locations::SourceLineIndex;
+use crate::source_locations::SourceLineIndex;
 
 /// Findings drawn of each kind; the others are counted.
 const MAX_SHOWN_FINDINGS_PER_LINT: usize = 3;

@@ -1,11 +1,11 @@
-//! Locations of findings: file, line and column.
+//! Locations of rules and findings in the texts of a ruleset: file, line and column.
 
 use weir_lint::Finding;
 use weir_model::Span;
 
 use crate::operand::{RulesetTextKind, SourceText};
 
-/// The texts of a check, with where their lines begin.
+/// The texts of a ruleset, with where their lines begin.
 pub struct SourceLineIndex<'a> {
     sources: Vec<(&'a SourceText, Vec<usize>)>,
 }
@@ -35,7 +35,11 @@ impl<'a> SourceLineIndex<'a> {
 
     /// The text that a finding is about.
     pub fn source_of_finding(&self, finding: &Finding) -> Option<&'a SourceText> {
-        let kind = finding.family.map_or(RulesetTextKind::Sets, RulesetTextKind::Rules);
+        self.source_of_kind(finding.family.map_or(RulesetTextKind::Sets, RulesetTextKind::Rules))
+    }
+
+    /// The text of this kind, if there is one.
+    pub fn source_of_kind(&self, kind: RulesetTextKind) -> Option<&'a SourceText> {
         self.sources.iter().map(|(s, _)| *s).find(|s| s.kind == kind)
     }
 
