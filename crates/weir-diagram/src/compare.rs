@@ -7,6 +7,7 @@ use weir_model::{Family, Firewall};
 use weir_semantics::JourneyKind;
 
 use crate::chain::BuildError;
+use crate::changed_rule_witness::ChangedRuleOnPath;
 use crate::common_chains::EqualTables;
 use crate::compared_pair::{ComparedPair, make_compared_rulesets};
 use crate::comparison_types::{
@@ -24,6 +25,10 @@ use crate::variable_order_search::rank_variable_orders;
 
 /// Which part of the steps is for choosing the order of addresses and ports.
 const RANKING_STEP_SHARE: u64 = 8;
+
+/// The fewest steps that a difference may take to be described if one packet of it is known: about
+/// two seconds.
+const DESCRIPTION_STEPS_MIN: u64 = 8_000_000;
 
 /// Compares the meaning of two firewalls for all packets.
 ///
@@ -94,11 +99,13 @@ pub fn compare_with_progress(
     for (number, family) in families.iter().copied().enumerate() {
         let mut sides = make_compared_rulesets([before, after], family, options);
         let space_basis = PacketSpaceBasis::of_firewalls(family, &[before, after]);
-        let slices = slice_to_difference(&sides, &ways, (family, space_basis.has_same_sets));
-        for (side, slice) in sides.iter_mut().zip(slices.iter().flatten()) {
+        let slice = slice_to_difference(&sides, &ways, (family, space_basis.has_same_sets));
+        let changed_rules = slice.as_ref().map_or(&[][..], |slice| &slice.changed_rules);
+        for (side, slice) in sides.iter_mut().zip(slice.iter().flat_map(|slice| &slice.rulesets)) {
             side.replace_rules_by_slice(slice);
         }
-        let rulesets = sides.iter().filter_map(ComparedRuleset::ruleset);
+        // The first, if both have as many rules.
+        let rulesets = sides.iter().rev().filter_map(ComparedRuleset::ruleset);
         let larger = rulesets.max_by_key(|r| r.rules_with_table_and_chain().count());
         let path = ComparedPath::ReassembledInput;
         let interpreters = OnceCell::new();
@@ -125,7 +132,7 @@ pub fn compare_with_progress(
             progress(family, path);
             let steps_max = budget.steps_for_next_proof(more_follow);
             let pair = ComparedPair { steps_max, path, ..whole };
-            let part = compare_pair_trying_orders(&pair, &orders_by_rank, plan)?;
+            let part = compare_pair_trying_orders(&pair, changed_rules, &orders_by_rank, plan)?;
             budget.spend(part.statistics.steps);
             steps += part.statistics.steps;
             Ok::<_, CompareError>(part)
@@ -198,8 +205,11 @@ impl FamilyComparisonState {
 
 /// Compares with common chains as calls; as sequences where tests multiply the steps of diagrams;
 /// else tries one order after the other until the memory suffices.
-fn compare_pair_trying_orders<'o>(
-    pair: &ComparedPair<'_>,
+///
+/// If some packet is known to differ, at most the usual steps are used to find all of them.
+fn compare_pair_trying_orders<'f, 'o>(
+    pair: &ComparedPair<'f>,
+    changed_rules: &[ChangedRuleOnPath<'f>],
     orders: &dyn Fn() -> &'o [VariableOrder],
     plan: &mut FamilyComparisonState,
 ) -> Result<FamilyPathComparison, CompareError> {
@@ -209,6 +219,15 @@ fn compare_pair_trying_orders<'o>(
     if pair.are_equal_with_common_chains(orders, steps, &mut plan.equal_tables, &mut statistics) {
         return Ok(pair.make_family_path_comparison(ComparisonVerdict::Equal, statistics));
     }
+    let differing = pair.find_differing_packet(changed_rules, &mut statistics);
+    let steps_max = match differing {
+        Some(_) => {
+            let steps = plan.usual_steps.max(DESCRIPTION_STEPS_MIN);
+            (statistics.steps + steps).min(pair.steps_max)
+        }
+        None => pair.steps_max,
+    };
+    let pair = &ComparedPair { steps_max, ..*pair };
     if plan.is_multiplied_out {
         let steps_max = (statistics.steps + plan.usual_steps).min(pair.steps_max);
         statistics.order = orders()[0];
@@ -216,7 +235,7 @@ fn compare_pair_trying_orders<'o>(
         if let Ok(answer) = quick.compare_with_variable_order(statistics.order, &mut statistics) {
             return Ok(pair.make_family_path_comparison(answer?, statistics));
         }
-        if pair.are_equal_as_sequences(&mut statistics) {
+        if differing.is_none() && pair.are_equal_as_sequences(&mut statistics) {
             return Ok(pair.make_family_path_comparison(ComparisonVerdict::Equal, statistics));
         }
     }
@@ -240,5 +259,9 @@ fn compare_pair_trying_orders<'o>(
             }
         }
     }
-    Ok(pair.make_family_path_comparison(ComparisonVerdict::Undecided { why }, statistics))
+    let verdict = match differing {
+        Some(example) => ComparisonVerdict::DiffersOnPacket { example: Box::new(example), why },
+        None => ComparisonVerdict::Undecided { why },
+    };
+    Ok(pair.make_family_path_comparison(verdict, statistics))
 }

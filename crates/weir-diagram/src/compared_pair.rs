@@ -277,7 +277,7 @@ impl<'f> ComparedPair<'f> {
     }
 
     /// Sends a witness through both; `None` if nothing differs.
-    fn reproduce_witness(
+    pub fn reproduce_witness(
         &self,
         witness: &Witness,
     ) -> Option<(OutcomeDifference, (Verdict, Verdict))> {

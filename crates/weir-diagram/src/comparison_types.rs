@@ -150,6 +150,16 @@ impl Comparison {
         })
     }
 
+    /// The parts of which only one packet is known to differ.
+    pub fn differing_packets(
+        &self,
+    ) -> impl Iterator<Item = (&FamilyPathComparison, &ComparedExamplePacket)> {
+        self.parts.iter().filter_map(|p| match &p.verdict {
+            ComparisonVerdict::DiffersOnPacket { example, .. } => Some((p, &**example)),
+            _ => None,
+        })
+    }
+
     /// The parts that could not be decided, and why.
     pub fn undecided_comparisons(&self) -> impl Iterator<Item = (&FamilyPathComparison, &str)> {
         self.parts.iter().filter_map(|p| match &p.verdict {
@@ -181,6 +191,13 @@ pub enum ComparisonVerdict {
     Differs(Box<RulesetDifference>),
     /// Each packet is treated alike in both, but only one of them has fragments reassembled first.
     ReassemblyDiffers(Box<ReassemblyDifference>),
+    /// There is a packet for which they do not; for which others was not found out.
+    DiffersOnPacket {
+        /// The packet.
+        example: Box<ComparedExamplePacket>,
+        /// Why no more was found out, in words.
+        why: String,
+    },
     /// It could not be decided.
     Undecided {
         /// The reason, in words.

@@ -30,7 +30,9 @@ use weir_model::{
 use weir_partition::TestAlgebra;
 
 use crate::aligned_rules::find_changed_rules;
+use crate::changed_rule_witness::ChangedRuleOnPath;
 use crate::comparison_types::ComparedPath;
+use crate::evaluation_point::EvaluationPoint;
 use crate::journey::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::stateful_test_id::can_rule_depend_on_state;
 
@@ -62,18 +64,28 @@ impl RulesetSlice {
     }
 }
 
+/// What may matter to the difference of two rulesets.
+#[derive(Debug)]
+pub(crate) struct DifferenceSlice<'f> {
+    /// Their slices.
+    pub rulesets: [RulesetSlice; 2],
+    /// The changed rules, for each path that leads to them.
+    pub changed_rules: Vec<ChangedRuleOnPath<'f>>,
+}
+
 /// The slices of two rulesets for all of these paths; `None` if too much differs.
-pub(crate) fn slice_to_difference(
-    sides: &[ComparedRuleset<'_>; 2],
+pub(crate) fn slice_to_difference<'f>(
+    sides: &[ComparedRuleset<'f>; 2],
     paths: &[ComparedPath],
     (family, has_same_sets): (Family, bool),
-) -> Option<[RulesetSlice; 2]> {
+) -> Option<DifferenceSlice<'f>> {
     // What conntrack does between the tables depends on whether it is in use.
     if sides[0].conntrack_in_use != sides[1].conntrack_in_use {
         return None;
     }
     let rulesets = [sides[0].ruleset()?, sides[1].ruleset()?];
-    let mut slicer = DifferenceSlicer { family, sides, tables: Vec::new() };
+    let mut slicer =
+        DifferenceSlicer { family, sides, tables: Vec::new(), changed_rules: Vec::new() };
     for name in TableName::ALL {
         let tables = rulesets.map(|ruleset| ruleset.table(&name));
         if tables.iter().any(Option::is_some) {
@@ -82,9 +94,10 @@ pub(crate) fn slice_to_difference(
         }
     }
     for path in paths {
-        slicer.add_regions_of_path(&list_journey_stages(*path, sides));
+        slicer.add_regions_of_path(*path);
     }
-    Some([0, 1].map(|side| slicer.slice_ruleset(side, rulesets[side])))
+    let slices = [0, 1].map(|side| slicer.slice_ruleset(side, rulesets[side]));
+    Some(DifferenceSlice { rulesets: slices, changed_rules: slicer.changed_rules })
 }
 
 /// What a packet passes on the way to a changed rule.
@@ -122,6 +135,7 @@ struct DifferenceSlicer<'s, 'f> {
     family: Family,
     sides: &'s [ComparedRuleset<'f>; 2],
     tables: Vec<(TableName, TablePair<'f>)>,
+    changed_rules: Vec<ChangedRuleOnPath<'f>>,
 }
 
 impl<'f> TablePair<'f> {
@@ -178,18 +192,17 @@ impl<'f> TablePair<'f> {
         })
     }
 
-    /// The regions of the table at a hook; `None` if there are too many or one is everything.
-    fn regions_at_hook(&self, hook: Hook, family: Family) -> Option<Vec<RegionTests>> {
-        let mut regions = Vec::new();
-        for side in self.sides.iter().flatten() {
-            if let Some(base) = find_base_chain(side.table, hook) {
-                side.collect_regions(base, &Vec::new(), family, &mut regions)?;
+    /// The changed rules that are reached from a hook; `None` if there are too many.
+    fn changed_rules_at_hook(&self, hook: Hook, family: Family) -> Option<Vec<ReachedRule<'f>>> {
+        let mut reached = Vec::new();
+        for (number, side) in self.sides.iter().enumerate() {
+            if let Some(side) = side
+                && let Some(base) = find_base_chain(side.table, hook)
+            {
+                side.collect_changed_rules((number, base), &Vec::new(), family, &mut reached)?;
             }
         }
-        for region in &mut regions {
-            retain_unwritten_fields(region, self.changed_within);
-        }
-        Some(regions)
+        Some(reached)
     }
 
     fn add_region(&mut self, hook: Hook, mut region: RegionTests) {
@@ -258,65 +271,96 @@ impl<'f> TableSide<'f> {
         Some(())
     }
 
-    /// Adds the regions of the changed rules that a chain reaches. `passed`: the tests on the way to
-    /// it. `None` if there are too many.
-    fn collect_regions(
+    /// Adds the changed rules that a chain reaches. `passed`: the tests on the way to it. `None` if
+    /// there are too many.
+    fn collect_changed_rules(
         &self,
-        at: usize,
+        (side, at): (usize, usize),
         passed: &RegionTests,
         family: Family,
-        regions: &mut Vec<RegionTests>,
+        reached: &mut Vec<ReachedRule<'f>>,
     ) -> Option<()> {
         let rules = &self.table.chains[at].rules;
-        let with_tests_of = |rule: usize| {
-            let mut tests = passed.clone();
-            for test in list_base_tests(&rules[rule], family) {
-                if !tests.contains(&test) {
-                    tests.push(test);
-                }
-            }
-            tests
-        };
-        regions.extend(self.changed_rules[at].iter().map(|rule| with_tests_of(*rule)));
-        if regions.len() > REGIONS_MAX {
+        let changed = self.changed_rules[at].iter().map(|rule| &rules[*rule]);
+        reached.extend(changed.map(|rule| ReachedRule { side, rule, passed: passed.clone() }));
+        if reached.len() > REGIONS_MAX {
             return None;
         }
         for jump in self.graph.jumps_from(at) {
             if self.leads_to_change[jump.to] {
-                self.collect_regions(jump.to, &with_tests_of(jump.rule), family, regions)?;
+                let mut passed = passed.clone();
+                add_base_tests(&mut passed, &rules[jump.rule], family);
+                self.collect_changed_rules((side, jump.to), &passed, family, reached)?;
             }
         }
         Some(())
     }
 }
 
-impl DifferenceSlicer<'_, '_> {
-    fn table_pair(&self, name: TableName) -> Option<&TablePair<'_>> {
+/// A changed rule, and the tests of the jumps that lead to it.
+struct ReachedRule<'f> {
+    side: usize,
+    rule: &'f Rule,
+    passed: RegionTests,
+}
+
+impl ReachedRule<'_> {
+    fn region(&self, family: Family) -> RegionTests {
+        let mut region = self.passed.clone();
+        add_base_tests(&mut region, self.rule, family);
+        region
+    }
+}
+
+fn add_base_tests(region: &mut RegionTests, rule: &Rule, family: Family) {
+    for test in list_base_tests(rule, family) {
+        if !region.contains(&test) {
+            region.push(test);
+        }
+    }
+}
+
+impl<'f> DifferenceSlicer<'_, 'f> {
+    fn table_pair(&self, name: TableName) -> Option<&TablePair<'f>> {
         self.tables.iter().find(|(table, _)| *table == name).map(|(_, pair)| pair)
     }
 
     /// Adds the regions of each stage of a path to the tables of all of its stages.
-    fn add_regions_of_path(&mut self, stages: &[(TableAtHook, crate::EvaluationPoint)]) {
-        let is_traversed = |stage: &TableAtHook| {
+    fn add_regions_of_path(&mut self, path: ComparedPath) {
+        let is_traversed = |(stage, _): &(TableAtHook, EvaluationPoint)| {
             self.sides.iter().any(|side| side.traversed_table(*stage).is_some())
         };
-        let stages: Vec<TableAtHook> =
-            stages.iter().map(|(stage, _)| *stage).filter(is_traversed).collect();
+        let (stages, points): (Vec<TableAtHook>, Vec<EvaluationPoint>) =
+            list_journey_stages(path, self.sides).into_iter().filter(is_traversed).unzip();
         for (from, stage) in stages.iter().enumerate() {
             let Some(pair) = self.table_pair(stage.table) else { continue };
-            // A region of which nothing is known may be everything.
-            let regions =
-                pair.regions_at_hook(stage.hook, self.family).unwrap_or_else(|| vec![Vec::new()]);
+            let reached = pair.changed_rules_at_hook(stage.hook, self.family);
+            let changed_within = pair.changed_within;
+            let regions = match &reached {
+                Some(reached) => reached.iter().map(|rule| rule.region(self.family)).collect(),
+                // A region of which nothing is known may be everything.
+                None => vec![Vec::new()],
+            };
             for (seen_from, other) in stages.iter().enumerate() {
                 let between = &stages[from.min(seen_from)..from.max(seen_from)];
                 for region in &regions {
-                    let region = self.region_seen_from(region, between);
+                    let mut region = self.region_seen_from(region, between);
+                    retain_unwritten_fields(&mut region, changed_within);
                     let pair = self.tables.iter_mut().find(|(table, _)| *table == other.table);
                     if let Some((_, pair)) = pair {
                         pair.add_region(other.hook, region);
                     }
                 }
             }
+            let point = points[from];
+            let on_path = |ReachedRule { side, rule, passed }| ChangedRuleOnPath {
+                path,
+                point,
+                side,
+                rule,
+                passed,
+            };
+            self.changed_rules.extend(reached.into_iter().flatten().map(on_path));
         }
     }
 

@@ -46,6 +46,7 @@ mod aligned_rules;
 mod balanced_merge;
 mod chain;
 mod chain_cache;
+mod changed_rule_witness;
 mod common_chains;
 mod compare;
 mod compared_pair;

@@ -61,7 +61,9 @@ fn find_difference(pair: &ComparedPair<'_>) -> Option<FoundDifference> {
         ComparisonVerdict::Equal | ComparisonVerdict::ReassemblyDiffers(_) => {
             FoundDifference::Equal
         }
-        ComparisonVerdict::Undecided { .. } => FoundDifference::Undecided,
+        ComparisonVerdict::Undecided { .. } | ComparisonVerdict::DiffersOnPacket { .. } => {
+            FoundDifference::Undecided
+        }
         ComparisonVerdict::Differs(found) => {
             let changes = found.verdict_changes.iter();
             let mut verdict_changes: Vec<_> =
@@ -123,9 +125,9 @@ fn compare_all_paths(
     let family = Family::V4;
     let paths = JourneyKind::ALL.map(ComparedPath::WholeJourney);
     let whole = make_compared_rulesets([before, after], family, options);
-    let Some(slices) = slice_to_difference(&whole, &paths, (family, true)) else { return };
+    let Some(slice) = slice_to_difference(&whole, &paths, (family, true)) else { return };
     let mut sliced = make_compared_rulesets([before, after], family, options);
-    for (side, slice) in sliced.iter_mut().zip(&slices) {
+    for (side, slice) in sliced.iter_mut().zip(&slice.rulesets) {
         side.replace_rules_by_slice(slice);
     }
     let size = |sides: &[ComparedRuleset<'_>; 2]| {

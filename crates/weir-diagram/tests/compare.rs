@@ -315,8 +315,14 @@ fn a_comparison_ends_within_its_steps_and_says_that_it_is_not_decided() {
     for steps_max in [0, 1_000, 100_000] {
         let comparison = compared(&one, &other, &within(steps_max));
         let forward = &comparison.parts[0];
-        let ComparisonVerdict::Undecided { why } = &forward.verdict else {
-            panic!("{:?}", forward.verdict)
+        let why = match &forward.verdict {
+            ComparisonVerdict::Undecided { why } => why,
+            // A changed rule matches one.
+            ComparisonVerdict::DiffersOnPacket { why, example } => {
+                assert_ne!(example.verdicts.0, example.verdicts.1);
+                why
+            }
+            other => panic!("{other:?}"),
         };
         assert!(why.contains("not proven within"), "{why}");
         assert!(forward.statistics.steps <= steps_max, "{} steps", forward.statistics.steps);
@@ -411,4 +417,22 @@ fn the_mark_that_a_match_leaves_is_part_of_the_packet() {
     };
     differs(&mangle(socket), &mangle(""));
     differs(&both(socket, mark), &both(mark, socket));
+}
+
+#[test]
+fn a_packet_of_a_changed_rule_shows_the_difference_that_is_too_large_to_describe() {
+    let log = |count: u32| {
+        let rule = |n| format!("-A FORWARD -m limit --limit 5/min -j LOG --log-prefix n{n}\n");
+        filter(&(0..count).map(rule).collect::<String>())
+    };
+    let comparison = compared(&log(200), &log(199), &by_text());
+    let ComparisonVerdict::DiffersOnPacket { example, why } = &comparison.parts[0].verdict else {
+        panic!("{:?}", comparison.parts[0].verdict)
+    };
+    assert_eq!(example.difference, OutcomeDifference::Effects);
+    assert!(why.contains("not proven within"), "{why}");
+    assert!(!comparison.is_equal());
+    // Control: the same rules are equal, and a smaller difference is described.
+    assert!(compared(&log(200), &log(200), &by_text()).is_equal());
+    assert_eq!(compared(&log(6), &log(5), &by_text()).differences().count(), 1);
 }

@@ -100,7 +100,8 @@ fn every_short_chain_is_equal_to_its_reverse_exactly_when_no_packet_tells_them_a
                 different += 1;
             }
             ComparisonVerdict::ReassemblyDiffers(by) => panic!("{chain:?}: {by:?}"),
-            ComparisonVerdict::Undecided { why } => panic!("{chain:?}: {why}"),
+            ComparisonVerdict::DiffersOnPacket { why, .. }
+            | ComparisonVerdict::Undecided { why } => panic!("{chain:?}: {why}"),
         }
     }
     assert!(equal > 100 && different > 100, "{equal} equal, {different} different");

@@ -25,7 +25,7 @@ use weir_diagram::{
 };
 use weir_model::{Family, Hook};
 use weir_semantics::trace::{Trace, trace_at_hook, trace_journey};
-use weir_semantics::{Interpreter, OutcomeDifference};
+use weir_semantics::{Interpreter, OutcomeDifference, Verdict};
 use weir_syntax::iptables::print_rule;
 
 pub use self::compare_counters::compare_counters;
@@ -63,6 +63,15 @@ impl Review {
                 let found = reviewer.review_changes(differs);
                 review.example = Some(reviewer.build_most_important_packet_paths(differs, &found));
                 changes.extend(found.into_iter().map(|(change, _)| change));
+            }
+            if let ComparisonVerdict::DiffersOnPacket { example, .. } = &part.verdict {
+                let tracers = tracers.get_or_init(|| WitnessTracer::for_sides(sides, identity));
+                let firewalls = sides.map(|side| side.firewall);
+                let devices = TestedDevices::of_firewalls(firewalls, part.family);
+                let reviewer = ComparedPartReviewer { part, sides, tracers, devices: &devices };
+                review.example =
+                    Some(reviewer.build_packet_paths(&example.witness, example.difference));
+                changes.push(reviewer.review_differing_packet(example));
             }
             if let ComparisonVerdict::ReassemblyDiffers(f) = &part.verdict {
                 let (with, without) =
@@ -107,6 +116,10 @@ fn summarize_compared_part(part: &FamilyPathComparison) -> FamilyPathReview {
     match &part.verdict {
         ComparisonVerdict::Equal => {}
         ComparisonVerdict::ReassemblyDiffers(_) => review.answer = "differs",
+        ComparisonVerdict::DiffersOnPacket { why, .. } => {
+            review.answer = "differs";
+            review.why = Some(format!("the packets that differ were not all found: {why}"));
+        }
         ComparisonVerdict::Undecided { why } => {
             (review.answer, review.why) = ("unknown", Some(why.clone()));
         }
@@ -176,6 +189,35 @@ impl ComparedPartReviewer<'_> {
         }
         out.sort_by(|(a, _), (b, _)| a.kind.cmp(&b.kind).then(b.share.total_cmp(&a.share)));
         out
+    }
+
+    /// A change of which one packet is known.
+    fn review_differing_packet(&self, example: &ComparedExamplePacket) -> TreatmentChange {
+        let (before, after) = example.verdicts;
+        let is_verdict = example.difference == OutcomeDifference::Verdict;
+        let kind = match (before == Verdict::Accept, after == Verdict::Accept) {
+            _ if !is_verdict => TreatmentChangeKind::Effects,
+            (false, true) => TreatmentChangeKind::NewlyAllowed,
+            (true, false) => TreatmentChangeKind::NewlyDenied,
+            _ => TreatmentChangeKind::DeniedOtherwise,
+        };
+        let packet = self.review_example(example);
+        let region = RegionReview {
+            packets: packet.packet.clone(),
+            fields: Vec::new(),
+            size: "one packet of those that differ".to_owned(),
+            share: 0.0,
+            headers: 1.0,
+            decided_by: vec![self.trace_and_find_deciding_rules(&example.witness)],
+            example: Some(packet),
+        };
+        TreatmentChange {
+            before: is_verdict.then(|| verdict_words(before)),
+            after: is_verdict.then(|| verdict_words(after)),
+            headers: 1.0,
+            regions: vec![region],
+            ..self.build_treatment_change(kind, &[], &[])
+        }
     }
 
     fn build_treatment_change(
@@ -286,6 +328,14 @@ impl ComparedPartReviewer<'_> {
             }
             _ => differs.difference,
         };
+        self.build_packet_paths(witness, difference)
+    }
+
+    fn build_packet_paths(
+        &self,
+        witness: &Witness,
+        difference: OutcomeDifference,
+    ) -> PathsBeforeAndAfter {
         let example = region_words::build_example_review(
             witness,
             difference,

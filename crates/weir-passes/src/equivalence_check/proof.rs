@@ -49,7 +49,9 @@ fn result_of_comparison(
     options: &CompareOptions,
     comparison: &Comparison,
 ) -> ProofResult {
-    let Some((part, differs)) = comparison.differences().next() else {
+    let whole = comparison.differences().map(|(part, d)| (part, &d.witness, d.difference));
+    let single = comparison.differing_packets().map(|(part, e)| (part, &e.witness, e.difference));
+    let Some((part, witness, difference)) = whole.chain(single).next() else {
         if let Some((_, why)) = comparison.undecided_comparisons().next() {
             return ProofResult::Undecided(why.to_owned());
         }
@@ -68,10 +70,10 @@ fn result_of_comparison(
         ComparedPath::ReassembledInput => JourneyKind::Input,
         ComparedPath::Hook(_) => JourneyKind::Forward,
     };
-    let packet = differs.witness.packet.clone();
+    let packet = witness.packet.clone();
     let described = |f: &Firewall, other: &Firewall| {
         let state_ids = StatefulTestIdResolver::new(f, options.stateful_pairing);
-        let mut answers = differs.witness.to_oracle(&state_ids);
+        let mut answers = witness.to_oracle(&state_ids);
         describe_outcome(&Interpreter::new_with_sets_changed_by(f, other).journey(
             &packet,
             entry,
@@ -81,7 +83,7 @@ fn result_of_comparison(
     ProofResult::Disproven(Box::new(Counterexample {
         outcome_before: described(before, after),
         outcome_after: described(after, before),
-        difference: format!("{} differs", differs.difference.as_str()),
+        difference: format!("{} differs", difference.as_str()),
         packet,
         entry,
     }))
