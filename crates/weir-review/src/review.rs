@@ -117,8 +117,7 @@ fn summarize_compared_part(part: &FamilyPathComparison) -> FamilyPathReview {
         ComparisonVerdict::Equal => {}
         ComparisonVerdict::ReassemblyDiffers(_) => review.answer = "differs",
         ComparisonVerdict::DiffersOnPacket { why, .. } => {
-            review.answer = "differs";
-            review.why = Some(format!("the packets that differ were not all found: {why}"));
+            (review.answer, review.why) = ("differs", Some(why.clone()));
         }
         ComparisonVerdict::Undecided { why } => {
             (review.answer, review.why) = ("unknown", Some(why.clone()));

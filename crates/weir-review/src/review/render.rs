@@ -48,8 +48,12 @@ impl Review {
         }
         for part in &self.parts {
             if let Some(why) = &part.why {
-                let what =
-                    if part.answer == "unknown" { "not decided" } else { "differs for fragments" };
+                let what = match part.answer {
+                    "unknown" => "not decided",
+                    _ if part.packets_agreed.is_some() => "differs on a packet",
+                    _ if part.example.is_none() => "differs for fragments alone",
+                    _ => "not all packets that differ were found",
+                };
                 let _ = writeln!(
                     out,
                     "{} {}: {what}: {}.\n",
@@ -141,7 +145,11 @@ fn push_family_path_answer(out: &mut String, part: &FamilyPathReview, review: &R
             let mut kinds: Vec<_> =
                 review.changes.iter().filter(of_part).map(|c| c.kind.words()).collect();
             kinds.dedup();
-            format!("differs: {}", kinds.join("; "))
+            let kinds = kinds.join("; ");
+            match &part.why {
+                Some(why) => format!("differs: {kinds}; not all packets were found ({why})"),
+                None => format!("differs: {kinds}"),
+            }
         }
     };
     let _ = writeln!(out, "{} {}: {answer}", part.family, part.path);
