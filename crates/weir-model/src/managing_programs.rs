@@ -184,12 +184,6 @@ pub fn attribute_rule_to_program(
 /// The rules that firewalld writes to INPUT and FORWARD in addition to its jumps (ipXtables.py,
 /// `build_default_rules`).
 fn is_firewalld_default_rule(table: &Table, chain: &Chain, rule: &Rule) -> bool {
-    let jumps = |r: &Rule| {
-        r.target.jump_target().is_some_and(|to| **to == *format!("{}_direct", chain.name))
-    };
-    if table.name != TableName::Filter || !chain.rules.iter().any(jumps) {
-        return false;
-    }
     let base = &rule.base;
     let bare = base.saddr.is_none() && base.daddr.is_none() && base.oif.is_none();
     let lo = base.iif.as_ref().is_some_and(|i| !i.negated && !i.is_prefix && &*i.name == "lo");
@@ -201,14 +195,21 @@ fn is_firewalld_default_rule(table: &Table, chain: &Chain, rule: &Rule) -> bool 
         _ => false,
     };
     let known = ct_state::RELATED | ct_state::ESTABLISHED | ct_state::DNAT;
-    bare && base.proto.is_none()
+    let is_written_so = table.name == TableName::Filter
+        && bare
+        && base.proto.is_none()
         && match (&rule.target, base.iif.is_some()) {
             (Target::Accept, true) => lo && rule.matches.is_empty(),
             (Target::Accept, false) => states(known),
             (Target::Drop, false) => states(ct_state::INVALID),
             (Target::Reject(_), false) => rule.matches.is_empty(),
             _ => false,
-        }
+        };
+    // Few rules are: only for these is the chain searched.
+    is_written_so && {
+        let direct_chain = format!("{}_direct", chain.name);
+        chain.rules.iter().filter_map(|r| r.target.jump_target()).any(|to| **to == *direct_chain)
+    }
 }
 
 /// Programs that keep chains of a firewall, and how many rules are in them; those of `touched` are
