@@ -54,7 +54,12 @@ fn find_shortest_edit<R>(
 }
 
 /// Whether the farthest path to a diagonal ends with an insertion, rather than a deletion.
-fn comes_from_insertion(reached: &[usize], diagonal: usize, edits: usize, edits_max: usize) -> bool {
+fn comes_from_insertion(
+    reached: &[usize],
+    diagonal: usize,
+    edits: usize,
+    edits_max: usize,
+) -> bool {
     diagonal == edits_max - edits
         || (diagonal != edits_max + edits && reached[diagonal - 1] < reached[diagonal + 1])
 }

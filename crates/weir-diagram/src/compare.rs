@@ -7,7 +7,7 @@ use weir_model::{Family, Firewall};
 use weir_semantics::JourneyKind;
 
 use crate::chain::BuildError;
-use crate::common_chains::EqualTables;
+use crate::common_chains::ProvenTableEquality;
 use crate::compared_pair::{ComparedPair, make_compared_rulesets};
 use crate::comparison_types::{
     CompareError, CompareOptions, CompareScope, ComparedPath, Comparison, ComparisonVerdict,
@@ -22,7 +22,7 @@ use crate::variable_layout::VariableOrder;
 use crate::variable_order_search::rank_variable_orders;
 
 /// Which part of the steps is for choosing the order of addresses and ports.
-const RANKING_STEP_SHARE: u64 = 8;
+const RANKING_STEPS_DIVISOR: u64 = 8;
 
 /// Compares the meaning of two firewalls for all packets.
 ///
@@ -73,7 +73,7 @@ pub fn compare_with_progress(
     options: &CompareOptions,
     progress: &mut dyn FnMut(Family, ComparedPath),
 ) -> Result<Comparison, CompareError> {
-    let ranking_steps_max = options.steps_max / RANKING_STEP_SHARE;
+    let ranking_steps_max = options.steps_max / RANKING_STEPS_DIVISOR;
     let mut budget = ProofBudget::new(options.steps_max - ranking_steps_max);
     let mut steps = 0;
     let ways: Vec<ComparedPath> = match options.scope {
@@ -85,7 +85,7 @@ pub fn compare_with_progress(
     };
     check_same_shared_object_errors(before, after)?;
     let mut parts = Vec::new();
-    let has_same_sets = before.sets == after.sets;
+    let firewalls_have_same_ipsets = before.sets == after.sets;
     let is_compared = |family: &Family| {
         let there = before.ruleset(*family).is_some() || after.ruleset(*family).is_some();
         there && options.family.is_none_or(|f| f == *family)
@@ -93,7 +93,7 @@ pub fn compare_with_progress(
     let families: Vec<Family> = [Family::V4, Family::V6].into_iter().filter(is_compared).collect();
     for (number, family) in families.iter().copied().enumerate() {
         let mut sides = make_compared_rulesets([before, after], family, options);
-        let slices = slice_to_difference(&sides, &ways, (family, has_same_sets));
+        let slices = slice_to_difference(&sides, &ways, (family, firewalls_have_same_ipsets));
         for (side, slice) in sides.iter_mut().zip(slices.iter().flatten()) {
             side.replace_rules_by_slice(slice);
         }
@@ -103,7 +103,7 @@ pub fn compare_with_progress(
         let whole = ComparedPair { before, after, sides: &sides, options, family, path };
         let orders = OnceCell::new();
         let mut plan = FamilyComparisonState::new(&whole);
-        let most = if plan.is_multiplied_out { plan.usual_steps } else { u64::MAX };
+        let most = if plan.may_tests_multiply_steps { plan.usual_steps } else { u64::MAX };
         let most = most.min(ranking_steps_max / families.len() as u64);
         let ranked = || orders.get_or_init(|| rank_variable_orders(family, larger, &ways, most));
         let orders_by_rank = || &*ranked().orders;
@@ -161,7 +161,7 @@ fn check_same_shared_object_errors(
         Family::V4 => "iptables",
         Family::V6 => "ip6tables",
     };
-    Err(CompareError::OnlyOneLoads { which, tool, object: object.to_string() })
+    Err(CompareError::OnlyOneRulesetLoads { which, tool, object: object.to_string() })
 }
 
 /// What the paths of a family's rulesets have in common.
@@ -169,16 +169,16 @@ struct FamilyComparisonState {
     /// The steps that suffice for most rulesets of that size.
     usual_steps: u64,
     /// Whether stateful and opaque tests may multiply the steps of diagrams.
-    is_multiplied_out: bool,
-    equal_tables: EqualTables,
+    may_tests_multiply_steps: bool,
+    proven_table_equality: ProvenTableEquality,
 }
 
 impl FamilyComparisonState {
     fn new(pair: &ComparedPair<'_>) -> FamilyComparisonState {
         FamilyComparisonState {
             usual_steps: pair.usual_diagram_steps(),
-            is_multiplied_out: pair.is_multiplied_out_by_tests(),
-            equal_tables: EqualTables::new(),
+            may_tests_multiply_steps: pair.may_tests_multiply_diagram_steps(),
+            proven_table_equality: ProvenTableEquality::new(),
         }
     }
 }
@@ -192,12 +192,17 @@ fn compare_pair_trying_orders<'o>(
 ) -> Result<FamilyPathComparison, CompareError> {
     let mut statistics = DiagramSizeAndSteps::default();
     let ranked_steps =
-        if plan.is_multiplied_out { plan.usual_steps } else { pair.options.steps_max / 4 };
+        if plan.may_tests_multiply_steps { plan.usual_steps } else { pair.options.steps_max / 4 };
     let steps = [plan.usual_steps, ranked_steps];
-    if pair.are_equal_with_common_chains(orders, steps, &mut plan.equal_tables, &mut statistics) {
+    if pair.are_equal_with_common_chains(
+        orders,
+        steps,
+        &mut plan.proven_table_equality,
+        &mut statistics,
+    ) {
         return Ok(pair.make_family_path_comparison(ComparisonVerdict::Equal, statistics));
     }
-    if plan.is_multiplied_out {
+    if plan.may_tests_multiply_steps {
         let steps_max = (statistics.steps + plan.usual_steps).min(pair.options.steps_max);
         let few_steps = CompareOptions { steps_max, ..pair.options.clone() };
         statistics.order = orders()[0];

@@ -107,7 +107,7 @@ impl<'f> ComparedPair<'f> {
         let options = PacketSpaceOptions { order, memory_bytes: self.options.memory_bytes };
         let mut space =
             PacketSpace::for_firewalls(self.family, &[self.before, self.after], options)?;
-        if self.options.exclude_truncated {
+        if self.options.exclude_unreadable_headers {
             space.possible_packets =
                 space.store.minus(space.possible_packets, space.presence.unreadable_header)?;
         }
@@ -123,7 +123,7 @@ impl<'f> ComparedPair<'f> {
         &self,
         context: &mut DiagramContext<'f>,
     ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
-        context.terminals.with_effects = self.options.level == CompareLevel::Effects;
+        context.terminals.distinguishes_effects = self.options.level == CompareLevel::Effects;
         let dead = self.find_unreassembled_datagrams(context)?;
         let all_ways = dead[0] != dead[1];
         let from = context.space.store.node_count();
@@ -297,7 +297,7 @@ impl<'f> ComparedPair<'f> {
             }
             let outcome = match self.path {
                 ComparedPath::WholeJourney(entry) => {
-                    interpreter.journey(&witness.packet, entry, &mut answers)
+                    interpreter.evaluate_journey(&witness.packet, entry, &mut answers)
                 }
                 ComparedPath::Hook(hook) => {
                     interpreter.traverse_hook(&witness.packet, hook, &mut answers)

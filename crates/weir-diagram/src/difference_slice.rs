@@ -64,7 +64,7 @@ impl RulesetSlice {
 pub(crate) fn slice_to_difference(
     sides: &[ComparedRuleset<'_>; 2],
     paths: &[ComparedPath],
-    (family, has_same_sets): (Family, bool),
+    (family, firewalls_have_same_ipsets): (Family, bool),
 ) -> Option<[RulesetSlice; 2]> {
     // What conntrack does between the tables depends on whether it is in use.
     if sides[0].conntrack_in_use != sides[1].conntrack_in_use {
@@ -75,7 +75,7 @@ pub(crate) fn slice_to_difference(
     for name in TableName::ALL {
         let tables = rulesets.map(|ruleset| ruleset.table(&name));
         if tables.iter().any(Option::is_some) {
-            let pair = TablePair::align(tables, sides, (family, has_same_sets))?;
+            let pair = TablePair::align(tables, sides, (family, firewalls_have_same_ipsets))?;
             slicer.tables.push((name, pair));
         }
     }
@@ -127,14 +127,14 @@ impl<'f> TablePair<'f> {
     fn align(
         tables: [Option<&'f Table>; 2],
         sides: &[ComparedRuleset<'f>; 2],
-        (family, has_same_sets): (Family, bool),
+        (family, firewalls_have_same_ipsets): (Family, bool),
     ) -> Option<TablePair<'f>> {
         let is_same_rule = |a: &Rule, b: &Rule| {
             let has_set = |rule: &Rule| rule.matches.iter().any(|m| matches!(m, Match::Set(_)));
             a.base == b.base
                 && a.matches == b.matches
                 && a.target == b.target
-                && (has_same_sets || !has_set(a))
+                && (firewalls_have_same_ipsets || !has_set(a))
                 && (!can_rule_depend_on_state(a, family)
                     || sides[0].state_ids().stateful_test_id(a)
                         == sides[1].state_ids().stateful_test_id(b))

@@ -20,7 +20,9 @@ use crate::free_variable::{FreeVariable, UndeterminedTargetBit};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::packet_space::PacketSpace;
-use crate::presence::{build_code_predicate, build_masked_predicate, build_span_union_predicate};
+use crate::presence::{
+    build_masked_predicate, build_small_block_predicate, build_span_union_predicate,
+};
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, Terminal};
@@ -93,7 +95,6 @@ impl<'f> ComparedRuleset<'f> {
         space.active_firewall = self.side_index;
         &self.state_ids
     }
-
 }
 
 /// Whether some rule sends packets to this host.
@@ -268,13 +269,13 @@ impl<'f> DiagramContext<'f> {
     fn sweep_now(&mut self, live_diagrams: &mut [DiagramRef], from: usize) {
         let DiagramContext { space, chain_cache: chains_made, .. } = self;
         let mut roots = live_diagrams.to_vec();
-        roots.extend(space.memberships.values());
+        roots.extend(space.ipset_memberships.values());
         roots.extend(chains_made.roots_for_sweep());
         space.store.sweep_young_nodes(from, &mut roots);
         let mut swept = roots.into_iter();
         let mut next = |r: &mut DiagramRef| *r = swept.next().unwrap_or(DiagramRef::ZERO);
         live_diagrams.iter_mut().for_each(&mut next);
-        space.memberships.values_mut().for_each(&mut next);
+        space.ipset_memberships.values_mut().for_each(&mut next);
         chains_made.renumber_roots(next);
     }
 
@@ -380,7 +381,7 @@ impl<'f> DiagramContext<'f> {
         if hook == Hook::Output {
             let fact = ConnectionFact::HostReplyInheritsEntry.digest();
             let variable =
-                FreeVariable::StatelessTest { content: fact, hook: Some(hook), change: 0 };
+                FreeVariable::StatelessTest { content_digest: fact, hook: Some(hook), change: 0 };
             let attached = self.space.free_variable_without_match(variable)?;
             let attached = self.space.store.and(attached, self.space.presence.ct_entry)?;
             return Ok(self.space.store.ite(attached, raw, without)?);
@@ -461,8 +462,8 @@ impl<'f> DiagramContext<'f> {
         let ct = space.layout.field_levels(Field::CtState);
         let entry = |code: u32| code >> ct_bit::ENTRY & 1 == 1 && code >> done & 1 == 0;
         let state = |code: u32| code >> ct_bit::STATE_LOW & 3;
-        let new = build_code_predicate(&mut space.store, ct, |c| entry(c) && state(c) == 0)?;
-        let related = build_code_predicate(&mut space.store, ct, |c| {
+        let new = build_small_block_predicate(&mut space.store, ct, |c| entry(c) && state(c) == 0)?;
+        let related = build_small_block_predicate(&mut space.store, ct, |c| {
             entry(c) && state(c) == 1 && c & 1 << ct_bit::REPLY == 0
         })?;
         let protos = space.layout.field_levels(Field::Proto);
@@ -473,7 +474,8 @@ impl<'f> DiagramContext<'f> {
         }
         let starts = space.store.overlay(new, related)?;
         let fact = ConnectionFact::NatTableAlreadyTraversed.digest();
-        let variable = FreeVariable::StatelessTest { content: fact, hook: Some(hook), change: 0 };
+        let variable =
+            FreeVariable::StatelessTest { content_digest: fact, hook: Some(hook), change: 0 };
         let bound = space.free_variable_without_match(variable)?;
         space.store.minus(starts, bound)
     }
@@ -492,17 +494,21 @@ impl<'f> DiagramContext<'f> {
         let space = &mut self.space;
         let ct = space.layout.field_levels(Field::CtState);
         let has = |code: u32, bit: u32| code >> bit & 1 == 1;
-        let translated = build_code_predicate(&mut space.store, ct, |code| {
+        let translated = build_small_block_predicate(&mut space.store, ct, |code| {
             has(code, ct_bit::ENTRY) && (has(code, ct_bit::SNAT) || has(code, ct_bit::DNAT))
         })?;
         let again = space.store.minus(translated, consulted)?;
         let mut change = PacketChange::default();
-        let (content, end) = (digest_existing_nat_question(), space.layout.fields_end);
+        let (content_digest, end) = (digest_existing_nat_question(), space.layout.fields_end);
         let mut put = |field: Field, choice: &dyn Fn(u32) -> UndeterminedTargetBit| {
             let levels = space.layout.field_levels(field);
             for bit in (0..levels.bit_count).rev() {
-                let variable =
-                    FreeVariable::StatelessTargetBit { content, hook, change: 0, bit: choice(bit) };
+                let variable = FreeVariable::StatelessTargetBit {
+                    content_digest,
+                    hook,
+                    change: 0,
+                    bit: choice(bit),
+                };
                 let number = space.free_variables.intern(variable, || None);
                 change.bit_sources.insert(
                     levels.level_of_bit_from_lowest(bit),

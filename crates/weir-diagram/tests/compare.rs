@@ -271,7 +271,9 @@ fn the_witness_shows_the_difference_to_whoever_runs_it() {
         let weir_diagram::ComparedPath::WholeJourney(entry) = part.path else { continue };
         let run = |firewall| {
             let mut answers = found.witness.to_oracle(firewall, StatefulTestPairing::ByRuleText);
-            Interpreter::new(firewall).journey(&found.witness.packet, entry, &mut answers).verdict
+            Interpreter::new(firewall)
+                .evaluate_journey(&found.witness.packet, entry, &mut answers)
+                .verdict
         };
         assert_eq!((run(&one), run(&other)), found.verdicts);
         assert_ne!(found.verdicts.0, found.verdicts.1);

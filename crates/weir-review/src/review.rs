@@ -8,8 +8,8 @@
 
 mod compare_counters;
 mod deciding_rules;
-mod path_lines;
-mod proof_limits;
+mod packet_path_lines;
+mod packets_not_covered_by_proof;
 mod region_size;
 mod region_words;
 mod render;
@@ -27,15 +27,15 @@ use weir_syntax::iptables::print_rule;
 
 pub use self::compare_counters::compare_counters;
 use self::deciding_rules::find_deciding_rules;
-use self::path_lines::render_path_lines;
-pub use self::proof_limits::describe_uncovered_packets;
+use self::packet_path_lines::render_path_lines;
+pub use self::packets_not_covered_by_proof::describe_uncovered_packets;
 pub use self::review_types::{
     CornerCaseReview, CounterComparison, CounterDifference, DecisionsBeforeAndAfter,
     ExamplePacketReview, FamilyPathReview, LocatedRuleOrPolicy, PathThroughRuleset,
     PathsBeforeAndAfter, RegionFieldReview, RegionReview, Review, ReviewedRuleset, RulesetDecision,
     TreatmentChange, TreatmentChangeKind,
 };
-pub use self::undecided_paths::UndecidedPathCheck;
+pub use self::undecided_paths::UndecidedPathCheckOptions;
 use crate::explain::{trace_to_rows, verdict_words};
 
 impl Review {
@@ -43,14 +43,14 @@ impl Review {
     pub fn from_comparison(
         comparison: &Comparison,
         sides: [ReviewedRuleset<'_>; 2],
-        identity: StatefulTestPairing,
+        stateful_pairing: StatefulTestPairing,
     ) -> Review {
         let [before, after] = sides;
         let mut changes = Vec::new();
         let mut parts = Vec::new();
         for part in &comparison.parts {
-            let reviewer = ComparedPartReviewer::new(part, sides, identity);
-            let mut review = summarize_compared_part(part);
+            let reviewer = FamilyPathReviewer::new(part, sides, stateful_pairing);
+            let mut review = summarize_family_path_comparison(part);
             if let ComparisonVerdict::Differs(differs) = &part.verdict {
                 let found = reviewer.review_changes(differs);
                 review.example = Some(reviewer.build_most_important_packet_paths(differs, &found));
@@ -58,7 +58,7 @@ impl Review {
             }
             if let ComparisonVerdict::ReassemblyDiffers(f) = &part.verdict {
                 let (with, without) =
-                    if f.is_first_ruleset { (before, after) } else { (after, before) };
+                    if f.is_first_ruleset_reassembling { (before, after) } else { (after, before) };
                 review.why = Some(format!(
                     "only {} has fragments reassembled before its rules, because of {} ({}); {} \
                      sees them individually",
@@ -85,7 +85,7 @@ impl Review {
 }
 
 /// The answer of a part, without its example.
-fn summarize_compared_part(part: &FamilyPathComparison) -> FamilyPathReview {
+fn summarize_family_path_comparison(part: &FamilyPathComparison) -> FamilyPathReview {
     let mut review = FamilyPathReview {
         family: lowercase_family_name(part.family),
         path: part.path.to_string(),
@@ -111,25 +111,25 @@ fn summarize_compared_part(part: &FamilyPathComparison) -> FamilyPathReview {
 }
 
 /// Words what one part of a comparison found.
-struct ComparedPartReviewer<'a> {
-    part: &'a FamilyPathComparison,
+struct FamilyPathReviewer<'a> {
+    path_comparison: &'a FamilyPathComparison,
     sides: [ReviewedRuleset<'a>; 2],
     interpreters: [Interpreter<'a>; 2],
-    identity: StatefulTestPairing,
+    stateful_pairing: StatefulTestPairing,
 }
 
-impl<'a> ComparedPartReviewer<'a> {
+impl<'a> FamilyPathReviewer<'a> {
     fn new(
-        part: &'a FamilyPathComparison,
+        path_comparison: &'a FamilyPathComparison,
         sides: [ReviewedRuleset<'a>; 2],
-        identity: StatefulTestPairing,
-    ) -> ComparedPartReviewer<'a> {
+        stateful_pairing: StatefulTestPairing,
+    ) -> FamilyPathReviewer<'a> {
         let [a, b] = sides.map(|s| s.firewall);
         let interpreters = [
             Interpreter::new_with_sets_changed_by(a, b),
             Interpreter::new_with_sets_changed_by(b, a),
         ];
-        ComparedPartReviewer { part, sides, interpreters, identity }
+        FamilyPathReviewer { path_comparison, sides, interpreters, stateful_pairing }
     }
 
     /// Each change, with the packet that shows it best.
@@ -172,8 +172,8 @@ impl<'a> ComparedPartReviewer<'a> {
     ) -> TreatmentChange {
         TreatmentChange {
             kind,
-            family: lowercase_family_name(self.part.family),
-            path: self.part.path.to_string(),
+            family: lowercase_family_name(self.path_comparison.family),
+            path: self.path_comparison.path.to_string(),
             before: None,
             after: None,
             share: 0.0,
@@ -184,7 +184,11 @@ impl<'a> ComparedPartReviewer<'a> {
     }
 
     fn review_region(&self, region: &Region) -> RegionReview {
-        let fields = region_words::region_fields(region, self.part.path, self.part.family);
+        let fields = region_words::region_fields(
+            region,
+            self.path_comparison.path,
+            self.path_comparison.family,
+        );
         let mut decided_by = Vec::new();
         for example in &region.examples {
             let decided = self.trace_and_find_deciding_rules(&example.witness);
@@ -205,7 +209,7 @@ impl<'a> ComparedPartReviewer<'a> {
 
     fn review_corner_case(&self, case: &CornerCaseDifference) -> CornerCaseReview {
         CornerCaseReview {
-            packets: match case.corner {
+            packets: match case.corner_case_kind {
                 CornerCaseKind::UnreadableHeader => "truncated headers",
                 CornerCaseKind::LaterFragment => "later fragments",
                 CornerCaseKind::InvalidCtState => "invalid packets",
@@ -234,14 +238,14 @@ impl<'a> ComparedPartReviewer<'a> {
 
     /// Path and family of the packets.
     fn compared_path_and_family(&self) -> (ComparedPath, Family) {
-        (self.part.path, self.part.family)
+        (self.path_comparison.path, self.path_comparison.family)
     }
 
     fn trace_witness_through_both(&self, witness: &Witness) -> [Trace<'_>; 2] {
         [0, 1].map(|i| {
-            let mut answers = witness.to_oracle(self.sides[i].firewall, self.identity);
+            let mut answers = witness.to_oracle(self.sides[i].firewall, self.stateful_pairing);
             let (interpreter, packet) = (&self.interpreters[i], &witness.packet);
-            match self.part.path {
+            match self.path_comparison.path {
                 ComparedPath::WholeJourney(entry) => {
                     trace_journey(interpreter, packet, entry, &mut answers)
                 }
@@ -255,7 +259,8 @@ impl<'a> ComparedPartReviewer<'a> {
 
     fn trace_and_find_deciding_rules(&self, witness: &Witness) -> DecisionsBeforeAndAfter {
         let traces = self.trace_witness_through_both(witness);
-        let [before, after] = find_deciding_rules(traces.each_ref(), self.sides, self.part.family);
+        let [before, after] =
+            find_deciding_rules(traces.each_ref(), self.sides, self.path_comparison.family);
         DecisionsBeforeAndAfter { before, after }
     }
 
@@ -282,7 +287,7 @@ impl<'a> ComparedPartReviewer<'a> {
         );
         let [before, after] = self
             .trace_witness_through_both(witness)
-            .map(|t| trace_to_path_through_ruleset(&t, self.part.family));
+            .map(|t| trace_to_path_through_ruleset(&t, self.path_comparison.family));
         PathsBeforeAndAfter { example, before, after }
     }
 }

@@ -6,7 +6,9 @@ use weir_model::Field;
 use weir_partition::{CodeAxis, CodeSet, HyperRect};
 
 use super::axis_classes::AxisClasses;
-use super::number_words::{split_interval, word_count, word_of_number};
+use super::multi_word_numbers::{
+    split_interval_into_word_tests, word_of_number, words_needed_for_max,
+};
 use crate::filter_set::WordTest;
 use crate::key::{KeySchema, KeyWord};
 
@@ -52,7 +54,7 @@ impl KeyLayout {
         for &field in HyperRect::number_axis_fields() {
             let whole = all_packets.interval_of_field(field);
             if boxes.clone().any(|b| b.interval_of_field(field) != whole) {
-                parts.push(KeyPart::Number { field, words: word_count(whole.1) });
+                parts.push(KeyPart::Number { field, words: words_needed_for_max(whole.1) });
             }
         }
         for axis in CodeAxis::ALL {
@@ -67,7 +69,7 @@ impl KeyLayout {
                 parts.push(KeyPart::Classes(Box::new(AxisClasses::of_sets(axis, &sets))));
             }
         }
-        let atoms: BTreeSet<u32> = boxes.flat_map(HyperRect::atomic_tests).map(|a| a.0).collect();
+        let atoms: BTreeSet<u32> = boxes.flat_map(HyperRect::axisless_tests).map(|a| a.0).collect();
         let atoms: Vec<u32> = atoms.into_iter().collect();
         parts.extend(atoms.chunks(32).map(|atoms| KeyPart::AtomicTests(atoms.to_vec())));
         if parts.is_empty() {
@@ -106,7 +108,7 @@ impl KeyLayout {
                 let interval = packets.interval_of_field(*field);
                 match interval == self.all_packets.interval_of_field(*field) {
                     true => vec![vec![WordTest::ANY; *words as usize]],
-                    false => split_interval(interval, *words),
+                    false => split_interval_into_word_tests(interval, *words),
                 }
             }
             KeyPart::Classes(classes) => {
@@ -118,7 +120,7 @@ impl KeyLayout {
             }
             KeyPart::AtomicTests(numbers) => {
                 let (mut value, mut mask) = (0, 0);
-                for (number, holds) in packets.atomic_tests() {
+                for (number, holds) in packets.axisless_tests() {
                     if let Ok(bit) = numbers.binary_search(number) {
                         mask |= 1 << bit;
                         value |= u32::from(*holds) << bit;
@@ -184,7 +186,8 @@ pub(super) fn count_conjunctions_for_number_fields(
 ) -> usize {
     let pieces = |field: &Field| {
         let (_, max) = all_packets.interval_of_field(*field);
-        split_interval(packets.interval_of_field(*field), word_count(max)).len()
+        split_interval_into_word_tests(packets.interval_of_field(*field), words_needed_for_max(max))
+            .len()
     };
     HyperRect::number_axis_fields().iter().map(pieces).product()
 }

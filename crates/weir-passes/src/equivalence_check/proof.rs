@@ -35,13 +35,13 @@ pub fn prove_equivalence(
     };
     match compare_with_progress(before, after, options, &mut show) {
         Ok(comparison) => {
-            (result_of_comparison(before, after, options, &comparison), comparison.steps)
+            (proof_result_of_comparison(before, after, options, &comparison), comparison.steps)
         }
         Err(error) => (ProofResult::Undecided(error.to_string()), 0),
     }
 }
 
-fn result_of_comparison(
+fn proof_result_of_comparison(
     before: &Firewall,
     after: &Firewall,
     options: &CompareOptions,
@@ -56,12 +56,12 @@ fn result_of_comparison(
             Some((part, f)) => ProofResult::Undecided(format!(
                 "{:?}: only the rules {} it have fragments put together ({})",
                 part.family,
-                if f.is_first_ruleset { "before" } else { "after" },
+                if f.is_first_ruleset_reassembling { "before" } else { "after" },
                 f.rule_position()
             )),
         };
     };
-    let entry = match part.path {
+    let journey_kind = match part.path {
         ComparedPath::WholeJourney(entry) => entry,
         ComparedPath::ReassembledInput => JourneyKind::Input,
         ComparedPath::Hook(_) => JourneyKind::Forward,
@@ -69,9 +69,9 @@ fn result_of_comparison(
     let packet = differs.witness.packet.clone();
     let described = |f: &Firewall, other: &Firewall| {
         let mut answers = differs.witness.to_oracle(f, options.stateful_pairing);
-        describe_outcome(&Interpreter::new_with_sets_changed_by(f, other).journey(
+        describe_outcome(&Interpreter::new_with_sets_changed_by(f, other).evaluate_journey(
             &packet,
-            entry,
+            journey_kind,
             &mut answers,
         ))
     };
@@ -80,6 +80,6 @@ fn result_of_comparison(
         outcome_after: described(after, before),
         difference: format!("{} differs", differs.difference.as_str()),
         packet,
-        entry,
+        journey_kind,
     }))
 }
