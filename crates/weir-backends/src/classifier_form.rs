@@ -206,7 +206,7 @@ fn to_classifier_key_part(program: &LookupProgram<'_>, part: &KeyPart) -> Classi
             let axis = classes.axis_name().to_owned();
             ClassifierKeyPart::Classes { axis, bits, class_by_code }
         }
-        KeyPart::AtomicTests(numbers) => {
+        KeyPart::AxislessTests(numbers) => {
             let test = |number: &u32| match &program.axisless_tests()[*number as usize] {
                 AxislessTest::MaskedField { field, value, mask } => {
                     format!("{} & {mask:#x} == {value:#x}", field.row().name)

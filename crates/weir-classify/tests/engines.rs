@@ -155,7 +155,7 @@ proptest! {
         (1..updates.len()).rev().for_each(|at| updates.swap(at, rng.below(at + 1)));
         for mut classifier in build_without_rules(filters.schema()) {
             let insert = |classifier: &mut Box<dyn UpdatableClassifier>, filter: &Filter<'_>| {
-                let Filter { rule, tests, .. } = *filter;
+                let Filter { rule, tests } = *filter;
                 let is_deciding = filters.is_deciding(rule);
                 classifier.insert(RuleToInsert { rule, is_deciding, tests })
             };

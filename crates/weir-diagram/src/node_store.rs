@@ -137,13 +137,13 @@ pub(crate) struct NodeStore {
     next_cache_code: u32,
     /// All memory that may be taken.
     bytes_max: usize,
-    /// That of side work.
+    /// That of work that makes no nodes.
     non_node_bytes: usize,
     /// How many nodes the rest suffices for.
     nodes_max: usize,
     /// Most nodes at one time.
     pub nodes_peak: usize,
-    /// Requested nodes, found or created, and side work.
+    /// Requested nodes, found or created, and work that makes no nodes.
     pub steps: u64,
     /// How many may be.
     pub steps_max: u64,

@@ -41,7 +41,7 @@ pub struct EditableChainTree {
     chains_by_prefix: BTreeMap<Prefix, SharedName>,
 }
 
-/// Why there is no such skeleton.
+/// Why there is no such tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EditableChainTreeError {
@@ -221,15 +221,9 @@ mod tests {
         Prefix::containing_addr(Family::V4, u32::from_be_bytes(a).into(), len)
     }
 
-    fn skeleton() -> EditableChainTree {
-        EditableChainTree::new(
-            "bw",
-            AddressAxis::Source,
-            Family::V4,
-            TableName::Mangle,
-            &[8, 16, 24],
-        )
-        .unwrap()
+    fn tree() -> EditableChainTree {
+        let (axis, table) = (AddressAxis::Source, TableName::Mangle);
+        EditableChainTree::new("bw", axis, Family::V4, table, &[8, 16, 24]).unwrap()
     }
 
     fn chains(s: &EditableChainTree) -> Vec<String> {
@@ -238,7 +232,7 @@ mod tests {
 
     #[test]
     fn deleting_the_last_element_of_a_node_removes_the_node() {
-        let mut s = skeleton();
+        let mut s = tree();
         s.add_chain_jumping_to_root("FORWARD");
         s.insert_prefix(prefix([192, 0, 2, 1], 32), "one");
         let before = chains(&s);
@@ -251,7 +245,7 @@ mod tests {
 
     #[test]
     fn two_elements_may_jump_to_one_chain() {
-        let mut s = skeleton();
+        let mut s = tree();
         s.insert_prefix(prefix([192, 0, 2, 1], 32), "one");
         s.insert_prefix(prefix([192, 0, 2, 2], 32), "one");
         assert_eq!(chains(&s).iter().filter(|c| *c == "one").count(), 1);
@@ -260,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_narrower_element_is_tried_before_a_wider_one() {
-        let mut s = skeleton();
+        let mut s = tree();
         s.insert_prefix(prefix([192, 0, 0, 0], 12), "wide");
         s.insert_prefix(prefix([192, 0, 2, 1], 32), "narrow");
         let ruleset = s.build_ruleset();

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use weir_model::{ChainGraph, FieldSet, Firewall, Policy, RulePlaceInTable, Table, Target};
 use weir_partition::{BoxLowering, HyperRect};
 
-use super::key_layout::ATOMIC_TESTS_MAX;
+use super::key_layout::AXISLESS_TESTS_MAX;
 use super::lookup_entry::{END_OF_CHAIN, EntryContinuation, FoundEntryMeaning, LookupEntry};
 use super::lowered_rule::{RuleForLookup, lower_rule_for_lookup};
 
@@ -53,7 +53,7 @@ pub(super) struct FlattenedStretch {
     reads: FieldSet,
     /// Fields that some entry may write.
     writes: FieldSet,
-    atomic_test_numbers: BTreeSet<u32>,
+    axisless_test_numbers: BTreeSet<u32>,
     box_count: usize,
 }
 
@@ -139,7 +139,7 @@ impl<'a> ChainFlattener<'a> {
             entries: Vec::new(),
             reads: FieldSet::NONE,
             writes: FieldSet::NONE,
-            atomic_test_numbers: BTreeSet::new(),
+            axisless_test_numbers: BTreeSet::new(),
             box_count: 0,
         };
         let stretch = match &self.chains[callee].stretches[..] {
@@ -149,8 +149,8 @@ impl<'a> ChainFlattener<'a> {
         };
         let is_sole_caller = self.caller_counts[callee] == 1 && matched_boxes.len() == 1;
         let is_small = stretch.box_count * matched_boxes.len() <= self.limits.boxes_per_jump_max;
-        // A jump has few atomic tests of its own: its chain must leave room for them.
-        let has_few_atoms = stretch.atomic_test_numbers.len() <= ATOMIC_TESTS_MAX / 2;
+        // A jump has few tests without an axis of its own: its chain must leave room for them.
+        let has_few_atoms = stretch.axisless_test_numbers.len() <= AXISLESS_TESTS_MAX / 2;
         ((is_sole_caller || is_small) && has_few_atoms).then_some(stretch)
     }
 }
@@ -159,8 +159,8 @@ impl FlattenedStretch {
     /// Whether a look-up before this stretch may also find what comes after it.
     fn can_be_merged_with_next(&self, next: &FlattenedStretch) -> bool {
         let is_told_by_written = !is_disjoint(next.reads, self.writes);
-        let atom_count = self.atomic_test_numbers.union(&next.atomic_test_numbers).count();
-        self.entries.is_empty() || !is_told_by_written && atom_count <= ATOMIC_TESTS_MAX
+        let atom_count = self.axisless_test_numbers.union(&next.axisless_test_numbers).count();
+        self.entries.is_empty() || !is_told_by_written && atom_count <= AXISLESS_TESTS_MAX
     }
 
     /// Adds entries whose places count from 0.
@@ -174,7 +174,7 @@ impl FlattenedStretch {
         self.entries.extend(moved);
         self.reads = self.reads.union(next.reads);
         self.writes = self.writes.union(next.writes);
-        self.atomic_test_numbers.extend(next.atomic_test_numbers);
+        self.axisless_test_numbers.extend(next.axisless_test_numbers);
         self.box_count += next.box_count;
     }
 
@@ -182,7 +182,7 @@ impl FlattenedStretch {
         if boxes.is_empty() {
             return;
         }
-        self.atomic_test_numbers
+        self.axisless_test_numbers
             .extend(boxes.iter().flat_map(HyperRect::axisless_tests).map(|a| a.0));
         self.box_count += boxes.len();
         self.entries.push(EntryWithBoxes { entry, boxes });

@@ -13,7 +13,7 @@ use crate::filter_set::WordTest;
 use crate::key::{KeySchema, KeyWord};
 
 /// The most tests without an axis that the rules of one layout may have.
-pub(super) const ATOMIC_TESTS_MAX: usize = 256;
+pub(super) const AXISLESS_TESTS_MAX: usize = 256;
 
 /// What some words of a key are.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub enum KeyPart {
     /// The class of a code: one word.
     Classes(Box<AxisClasses>),
     /// Tests that no axis represents, a bit each, by their numbers: one word.
-    AtomicTests(Vec<u32>),
+    AxislessTests(Vec<u32>),
 }
 
 /// The words of a key: those that some rule tests.
@@ -45,7 +45,7 @@ impl KeyLayout {
     /// The words that boxes need. `all_packets` is the box without any restriction.
     ///
     /// # Panics
-    /// If they need more than a key has: at most [`ATOMIC_TESTS_MAX`] tests without an axis fit.
+    /// If they need more than a key has: at most [`AXISLESS_TESTS_MAX`] tests without an axis fit.
     pub(super) fn for_boxes<'b>(
         all_packets: &HyperRect,
         boxes: impl Iterator<Item = &'b HyperRect> + Clone,
@@ -71,7 +71,7 @@ impl KeyLayout {
         }
         let atoms: BTreeSet<u32> = boxes.flat_map(HyperRect::axisless_tests).map(|a| a.0).collect();
         let atoms: Vec<u32> = atoms.into_iter().collect();
-        parts.extend(atoms.chunks(32).map(|atoms| KeyPart::AtomicTests(atoms.to_vec())));
+        parts.extend(atoms.chunks(32).map(|atoms| KeyPart::AxislessTests(atoms.to_vec())));
         if parts.is_empty() {
             parts.push(KeyPart::Number { field: Field::Proto, words: 1 });
         }
@@ -118,7 +118,7 @@ impl KeyLayout {
                 }
                 classes.tests_of_set(set).into_iter().map(|test| vec![test]).collect()
             }
-            KeyPart::AtomicTests(numbers) => {
+            KeyPart::AxislessTests(numbers) => {
                 let (mut value, mut mask) = (0, 0);
                 for (number, holds) in packets.axisless_tests() {
                     if let Ok(bit) = numbers.binary_search(number) {
@@ -148,7 +148,7 @@ impl KeyLayout {
                 KeyPart::Classes(classes) => {
                     key.push(classes.word_of_codes(packet.codes_of_axis(classes.axis())));
                 }
-                KeyPart::AtomicTests(numbers) => {
+                KeyPart::AxislessTests(numbers) => {
                     let bit = |(bit, number): (u32, &u32)| u32::from(atom_holds(*number)) << bit;
                     key.push((0..).zip(numbers).map(bit).fold(0, |word, bit| word | bit));
                 }
@@ -174,7 +174,7 @@ impl KeyPart {
                 (0..*words).map(word).collect()
             }
             KeyPart::Classes(classes) => vec![classes.key_word()],
-            KeyPart::AtomicTests(_) => vec![KeyWord::bits("tests")],
+            KeyPart::AxislessTests(_) => vec![KeyWord::bits("tests")],
         }
     }
 }
